@@ -24,62 +24,62 @@ MAY_NAME_ENGINES = re.compile(
 
 @functools.cache
 def trees() -> dict[str, ast.Module]:
-    """Every module, parsed: not while tests are looked for, which each worker does."""
+    """Return all modules, parsed. Lazy, because each worker collects the tests."""
     return {name: ast.parse(text) for name, text in TEXTS.items() if text.strip()}
 
 
-def test_the_tree_is_here() -> None:
+def test_source_tree_contains_modules() -> None:
     assert len(trees()) > 30
 
 
-def test_the_tour_begins_with_a_map_of_all_rooms() -> None:
+def test_tour_page_lists_every_source_folder() -> None:
     rooms = {f"{Path(name).parent}/" for name in TEXTS if Path(name).parent != Path()}
     told = set(re.findall(r"`([\w/]+/)`", (ROOT / "docs" / "tour.md").read_text()))
     assert rooms - told == set()
 
 
-def test_no_module_is_named_after_nothing() -> None:
+def test_module_names_are_not_generic() -> None:
     assert _offenders(lambda name: Path(name).stem in BANNED_NAMES) == []
 
 
-def test_every_module_opens_with_what_it_is_for() -> None:
+def test_module_docstrings_exist_in_every_module() -> None:
     assert _offenders(lambda name: not ast.get_docstring(trees()[name])) == []
 
 
-def test_paths_in_docstrings_and_comments_exist() -> None:
+def test_file_paths_in_docstrings_and_comments_exist() -> None:
     roots = (ROOT, ROOT / "src", SOURCE)
     for path in (ROOT / "src").rglob("*.py"):
         for name in re.findall(r"`((?:\w+/)+\w+\.py)`", path.read_text()):
             assert any((root / name).exists() for root in roots), f"{path.name} names {name}"
 
 
-def test_imports_stand_at_the_top() -> None:
+def test_module_imports_are_at_top_level() -> None:
     assert _offenders(lambda name: any(map(_has_imports, _functions(trees()[name])))) == []
 
 
-def test_no_engine_is_named_outside_the_wiring_and_its_own_module() -> None:
+def test_engine_imports_are_limited_to_wiring_and_engine_modules() -> None:
     assert _offenders(lambda name: not MAY_NAME_ENGINES.match(name) and bool(_last_parts(name) & ENGINES)) == []
 
 
-def test_nothing_is_left_unfinished() -> None:
+def test_source_tree_has_no_unfinished_markers() -> None:
     marks = re.compile(r"\b(TODO|FIXME|XXX|NotImplementedError)\b")
     assert _offenders(lambda name: bool(marks.search(TEXTS[name]))) == []
 
 
-def test_the_core_imports_nothing_of_shoal_but_itself() -> None:
+def test_core_package_imports_only_itself() -> None:
     for name, tree in trees().items():
         if name.startswith("core/"):
             assert [module for module in _imports(tree) if module.startswith("shoal") and ".core" not in module] == []
 
 
-def test_programs_in_the_strings_of_tests_import_what_is_there() -> None:
+def test_embedded_test_programs_import_existing_modules() -> None:
     for path in (ROOT / "tests").rglob("*.py"):
         for module in re.findall(r"^ *from (shoal[.\w]*) import", path.read_text(), re.MULTILINE):
             place = SOURCE.parent.joinpath(*module.split("."))
             assert place.is_dir() or place.with_suffix(".py").exists(), f"{path.name} imports {module}"
 
 
-def test_every_test_file_has_tests() -> None:
+def test_pytest_files_contain_tests() -> None:
     for path in (ROOT / "tests").rglob("test_*.py"):
         text = path.read_text()
         assert re.search(r"^(async )?def test_|^Test\w+ = |^class Test", text, re.MULTILINE), path.name

@@ -23,22 +23,22 @@ def printing(*packages: object, status: int = 0) -> list[str]:
     return [sys.executable, "-c", f"import sys; print({text!r}); sys.exit({status})"]
 
 
-def test_installed_packages_without_vulnerabilities_pass(capsys: pytest.CaptureFixture[str]) -> None:
+def test_vulnerability_audit_without_findings_passes(capsys: pytest.CaptureFixture[str]) -> None:
     assert audit(printing(SOUND, SKIPPED)) == 0
     assert capsys.readouterr().out == "audit: no known vulnerability in 1 of 2 packages\n"
 
 
-def test_a_vulnerable_package_fails_and_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+def test_vulnerability_audit_with_vulnerable_package_fails_and_names_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert audit(printing(SOUND, VULNERABLE, status=1)) == 1
     assert capsys.readouterr().out == "audit: jinja2 3.1.5: CVE-2025-27516, PYSEC-1, fixed in 3.1.6\n"
 
 
 @pytest.mark.parametrize("id_", ["PYSEC-1", "CVE-2025-27516"])
-def test_an_ignored_advisory_passes_under_its_id_or_alias(id_: str) -> None:
+def test_vulnerability_audit_with_ignored_advisory_id_or_alias_passes(id_: str) -> None:
     assert audit(printing(VULNERABLE, status=1), {id_: "templates are our own"}) == 0
 
 
-def test_an_unreachable_service_is_skipped_with_the_reason(
+def test_vulnerability_audit_with_unreachable_service_is_skipped_with_reason(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CI", "true")
@@ -49,10 +49,10 @@ def test_an_unreachable_service_is_skipped_with_the_reason(
     assert "Could not connect to PyPI" in shown
 
 
-def test_an_index_without_vulnerability_data_is_skipped(capsys: pytest.CaptureFixture[str]) -> None:
+def test_vulnerability_audit_of_index_without_data_is_skipped(capsys: pytest.CaptureFixture[str]) -> None:
     assert audit(printing(SKIPPED)) == 0
     assert capsys.readouterr().out == "audit: skipped: the package index has no vulnerability data\n"
 
 
-def test_each_ignored_advisory_has_a_reason() -> None:
+def test_vulnerability_audit_ignored_advisories_have_reasons() -> None:
     assert all(IGNORED.values())

@@ -1,4 +1,4 @@
-"""The index of decisions refuses records without the agreed form."""
+"""The index of decisions refuses records without the required form."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_index_lists_records_by_topic_with_a_status_that_is_not_accepted(folder: Path) -> None:
+def test_decision_index_lists_records_by_topic_with_status_other_than_accepted(folder: Path) -> None:
     (folder / "0003-ids.md").write_text(RECORD)
     (folder / "0021-pull.md").write_text(
         RECORD.replace("3. Ids are Snowflakes", "21. Pull").replace("accepted", "superseded by 22")
@@ -37,7 +37,7 @@ def test_index_lists_records_by_topic_with_a_status_that_is_not_accepted(folder:
         ("0003-ids.md", RECORD.replace("## Decision", "## Why"), "the section Decision is missing"),
     ],
 )
-def test_record_without_the_agreed_form_is_refused_with_the_reason(
+def test_decision_record_without_required_form_is_refused_with_reason(
     folder: Path, name: str, text: str, message: str
 ) -> None:
     (folder / name).write_text(text)

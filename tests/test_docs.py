@@ -1,4 +1,4 @@
-"""The pages are true: what they name exists, what exists is named, and what they say to type works."""
+"""The documentation is correct: references exist, settings and tables are listed, and printed commands work."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ README = ROOT / "README.md"
 PATHS = {path.name: path for path in ROOT.glob("*.md")} | {
     str(path.relative_to(ROOT / "docs")): path for path in (ROOT / "docs").rglob("*.md")
 }
-"""Every page, by its name in the repository's folder or below `docs`."""
+"""All pages, by their path in the repository root or below `docs`."""
 PAGES = {name: path.read_text() for name, path in PATHS.items()}
 
 
-def test_every_setting_is_documented_and_every_documented_setting_exists() -> None:
+def test_settings_page_documents_exactly_the_existing_settings() -> None:
     named = re.findall(r"^\| `(\w+)` \|", PAGES["settings.md"], re.MULTILINE)
     assert named == list(Settings.__struct_fields__)
 
 
-def test_documented_defaults_are_the_defaults() -> None:
+def test_settings_page_defaults_equal_code_defaults() -> None:
     rows = re.findall(r"^\| `(\w+)` \| [^|]+ \| ([^|]+) \|", PAGES["settings.md"], re.MULTILINE)
     for name, shown in rows:
         default = getattr(Settings(), name)
         assert shown.strip() == ("empty" if default == "" else f"`{default!r}`"), name
 
 
-def test_readme_fits_its_limit_and_names_at_most_ten_commands_that_exist() -> None:
+def test_readme_fits_size_limit_and_names_at_most_ten_existing_commands() -> None:
     named = re.findall(r"^\| `shoal ([a-z -]+)` \|", PAGES["README.md"], re.MULTILINE)
     assert set(named) <= set(_commands(main))
     assert 0 < len(named) <= 10
@@ -63,17 +63,17 @@ def test_readme_names_packages_that_exist() -> None:
         ).exists(), name
 
 
-def test_the_routes_on_the_api_page_are_the_routes() -> None:
+def test_api_page_routes_equal_server_routes() -> None:
     shown = re.findall(r"^\| [A-Z]+ \| `/.*$", PAGES["api.md"].partition("\n## ")[0], re.MULTILINE)
     assert shown == api_page.rows(), "python -m tests.api_page writes them"
 
 
-def test_the_terms_on_the_page_about_ranking_are_the_terms() -> None:
+def test_ranking_page_terms_equal_ranking_code() -> None:
     page = PAGES["ranking.md"]
     assert ranking_page.with_tables(page) == page, "python -m tests.ranking_page writes them"
 
 
-def test_the_plans_on_the_page_about_planning_are_what_the_command_prints() -> None:
+def test_planning_page_plans_equal_command_output() -> None:
     page = PAGES["planning.md"]
     assert planning_page.with_outputs(page) == page, "python -m tests.planner.planning_page writes them"
     for path, command in planning_page.PICTURES.items():
@@ -81,7 +81,7 @@ def test_the_plans_on_the_page_about_planning_are_what_the_command_prints() -> N
         assert f"`{command}`" in page
 
 
-def test_the_rate_limits_on_the_api_page_are_the_limits() -> None:
+def test_api_page_rate_limits_equal_defaults() -> None:
     section = PAGES["api.md"].partition("## Rate limits")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| (\w+) \| (\d+) \| ([\d.]+) \|", section, re.MULTILINE)
     assert [(name, int(limit), float(seconds)) for name, limit, seconds in rows] == [
@@ -89,7 +89,7 @@ def test_the_rate_limits_on_the_api_page_are_the_limits() -> None:
     ]
 
 
-def test_every_association_is_in_the_data_layout_and_the_reverse() -> None:
+def test_data_layout_page_lists_exactly_the_association_types() -> None:
     section = PAGES["data-layout.md"].partition("### Associations")[2].partition("### Keys")[0]
     rows = re.findall(r"^\| `(\w+)` \| (?:`(\w+)`)?", section, re.MULTILINE)
     named = {name for row in rows for name in row if name}
@@ -99,7 +99,7 @@ def test_every_association_is_in_the_data_layout_and_the_reverse() -> None:
         assert (ASSOC_TYPES[atype.inverse].name if atype.inverse else "") == inverse
 
 
-def test_every_object_is_in_the_data_layout_and_the_reverse() -> None:
+def test_data_layout_page_lists_exactly_the_object_types() -> None:
     section = PAGES["data-layout.md"].partition("### Objects")[2].partition("### Associations")[0]
     named = set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE))
     assert named == {kind.__struct_config__.tag for kind in Node.__subclasses__()}
@@ -109,7 +109,7 @@ def _tables(migrations: Sequence[Migration]) -> str:
     return "".join(migration.script for migration in migrations)
 
 
-def test_every_tag_table_and_item_is_in_the_data_layout_and_the_reverse() -> None:
+def test_data_layout_page_lists_exactly_the_tag_tables_and_items() -> None:
     tables, _, items = (
         PAGES["data-layout.md"].partition("### Tag tables")[2].partition("\n## ")[0].partition("### Tag items")
     )
@@ -120,7 +120,7 @@ def test_every_tag_table_and_item_is_in_the_data_layout_and_the_reverse() -> Non
     assert rows == [(id_, sort) for id_, sort, *_ in ITEMS]
 
 
-def test_every_search_table_is_in_the_data_layout_and_the_reverse() -> None:
+def test_data_layout_page_lists_exactly_the_search_tables() -> None:
     section = PAGES["data-layout.md"].partition("### Search tables")[2].partition("\n## ")[0]
     named = set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE))
     assert named == set(re.findall(r"CREATE TABLE (\w+)", _tables(search_sqlite.MIGRATIONS)))
@@ -130,7 +130,7 @@ def test_every_search_table_is_in_the_data_layout_and_the_reverse() -> None:
     )
 
 
-def test_modules_and_pages_that_are_named_exist() -> None:
+def test_documentation_references_to_modules_and_pages_exist() -> None:
     for page, text in PAGES.items():
         for name in re.findall(r"`((?:src/\w+/|tests/|benchmarks/)?[a-z_]+(?:/[a-z_]+)*\.py)`", text):
             assert any((root / name).exists() for root in (ROOT, ROOT / "src" / "shoal")), f"{page} names {name}"
@@ -138,20 +138,20 @@ def test_modules_and_pages_that_are_named_exist() -> None:
             assert (PATHS[page].parent / target).exists(), f"{page} links to {target}"
 
 
-def test_index_of_decisions_lists_every_record() -> None:
+def test_decision_index_page_lists_every_record() -> None:
     assert PAGES["decisions/README.md"] == decisions.index(), "python -m scripts.decisions writes it"
     found = decisions.records()
     assert 0 < len(found) <= decisions.MOST
     assert len({record.number for record in found}) == len(found)
 
 
-def test_the_script_of_the_readme_prints_what_it_promises(tmp_path: Path) -> None:
+def test_readme_script_prints_promised_output(tmp_path: Path) -> None:
     script = pages.code(README, "python", "Shoal.open")
     done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout == pages.PROMISED
 
 
-def test_the_server_commands_of_the_readme_can_be_typed(tmp_path: Path) -> None:
+def test_readme_server_commands_succeed(tmp_path: Path) -> None:
     folder = Path(sys.executable).parent
     pages.type_commands(folder, tmp_path)
     listed = subprocess.run(
@@ -160,14 +160,14 @@ def test_the_server_commands_of_the_readme_can_be_typed(tmp_path: Path) -> None:
     assert "ann" in listed.stdout
 
 
-def test_the_make_targets_that_pages_name_exist() -> None:
+def test_documentation_make_targets_exist() -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     named = {name for text in PAGES.values() for name in re.findall(r"(?:`|^ {4})make ([a-z-]+)", text, re.MULTILINE)}
     assert len(named) > 5
     assert named <= targets, named - targets
 
 
-def test_every_command_line_on_a_page_can_be_typed() -> None:
+def test_documentation_command_lines_are_valid() -> None:
     lines = {
         (page, line.partition("#")[0].strip())
         for page, text in PAGES.items()
@@ -184,14 +184,14 @@ def test_every_command_line_on_a_page_can_be_typed() -> None:
             raise AssertionError(f"{page}: shoal {line}: {error}") from None
 
 
-def test_every_page_is_in_the_navigation_of_the_site_and_the_reverse() -> None:
+def test_site_navigation_lists_exactly_the_existing_pages() -> None:
     listed = re.findall(r"^ +- (?:.*: )?(\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
     # The index of decisions links to the records.
     files = [str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").rglob("*.md")]
     assert sorted(listed) == sorted(name for name in files if not re.match(r"decisions/\d", name))
 
 
-def test_the_hooks_of_a_commit_are_the_commands_of_make_check() -> None:
+def test_pre_commit_hooks_equal_make_check_commands() -> None:
     check = (ROOT / "Makefile").read_text().partition("\ncheck:")[2].partition("\n\n")[0]
     commands = re.findall(r"@\$\(BIN\)/(.+)$", check, re.MULTILINE)
     entries = re.findall(r"entry: \.venv/bin/(.+)$", (ROOT / ".pre-commit-config.yaml").read_text(), re.MULTILINE)
@@ -218,7 +218,7 @@ def _commands(command: click.Command | None, prefix: str = "") -> list[str]:
     if not isinstance(command, click.Group):
         return [prefix.strip()]
     context = click.Context(command)
-    # A group with options of its own is a command too.
+    # A group with its own options is also a command.
     itself = [prefix.strip()] if prefix and command.params else []
     return itself + [
         name

@@ -1,4 +1,4 @@
-"""The programs of `examples/` do what they are for, beside the built wheel."""
+"""The programs of `examples/` work with the installed wheel."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PASSWORD = "a long password"
 
 @pytest.fixture
 def board(tmp_path: Path, installed: Installed) -> Iterator[httpx.Client]:
-    """A client of a new notice board, which is served."""
+    """Serve a new notice board and yield a client."""
     if find_spec("fastapi") is None:
         if os.environ.get("CI"):
             pytest.fail("fastapi is not installed")
@@ -46,7 +46,7 @@ def board(tmp_path: Path, installed: Installed) -> Iterator[httpx.Client]:
             process.kill()
 
 
-def test_a_board_shows_followers_what_was_pinned_up(board: httpx.Client) -> None:
+def test_notice_board_example_shows_posts_to_followers(board: httpx.Client) -> None:
     ann, bob = {"x-user": "ann"}, {"x-user": "bob"}
     assert board.get("/notices", headers=ann).json() == []
     assert board.post("/follow/ann", headers=bob).status_code == 204
@@ -58,7 +58,7 @@ def test_a_board_shows_followers_what_was_pinned_up(board: httpx.Client) -> None
     assert shown == [{"id": pinned.json()["id"], "author": "ann", "text": "A bicycle", "likes": 1}]
 
 
-def test_a_board_answers_errors_of_the_library_with_a_status_and_their_message(board: httpx.Client) -> None:
+def test_notice_board_example_returns_library_errors_with_status_and_message(board: httpx.Client) -> None:
     ann = {"x-user": "ann"}
     missing = board.post("/follow/nobody", headers=ann)
     assert (missing.status_code, missing.json()) == (404, {"error": "there is no member 'nobody'"})
@@ -66,7 +66,7 @@ def test_a_board_answers_errors_of_the_library_with_a_status_and_their_message(b
     assert board.get("/notices", headers={"x-user": "not a name"}).status_code == 422
 
 
-def test_a_board_tells_a_reader_who_looks(board: httpx.Client) -> None:
+def test_notice_board_example_sends_live_updates_over_websocket(board: httpx.Client) -> None:
     ann, bob = {"x-user": "ann"}, {"x-user": "bob"}
     board.get("/notices", headers=ann)
     board.post("/follow/ann", headers=bob)
@@ -86,7 +86,7 @@ def test_a_board_tells_a_reader_who_looks(board: httpx.Client) -> None:
             pinning.join()
 
 
-def test_a_bot_answers_each_mention_once_however_often_it_begins(tmp_path: Path, installed: Installed) -> None:
+def test_dice_bot_example_answers_each_mention_once_after_restarts(tmp_path: Path, installed: Installed) -> None:
     store = tmp_path / "shoal.db"
     run(_register(store))
     with served(store) as server:
@@ -107,13 +107,13 @@ def test_a_bot_answers_each_mention_once_however_often_it_begins(tmp_path: Path,
 
 @pytest.fixture
 def archive_storage(tmp_path: Path, installed: Installed) -> Iterator[str]:
-    """The address of a new swap shelf, which is served."""
+    """Serve a new swap example and yield its address."""
     command = [installed.python, "-m", "flask", "--app", str(EXAMPLES / "swap"), "run", "--port", "0"]
     with _serving("flask", command, tmp_path) as url:
         yield url
 
 
-def test_a_shelf_shows_everybody_what_neighbours_give_away(archive_storage: str) -> None:
+def test_swap_example_shows_offers_to_all_visitors_and_counts_requests(archive_storage: str) -> None:
     with _stranger(archive_storage) as ann, _stranger(archive_storage) as bob:
         assert "Nothing yet" in bob.get("/").text
         assert ann.post("/enter", data={"name": "ann"}).status_code == 200
@@ -125,7 +125,7 @@ def test_a_shelf_shows_everybody_what_neighbours_give_away(archive_storage: str)
         assert "Nothing yet" in bob.get("/tags/books").text
 
 
-def test_a_shelf_tells_a_stranger_and_a_mistake_apart(archive_storage: str) -> None:
+def test_swap_example_refuses_anonymous_and_invalid_requests(archive_storage: str) -> None:
     with _stranger(archive_storage) as eve:
         refused = eve.post("/offers", data={"text": "a lamp"})
         assert (refused.status_code, "say who you are first" in refused.text) == (403, True)
@@ -137,13 +137,13 @@ def test_a_shelf_tells_a_stranger_and_a_mistake_apart(archive_storage: str) -> N
 
 @pytest.fixture
 def club(tmp_path: Path, installed: Installed) -> Iterator[str]:
-    """The address of a new reading club, which is served."""
+    """Serve a new reading club and yield its address."""
     command = [installed.python, "-u", str(EXAMPLES / "club.py"), "runserver", "--noreload", "--skip-checks", "0"]
     with _serving("django", command, tmp_path) as url:
         yield url
 
 
-def test_a_club_shows_readers_what_those_whom_they_follow_have_read(club: str) -> None:
+def test_reading_club_example_shows_books_of_followed_readers(club: str) -> None:
     with _stranger(club) as ann, _stranger(club) as bob:
         for client, name in ((ann, "ann"), (bob, "bob")):
             assert _fill_in(client, "/enter", name=name).status_code == 200
@@ -155,7 +155,7 @@ def test_a_club_shows_readers_what_those_whom_they_follow_have_read(club: str) -
         assert "Emma" not in ann.get("/").text
 
 
-def test_a_club_refuses_strangers_and_forms_of_other_sites(club: str) -> None:
+def test_reading_club_example_refuses_anonymous_and_cross_site_forms(club: str) -> None:
     with _stranger(club) as eve:
         refused = _fill_in(eve, "/books", title="Dune", stars="4")
         assert (refused.status_code, "say who you are first" in refused.text) == (400, True)
@@ -174,10 +174,10 @@ async def main(cells):
 
 asyncio.run(main(json.load(open(sys.argv[1]))["cells"]))
 """
-"""Runs the cells of a notebook in turn while an event loop runs, as in Jupyter."""
+"""Runs the cells of a notebook in order in a running event loop, as Jupyter does."""
 
 
-def test_a_notebook_finds_when_people_post_and_what_about(tmp_path: Path, installed: Installed) -> None:
+def test_notebook_example_counts_posts_by_weekday_and_tag(tmp_path: Path, installed: Installed) -> None:
     store = tmp_path / "shoal.db"
     run(_lively(store))
     command = [installed.python, "-c", _KERNEL, str(EXAMPLES / "numbers.ipynb")]
@@ -195,7 +195,7 @@ def test_a_notebook_finds_when_people_post_and_what_about(tmp_path: Path, instal
     ]
 
 
-def test_a_notebook_is_kept_without_what_it_printed() -> None:
+def test_notebook_example_is_stored_without_outputs() -> None:
     notebook = json.loads((EXAMPLES / "numbers.ipynb").read_text())
     assert (notebook["nbformat"], notebook["nbformat_minor"]) == (4, 5)
     assert {cell["cell_type"] for cell in notebook["cells"]} == {"markdown", "code"}
@@ -204,7 +204,7 @@ def test_a_notebook_is_kept_without_what_it_printed() -> None:
     assert len({cell["id"] for cell in notebook["cells"]}) == len(notebook["cells"])
 
 
-def test_a_report_counts_tags_and_members(tmp_path: Path, installed: Installed) -> None:
+def test_report_example_counts_tags_and_members(tmp_path: Path, installed: Installed) -> None:
     store = tmp_path / "shoal.db"
     run(_lively(store))
     command = [installed.python, str(EXAMPLES / "report.py"), f"sqlite:///{store}", "ann", "dice"]
@@ -219,7 +219,7 @@ def test_a_report_counts_tags_and_members(tmp_path: Path, installed: Installed) 
 
 @contextmanager
 def _serving(package: str, command: list[str], folder: Path) -> Iterator[str]:
-    """Run a server in this folder; give its address."""
+    """Run a server in a folder and yield its address."""
     if find_spec(package) is None:
         if os.environ.get("CI"):
             pytest.fail(f"{package} is not installed")
@@ -232,7 +232,7 @@ def _serving(package: str, command: list[str], folder: Path) -> Iterator[str]:
 
 
 def _stranger(url: str) -> httpx.Client:
-    """A browser that has no cookie yet."""
+    """Return a client without cookies."""
     return httpx.Client(base_url=url, timeout=60.0, follow_redirects=True)
 
 
@@ -248,7 +248,7 @@ def _after_entering(client: httpx.Client, action: str, **fields: str) -> httpx.R
 
 
 def until(question: Any, seconds: float = 60.0) -> None:
-    """Ask until it is so."""
+    """Wait until the condition holds."""
     deadline = time.monotonic() + seconds
     while not question():
         assert time.monotonic() < deadline

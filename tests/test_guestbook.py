@@ -1,4 +1,4 @@
-"""The Django example under `gunicorn -w 4` on the embedded default, while the worker that has the store is killed."""
+"""The Django example under `gunicorn -w 4` with the embedded store, while the worker that owns the store is killed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LISTENING = re.compile(r"Listening at: (http://\S+)")
 
 @contextmanager
 def served(folder: Path, installed: Installed, *options: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """Serve the guest book with gunicorn: its address and the process."""
+    """Serve the guest book with gunicorn; yield its address and process."""
     for module in ("django", "gunicorn"):
         if find_spec(module) is None:
             if os.environ.get("CI"):
@@ -45,7 +45,7 @@ def served(folder: Path, installed: Installed, *options: str) -> Iterator[tuple[
             for line in server.stderr:
                 said.append(line)
                 if found := _LISTENING.search(line):
-                    # It must not wait for a reader.
+                    # Drain stderr so that the server does not block.
                     threading.Thread(target=server.stderr.read, daemon=True).start()
                     yield found[1], server
                     break
@@ -77,7 +77,7 @@ def _persistently(url: str, method: str, path: str, user: str, **given: object) 
 
 
 @pytest.mark.parametrize("options", [(), ("--preload",)], ids=["each loads", "preload"])
-def test_four_workers_share_the_file_though_the_one_that_has_it_is_killed(
+def test_django_example_with_four_workers_survives_kill_of_store_owner_without_data_loss(
     options: tuple[str, ...], tmp_path: Path, installed: Installed
 ) -> None:
     acknowledged: dict[str, str] = {}
@@ -114,7 +114,7 @@ def test_four_workers_share_the_file_though_the_one_that_has_it_is_killed(
         server.send_signal(signal.SIGTERM)
         assert server.wait(_HANG_SECONDS) == 0
     assert len(workers) > 2
-    # Closed in order: SQLite leaves no log behind, and the owner no socket.
+    # Clean shutdown: SQLite leaves no log, and the owner no socket.
     assert not list(tmp_path.glob("*-wal"))
     assert not list(tmp_path.glob("*.sock"))
     with Shoal.open(f"sqlite:///{tmp_path / 'guestbook.db'}") as shoal:
@@ -138,5 +138,5 @@ def _until_more(acknowledged: dict[str, str], number: int) -> None:
     wanted = len(acknowledged) + number
     deadline = time.monotonic() + _HANG_SECONDS
     while len(acknowledged) < wanted:
-        assert time.monotonic() < deadline, "nothing is acknowledged any more"
+        assert time.monotonic() < deadline, "no further writes are acknowledged"
         time.sleep(0.02)

@@ -29,7 +29,7 @@ def _no_log(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
 
 
 class World:
-    """An outbox with a runner; what consequences do, they write down in `done`."""
+    """An outbox with a runner; consequences record their work in `done`."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ def failing(times: int, word: str = "failed") -> Consequence[list[str]]:
 
 
 @in_loop
-async def test_consequences_run_in_their_order_and_once() -> None:
+async def test_outbox_runner_runs_consequences_once_in_order() -> None:
     world = World({PostCreated: (saying("one"), saying("two"))})
     await world.emit(BIG)
     assert await world.runner.run_once() == 1
@@ -100,7 +100,7 @@ async def test_consequences_run_in_their_order_and_once() -> None:
 
 
 @in_loop
-async def test_an_event_from_which_nothing_follows_is_done() -> None:
+async def test_outbox_event_without_consequences_is_acknowledged() -> None:
     world = World({})
     await world.emit(BIG)
     await world.runner.drain()
@@ -108,7 +108,7 @@ async def test_an_event_from_which_nothing_follows_is_done() -> None:
 
 
 @in_loop
-async def test_a_big_job_goes_on_from_its_mark_and_its_next_consequence_begins_anew() -> None:
+async def test_outbox_job_with_pages_resumes_from_checkpoint_of_each_consequence() -> None:
     world = World({PostCreated: (paging("a", 3), paging("b", 2))})
     await world.emit(BIG)
     await world.runner.drain()
@@ -116,7 +116,7 @@ async def test_a_big_job_goes_on_from_its_mark_and_its_next_consequence_begins_a
 
 
 @in_loop
-async def test_a_job_of_a_hundred_pages_does_not_hold_up_a_small_one() -> None:
+async def test_outbox_job_with_many_pages_does_not_delay_small_job() -> None:
     world = World({PostCreated: (paging("page", 100),), ShareCreated: (saying("small"),)}, batch=2)
     await world.emit(BIG)
     await world.runner.run_once()
@@ -128,7 +128,7 @@ async def test_a_job_of_a_hundred_pages_does_not_hold_up_a_small_one() -> None:
 
 
 @in_loop
-async def test_two_big_jobs_take_turns() -> None:
+async def test_outbox_jobs_with_pages_alternate_page_by_page() -> None:
     world = World({PostCreated: (paging("a", 3),), ShareCreated: (paging("b", 3),)})
     await world.emit(BIG, SMALL)
     await world.runner.drain()
@@ -136,7 +136,7 @@ async def test_two_big_jobs_take_turns() -> None:
 
 
 @in_loop
-async def test_a_failure_is_tried_again_later_and_ever_later() -> None:
+async def test_outbox_failed_job_is_retried_with_exponential_backoff() -> None:
     world = World({PostCreated: (failing(2),)})
     await world.emit(BIG)
     for moment, expected in [(0.0, 1), (0.9, 1), (1.1, 2), (3.0, 2), (3.2, 3)]:
@@ -148,7 +148,7 @@ async def test_a_failure_is_tried_again_later_and_ever_later() -> None:
 
 
 @in_loop
-async def test_what_was_done_before_a_failure_is_not_done_again() -> None:
+async def test_outbox_retry_skips_completed_consequences() -> None:
     world = World({PostCreated: (saying("first"), failing(1))})
     await world.emit(BIG)
     await world.runner.run_once()
@@ -158,7 +158,7 @@ async def test_what_was_done_before_a_failure_is_not_done_again() -> None:
 
 
 @in_loop
-async def test_a_failure_holds_up_no_other_job() -> None:
+async def test_outbox_failed_job_does_not_delay_other_jobs() -> None:
     world = World({PostCreated: (failing(9),), ShareCreated: (saying("other"),)})
     await world.emit(BIG, SMALL)
     await world.runner.run_once()
@@ -166,7 +166,7 @@ async def test_a_failure_holds_up_no_other_job() -> None:
 
 
 @in_loop
-async def test_after_its_last_attempt_a_job_is_buried_with_its_error() -> None:
+async def test_outbox_job_after_last_attempt_is_buried_with_error() -> None:
     world = World({PostCreated: (failing(9),)}, attempts=3)
     await world.emit(BIG)
     for moment in (0.0, 10.0, 20.0, 30.0):
@@ -180,8 +180,8 @@ async def test_after_its_last_attempt_a_job_is_buried_with_its_error() -> None:
 
 
 @in_loop
-async def test_progress_forgives_earlier_failures() -> None:
-    """Attempts are counted for each page, or a long fan-out on a bad day would be buried half-way."""
+async def test_outbox_job_progress_resets_attempt_count() -> None:
+    """Attempts are counted per page; otherwise a long fan-out with several transient errors would be buried."""
 
     async def page(done: list[str], event: object, mark: int) -> int | None:
         done.append(f"{mark}")
@@ -199,7 +199,7 @@ async def test_progress_forgives_earlier_failures() -> None:
 
 
 @in_loop
-async def test_a_job_whose_worker_died_is_given_again() -> None:
+async def test_outbox_job_of_dead_worker_is_redelivered_after_lease() -> None:
     world = World({PostCreated: (saying("done"),)})
     await world.emit(BIG)
     assert len(await world.graph.claim(10, lease=60.0)) == 1
@@ -209,7 +209,7 @@ async def test_a_job_whose_worker_died_is_given_again() -> None:
 
 
 @in_loop
-async def test_a_started_runner_works_by_itself_and_drain_waits_for_it() -> None:
+async def test_outbox_runner_started_processes_jobs_and_drain_waits_for_them() -> None:
     world = World({PostCreated: (paging("a", 3),)})
     world.runner.start()
     await world.emit(BIG)
@@ -221,7 +221,7 @@ async def test_a_started_runner_works_by_itself_and_drain_waits_for_it() -> None
 
 
 @in_loop
-async def test_drain_gives_up_when_its_patience_ends() -> None:
+async def test_outbox_drain_with_failing_job_times_out() -> None:
     world = World({PostCreated: (failing(99),)}, attempts=99)
     await world.emit(BIG)
     with pytest.raises(TimeoutError):
@@ -229,12 +229,12 @@ async def test_drain_gives_up_when_its_patience_ends() -> None:
 
 
 @in_loop
-async def test_a_busy_outbox_is_drained_though_there_is_always_something_new() -> None:
+async def test_outbox_busy_drain_returns_despite_new_jobs() -> None:
     graph, done = MemoryGraph(), list[str]()
 
     async def spawn(done: list[str], event: PostCreated, mark: int) -> None:
         done.append(str(event.post_id))
-        # As a store does that takes its time: the loop is not for this alone.
+        # Simulates a slow store that leaves the loop to other tasks.
         await asyncio.sleep(0.001)
         batch = Batch(shard_of(ANN))
         batch.emit(PostCreated(post_id=event.post_id + 1, author_id=1))
@@ -258,7 +258,7 @@ async def test_a_busy_outbox_is_drained_though_there_is_always_something_new() -
 
 
 @in_loop
-async def test_stop_finishes_what_is_in_hand_and_leaves_the_rest_in_the_outbox() -> None:
+async def test_outbox_stop_finishes_claimed_jobs_and_leaves_new_jobs() -> None:
     begun, may_end = asyncio.Event(), asyncio.Event()
 
     async def slow(done: list[str], event: object, mark: int) -> None:
@@ -281,8 +281,8 @@ async def test_stop_finishes_what_is_in_hand_and_leaves_the_rest_in_the_outbox()
 
 
 @in_loop
-async def test_requests_have_their_turn_between_jobs() -> None:
-    """Jobs that take long together give the event loop back now and then."""
+async def test_outbox_runner_yields_event_loop_between_jobs() -> None:
+    """Long runs of jobs yield to the event loop periodically."""
 
     async def busy(done: list[str], event: object, mark: int) -> None:
         done.append("job")
@@ -298,7 +298,7 @@ async def test_requests_have_their_turn_between_jobs() -> None:
 
 
 class Clocked:
-    """The clock of a loop in which only what a test says takes time."""
+    """A clock that only the test advances."""
 
     def __init__(self) -> None:
         self.now = 1_000.0
@@ -311,8 +311,8 @@ class Clocked:
 
 
 @in_loop
-async def test_jobs_that_are_behind_have_more_of_the_loop_than_requests(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else answers to posts would come faster than their deliveries, and the queue grow for as long as members post."""
+async def test_outbox_runner_with_backlog_gets_larger_share_of_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the server would accept posts faster than it delivers them, and the queue would grow without bound."""
     clock = Clocked()
     monkeypatch.setattr("shoal.outbox.runner.time", clock)
     turns: list[int] = []
@@ -336,12 +336,12 @@ async def test_jobs_that_are_behind_have_more_of_the_loop_than_requests(monkeypa
     while await world.runner.run_once():
         pass
     others.cancel()
-    # Five shares, each of no more than 20 ms, and none of them ends where a claim does.
+    # Five slices of at most 20 ms each; the end of a claim does not cut a slice.
     assert sorted(turns)[len(turns) // 2] >= 100
 
 
 @in_loop
-async def test_an_outbox_that_is_away_for_a_while_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_outbox_claim_from_unavailable_store_is_retried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shoal.outbox.runner._POLL_SECONDS", 0.01)
 
     class Away(MemoryGraph):
@@ -365,7 +365,7 @@ async def test_an_outbox_that_is_away_for_a_while_is_asked_again(monkeypatch: py
 
 
 @in_loop
-async def test_a_job_waits_for_a_store_that_is_down_for_as_long_as_it_takes() -> None:
+async def test_outbox_job_with_unavailable_store_is_retried_without_attempt_limit() -> None:
     turns = 0
 
     async def need_a_store(done: list[str], event: object, mark: int) -> None:
@@ -385,7 +385,9 @@ async def test_a_job_waits_for_a_store_that_is_down_for_as_long_as_it_takes() ->
 
 
 @in_loop
-async def test_a_job_whose_turn_has_not_come_waits_as_long_as_it_takes(caplog: pytest.LogCaptureFixture) -> None:
+async def test_outbox_job_raising_not_yet_is_retried_without_attempt_limit_or_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     turns = 0
 
     async def need_a_turn(done: list[str], event: object, mark: int) -> None:
@@ -405,7 +407,7 @@ async def test_a_job_whose_turn_has_not_come_waits_as_long_as_it_takes(caplog: p
 
 
 @in_loop
-async def test_jobs_that_wait_for_an_engine_that_is_down_log_one_line(caplog: pytest.LogCaptureFixture) -> None:
+async def test_outbox_jobs_with_unavailable_engine_log_one_line(caplog: pytest.LogCaptureFixture) -> None:
     async def fail(done: list[str], event: object, mark: int) -> None:
         raise Unavailable("the store cannot be reached")
 
@@ -418,8 +420,8 @@ async def test_jobs_that_wait_for_an_engine_that_is_down_log_one_line(caplog: py
 
 
 @in_loop
-async def test_a_job_that_comes_back_too_often_is_buried_before_it_does_more_harm() -> None:
-    """Stores that count claims give it with its attempts: whoever had it never came to say that it failed."""
+async def test_outbox_job_redelivered_too_often_is_buried_without_running() -> None:
+    """Stores that count claims report the attempts of a job whose workers died without a failure report."""
     world = World({PostCreated: (saying("harm"),)}, attempts=3)
     await world.emit(BIG)
     (job,) = await world.graph.claim(1, 60.0)
@@ -432,7 +434,7 @@ async def test_a_job_that_comes_back_too_often_is_buried_before_it_does_more_har
 
 
 @in_loop
-async def test_a_step_that_takes_too_long_has_failed() -> None:
+async def test_outbox_step_exceeding_time_limit_fails() -> None:
     async def hang(done: list[str], event: object, mark: int) -> None:
         done.append("begun")
         await asyncio.Event().wait()
@@ -445,7 +447,7 @@ async def test_a_step_that_takes_too_long_has_failed() -> None:
 
 
 @in_loop
-async def test_jobs_run_side_by_side_up_to_the_concurrency() -> None:
+async def test_outbox_jobs_run_concurrently_up_to_limit() -> None:
     at_once: list[int] = []
     running = 0
 
@@ -467,7 +469,7 @@ async def test_jobs_run_side_by_side_up_to_the_concurrency() -> None:
 
 
 @in_loop
-async def test_without_a_start_a_turn_runs_a_claim_side_by_side() -> None:
+async def test_outbox_turn_without_start_runs_claimed_jobs_concurrently() -> None:
     world = World({PostCreated: (paging("a", 3),), ShareCreated: (failing(1),)}, concurrency=4)
     await world.emit(BIG, SMALL, BIG)
     assert await world.runner.run_once() == 3
@@ -477,7 +479,7 @@ async def test_without_a_start_a_turn_runs_a_claim_side_by_side() -> None:
 
 
 @in_loop
-async def test_a_slow_job_holds_up_only_its_own_place() -> None:
+async def test_outbox_slow_job_blocks_only_one_concurrency_slot() -> None:
     may_end = asyncio.Event()
 
     async def slow(done: list[str], event: object, mark: int) -> None:
@@ -498,7 +500,7 @@ async def test_a_slow_job_holds_up_only_its_own_place() -> None:
 
 
 @in_loop
-async def test_stop_finishes_what_runs_side_by_side_and_claims_no_more() -> None:
+async def test_outbox_stop_finishes_concurrent_jobs_and_claims_no_more() -> None:
     begun, may_end = asyncio.Event(), asyncio.Event()
 
     async def slow(done: list[str], event: object, mark: int) -> None:
@@ -525,7 +527,7 @@ async def hangs(done: list[str], event: object, mark: int) -> None:
 
 @pytest.mark.parametrize("concurrency", [1, 3])
 @in_loop
-async def test_stop_waits_so_long_for_what_hangs_and_leaves_it_to_be_given_again(concurrency: int) -> None:
+async def test_outbox_stop_with_hung_jobs_times_out_and_releases_them(concurrency: int) -> None:
     world = World({ShareCreated: (saying("done"),), PostCreated: (hangs,)}, concurrency=concurrency)
     await world.emit(SMALL, BIG, BIG)
     world.runner.start()
@@ -544,7 +546,7 @@ async def test_stop_waits_so_long_for_what_hangs_and_leaves_it_to_be_given_again
 
 
 @in_loop
-async def test_stop_ends_also_when_a_job_does_not_let_itself_be_cancelled() -> None:
+async def test_outbox_stop_with_job_ignoring_cancellation_returns() -> None:
     begun, may_end = asyncio.Event(), asyncio.Event()
 
     async def stubborn(done: list[str], event: object, mark: int) -> None:
@@ -564,7 +566,7 @@ async def test_stop_ends_also_when_a_job_does_not_let_itself_be_cancelled() -> N
 
 
 @in_loop
-async def test_a_promise_that_nobody_keeps_does_not_hold_up_the_end() -> None:
+async def test_outbox_stop_with_unresolved_future_times_out() -> None:
     futures: list[asyncio.Future[None]] = []
     world = World({PostCreated: (promising(futures),)})
     await world.emit(BIG)
@@ -580,7 +582,7 @@ async def test_a_promise_that_nobody_keeps_does_not_hold_up_the_end() -> None:
 
 
 @in_loop
-async def test_a_job_that_ends_while_others_are_acknowledged_is_acknowledged_too() -> None:
+async def test_outbox_job_finished_during_acknowledgement_is_acknowledged() -> None:
     acknowledging = asyncio.Event()
 
     class Slow(MemoryGraph):
@@ -616,7 +618,9 @@ def promising(futures: list[asyncio.Future[None]]) -> Consequence[list[str]]:
 
 @pytest.mark.parametrize("concurrency", [1, 2])
 @in_loop
-async def test_a_job_that_waits_for_something_is_done_when_that_is_and_holds_up_nobody(concurrency: int) -> None:
+async def test_outbox_job_returning_future_is_acknowledged_after_it_resolves_and_blocks_no_others(
+    concurrency: int,
+) -> None:
     futures: list[asyncio.Future[None]] = []
     world = World({PostCreated: (promising(futures),), ShareCreated: (saying("small"),)}, concurrency=concurrency)
     await world.emit(*[BIG] * 3, SMALL)
@@ -639,11 +643,11 @@ async def test_a_job_that_waits_for_something_is_done_when_that_is_and_holds_up_
 
 
 @in_loop
-async def test_a_job_whose_promise_is_broken_is_tried_again_and_buried_in_the_end() -> None:
+async def test_outbox_job_with_failed_future_is_retried_and_finally_buried() -> None:
     futures: list[asyncio.Future[None]] = []
     world = World({PostCreated: (promising(futures),)}, attempts=2)
     await world.emit(BIG)
-    # A store that is away is not the job's fault, however often; then it fails, and fails.
+    # Unavailable stores do not count as attempts; the two errors after them do.
     for error in (Unavailable("away"), Unavailable("away"), ValueError("broken"), ValueError("broken")):
         assert await world.runner.run_once() == 1
         futures[-1].set_exception(error)
@@ -654,7 +658,7 @@ async def test_a_job_whose_promise_is_broken_is_tried_again_and_buried_in_the_en
 
 
 @in_loop
-async def test_what_comes_after_a_promise_goes_on_and_the_job_is_done_when_all_are_kept() -> None:
+async def test_outbox_job_with_several_futures_runs_all_consequences_and_completes_after_all_resolve() -> None:
     first, last = (asyncio.get_running_loop().create_future() for _ in range(2))
 
     def promising(promise: asyncio.Future[None], word: str) -> Consequence[list[str]]:
@@ -679,7 +683,9 @@ async def test_what_comes_after_a_promise_goes_on_and_the_job_is_done_when_all_a
 
 @in_loop
 @pytest.mark.parametrize("also", [saying("pushed"), paging("page", 2), failing(1, "pushed")])
-async def test_a_broken_promise_is_made_again_whatever_came_after_it(also: Consequence[list[str]]) -> None:
+async def test_outbox_job_with_failed_future_repeats_it_but_not_earlier_consequences(
+    also: Consequence[list[str]],
+) -> None:
     async def told(done: list[str], event: object, mark: int) -> asyncio.Future[None]:
         done.append("told")
         promise = asyncio.get_running_loop().create_future()

@@ -1,4 +1,4 @@
-"""The package works without the checkout: built, installed elsewhere, and used as the README says."""
+"""The package works without the checkout: built, installed elsewhere, and used as the README documents."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
-def test_every_file_of_the_package_is_in_the_wheel_and_in_the_source_distribution(built: Path) -> None:
+def test_wheel_and_source_distribution_contain_every_package_file(built: Path) -> None:
     listed = subprocess.run(
         ["git", "ls-files", "src/shoal"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout
@@ -34,7 +34,7 @@ def test_every_file_of_the_package_is_in_the_wheel_and_in_the_source_distributio
     assert wheel.name.startswith(f"shoal-{PROJECT['version']}-")
 
 
-def test_the_installed_package_is_the_wheel_and_not_the_checkout(installed: Installed) -> None:
+def test_installed_package_is_loaded_from_wheel_and_not_from_checkout(installed: Installed) -> None:
     shown = installed.run(
         "python", "-c", "import shoal, sys; print(shoal.__file__, shoal.__version__, *sys.path, sep='\\n')"
     )
@@ -45,7 +45,7 @@ def test_the_installed_package_is_the_wheel_and_not_the_checkout(installed: Inst
     assert str(ROOT) not in path
 
 
-def test_an_installed_demo_answers(installed: Installed) -> None:
+def test_shoal_demo_of_installed_package_serves_requests(installed: Installed) -> None:
     demo = installed.serving("shoal", "demo", "--members", "10", "--days", "1", "--port", "0")
     # A test machine may be slow.
     with demo as url, httpx.Client(base_url=url, timeout=60) as client:
@@ -54,7 +54,7 @@ def test_an_installed_demo_answers(installed: Installed) -> None:
         assert client.get("/docs").status_code == 200
 
 
-def test_the_scripts_of_the_readme_run_beside_the_installed_package(installed: Installed) -> None:
+def test_readme_scripts_run_with_installed_package(installed: Installed) -> None:
     assert installed.run("python", "-c", pages.code(pages.README, "python", "Shoal.open")) == pages.PROMISED
     pages.type_commands(installed.programs, installed.folder)
     script = pages.code(pages.README, "python", "mastodon")
@@ -63,13 +63,13 @@ def test_the_scripts_of_the_readme_run_beside_the_installed_package(installed: I
     assert "Hello from a client" in shown
 
 
-def test_the_version_is_that_of_the_newest_release_in_the_changelog() -> None:
+def test_package_version_equals_newest_release_in_changelog() -> None:
     releases = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert releases[0] == "Unreleased"
     assert re.fullmatch(rf"{re.escape(PROJECT['version'])} \(\d{{4}}-\d\d-\d\d\)", releases[1])
 
 
-def test_security_floors_of_the_page_are_those_of_the_package() -> None:
+def test_security_floors_page_equals_package_requirements() -> None:
     page = (ROOT / "docs/decisions/dependencies.md").read_text().partition("## Security floors")[2]
     rows = re.findall(r"^\| ([\w, -]+?)(?: \(extra `dev`\))? \| ([\d., ]+) \|", page, re.MULTILINE)
     listed = {

@@ -1,4 +1,4 @@
-"""Whatever holds data or secrets may be opened by its owner alone, whatever the umask is."""
+"""Files with data or secrets are accessible only to their owner, independent of the umask."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from tests.running import in_loop
 
 @pytest.fixture(autouse=True)
 def _open_to_all() -> Iterator[None]:
-    """A umask that keeps nobody out."""
+    """Set a umask that allows access to all users."""
     before = os.umask(0)
     yield
     os.umask(before)
 
 
 def modes(folder: Path) -> dict[str, str]:
-    """Which rights there are, by what has them; those of our own that are as they should be are left out."""
+    """Return the mode of each file that other users can access."""
     return {
         str(path.relative_to(folder)): stat.filemode(path.lstat().st_mode)
         for path in folder.rglob("*")
@@ -46,18 +46,18 @@ def modes(folder: Path) -> dict[str, str]:
 
 
 def names_in(folder: Path) -> set[str]:
-    """The names of all that lies in it."""
+    """Return the names of all files in a folder."""
     return {path.name for path in folder.rglob("*")}
 
 
 def open_up(folder: Path) -> None:
-    """Everybody may read all that lies in it, as a usual umask makes it."""
+    """Make all files of a folder readable for all users, as a usual umask does."""
     for path in folder.rglob("*"):
         path.chmod(0o755 if path.is_dir() else 0o644)
 
 
 async def a_network(folder: Path) -> set[str]:
-    """Files of every kind lie in the folder while it runs; their names."""
+    """Run a network that creates files of every kind; return their names."""
     settings = build(store=f"sqlite:///{folder / 'shoal.db'}")
     async with AsyncExitStack() as stack:
         network = await stack.enter_async_context(open_network(settings))
@@ -73,7 +73,7 @@ async def a_network(folder: Path) -> set[str]:
 
 
 @in_loop
-async def test_every_file_of_a_network_is_for_its_owner_alone(tmp_path: Path) -> None:
+async def test_network_files_are_private_to_their_owner(tmp_path: Path) -> None:
     names = await a_network(tmp_path)
     for name in (
         "shoal.db",
@@ -91,18 +91,18 @@ async def test_every_file_of_a_network_is_for_its_owner_alone(tmp_path: Path) ->
 
 
 @in_loop
-async def test_a_network_from_before_is_shut_to_others_when_it_is_opened(tmp_path: Path) -> None:
+async def test_network_files_with_open_permissions_become_private_on_open(tmp_path: Path) -> None:
     await a_network(tmp_path)
     open_up(tmp_path)
     settings = build(store=f"sqlite:///{tmp_path / 'shoal.db'}")
     async with open_network(settings):
-        # What lies below the directory of pictures cannot be reached through it.
+        # Files below the media directory are unreachable, because the directory itself is private.
         assert all(name.startswith("shoal.db.media/") for name in modes(tmp_path)), modes(tmp_path)
 
 
 @pytest.fixture
 def reached() -> Iterator[Path]:
-    """A folder that other users can come to, as those can whom engines run as."""
+    """A folder that is accessible to other users, such as those of engines."""
     path = Path(tempfile.mkdtemp(prefix="shoal-private-"))
     path.chmod(0o755)
     yield path
@@ -110,7 +110,7 @@ def reached() -> Iterator[Path]:
     shutil.rmtree(path)
 
 
-def test_what_demo_and_cluster_keep_is_for_its_owner_alone(reached: Path) -> None:
+def test_demo_and_cluster_files_are_private_to_their_owner(reached: Path) -> None:
     folder = reached / "demo"
     private_files.make_folder(folder)
     cli.remember(folder, cli.Demo(1, 2, 3, 4))
@@ -123,21 +123,21 @@ def test_what_demo_and_cluster_keep_is_for_its_owner_alone(reached: Path) -> Non
         program.start()
         program.stop()
     found = modes(reached)
-    # Engines run as other users where we are root, and pass through to folders of their own.
+    # If the tests run as root, engines run as other users and need access to their own folders.
     assert found.pop("cluster", "drwx--x--x") == "drwx--x--x"
     assert found == {}
     assert {"cluster.json", "cluster.lock", "shoal.toml", "true.log"} <= {path.name for path in held.iterdir()}
 
 
 @pytest.mark.parametrize("name", ["export", "export.zip"])
-def test_an_export_is_for_its_owner_alone(tmp_path: Path, name: str) -> None:
+def test_export_files_are_private_to_their_owner(tmp_path: Path, name: str) -> None:
     with export_target(tmp_path / name) as opened, opened("media/one.jpg") as file:
         file.write(b"x")
     assert (tmp_path / name).exists()
     assert modes(tmp_path) == {}
 
 
-def test_what_is_narrowed_keeps_what_its_owner_may_do_and_what_is_not_there_is_let_be(tmp_path: Path) -> None:
+def test_private_mode_keeps_owner_permissions_and_ignores_missing_file(tmp_path: Path) -> None:
     script = tmp_path / "script"
     script.write_text("x")
     script.chmod(0o755)

@@ -1,4 +1,4 @@
-"""A process that runs a network collects garbage seldom; a library leaves that to its application."""
+"""A server process collects garbage rarely; the library leaves garbage collection to its application."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ def shown(before: str) -> str:
     return subprocess.run([sys.executable, "-c", lines], capture_output=True, text=True, check=True).stdout.strip()
 
 
-def test_a_server_collects_garbage_seldom_and_shares_the_interpreter_in_short_turns() -> None:
+def test_server_process_sets_rare_garbage_collection_and_short_switch_interval() -> None:
     assert shown("from shoal.app import process\nprocess.prepare()\nprocess.settle()") == "True True True"
 
 
-def test_a_library_sets_nothing() -> None:
+def test_library_use_leaves_interpreter_settings_unchanged() -> None:
     opened = "async with Shoal.open('memory://'): pass"
     assert shown(f"import asyncio\nfrom shoal import Shoal\nasync def f():\n  {opened}\nasyncio.run(f())") == (
         "False False False"
@@ -38,7 +38,7 @@ async def story():
     async with process.giving_back(0.05):
         pieces = [bytes(20_000) for _ in range(5_000)]
         most = resident()
-        # What lives on lies between what is freed.
+        # A live block remains between freed blocks.
         del pieces[:-1]
         while resident() > most - 60:
             await asyncio.sleep(0.05)
@@ -48,8 +48,8 @@ asyncio.run(asyncio.wait_for(story(), 30))
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="glibc alone has a way to give memory back")
-def test_a_server_gives_back_what_was_freed_between_blocks_that_live_on() -> None:
+@pytest.mark.skipif(sys.platform != "linux", reason="only glibc can return memory to the system")
+def test_server_process_returns_fragmented_free_memory_to_system() -> None:
     subprocess.run([sys.executable, "-c", _FREED], capture_output=True, text=True, check=True)
 
 
@@ -72,7 +72,7 @@ async def story(busy, latest):
         gc.collect(1)
         del node
         gc.collect()
-        assert seen() is not None, "it was not put aside"
+        assert seen() is not None, "the object was not frozen"
         end = time.monotonic() + (2.5 if lasting else 30)
         while seen() is not None and time.monotonic() < end:
             await asyncio.sleep(0 if busy else 0.01)
@@ -85,7 +85,7 @@ asyncio.run(story(sys.argv[1] == "busy", float(sys.argv[2])))
 @pytest.mark.parametrize(
     ("work", "latest", "what"), [("quiet", "3600", "found"), ("busy", "3600", "left"), ("busy", "0.3", "found")]
 )
-def test_a_cycle_of_old_objects_is_found_when_there_is_nothing_to_do_or_in_the_end(
+def test_garbage_cycle_of_frozen_objects_is_collected_when_idle_or_after_deadline(
     work: str, latest: str, what: str
 ) -> None:
     done = subprocess.run([sys.executable, "-c", _LEFT, work, latest], capture_output=True, text=True, check=True)

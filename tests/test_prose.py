@@ -28,7 +28,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_phrases_of_a_module_have_their_kind_and_line(module: Path) -> None:
+def test_prose_check_reports_module_phrases_with_kind_and_line(module: Path) -> None:
     found = [(text.kind, phrase) for text in prose.of_module(module) for phrase in prose.phrases_in(text)]
     assert sorted(found) == [
         ("comments", "module.py:3: The same"),
@@ -39,14 +39,14 @@ def test_phrases_of_a_module_have_their_kind_and_line(module: Path) -> None:
     ]
 
 
-def test_code_of_a_page_is_not_counted(module: Path) -> None:
+def test_prose_check_ignores_code_in_pages(module: Path) -> None:
     page = module.with_name("page.md")
     page.write_text("It stands.\n\n    somebody --help\n\n`nobody` is [a link](beside.md)\n\n```\nanew\n```\nAnew.\n")
     found = [phrase for text in prose.of_page(page, "documentation") for phrase in prose.phrases_in(text)]
     assert found == ["page.md:1: stands", "page.md:10: Anew"]
 
 
-def test_kind_over_its_budget_fails_the_check(
+def test_prose_check_with_kind_over_budget_fails(
     module: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(prose, "texts", lambda: prose.of_module(module))

@@ -1,4 +1,4 @@
-"""Settings travel to child processes, through their environment or a file, as what they are."""
+"""Settings are passed to child processes without loss, through the environment or a file."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ CHANGED = Settings(**{name: _another(name, getattr(Settings(), name)) for name i
 
 
 @pytest.mark.parametrize("settings", [Settings(), CHANGED], ids=["as they ship", "all others"])
-def test_the_environment_of_a_child_gives_it_the_same_settings(
+def test_settings_environment_round_trip_is_lossless(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -53,7 +53,7 @@ def test_the_environment_of_a_child_gives_it_the_same_settings(
     assert load(environment(settings)) == settings
 
 
-def test_the_file_of_a_cluster_gives_the_same_settings(tmp_path: Path) -> None:
+def test_cluster_settings_file_round_trip_is_lossless(tmp_path: Path) -> None:
     path = tmp_path / SETTINGS_FILE
     _write(path, CHANGED)
     assert msgspec.convert(tomllib.loads(path.read_text("utf-8")), Settings) == CHANGED
@@ -72,7 +72,9 @@ def test_setting_with_its_old_name_is_accepted_unless_the_new_name_is_set_too(
         load({"SHOAL_HIGH_FAN_OUT_FROM": "9000"})
 
 
-def test_a_secret_is_the_whole_of_its_file_but_one_newline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secret_setting_from_file_keeps_all_text_except_one_newline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     for name in SECRET:
         (tmp_path / name).write_text(
@@ -85,7 +87,7 @@ def test_a_secret_is_the_whole_of_its_file_but_one_newline(tmp_path: Path, monke
     }
 
 
-def test_a_secret_may_be_a_credential_of_systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secret_setting_from_systemd_credential_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "shoal.toml").write_text('broker = "amqp://of-the-file/"\ntags = "memory://"')
     (tmp_path / "shoal.broker").write_text("amqp://u:p@one/")
@@ -93,9 +95,9 @@ def test_a_secret_may_be_a_credential_of_systemd(tmp_path: Path, monkeypatch: py
     assert secret_files(environ) == {"broker": tmp_path / "shoal.broker"}
     found = load(environ)
     assert (found.broker, found.tags) == ("amqp://u:p@one/", "memory://")
-    # A command line comes before all of it.
+    # The command line has the highest precedence.
     assert load(environ, broker="amqp://two/").broker == "amqp://two/"
-    # A child has its settings from its parent alone.
+    # A child takes its settings only from its parent.
     assert load(environ | environment(found)) == found
 
 
@@ -119,7 +121,7 @@ def test_a_secret_may_be_a_credential_of_systemd(tmp_path: Path, monkeypatch: py
         ({"SHOAL_TITLE_FILE": "good"}, "SHOAL_TITLE_FILE: only these are taken from files: store, timelines, broker"),
     ],
 )
-def test_a_secret_that_cannot_be_had_is_an_error_without_it(
+def test_secret_setting_that_cannot_be_loaded_is_reported_without_its_value(
     environ: dict[str, str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

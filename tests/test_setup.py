@@ -1,4 +1,4 @@
-"""The setup of each target of the Makefile: running needs less than developing."""
+"""The environment that each Makefile target installs: runtime targets install less than development targets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def planned(tmp_path: Path, *arguments: str) -> str:
-    """Return the commands that make would run in a folder where nothing is set up."""
+    """Return the commands that make would run without an existing environment."""
     if shutil.which("make") is None:
         pytest.skip("make is not installed")
     command = ["make", "--no-print-directory", "-n", f"VENV={tmp_path / 'venv'}", *arguments]
@@ -23,7 +23,7 @@ def planned(tmp_path: Path, *arguments: str) -> str:
 
 
 @pytest.mark.parametrize("target", ["demo", "serve"])
-def test_running_needs_neither_development_tools_nor_engines(tmp_path: Path, target: str) -> None:
+def test_make_demo_and_serve_install_no_development_tools_or_engines(tmp_path: Path, target: str) -> None:
     steps = planned(tmp_path, target)
     assert "scripts/setup" in steps
     assert "scripts/engines" not in steps
@@ -31,7 +31,7 @@ def test_running_needs_neither_development_tools_nor_engines(tmp_path: Path, tar
     assert f"{tmp_path / 'venv'} dev" not in steps
 
 
-def test_the_site_is_built_by_one_command_where_nothing_is_set_up(tmp_path: Path) -> None:
+def test_make_docs_without_environment_installs_docs_extra_and_builds_site(tmp_path: Path) -> None:
     steps = planned(tmp_path, "docs")
     assert f"scripts/setup {tmp_path / 'venv'} docs" in steps
     assert f"{tmp_path / 'venv'}/bin/mkdocs build" in steps
@@ -40,7 +40,7 @@ def test_the_site_is_built_by_one_command_where_nothing_is_set_up(tmp_path: Path
 
 
 @pytest.mark.parametrize("target", ["setup", "check", "audit", "quick", "test", "test-all", "coverage", "bench"])
-def test_developing_brings_its_tools_to_what_runs_already(tmp_path: Path, target: str) -> None:
+def test_make_development_targets_install_dev_extra_into_ready_environment(tmp_path: Path, target: str) -> None:
     steps = planned(tmp_path, target)
     assert f"{tmp_path / 'venv'} dev" in steps
     (tmp_path / "venv").mkdir()
@@ -49,25 +49,25 @@ def test_developing_brings_its_tools_to_what_runs_already(tmp_path: Path, target
 
 
 @pytest.mark.parametrize("target", ["ready", "setup", "check", "docs", "cluster", "shots"])
-def test_missing_sync_library_is_generated(tmp_path: Path, target: str) -> None:
+def test_makefile_targets_generate_missing_sync_library(tmp_path: Path, target: str) -> None:
     assert "-m scripts.sync_library" in planned(tmp_path, target, f"SYNC={tmp_path / '_generated.py'}")
 
 
-def test_check_audits_the_installed_packages(tmp_path: Path) -> None:
+def test_make_check_audits_installed_packages(tmp_path: Path) -> None:
     assert "-m scripts.audit" in planned(tmp_path, "check")
 
 
-def test_a_port_can_be_named(tmp_path: Path) -> None:
+def test_make_port_variable_sets_port_of_demo_and_serve(tmp_path: Path) -> None:
     for target in ("demo", "serve"):
         assert f"shoal {target} --port 8500" in planned(tmp_path, target)
         assert f"shoal {target} --port 8600" in planned(tmp_path, target, "PORT=8600")
 
 
-def test_what_running_needs_has_no_tool_of_developers() -> None:
+def test_runtime_dependencies_contain_no_development_tools() -> None:
     needed = " ".join(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"])
     for tool in ("pytest", "playwright", "nodejs", "mypy", "ruff", "schemathesis", "toot"):
         assert tool not in needed
 
 
-def test_the_files_that_come_first_are_there() -> None:
+def test_longest_test_files_list_names_existing_files() -> None:
     assert [name for name in LONGEST if not (ROOT / name).is_file()] == []

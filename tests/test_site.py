@@ -1,4 +1,4 @@
-"""The site of the documentation is built without a warning: no link leads nowhere, no name of the library is missing."""
+"""The documentation site builds in strict mode: broken links and missing library references are errors."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_library_is_described_from_its_docstrings(site: Path) -> None:
+def test_documentation_site_contains_library_reference_from_docstrings(site: Path) -> None:
     page = (site / "reference" / "library" / "index.html").read_text()
     for name in ("shoal.Shoal.open", "shoal.Shoal.settle", "shoal.core.errors.NotFound"):
         assert f'id="{name}"' in page
 
 
-def test_every_command_is_described(site: Path) -> None:
+def test_documentation_site_lists_commands_and_options(site: Path) -> None:
     page = (site / "reference" / "command-line" / "index.html").read_text()
     for words in ("shoal block network", "shoal shards rollback", "--severity"):
         assert words in page
 
 
-def test_pages_load_nothing_from_elsewhere(site: Path) -> None:
+def test_documentation_site_loads_no_external_scripts_or_stylesheets(site: Path) -> None:
     for page in site.rglob("*.html"):
         text = page.read_text()
         assert 'src="http' not in text, page

@@ -11,7 +11,7 @@ from tests.running import in_loop
 
 
 @in_loop
-async def test_error_of_a_background_task_is_raised_at_the_end_of_its_block() -> None:
+async def test_background_task_error_is_raised_at_exit_of_running_block() -> None:
     async def fail() -> None:
         raise ValueError("it broke")
 
@@ -21,7 +21,7 @@ async def test_error_of_a_background_task_is_raised_at_the_end_of_its_block() ->
 
 
 @in_loop
-async def test_background_task_is_cancelled_at_the_end_of_its_block() -> None:
+async def test_background_task_is_cancelled_at_exit_of_running_block() -> None:
     ended = asyncio.Event()
 
     async def wait() -> None:

@@ -1,4 +1,4 @@
-"""Messages that an outage repeats."""
+"""Throttling of repeated log messages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from shoal.throttled_log import ThrottledLog
 from tests.stores import Clock
 
 
-def test_message_repeated_within_a_minute_is_logged_once_and_counted_in_the_next_line(
+def test_throttled_log_message_repeated_within_a_minute_is_logged_once_and_counted(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     clock = Clock()
@@ -29,7 +29,9 @@ def test_message_repeated_within_a_minute_is_logged_once_and_counted_in_the_next
     assert caplog.records[0].filename == "test_throttled_log.py"
 
 
-def test_messages_of_different_names_texts_and_levels_are_each_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_throttled_log_messages_with_different_names_texts_or_levels_are_all_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     log = ThrottledLog(logging.getLogger("shoal.outage"))
     for _ in range(3):
         log.warning("store %d waits", 1, name=1)

@@ -1,4 +1,4 @@
-"""The list of the second tier."""
+"""The list of tests in the second tier."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.tiers import DEEP, KEPT
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def test_every_row_of_the_second_tier_names_tests() -> None:
+def test_second_tier_list_names_existing_tests() -> None:
     files = sorted({name.partition("::")[0] for name in (*DEEP, *KEPT)})
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", "", *files]
     environ = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
@@ -25,6 +25,6 @@ def test_every_row_of_the_second_tier_names_tests() -> None:
         assert any(line.startswith(name) for line in listed), name
 
 
-def test_contributing_lists_the_second_tier() -> None:
+def test_contributing_page_lists_second_tier_tests() -> None:
     text = script.PAGE.read_text("utf-8")
     assert script.page(text) == text, "run python -m scripts.tiers"

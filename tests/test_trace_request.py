@@ -1,4 +1,4 @@
-"""Each of the traced requests visits at most as many source files as its target says."""
+"""Limits on the number of source files that a request passes through."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import asyncio
 from scripts.trace_request import TARGETS, traces
 
 
-def test_no_request_visits_more_files_than_its_target() -> None:
+def test_traced_requests_visit_no_more_source_files_than_their_targets() -> None:
     found = {trace.request: len(trace.files) for trace in asyncio.run(traces())}
     assert found.keys() == TARGETS.keys()
     assert {request: files for request, files in found.items() if files > TARGETS[request]} == {}

@@ -1,4 +1,4 @@
-"""The pages that are read at the keyboard: what they say to save and to type is done, and prints what they promise."""
+"""Executes the commands and programs of the tutorial and how-to pages, and compares their output with the pages."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tests.wheel import Installed, bare
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 ADDRESS = "http://127.0.0.1:8500"
 ALREADY = re.compile(r"\. \.venv/bin/activate$|pip install |mkdir ")
-"""Commands that prepare an environment, which a test has."""
+"""Commands that prepare an environment. Tests skip them."""
 BLOCK = re.compile(r"^```(\w+)(?: title=\"([\w.]+)\")?\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
 class Reader:
-    """Somebody who follows a page in an empty folder, block by block, with what they installed."""
+    """Runs the code blocks of a page in an empty folder, with an installed package."""
 
     def __init__(self, folder: Path, programs: Path) -> None:
         self.folder = folder
@@ -31,7 +31,7 @@ class Reader:
         self._address = ADDRESS
 
     def follow(self, page: Path) -> int:
-        """Do all of a page; return how many promises of it were compared with what was printed."""
+        """Run all blocks of a page; return the number of output blocks that were compared."""
         promises = 0
         for kind, title, text in BLOCK.findall(page.read_text()):
             if kind == "text":
@@ -48,7 +48,7 @@ class Reader:
         return promises
 
     def stop(self) -> None:
-        """End the server that the page began."""
+        """Stop the server that the page started."""
         if self.server is not None:
             self.server.kill()
             self.server.wait(10)
@@ -76,19 +76,19 @@ class Reader:
 
 @pytest.fixture
 def reader(tmp_path: Path, installed: Installed) -> Iterator[Reader]:
-    """A reader in an empty folder, who installed the wheel."""
+    """A reader in an empty folder, with the wheel installed."""
     made = Reader(tmp_path, installed.programs)
     yield made
     made.stop()
 
 
-def test_the_tutorial_does_what_it_says(reader: Reader) -> None:
+def test_tutorial_commands_print_documented_output(reader: Reader) -> None:
     assert reader.follow(DOCS / "tutorial.md") == 5
 
 
-def test_the_programs_of_an_embedded_network_print_what_the_page_says(reader: Reader) -> None:
+def test_embedding_guide_programs_print_documented_output(reader: Reader) -> None:
     assert reader.follow(DOCS / "howto" / "embed.md") == 3
 
 
-def test_the_programs_of_the_library_page_print_what_it_says(reader: Reader) -> None:
+def test_library_guide_programs_print_documented_output(reader: Reader) -> None:
     assert reader.follow(DOCS / "howto" / "library.md") == 4

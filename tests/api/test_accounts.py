@@ -1,4 +1,4 @@
-"""How members stand to each other, and what the profile of one shows to another."""
+"""Account endpoints: relationships, profile statuses, credentials and moderation flags."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from shoal.queries import members, posts, public_timelines
 from tests.api.world import World
 
 
-def test_relationships_say_who_follows_the_caller(shoal: World) -> None:
+def test_relationships_followed_by_is_true_for_followers_of_caller(shoal: World) -> None:
     ann, ben, cyd = map(shoal.join, ("ann", "ben", "cyd"))
     shoal.json("POST", f"/api/v1/accounts/{ann.id}/follow", ben)
     shoal.settle()
@@ -24,7 +24,7 @@ def test_relationships_say_who_follows_the_caller(shoal: World) -> None:
     ]
 
 
-def test_a_profile_shows_its_member_to_who_mutes_them_but_no_muted_guests(shoal: World) -> None:
+def test_account_statuses_of_muted_member_are_shown_without_boosts_of_muted_authors(shoal: World) -> None:
     ann, ben, cyd = map(shoal.join, ("ann", "ben", "cyd"))
     own = shoal.json("POST", "/api/v1/statuses", ann, json={"status": "mine"})
     for guest in (ben, cyd):
@@ -41,7 +41,7 @@ def test_a_profile_shows_its_member_to_who_mutes_them_but_no_muted_guests(shoal:
 
 
 @pytest.mark.parametrize("limit", [0, -1])
-def test_a_page_of_nothing_is_refused_in_words(shared: World, limit: int) -> None:
+def test_page_query_with_limit_below_one_is_refused(shared: World, limit: int) -> None:
     ann = shared.join(f"limit_ann{1 + limit}")
     reads, id_, at = shared.app_parts.reads, ann.member.id, Cursor(limit=limit)
     for page in (
@@ -54,7 +54,7 @@ def test_a_page_of_nothing_is_refused_in_words(shared: World, limit: int) -> Non
             shared.run(page)
 
 
-def test_a_member_keeps_who_may_name_and_quote_them(shoal: World) -> None:
+def test_update_credentials_saves_attribution_domains_and_quote_policy(shoal: World) -> None:
     ann = shoal.join("ann")
     path = "/api/v1/accounts/update_credentials"
     source = shoal.json("GET", "/api/v1/accounts/verify_credentials", ann)["source"]
@@ -74,7 +74,7 @@ def test_a_member_keeps_who_may_name_and_quote_them(shoal: World) -> None:
     assert shoal.json("PATCH", path, ann, data={"attribution_domains[]": ""})["source"]["attribution_domains"] == []
 
 
-def test_who_is_limited_or_suspended_is_shown_so_and_others_are_not(shoal: World) -> None:
+def test_account_limited_and_suspended_flags_appear_only_when_set(shoal: World) -> None:
     ann, ben = shoal.join("ann"), shoal.join("ben")
     boss = shoal.join("boss", scopes=("read", "admin:read"))
     shoal.run(moderation.set_role(shoal.writes, int(boss.id), Role.ADMIN))
@@ -88,7 +88,7 @@ def test_who_is_limited_or_suspended_is_shown_so_and_others_are_not(shoal: World
     assert [one["account"]["suspended"] for one in found] == [True]
 
 
-def test_browsers_get_an_icon(shoal: World) -> None:
+def test_favicon_is_served_as_png(shoal: World) -> None:
     answer = shoal.ask("GET", "/favicon.ico")
     assert (answer.status_code, answer.headers["content-type"]) == (200, "image/png")
     assert answer.content.startswith(b"\x89PNG")

@@ -8,7 +8,7 @@ from tests.api.world import Someone, World, picture
 
 
 def posted(shoal: World, who: Someone, photos: int = 1, **more: Any) -> Any:
-    """Return a new status with so many photos."""
+    """Return a new status with the given number of photos."""
     media = [
         shoal.json("POST", "/api/v2/media", who, files={"file": ("a.png", picture(), "image/png")})
         for _ in range(photos)
@@ -21,7 +21,7 @@ def order(shoal: World, path: str, who: Someone | str = "", **part: int) -> list
     return [one["media_attachment"]["id"] for one in shoal.json("GET", path, who, params=part)["photos"]]
 
 
-def test_an_album_from_its_beginning_to_its_end(shoal: World) -> None:
+def test_album_create_fill_reorder_edit_and_delete_succeeds(shoal: World) -> None:
     ann, ben = map(shoal.join, ("ann", "ben"))
     made = shoal.json("POST", "/api/shoal/v1/albums", ann, json={"title": "Tides", "description": "Low water"})
     about = {"title": "Tides", "description": "Low water", "account_id": ann.id, "photos_count": 0, "covers": []}
@@ -45,7 +45,7 @@ def test_an_album_from_its_beginning_to_its_end(shoal: World) -> None:
     assert shoal.ask("GET", path, ann).status_code == 404
 
 
-def test_parts_of_an_album_follow_each_other_by_links(shoal: World) -> None:
+def test_album_pagination_returns_next_links(shoal: World) -> None:
     dee = shoal.join("dee")
     path = f"/api/shoal/v1/albums/{shoal.json('POST', '/api/shoal/v1/albums', dee, json={'title': 'Four'})['id']}"
     status = posted(shoal, dee, 4)
@@ -61,7 +61,7 @@ def test_parts_of_an_album_follow_each_other_by_links(shoal: World) -> None:
     assert f"max_id={again[1]}" in answer.headers["link"]
 
 
-def test_what_may_not_be_is_refused_with_a_reason(shoal: World) -> None:
+def test_album_with_ineligible_status_or_long_title_is_refused(shoal: World) -> None:
     eve, fay = map(shoal.join, ("eve", "fay"))
     path = f"/api/shoal/v1/albums/{shoal.json('POST', '/api/shoal/v1/albums', eve, json={'title': 'Eve'})['id']}"
     words = shoal.json("POST", "/api/v1/statuses", eve, json={"status": "words"})

@@ -1,4 +1,4 @@
-"""Every route, without a token, with too small a scope, by an app alone, by a suspended member: refused, and nothing is done."""
+"""Every route refuses requests with a missing, insufficient or suspended token and changes no data."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ NOT_PUBLIC = [route for route in ROUTES if route.auth != "public"]
 
 
 class Cast(msgspec.Struct):
-    """A world with somebody in it, and a post that things could be done to."""
+    """A world with one member and one post as the targets of requests."""
 
     world: World
     ann: Someone
     post: str
 
     def path(self, route: Route) -> str:
-        """The path of a route, about what is there."""
+        """Return the path of a route with the ids filled in."""
         thing = self.post if "/statuses/" in route.path else self.ann.id
         return re.sub(r"\{name\}", "dawn", re.sub(r"\{id\}", thing, route.path))
 
@@ -56,7 +56,7 @@ class Refusal(NamedTuple):
     status: int
     error: str
     reads: int
-    """Reads of the graph until the route refuses."""
+    """Number of graph reads before the route refuses."""
 
 
 def assert_refused(cast: Cast, routes: list[Route], token: Callable[[Route], str], refusal: Refusal) -> None:
@@ -77,7 +77,7 @@ def assert_refused(cast: Cast, routes: list[Route], token: Callable[[Route], str
 
 
 def without(cast: Cast, member: int) -> Callable[[Route], str]:
-    """Return a function that makes a token of a member with every scope but that of the route."""
+    """Return a function that issues a member's token with every scope except the one that the route requires."""
 
     @functools.cache
     def token(scope: str) -> str:
@@ -87,29 +87,29 @@ def without(cast: Cast, member: int) -> Callable[[Route], str]:
     return lambda route: token(route.scope or "")
 
 
-def test_request_without_a_token_is_refused_before_any_read(cast: Cast) -> None:
+def test_guarded_route_without_token_is_refused_before_any_read(cast: Cast) -> None:
     assert_refused(cast, GUARDED, lambda _: "", Refusal(401, "The access token is invalid", 0))
 
 
-def test_unknown_token_is_refused_also_where_none_is_required(cast: Cast) -> None:
+def test_unknown_token_is_refused_even_on_optional_auth_routes(cast: Cast) -> None:
     assert_refused(cast, NOT_PUBLIC, lambda _: "not-a-token", Refusal(401, "The access token is invalid", 0))
 
 
-def test_token_without_the_scope_of_the_route_is_refused(cast: Cast) -> None:
+def test_token_without_required_scope_is_refused(cast: Cast) -> None:
     refusal = Refusal(403, "This action is outside the authorized scopes", 2)
     assert_refused(cast, SCOPED, without(cast, cast.ann.member.id), refusal)
 
 
-def test_token_of_an_app_is_refused_where_a_member_is_required(cast: Cast) -> None:
+def test_app_token_on_member_route_is_refused(cast: Cast) -> None:
     token = cast.world.token(cast.ann.app_id)
     assert_refused(cast, FOR_MEMBERS, lambda _: token, Refusal(422, "This method requires an authenticated user", 1))
 
 
-def test_token_of_a_member_is_refused_where_an_app_is_required(cast: Cast) -> None:
+def test_member_token_on_app_route_is_refused(cast: Cast) -> None:
     assert_refused(cast, FOR_APPS_ALONE, lambda _: cast.ann.token, Refusal(403, "This action is not allowed", 2))
 
 
-def test_only_signing_up_requires_the_token_of_an_app() -> None:
+def test_app_token_is_required_only_by_registration() -> None:
     assert [(route.method, route.path) for route in FOR_APPS_ALONE] == [("POST", "/api/v1/accounts")]
 
 
@@ -128,17 +128,17 @@ def test_pending_member_is_refused_by_every_route(pending: tuple[Cast, str]) -> 
     assert_refused(cast, NOT_PUBLIC, lambda _: token, Refusal(403, "Your login is currently pending approval", 2))
 
 
-def test_member_without_the_role_is_refused_with_every_scope(cast: Cast) -> None:
+def test_staff_route_for_member_without_role_is_refused(cast: Cast) -> None:
     token = cast.world.token(cast.ann.app_id, cast.ann.member.id, sorted(KNOWN))
     assert_refused(cast, FOR_STAFF, lambda _: token, Refusal(403, "This action is not allowed", 2))
 
 
-def test_moderator_is_refused_by_the_routes_of_admins(staff: dict[Role, str], cast: Cast) -> None:
+def test_admin_route_for_moderator_is_refused(staff: dict[Role, str], cast: Cast) -> None:
     routes = [route for route in FOR_STAFF if route.role is Role.ADMIN]
     assert_refused(cast, routes, lambda _: staff[Role.MODERATOR], Refusal(403, "This action is not allowed", 2))
 
 
-def test_staff_without_the_scope_of_the_route_are_refused(cast: Cast, staff: dict[Role, str]) -> None:
+def test_staff_token_without_required_scope_is_refused(cast: Cast, staff: dict[Role, str]) -> None:
     assert staff
     moderator = cast.world.run(members.find(cast.world.network.writes, "moderator"))
     assert moderator is not None
@@ -147,7 +147,7 @@ def test_staff_without_the_scope_of_the_route_are_refused(cast: Cast, staff: dic
 
 
 @pytest.mark.parametrize("route", FOR_STAFF, ids=lambda route: f"{route.method} {route.path}")
-def test_staff_with_the_role_are_admitted_by_the_route(staff: dict[Role, str], cast: Cast, route: Route) -> None:
+def test_staff_route_for_member_with_role_is_allowed(staff: dict[Role, str], cast: Cast, route: Route) -> None:
     for role, token in staff.items():
         if role.rank >= route.role.rank:
             path = re.sub(r"\{[a-z]+\}", "1", route.path)
@@ -156,7 +156,7 @@ def test_staff_with_the_role_are_admitted_by_the_route(staff: dict[Role, str], c
 
 @pytest.fixture(scope="module")
 def suspended(cast: Cast) -> tuple[Cast, str]:
-    """The token of a member who was suspended after it was given."""
+    """The token of a member who was suspended after it was issued."""
     eve = cast.world.join("eve")
     cast.world.run(moderation.suspend(cast.world.network.writes, eve.member.id))
     cast.world.settle()
@@ -165,7 +165,7 @@ def suspended(cast: Cast) -> tuple[Cast, str]:
 
 @pytest.fixture(scope="module")
 def disabled(cast: Cast) -> tuple[Cast, str]:
-    """The token of a member who was locked out after it was given."""
+    """The token of a member who was disabled after it was issued."""
     dan = cast.world.join("dan")
     cast.world.run(moderation.disable(cast.world.network.writes, dan.member.id))
     cast.world.settle()
@@ -174,7 +174,7 @@ def disabled(cast: Cast) -> tuple[Cast, str]:
 
 @pytest.fixture(scope="module")
 def pending(cast: Cast) -> tuple[Cast, str]:
-    """The token of a member who waits for approval."""
+    """The token of a member with a pending registration."""
     pia = cast.world.run(members.register(cast.world.network.writes, "pia", pending=True))
     cast.world.settle()
     made = oauth.issue_token(cast.world.network.writes, cast.ann.app_id, pia.id, SCOPES, generation=0)
@@ -194,7 +194,7 @@ def staff(cast: Cast) -> dict[Role, str]:
     return tokens
 
 
-def test_what_is_open_to_all_is_little() -> None:
+def test_public_routes_match_allowlist() -> None:
     assert {(route.method, route.path) for route in ROUTES if route.auth == "public"} == {
         ("GET", "/health"),
         ("GET", "/ready"),
@@ -241,10 +241,10 @@ ASKING = {
     "/api/shoal/v1/contacts",
     "/api/shoal/v1/contacts/archive",
 }
-"""These take a question in a body, and change nothing."""
+"""Read-only routes that take a query in the request body."""
 
 
-def test_what_changes_something_needs_a_scope_to_write() -> None:
+def test_mutating_routes_require_write_scope() -> None:
     assert all(
         route.auth in {"user", "app", "client"} and (route.scope or "").startswith(("write:", "admin:write", "push"))
         for route in ROUTES

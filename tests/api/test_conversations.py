@@ -1,4 +1,4 @@
-"""Conversations over HTTP: threads of direct statuses, read, unread, deleted and gone on with."""
+"""Conversations over HTTP: create, mark read or unread, delete, paginate."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ HERE = "/api/v1/conversations"
 
 
 def write(shoal: World, who: Someone, text: str, answers: str = "", visibility: str = "direct") -> str:
-    """A status; its id."""
+    """Post a status and return its id."""
     said = {"status": text, "visibility": visibility, **({"in_reply_to_id": answers} if answers else {})}
     post = shoal.json("POST", "/api/v1/statuses", who, json=said)["id"]
     assert isinstance(post, str)
@@ -19,7 +19,7 @@ def write(shoal: World, who: Someone, text: str, answers: str = "", visibility: 
 
 
 def of(shoal: World, who: Someone, query: str = "") -> list[Any]:
-    """Their conversations, once everything has been worked off."""
+    """Return the member's conversations after pending work is processed."""
     shoal.settle()
     found = shoal.json("GET", f"{HERE}{query}", who)
     assert isinstance(found, list)
@@ -27,14 +27,14 @@ def of(shoal: World, who: Someone, query: str = "") -> list[Any]:
 
 
 def short(shoal: World, who: Someone) -> list[tuple[str, bool, list[str], str]]:
-    """Id, whether unread, with whom, and the last status."""
+    """Return the id, unread flag, participants and last status of each conversation."""
     return [
         (one["id"], one["unread"], [a["username"] for a in one["accounts"]], one["last_status"]["id"])
         for one in of(shoal, who)
     ]
 
 
-def test_a_direct_status_is_read_for_its_author_and_unread_for_whom_it_names(shoal: World) -> None:
+def test_conversation_direct_status_is_read_for_author_and_unread_for_mentioned(shoal: World) -> None:
     ann, ben, cyd = map(shoal.join, ("ann", "ben", "cyd"))
     root = write(shoal, ann, "@ben @cyd psst")
     assert short(shoal, ann) == [(root, False, ["ben", "cyd"], root)]
@@ -46,13 +46,13 @@ def test_a_direct_status_is_read_for_its_author_and_unread_for_whom_it_names(sho
     assert of(shoal, shoal.join("dan")) == []
 
 
-def test_who_talks_to_themselves_is_with_themselves(shoal: World) -> None:
+def test_conversation_without_mentions_lists_author_as_participant(shoal: World) -> None:
     ann = shoal.join("ann")
     root = write(shoal, ann, "milk, bread")
     assert short(shoal, ann) == [(root, False, ["ann"], root)]
 
 
-def test_what_is_not_direct_is_no_conversation(shoal: World) -> None:
+def test_conversations_exclude_non_direct_statuses(shoal: World) -> None:
     ann, ben = shoal.join("ann"), shoal.join("ben")
     root = write(shoal, ann, "@ben hello", visibility="private")
     assert of(shoal, ann) == of(shoal, ben) == []
@@ -62,7 +62,7 @@ def test_what_is_not_direct_is_no_conversation(shoal: World) -> None:
     assert of(shoal, ann) == []
 
 
-def test_reading_one_marks_it_until_the_next_status(shoal: World) -> None:
+def test_conversation_marked_read_becomes_unread_on_next_status(shoal: World) -> None:
     ann, ben = shoal.join("ann"), shoal.join("ben")
     root = write(shoal, ben, "@ann psst")
     shoal.settle()
@@ -76,7 +76,7 @@ def test_reading_one_marks_it_until_the_next_status(shoal: World) -> None:
     assert short(shoal, ann) == [(root, True, ["ben"], more)]
 
 
-def test_deleting_one_takes_it_away_until_the_next_status(shoal: World) -> None:
+def test_conversation_deleted_reappears_on_next_status(shoal: World) -> None:
     ann, ben = shoal.join("ann"), shoal.join("ben")
     root = write(shoal, ben, "@ann psst")
     shoal.settle()
@@ -89,7 +89,7 @@ def test_deleting_one_takes_it_away_until_the_next_status(shoal: World) -> None:
     assert short(shoal, ann) == [(root, True, ["ben"], more)]
 
 
-def test_when_the_last_status_is_deleted_the_one_before_it_is_shown(shoal: World) -> None:
+def test_conversation_last_status_deleted_falls_back_to_previous(shoal: World) -> None:
     ann, ben = shoal.join("ann"), shoal.join("ben")
     root = write(shoal, ben, "@ann psst")
     said = [root]
@@ -105,7 +105,7 @@ def test_when_the_last_status_is_deleted_the_one_before_it_is_shown(shoal: World
     assert of(shoal, ann) == []
 
 
-def test_whom_an_edit_names_is_drawn_in(shoal: World) -> None:
+def test_conversation_status_edit_adds_newly_mentioned_member(shoal: World) -> None:
     ann, ben, cyd = map(shoal.join, ("ann", "ben", "cyd"))
     root = write(shoal, ann, "@ben psst")
     shoal.json("POST", f"{HERE}/{of(shoal, ben)[0]['id']}/read", ben)
@@ -114,7 +114,7 @@ def test_whom_an_edit_names_is_drawn_in(shoal: World) -> None:
     assert short(shoal, ben) == [(root, False, ["ann", "cyd"], root)]
 
 
-def test_who_is_blocked_or_muted_begins_none(shoal: World) -> None:
+def test_conversation_from_blocked_or_muted_member_is_not_created(shoal: World) -> None:
     ann, ben = shoal.join("ann"), shoal.join("ben")
     shoal.json("POST", f"/api/v1/accounts/{ben.id}/mute", ann)
     write(shoal, ben, "@ann psst")
@@ -127,7 +127,7 @@ def test_who_is_blocked_or_muted_begins_none(shoal: World) -> None:
     assert of(shoal, ann) == []
 
 
-def test_they_come_in_pages_that_which_went_on_last_first(shoal: World) -> None:
+def test_conversations_pages_are_ordered_by_latest_status(shoal: World) -> None:
     ann = shoal.join("ann")
     roots = [write(shoal, shoal.join(f"one{n}"), "@ann psst") for n in range(5)]
     shoal.settle()

@@ -1,4 +1,4 @@
-"""Filters: made, changed and ended in both shapes, and applied by the server wherever statuses are shown."""
+"""Filters: create, update and delete through v1 and v2, and apply them to all responses with statuses."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def ann(w: World) -> Someone:
 
 @pytest.fixture
 def ben(w: World, ann: Someone) -> Someone:
-    """Ann follows him."""
+    """A member that Ann follows."""
     made = w.join("ben")
     w.json("POST", f"/api/v1/accounts/{made.id}/follow", ann)
     return made
@@ -56,7 +56,7 @@ def refused(w: World, who: Someone, method: str, path: str, **more: Any) -> tupl
     return answer.status_code, answer.json()["error"]
 
 
-def test_a_filter_goes_round_with_its_keywords(w: World, ann: Someone) -> None:
+def test_filter_with_keywords_is_created_read_and_deleted(w: World, ann: Someone) -> None:
     made = make(w, ann, "tea", "Milk", filter_action="hide", expires_in=3600)
     assert {key: made[key] for key in ("title", "context", "filter_action", "statuses")} == {
         "title": "Tea",
@@ -74,7 +74,7 @@ def test_a_filter_goes_round_with_its_keywords(w: World, ann: Someone) -> None:
 
 
 @pytest.mark.parametrize("form", ["json", "rails", "numbered"])
-def test_a_change_adds_changes_and_removes_keywords_at_once(w: World, ann: Someone, form: str) -> None:
+def test_filter_update_adds_changes_and_removes_keywords_in_one_request(w: World, ann: Someone, form: str) -> None:
     made = make(w, ann, "tea", "milk", expires_in=60)
     tea, milk = (word["id"] for word in made["keywords"])
     path = f"/api/v2/filters/{made['id']}"
@@ -93,7 +93,7 @@ def test_a_change_adds_changes_and_removes_keywords_at_once(w: World, ann: Someo
             (f"keywords_attributes{third}[keyword]", "oats"),
         ]
         if rails:
-            # A name that comes again begins the next one: the last has an id as well, empty.
+            # A repeated field name begins the next keyword, so the last keyword has an empty id.
             pairs.insert(4, (f"keywords_attributes{third}[id]", ""))
         said = "&".join(f"{key}={value}" for key, value in [("title", "Drinks"), ("expires_in", ""), *pairs])
         headers = {"content-type": "application/x-www-form-urlencoded"}
@@ -104,7 +104,7 @@ def test_a_change_adds_changes_and_removes_keywords_at_once(w: World, ann: Someo
     assert changed["context"] == made["context"]
 
 
-def test_keywords_have_routes_of_their_own(w: World, ann: Someone) -> None:
+def test_filter_keyword_endpoints_create_read_update_and_delete(w: World, ann: Someone) -> None:
     made = make(w, ann, "tea")
     path = f"/api/v2/filters/{made['id']}/keywords"
     word = w.json("POST", path, ann, data={"keyword": "milk", "whole_word": "false"})
@@ -118,7 +118,7 @@ def test_keywords_have_routes_of_their_own(w: World, ann: Someone) -> None:
     assert [one["keyword"] for one in w.json("GET", path, ann)] == ["tea"]
 
 
-def test_statuses_have_routes_of_their_own(w: World, ann: Someone, ben: Someone) -> None:
+def test_filter_status_endpoints_create_read_and_delete(w: World, ann: Someone, ben: Someone) -> None:
     post, made = write(w, ben, "hello"), make(w, ann)
     path = f"/api/v2/filters/{made['id']}/statuses"
     held = w.json("POST", path, ann, json={"status_id": post})
@@ -136,7 +136,7 @@ def test_statuses_have_routes_of_their_own(w: World, ann: Someone, ben: Someone)
     assert refused(w, ann, "POST", path, json={"status_id": hidden}) == (404, "Record not found")
 
 
-def test_the_older_shape_is_a_keyword_of_the_newer(w: World, ann: Someone) -> None:
+def test_v1_filter_maps_to_keyword_of_v2_filter(w: World, ann: Someone) -> None:
     old = w.json("POST", "/api/v1/filters", ann, data={"phrase": "tea", "context[]": ["home"], "irreversible": "true"})
     assert old == {
         "id": old["id"],
@@ -160,7 +160,7 @@ def test_the_older_shape_is_a_keyword_of_the_newer(w: World, ann: Someone) -> No
     assert w.json("GET", "/api/v2/filters", ann) == []
 
 
-def test_the_older_shape_changes_nothing_that_several_keywords_share(w: World, ann: Someone) -> None:
+def test_v1_filter_update_of_multi_keyword_filter_context_is_refused(w: World, ann: Someone) -> None:
     made = make(w, ann, "tea", "milk")
     tea = made["keywords"][0]["id"]
     status, error = refused(w, ann, "PUT", f"/api/v1/filters/{tea}", json={"context": ["public"]})
@@ -194,11 +194,15 @@ def test_the_older_shape_changes_nothing_that_several_keywords_share(w: World, a
         ({"title": "t", "context": ["home"], "expires_in": -1}, "Validation failed: expires_in must be at least 0"),
     ],
 )
-def test_a_filter_that_is_malformed_is_refused_in_words(w: World, ann: Someone, body: Json, error: str) -> None:
+def test_filter_creation_with_invalid_fields_returns_validation_error(
+    w: World, ann: Someone, body: Json, error: str
+) -> None:
     assert refused(w, ann, "POST", "/api/v2/filters", json=body) == (422, error)
 
 
-def test_every_number_of_filters_has_a_maximum(w: World, ann: Someone, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_filter_limits_on_title_keywords_filters_and_statuses_are_enforced(
+    w: World, ann: Someone, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert refused(w, ann, "POST", "/api/v2/filters", json={"title": "t" * 201, "context": ["home"]})[0] == 422
     words = [{"keyword": str(n)} for n in range(101)]
     body = {"title": "t", "context": ["home"], "keywords_attributes": words}
@@ -215,7 +219,7 @@ def test_every_number_of_filters_has_a_maximum(w: World, ann: Someone, monkeypat
     assert "at most 0 posts" in refused(w, ann, "POST", f"{path}/statuses", json={"status_id": mine})[1]
 
 
-def test_somebody_elses_filters_are_not_there(w: World, ann: Someone, ben: Someone) -> None:
+def test_filter_of_other_member_returns_404(w: World, ann: Someone, ben: Someone) -> None:
     made, post = make(w, ann, "tea"), write(w, ann, "hello")
     held = w.json("POST", f"/api/v2/filters/{made['id']}/statuses", ann, json={"status_id": post})
     word = made["keywords"][0]["id"]
@@ -237,7 +241,7 @@ def test_somebody_elses_filters_are_not_there(w: World, ann: Someone, ben: Someo
 
 
 @pytest.mark.parametrize("context", ["home", "notifications", "public", "thread", "account"])
-def test_filtered_lists_matches_of_every_context_on_every_surface(
+def test_filtered_attribute_lists_matches_of_each_context_on_all_endpoints(
     w: World, ann: Someone, ben: Someone, context: str
 ) -> None:
     post = write(w, ben, f"A cup of TEA #tea @{ann.member.name}")
@@ -273,7 +277,7 @@ def test_filtered_lists_matches_of_every_context_on_every_surface(
     assert all("filtered" not in entry for entry in w.json("GET", "/api/v1/timelines/tag/tea"))
 
 
-def test_one_s_own_posts_are_never_filtered(w: World, ann: Someone, ben: Someone) -> None:
+def test_filter_does_not_match_own_posts(w: World, ann: Someone, ben: Someone) -> None:
     make(w, ann, "tea", filter_action="hide")
     mine, his = write(w, ann, "tea"), write(w, ben, "tea")
     w.json("POST", f"/api/v1/statuses/{mine}/reblog", ben)
@@ -283,7 +287,7 @@ def test_one_s_own_posts_are_never_filtered(w: World, ann: Someone, ben: Someone
     assert len(seen[his]) == 1
 
 
-def test_a_share_is_matched_by_the_post_that_it_shows(w: World, ann: Someone, ben: Someone) -> None:
+def test_filter_on_boost_matches_boosted_post(w: World, ann: Someone, ben: Someone) -> None:
     eve = w.join("eve")
     make(w, ann, "tea")
     w.json("POST", f"/api/v1/statuses/{write(w, eve, 'tea')}/reblog", ben)
@@ -293,7 +297,7 @@ def test_a_share_is_matched_by_the_post_that_it_shows(w: World, ann: Someone, be
     assert entry["filtered"][0]["keyword_matches"] == ["tea"]
 
 
-def test_warnings_and_what_pictures_show_are_looked_through_too(w: World, ann: Someone, ben: Someone) -> None:
+def test_filter_matches_spoiler_text_and_media_descriptions(w: World, ann: Someone, ben: Someone) -> None:
     make(w, ann, "tea", "milk")
     write(w, ben, "look", spoiler_text="It is tea!")
     files = {"file": ("p.png", picture(), "image/png")}
@@ -307,9 +311,7 @@ def test_warnings_and_what_pictures_show_are_looked_through_too(w: World, ann: S
     ]
 
 
-def test_what_is_filtered_for_good_does_not_come_and_the_page_is_full_all_the_same(
-    w: World, ann: Someone, ben: Someone
-) -> None:
+def test_irreversible_filter_drops_matches_and_still_fills_page(w: World, ann: Someone, ben: Someone) -> None:
     ids = [write(w, ben, f"{'tea' if n % 2 else 'milk'} {n}") for n in range(24)]
     w.json("POST", "/api/v1/filters", ann, json={"phrase": "tea", "context": ["home"], "irreversible": True})
     page = w.json("GET", "/api/v1/timelines/home?limit=10", ann)
@@ -319,7 +321,7 @@ def test_what_is_filtered_for_good_does_not_come_and_the_page_is_full_all_the_sa
     assert len(w.json("GET", f"/api/v1/accounts/{ben.id}/statuses", ann)) == 20
 
 
-def test_a_filter_that_is_over_applies_no_more_but_is_there(w: World, ann: Someone, ben: Someone) -> None:
+def test_expired_filter_is_listed_but_not_applied(w: World, ann: Someone, ben: Someone) -> None:
     write(w, ben, "tea")
     made = make(w, ann, "tea", expires_in=0)
     assert home(w, ann)[0]["filtered"] == []
@@ -328,7 +330,7 @@ def test_a_filter_that_is_over_applies_no_more_but_is_there(w: World, ann: Someo
     assert len(home(w, ann)[0]["filtered"]) == 1
 
 
-def test_every_change_is_told_to_the_caller_s_other_clients(w: World, ann: Someone) -> None:
+def test_filter_change_emits_filters_changed_event(w: World, ann: Someone) -> None:
     w.settle()
     network = w.network
 

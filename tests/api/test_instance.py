@@ -1,4 +1,4 @@
-"""The server's description of itself, and the addresses where other programs find an account."""
+"""Instance metadata endpoints, NodeInfo, host-meta and WebFinger."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def w() -> Iterator[World]:
         yield made
 
 
-def test_rules_are_those_of_the_settings(w: World) -> None:
+def test_instance_rules_match_settings(w: World) -> None:
     rules = [{"id": "1", "text": "Be kind.", "hint": ""}, {"id": "2", "text": "No spam.", "hint": ""}]
     assert w.json("GET", "/api/v1/instance/rules") == rules
     assert w.json("GET", "/api/v1/instance")["rules"] == w.json("GET", "/api/v2/instance")["rules"] == rules
@@ -54,26 +54,26 @@ def test_nodeinfo_names_mastodon_as_its_upstream(w: World) -> None:
     assert w.json("GET", "/nodeinfo/2.0")["metadata"]["upstream"] == {"name": "mastodon"}
 
 
-def test_rules_come_from_the_environment_as_json() -> None:
+def test_rules_setting_is_read_from_environment_as_json() -> None:
     assert load({"SHOAL_RULES": '["Be kind.", "No spam."]'}).rules == ("Be kind.", "No spam.")
     assert load({"SHOAL_RULES": ""}).rules == ()
     with pytest.raises(SettingsError, match="the list in rules is not JSON"):
         load({"SHOAL_RULES": "Be kind."})
 
 
-def test_the_one_to_ask_is_shown_with_their_account(w: World) -> None:
+def test_instance_contact_shows_configured_account(w: World) -> None:
     ann = w.json("GET", "/api/v1/accounts/lookup?acct=ann")
     assert w.json("GET", "/api/v1/instance/")["contact_account"] == ann
     assert w.json("GET", "/api/v2/instance/")["contact"]["account"] == ann
 
 
-def test_nobody_is_shown_where_nobody_is_named_or_the_one_is_gone() -> None:
+def test_instance_contact_unset_or_missing_account_is_null() -> None:
     for name in ("", "nobody"):
         with world(contact_account=name) as made:
             assert made.json("GET", "/api/v2/instance")["contact"]["account"] is None
 
 
-def test_twelve_weeks_in_numbers_that_are_texts(w: World) -> None:
+def test_instance_activity_returns_twelve_weeks_as_string_counts(w: World) -> None:
     weeks = w.json("GET", "/api/v1/instance/activity")
     assert len(weeks) == 12
     assert [{**week, "week": ""} for week in weeks[:4]] == [
@@ -88,7 +88,7 @@ def test_twelve_weeks_in_numbers_that_are_texts(w: World) -> None:
     assert {time.gmtime(second)[3:7] for second in began} == {(0, 0, 0, 0)}
 
 
-def test_the_rest_of_what_it_says(w: World) -> None:
+def test_instance_description_languages_and_empty_lists_are_returned(w: World) -> None:
     here = "/api/v1/instance"
     assert w.json("GET", f"{here}/extended_description") == {"updated_at": None, "content": "<p>Fish &amp; friends</p>"}
     for empty in ("peers", "domain_blocks"):
@@ -101,7 +101,7 @@ def test_the_rest_of_what_it_says(w: World) -> None:
         assert w.ask("GET", f"{here}/{text}").status_code == 404
 
 
-def test_host_meta_leads_to_webfinger(w: World) -> None:
+def test_host_meta_links_to_webfinger(w: World) -> None:
     answer = w.ask("GET", "/.well-known/host-meta")
     assert answer.headers["content-type"].startswith("application/xrd+xml")
     link = ET.fromstring(answer.content)[0].attrib  # noqa: S314 (our own)
@@ -109,7 +109,7 @@ def test_host_meta_leads_to_webfinger(w: World) -> None:
 
 
 @pytest.mark.parametrize("resource", ["acct:ann@{domain}", "acct:ANN@{netloc}", "@ann@{domain}", BASE + "/@ann"])
-def test_webfinger_finds_an_account(w: World, resource: str) -> None:
+def test_webfinger_known_account_returns_profile_link(w: World, resource: str) -> None:
     said = resource.format(domain=w.writes.domain, netloc="shoal.test")
     answer = w.ask("GET", "/.well-known/webfinger", params={"resource": said})
     assert answer.headers["content-type"] == "application/jrd+json"
@@ -135,15 +135,15 @@ def test_webfinger_finds_an_account(w: World, resource: str) -> None:
         ("x" * 1_001, 422),
     ],
 )
-def test_webfinger_finds_nothing_else(w: World, resource: str, status: int) -> None:
+def test_webfinger_unknown_suspended_or_malformed_resource_returns_error(w: World, resource: str, status: int) -> None:
     assert w.ask("GET", "/.well-known/webfinger", params={"resource": resource}).status_code == status
 
 
-def test_webfinger_wants_to_know_whom(w: World) -> None:
+def test_webfinger_without_resource_returns_400(w: World) -> None:
     assert w.ask("GET", "/.well-known/webfinger").status_code == 400
 
 
-def test_blocking_other_servers_does_nothing(w: World) -> None:
+def test_domain_blocks_endpoints_change_nothing(w: World) -> None:
     eve = w.join("eve")
     before = w.state()
     assert w.json("GET", "/api/v1/domain_blocks", eve) == []

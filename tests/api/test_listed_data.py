@@ -1,4 +1,4 @@
-"""An application's own data of other people's statuses comes where it is asked for: it may be as long as forty whole pages."""
+"""Lists include the application data of other members' statuses only on request, because it can be very large."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ LARGE = {"pad": "x" * 60_000}
 
 
 def size_of(data: object) -> int:
-    """Bytes of it as JSON."""
+    """Return the size of the data as JSON, in bytes."""
     return len(json.dumps(data, separators=(",", ":"), ensure_ascii=False).encode())
 
 
 class Scene:
-    """Ann wrote with little data, with just as much as a list may have, a byte more, and much; Ben follows her."""
+    """Ann's posts have small data, data at the list limit, one byte above it, and large data; Ben follows her."""
 
     def __init__(self, shoal: World, *, answers: bool = True) -> None:
         self.answers = answers
@@ -46,7 +46,7 @@ class Scene:
         answers = {"in_reply_to_id": self.root} if data and self.answers else {}
         body = {"status": text, **extra, **answers}
         made = shoal.json("POST", "/api/v1/statuses", self.ann, json=body)
-        # Whoever writes has all of it, at once.
+        # The response to the author always contains the full data.
         assert made.get("shoal", {}).get("data") == data
         return str(made["id"])
 
@@ -71,11 +71,11 @@ LISTS: dict[str, Callable[[Scene], str]] = {
     "groups": lambda scene: "/api/v2/notifications?",
 }
 NO_ONES_OWN = {"trends", "everybody", "an account", "a tag", "several by id", "a thread", "replies"}
-"""Lists that visitors may read, too."""
+"""Lists that are readable without a token."""
 
 
 def found(answer: Any) -> dict[str, Any]:
-    """Every status in an answer that has something of ours, by its id."""
+    """Return the `shoal` object of each status in a response, by status id."""
     if isinstance(answer, list):
         return {key: value for one in answer for key, value in found(one).items()}
     if not isinstance(answer, dict):
@@ -93,8 +93,8 @@ def given(data: object) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", LISTS)
-def test_a_list_has_the_data_of_others_where_it_is_asked_for_and_short(shoal: World, name: str) -> None:
-    # What answers something does not trend.
+def test_status_list_includes_small_app_data_only_with_data_parameter(shoal: World, name: str) -> None:
+    # Replies do not trend.
     scene = Scene(shoal, answers=name != "trends")
     path = LISTS[name](scene)
     readers: list[Someone | str] = [scene.ben, *([""] if name in NO_ONES_OWN else [])]
@@ -112,14 +112,14 @@ def test_a_list_has_the_data_of_others_where_it_is_asked_for_and_short(shoal: Wo
             assert shoal.json("GET", f"/api/v1/statuses/{post}", reader)["shoal"] == given(data)
 
 
-def test_ones_own_data_is_whole_in_every_list(shoal: World) -> None:
+def test_status_list_includes_full_app_data_of_own_statuses(shoal: World) -> None:
     scene = Scene(shoal)
     whole = dict(zip(scene.posts, map(given, scene.data), strict=True))
     for name in ("home", "an account", "several by id", "a thread"):
         assert found(shoal.json("GET", LISTS[name](scene), scene.ann)) == whole
 
 
-def test_a_page_of_what_is_full_of_data_stays_small(shoal: World) -> None:
+def test_public_timeline_page_with_large_app_data_stays_small(shoal: World) -> None:
     ann = shoal.join("ann")
     for n in range(40):
         shoal.json("POST", "/api/v1/statuses", ann, json={"status": str(n), "shoal": {"data": LARGE}})
@@ -127,14 +127,14 @@ def test_a_page_of_what_is_full_of_data_stays_small(shoal: World) -> None:
     assert len(shoal.ask("GET", "/api/v1/timelines/public?limit=40&with_data=true").content) < 100_000
 
 
-def test_the_pages_that_follow_are_asked_for_data_as_the_first(shoal: World) -> None:
+def test_home_timeline_next_link_keeps_with_data_parameter(shoal: World) -> None:
     scene = Scene(shoal)
     first = shoal.ask("GET", "/api/v1/timelines/home?limit=1&with_data=true", scene.ben)
     assert "with_data=true" in first.links["next"]["url"]
 
 
 @in_loop
-async def test_a_stream_has_data_where_it_was_asked_for_when_it_began() -> None:
+async def test_stream_includes_app_data_only_when_opened_with_data_parameter() -> None:
     async with a_place() as place:
         ann, ben = await place.join("ann"), await place.join("ben")
         async with (

@@ -1,4 +1,4 @@
-"""Markers over HTTP, in the forms in which clients send them."""
+"""Timeline markers over HTTP."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import pytest
 from tests.api.world import World
 
 
-def test_a_marker_that_was_never_set_is_left_out(shared: World) -> None:
+def test_markers_unset_timeline_is_omitted(shared: World) -> None:
     ann = shared.join("ann")
     assert shared.json("GET", "/api/v1/markers?timeline[]=home&timeline[]=notifications", ann) == {}
     assert shared.json("GET", "/api/v1/markers", ann) == {}
 
 
-def test_its_version_grows_with_each_time_it_is_set(shared: World) -> None:
+def test_marker_version_increments_on_each_update(shared: World) -> None:
     ben = shared.join("ben")
     first = shared.json("POST", "/api/v1/markers", ben, json={"home": {"last_read_id": "103"}})
     assert set(first) == {"home"}
@@ -28,12 +28,12 @@ def test_its_version_grows_with_each_time_it_is_set(shared: World) -> None:
         ("104", 2),
         ("7", 1),
     ]
-    # One that is not sent stays.
+    # A marker that the request omits is unchanged.
     assert set(shared.json("GET", "/api/v1/markers?timeline=notifications", ben)) == {"notifications"}
 
 
 @pytest.mark.parametrize("way", ["form", "json", "query"])
-def test_every_way_of_sending_one_is_understood(shared: World, way: str) -> None:
+def test_marker_update_accepts_form_json_and_query(shared: World, way: str) -> None:
     who = shared.join(f"by_{way}")
     if way == "json":
         shared.json("POST", "/api/v1/markers", who, json={"notifications": {"last_read_id": 42}})
@@ -44,7 +44,7 @@ def test_every_way_of_sending_one_is_understood(shared: World, way: str) -> None
     assert found["notifications"]["last_read_id"] == "42"
 
 
-def test_nothing_is_set_by_nothing_and_by_what_is_no_id(shared: World) -> None:
+def test_marker_update_with_empty_or_invalid_id_sets_nothing(shared: World) -> None:
     cyd = shared.join("cyd")
     assert shared.json("POST", "/api/v1/markers", cyd, json={}) == {}
     assert shared.json("POST", "/api/v1/markers", cyd, json={"list:1": {"last_read_id": "1"}}) == {}
@@ -54,7 +54,7 @@ def test_nothing_is_set_by_nothing_and_by_what_is_no_id(shared: World) -> None:
     assert shared.json("GET", "/api/v1/markers?timeline[]=home", cyd) == {}
 
 
-def test_what_was_cleared_is_no_timeline(shared: World) -> None:
+def test_markers_internal_cleared_marker_is_not_exposed(shared: World) -> None:
     dan, eve = shared.join("dan"), shared.join("eve")
     shared.json("POST", "/api/v1/statuses", eve, json={"status": "@dan"})
     shared.settle()

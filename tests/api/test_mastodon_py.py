@@ -1,4 +1,4 @@
-"""Mastodon.py, a client written by others, signs up, posts, follows, likes and reads over real HTTP."""
+"""Mastodon.py, a third-party client, signs up, posts, follows, favourites and reads over real HTTP."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def app(url: str) -> tuple[str, str]:
 
 @pytest.fixture
 def join(url: str, app: tuple[str, str]) -> Iterator[Join]:
-    """Signs somebody up, under a name that nobody has."""
+    """Return a function that signs up a member with a unique name."""
     clients = []
 
     def sign_up(name: str = "member") -> Any:
@@ -50,7 +50,7 @@ def join(url: str, app: tuple[str, str]) -> Iterator[Join]:
 
 
 def until(question: Callable[[], Any], seconds: float = 10.0) -> Any:
-    """The first answer that is not empty: fan-out takes a moment."""
+    """Poll until the result is not empty: fan-out is asynchronous."""
     deadline = time.monotonic() + seconds
     while not (answer := question()):
         assert time.monotonic() < deadline
@@ -58,7 +58,7 @@ def until(question: Callable[[], Any], seconds: float = 10.0) -> Any:
     return answer
 
 
-def test_a_member_logs_in_by_address_and_by_name(join: Join, app: tuple[str, str], url: str) -> None:
+def test_mastodon_py_login_by_email_and_username_succeeds(join: Join, app: tuple[str, str], url: str) -> None:
     ann = join("ann")
     me = ann.me()
     for name in (f"{me.username}@example.org", me.username):
@@ -69,7 +69,9 @@ def test_a_member_logs_in_by_address_and_by_name(join: Join, app: tuple[str, str
     assert (me.display_name, me.locked, me.source.privacy) == ("", False, "public")
 
 
-def test_a_wrong_password_and_a_taken_name_are_refused(join: Join, app: tuple[str, str], url: str) -> None:
+def test_mastodon_py_login_with_wrong_password_and_taken_username_are_refused(
+    join: Join, app: tuple[str, str], url: str
+) -> None:
     ann = join("ann")
     stranger = Mastodon(*app, api_base_url=url)
     with pytest.raises(MastodonIllegalArgumentError, match="invalid_grant"):
@@ -82,7 +84,7 @@ def test_a_wrong_password_and_a_taken_name_are_refused(join: Join, app: tuple[st
     stranger.session.close()
 
 
-def test_a_token_that_is_revoked_is_worth_nothing(join: Join) -> None:
+def test_mastodon_py_revoked_token_is_rejected(join: Join) -> None:
     ann = join("ann")
     token = ann.access_token
     ann.revoke_access_token()
@@ -91,7 +93,7 @@ def test_a_token_that_is_revoked_is_worth_nothing(join: Join) -> None:
         ann.me()
 
 
-def test_a_post_with_a_photo_reaches_a_follower_and_is_liked(join: Join) -> None:
+def test_mastodon_py_post_with_photo_reaches_follower_and_is_favourited(join: Join) -> None:
     ann, ben = join("ann"), join("ben")
     assert ben.account_follow(ann.me().id).following
     photo = ann.media_post(picture(640, 400), mime_type="image/png", description="The sea")
@@ -112,7 +114,7 @@ def test_a_post_with_a_photo_reaches_a_follower_and_is_liked(join: Join) -> None
     assert ben.favourites() == []
 
 
-def test_the_same_key_gives_the_same_post(join: Join) -> None:
+def test_mastodon_py_repeated_idempotency_key_returns_first_post(join: Join) -> None:
     ann = join("ann")
     key = str(uuid.uuid4())
     first, second = (ann.status_post("once", idempotency_key=key) for _ in range(2))
@@ -120,7 +122,7 @@ def test_the_same_key_gives_the_same_post(join: Join) -> None:
     assert [status.id for status in ann.account_statuses(ann.me())] == [first.id]
 
 
-def test_a_share_is_a_wrapper_and_comes_home(join: Join) -> None:
+def test_mastodon_py_boost_wraps_post_and_appears_in_home_timeline(join: Join) -> None:
     ann, ben, cyd = join("ann"), join("ben"), join("cyd")
     cyd.account_follow(ben.me())
     post = ann.status_post("worth reading")
@@ -136,7 +138,7 @@ def test_a_share_is_a_wrapper_and_comes_home(join: Join) -> None:
     assert until(lambda: not cyd.timeline_home())
 
 
-def test_a_talk_has_what_is_above_and_what_is_below(join: Join) -> None:
+def test_mastodon_py_status_context_returns_ancestors_and_descendants(join: Join) -> None:
     ann, ben = join("ann"), join("ben")
     root = ann.status_post("root")
     answer = ben.status_reply(root, "answer")
@@ -148,7 +150,7 @@ def test_a_talk_has_what_is_above_and_what_is_below(join: Join) -> None:
     assert ann.status(root).replies_count == 1
 
 
-def test_a_post_is_edited_with_its_history_kept(join: Join) -> None:
+def test_mastodon_py_status_edit_keeps_history(join: Join) -> None:
     ann = join("ann")
     post = ann.status_post("frist", spoiler_text="a warning")
     edited = ann.status_update(post, "first", spoiler_text="a warning")
@@ -158,7 +160,7 @@ def test_a_post_is_edited_with_its_history_kept(join: Join) -> None:
     assert [edit.content for edit in ann.status_history(post)] == ["<p>frist</p>", "<p>first</p>"]
 
 
-def test_a_deleted_post_is_given_back_once_and_then_not_found(join: Join) -> None:
+def test_mastodon_py_status_delete_returns_source_then_404(join: Join) -> None:
     ann, ben = join("ann"), join("ben")
     post = ann.status_post("gone *soon*")
     with pytest.raises(MastodonNotFoundError):
@@ -169,7 +171,7 @@ def test_a_deleted_post_is_given_back_once_and_then_not_found(join: Join) -> Non
             client.status(post)
 
 
-def test_a_profile_is_changed_with_pictures_and_fields(join: Join) -> None:
+def test_mastodon_py_update_credentials_saves_pictures_and_fields(join: Join) -> None:
     ann = join("ann")
     assert ann.me().avatar.endswith("missing.png")
     changed = ann.account_update_credentials(
@@ -194,7 +196,7 @@ def test_a_profile_is_changed_with_pictures_and_fields(join: Join) -> None:
         ann.account_update_credentials(fields=[(str(n), "x") for n in range(4)] + [("5", "y")])
 
 
-def test_pages_follow_one_another_without_gap_or_repeat(join: Join) -> None:
+def test_mastodon_py_home_timeline_pagination_has_no_gaps_or_duplicates(join: Join) -> None:
     ann, ben = join("ann"), join("ben")
     ben.account_follow(ann.me())
     posts = [ann.status_post(f"post {n}").id for n in range(7)]
@@ -210,7 +212,7 @@ def test_pages_follow_one_another_without_gap_or_repeat(join: Join) -> None:
     assert [status.id for status in ben.timeline_home(since_id=posts[0], limit=2)] == [posts[6], posts[5]]
 
 
-def test_followers_page_on_the_moment_of_the_follow(join: Join) -> None:
+def test_mastodon_py_followers_pages_are_ordered_by_follow_time(join: Join) -> None:
     ann = join("ann")
     others = [join("other") for _ in range(3)]
     for other in others:
@@ -223,7 +225,7 @@ def test_followers_page_on_the_moment_of_the_follow(join: Join) -> None:
     assert [account.id for account in others[0].account_following(others[0].me())] == [ann.me().id]
 
 
-def test_blocks_and_mutes_are_made_listed_and_ended(join: Join) -> None:
+def test_mastodon_py_blocks_and_mutes_are_created_listed_and_removed(join: Join) -> None:
     ann, ben = join("ann"), join("ben")
     ben.account_follow(ann.me())
     assert ann.account_block(ben.me()).blocking
@@ -239,7 +241,7 @@ def test_blocks_and_mutes_are_made_listed_and_ended(join: Join) -> None:
     assert ann.mutes() == []
 
 
-def test_bookmarks_are_listed_newest_first(join: Join) -> None:
+def test_mastodon_py_bookmarks_are_listed_newest_first(join: Join) -> None:
     ann = join("ann")
     first, second = ann.status_post("first"), ann.status_post("second")
     for post in (second, first):
@@ -249,7 +251,7 @@ def test_bookmarks_are_listed_newest_first(join: Join) -> None:
     assert [status.id for status in ann.bookmarks()] == [second.id]
 
 
-def test_a_followed_tag_brings_posts_of_strangers(join: Join) -> None:
+def test_mastodon_py_followed_tag_adds_posts_to_home_timeline(join: Join) -> None:
     ann, ben = join("ann"), join("ben")
     assert ben.tag_follow("lowtide").following
     post = ann.status_post("see #LowTide")
@@ -258,7 +260,7 @@ def test_a_followed_tag_brings_posts_of_strangers(join: Join) -> None:
     assert not ben.tag_unfollow("lowtide").following
 
 
-def test_accounts_are_found_by_name_and_their_statuses_filtered(join: Join) -> None:
+def test_mastodon_py_account_lookup_and_statuses_filters_work(join: Join) -> None:
     ann, ben = join("ann"), join("ben")
     name, me = ann.me().username, ann.me()
     assert ben.account_lookup(f"@{name}").id == ben.account(me).id == me.id
@@ -279,7 +281,7 @@ def test_accounts_are_found_by_name_and_their_statuses_filtered(join: Join) -> N
     assert ids(pinned=True) == ids(tagged="nothing") == []
 
 
-def test_a_post_for_followers_is_not_found_by_others(join: Join) -> None:
+def test_mastodon_py_private_post_returns_404_for_non_followers(join: Join) -> None:
     ann, ben = join("ann"), join("ben")
     post = ann.status_post("only for friends", visibility="private")
     assert post.visibility == "private"
@@ -291,7 +293,7 @@ def test_a_post_for_followers_is_not_found_by_others(join: Join) -> None:
     assert ben.status(post).content == "<p>only for friends</p>"
 
 
-def test_the_server_describes_itself(join: Join) -> None:
+def test_mastodon_py_instance_endpoints_are_parsed(join: Join) -> None:
     ann = join("ann")
     assert ann.instance_v1().version.startswith("4.4.0 (compatible; Shoal")
     assert ann.instance_v1().stats.user_count >= 0
@@ -302,7 +304,7 @@ def test_the_server_describes_itself(join: Join) -> None:
     assert ann.app_verify_credentials().name == "Tests"
 
 
-def test_a_server_that_takes_no_members_says_so() -> None:
+def test_mastodon_py_registration_and_password_grant_disabled_are_refused() -> None:
     with served(registrations=False, password_grant=False) as address:
         client = Mastodon(*Mastodon.create_app("Tests", api_base_url=address), api_base_url=address)
         with pytest.raises(MastodonIllegalArgumentError, match="not accept new members"):
@@ -313,7 +315,7 @@ def test_a_server_that_takes_no_members_says_so() -> None:
 
 
 class _Listener(StreamListener):
-    """A listener that notes its calls in short."""
+    """A listener that records its calls in short form."""
 
     def __init__(self) -> None:
         self.heard: list[str] = []
@@ -332,7 +334,7 @@ class _Listener(StreamListener):
         self.beats += 1
 
 
-def test_streams_are_listened_to_over_events(join: Join) -> None:
+def test_mastodon_py_sse_streams_deliver_updates_edits_and_deletes(join: Join) -> None:
     ann, ben = join("ann"), join("ben")
     tag = f"dawn{next(_numbers)}"
     ben.account_follow(ann.me())
@@ -344,7 +346,7 @@ def test_streams_are_listened_to_over_events(join: Join) -> None:
         ben.stream_hashtag(tag, ears["hashtag"], run_async=True),
         ben.stream_direct(ears["direct"], run_async=True),
     ]
-    # The first sign of life says that the server listens.
+    # The first heartbeat shows that the stream is open.
     until(lambda: all(ear.beats for ear in ears.values()))
     post = ann.status_post(f"low #{tag}")
     until(lambda: all(ears[name].heard for name in ("user", "public", "local", "hashtag")))
@@ -356,7 +358,7 @@ def test_streams_are_listened_to_over_events(join: Join) -> None:
         handle.close()
 
 
-def test_streams_are_listened_to_over_a_socket(join: Join) -> None:
+def test_mastodon_py_websocket_streams_deliver_updates(join: Join) -> None:
     ann, ben = join("ann"), join("ben")
     ear, own = _Listener(), _Listener()
     with ben.stream_open_websocket(listener=ear) as socket:
@@ -366,7 +368,7 @@ def test_streams_are_listened_to_over_a_socket(join: Join) -> None:
         assert {said[0] for said in ear.heard + own.heard} == {"+"}
 
 
-def test_filters_in_both_shapes_and_a_report(join: Join) -> None:
+def test_mastodon_py_v1_and_v2_filters_and_report_succeed(join: Join) -> None:
     ann, ben = join(), join()
     ann.account_follow(ben.me().id)
     made = ann.create_filter_v2(
@@ -390,7 +392,7 @@ def test_filters_in_both_shapes_and_a_report(join: Join) -> None:
     assert (report.category, report.status_ids) == ("spam", [post.id])
 
 
-def test_what_the_server_says_of_itself(join: Join) -> None:
+def test_mastodon_py_instance_activity_rules_and_languages_are_parsed(join: Join) -> None:
     client = join()
     assert len(client.instance_activity()) == 12
     assert (client.instance_rules(), client.instance_peers(), client.domain_blocks()) == ([], [], [])

@@ -1,4 +1,4 @@
-"""Videos and sounds over the API: taken at once, ready a little later, whatever happens in between."""
+"""Video and audio uploads over the API: accepted immediately and processed in the background."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ def ann(shared: World) -> Someone:
 
 
 def upload(shoal: World, who: Someone, data: bytes, *, version: int = 2, **more: Any) -> httpx.Response:
-    """One upload, named and declared as a picture, whatever it is."""
+    """Upload a file that is declared as a JPEG regardless of its content."""
     files = {"file": ("blob.jpg", data, "image/jpeg"), **more.pop("files", {})}
     return shoal.ask("POST", f"/api/v{version}/media", who, files=files, data=more)
 
 
 def ready(shoal: World, who: Someone, data: bytes, **more: Any) -> Any:
-    """The attachment, when it is ready."""
+    """Upload a file and return the attachment after processing."""
     made = upload(shoal, who, data, **more).json()
     shoal.settle()
     return shoal.json("GET", f"/api/v1/media/{made['id']}", who)
 
 
 def file_of(shoal: World, url: str, **headers: str) -> httpx.Response:
-    """A stored file by its URL."""
+    """Fetch a stored file by its URL."""
     return shoal.ask("GET", httpx.URL(url).path, headers=headers)
 
 
-def test_a_video_is_taken_at_once_and_ready_a_little_later(shared: World, ann: Someone) -> None:
+def test_video_upload_returns_202_and_is_processed_in_background(shared: World, ann: Someone) -> None:
     answer = upload(shared, ann, film(), description="a test", focus="0.5,-0.5")
     made = answer.json()
     assert answer.status_code == 202
@@ -71,7 +71,7 @@ def test_a_video_is_taken_at_once_and_ready_a_little_later(shared: World, ann: S
     assert file_of(shared, done["preview_url"]).headers["content-type"] == "image/jpeg"
 
 
-def test_an_old_client_is_answered_when_it_is_ready(shared: World, ann: Someone) -> None:
+def test_v1_media_upload_of_audio_waits_for_processing(shared: World, ann: Someone) -> None:
     answer = upload(shared, ann, tone(".ogg"), version=1)
     made = answer.json()
     assert (answer.status_code, made["type"], made["preview_url"]) == (200, "audio", None)
@@ -80,26 +80,26 @@ def test_an_old_client_is_answered_when_it_is_ready(shared: World, ann: Someone)
     assert file_of(shared, made["url"]).headers["content-type"] == "audio/mpeg"
 
 
-def test_a_gif_that_moves_and_a_silent_video_are_gifv(shared: World, ann: Someone) -> None:
+def test_media_upload_of_animated_gif_and_silent_video_becomes_gifv(shared: World, ann: Someone) -> None:
     assert ready(shared, ann, moving_gif())["type"] == "gifv"
     assert ready(shared, ann, silent())["type"] == "gifv"
 
 
-def test_a_picture_is_ready_at_once(shared: World, ann: Someone) -> None:
+def test_image_upload_is_ready_immediately(shared: World, ann: Someone) -> None:
     answer = upload(shared, ann, picture())
     assert (answer.status_code, answer.json()["type"]) == (200, "image")
     assert answer.json()["url"]
 
 
 def photograph() -> bytes:
-    """As a camera makes it: no two pixels alike."""
+    """Return a JPEG with photo-like noise."""
     file = io.BytesIO()
     small = Image.frombytes("RGB", (90, 60), random.Random(5).randbytes(90 * 60 * 3))
     small.resize((900, 600), Image.Resampling.BICUBIC).save(file, "JPEG")
     return file.getvalue()
 
 
-def test_a_client_that_says_so_gets_the_smaller_copy_of_a_photograph(shared: World, ann: Someone) -> None:
+def test_media_file_with_accept_avif_is_served_as_smaller_avif(shared: World, ann: Someone) -> None:
     url = upload(shared, ann, photograph()).json()["url"]
     assert url.endswith(".jpg")
     plain = file_of(shared, url)
@@ -115,7 +115,7 @@ def test_a_client_that_says_so_gets_the_smaller_copy_of_a_photograph(shared: Wor
         assert file_of(shared, url, Accept=other).content == plain.content
 
 
-def test_a_png_is_served_as_what_it_is_to_everybody(shared: World, ann: Someone) -> None:
+def test_media_file_png_is_served_unchanged_despite_accept_avif(shared: World, ann: Someone) -> None:
     made = upload(shared, ann, picture()).json()
     assert made["preview_url"].endswith("-small.png")
     answer = file_of(shared, made["url"], Accept="image/avif,*/*")
@@ -123,7 +123,7 @@ def test_a_png_is_served_as_what_it_is_to_everybody(shared: World, ann: Someone)
     assert "vary" not in answer.headers
 
 
-def test_a_picture_kept_in_all_of_its_pixels_can_be_fetched_so() -> None:
+def test_image_original_with_keep_originals_is_served_in_full_size() -> None:
     with world(feed_edge=640, keep_originals=True) as shoal:
         bea = shoal.join("bea")
         made = upload(shoal, bea, photograph()).json()
@@ -136,14 +136,14 @@ def test_a_picture_kept_in_all_of_its_pixels_can_be_fetched_so() -> None:
         assert file_of(shoal, made["shoal"]["original_url"]).status_code == 404
 
 
-def test_a_client_that_writes_nonsense_about_its_file_is_served(shared: World, ann: Someone) -> None:
+def test_media_upload_with_malformed_part_content_type_is_accepted(shared: World, ann: Someone) -> None:
     nonsense = {"thumbnail": ("thumb", picture(colour="red"), "('image/png', None)")}
     made = ready(shared, ann, tone(), files=nonsense)
     assert made["type"] == "audio"
     assert made["preview_url"].endswith("-small.png")
 
 
-def test_the_picture_of_a_video_can_be_ones_own_and_be_changed(shared: World, ann: Someone) -> None:
+def test_video_custom_thumbnail_is_set_and_replaced(shared: World, ann: Someone) -> None:
     made = ready(shared, ann, film(), files={"thumbnail": ("a.png", picture(64, 64, "red"), "image/png")})
     assert made["meta"]["small"]["size"] == "64x64"
     path = f"/api/v1/media/{made['id']}"
@@ -155,7 +155,7 @@ def test_the_picture_of_a_video_can_be_ones_own_and_be_changed(shared: World, an
     assert changed["url"] == made["url"]
 
 
-def test_an_edit_may_give_a_video_another_picture(shared: World, ann: Someone) -> None:
+def test_status_edit_replaces_video_thumbnail(shared: World, ann: Someone) -> None:
     made = ready(shared, ann, film())
     status = shared.json("POST", "/api/v1/statuses", ann, json={"status": "look", "media_ids": [made["id"]]})
     path = f"/api/v1/statuses/{status['id']}"
@@ -173,7 +173,7 @@ def test_an_edit_may_give_a_video_another_picture(shared: World, ann: Someone) -
         assert refused.status_code == 422
 
 
-def test_a_thumbnail_of_a_picture_is_refused(shared: World, ann: Someone) -> None:
+def test_image_custom_thumbnail_is_refused(shared: World, ann: Someone) -> None:
     files = {"thumbnail": ("b.png", picture(40, 40, "red"), "image/png")}
     assert upload(shared, ann, picture(), files=files).status_code == 422
     made = upload(shared, ann, picture()).json()
@@ -189,7 +189,7 @@ def test_a_thumbnail_of_a_picture_is_refused(shared: World, ann: Someone) -> Non
     assert "look" in shared.json("GET", f"/api/v1/statuses/{status['id']}", ann)["content"]
 
 
-def test_a_part_of_a_file_can_be_asked_for(shared: World, ann: Someone) -> None:
+def test_media_file_range_request_returns_206(shared: World, ann: Someone) -> None:
     url = ready(shared, ann, film(".webm"))["url"]
     whole = file_of(shared, url)
     size = len(whole.content)
@@ -212,7 +212,7 @@ def test_a_part_of_a_file_can_be_asked_for(shared: World, ann: Someone) -> None:
         assert file_of(shared, url, Range=nonsense).content == whole.content
 
 
-def test_a_part_is_sent_only_while_the_file_is_the_one_that_if_range_names(shared: World, ann: Someone) -> None:
+def test_media_file_if_range_mismatch_returns_whole_file(shared: World, ann: Someone) -> None:
     for data in (photograph(), film()):
         made = ready(shared, ann, data)
         whole = file_of(shared, made["url"])
@@ -225,7 +225,7 @@ def test_a_part_is_sent_only_while_the_file_is_the_one_that_if_range_names(share
             assert (answer.status_code, answer.content) == (200, whole.content)
 
 
-def test_the_copy_of_a_picture_has_an_entity_tag_of_its_own(shared: World, ann: Someone) -> None:
+def test_media_file_avif_variant_has_separate_etag(shared: World, ann: Someone) -> None:
     url = upload(shared, ann, photograph()).json()["url"]
     plain, copy = file_of(shared, url), file_of(shared, url, Accept="image/avif")
     assert plain.headers["etag"] != copy.headers["etag"]
@@ -234,7 +234,7 @@ def test_the_copy_of_a_picture_has_an_entity_tag_of_its_own(shared: World, ann: 
 
 
 @pytest.mark.parametrize("kind", ["GIF", "PNG", "WEBP", "AVIF"])
-def test_an_animation_moves_and_an_animated_avatar_has_a_static_version(shared: World, ann: Someone, kind: str) -> None:
+def test_animated_image_keeps_frames_and_avatar_has_static_version(shared: World, ann: Someone, kind: str) -> None:
     file, frames = io.BytesIO(), [Image.new("RGB", (60, 60), each) for each in ("red", "green", "blue")]
     frames[0].save(file, kind, save_all=True, append_images=frames[1:], duration=100)
     made = ready(shared, ann, file.getvalue())
@@ -263,7 +263,7 @@ def frames_in(data: bytes) -> int:
         return getattr(image, "n_frames", 1)
 
 
-def test_a_failed_conversion_is_answered_with_its_reason(shared: World, ann: Someone) -> None:
+def test_v1_media_upload_failed_conversion_returns_reason(shared: World, ann: Someone) -> None:
     fast = clip(".mp4", "-f", "lavfi", "-i", "testsrc=size=160x90:rate=240:duration=1")
     answer = upload(shared, ann, fast, version=1)
     assert (answer.status_code, answer.json()) == (
@@ -272,14 +272,14 @@ def test_a_failed_conversion_is_answered_with_its_reason(shared: World, ann: Som
     )
 
 
-def test_a_file_of_another_type_is_refused_with_the_types_of_video_too(shared: World, ann: Someone) -> None:
+def test_media_upload_of_unsupported_type_error_lists_accepted_types(shared: World, ann: Someone) -> None:
     answer = upload(shared, ann, b"RIFF\x00\x10\x00\x00AVI LIST" + b"x" * 400)
     assert answer.status_code == 422
     assert "JPEG, PNG" in answer.json()["error"]
     assert "MP4, QuickTime, WebM" in answer.json()["error"]
 
 
-def test_what_came_is_never_served(shared: World, ann: Someone) -> None:
+def test_media_raw_upload_file_returns_404(shared: World, ann: Someone) -> None:
     upload(shared, ann, film())
     kept = [path for path in shared.files() if path.endswith(".raw")]
     assert kept
@@ -290,7 +290,7 @@ def test_what_came_is_never_served(shared: World, ann: Someone) -> None:
     assert not [path for path in shared.files() if path.endswith(".raw")]
 
 
-def test_a_file_that_cannot_be_played_fails_and_goes(shared: World, ann: Someone) -> None:
+def test_media_upload_of_damaged_video_fails_and_deletes_files(shared: World, ann: Someone) -> None:
     before = shared.files()
     made = upload(shared, ann, b"\0\0\0\x18ftypmp42\0\0\0\0mp42isom" + b"noise" * 1000).json()
     shared.settle()
@@ -301,7 +301,7 @@ def test_a_file_that_cannot_be_played_fails_and_goes(shared: World, ann: Someone
     assert (late.status_code, late.json()) == (422, FAILED)
 
 
-def test_a_status_waits_for_its_media(shared: World, ann: Someone) -> None:
+def test_status_with_unprocessed_media_is_refused(shared: World, ann: Someone) -> None:
     made = upload(shared, ann, film()).json()
     early = shared.ask("POST", "/api/v1/statuses", ann, json={"status": "look", "media_ids": [made["id"]]})
     assert early.status_code == 422
@@ -311,7 +311,7 @@ def test_a_status_waits_for_its_media(shared: World, ann: Someone) -> None:
     assert [item["type"] for item in posted["media_attachments"]] == ["video"]
 
 
-def test_a_video_stands_alone(shared: World, ann: Someone) -> None:
+def test_status_with_video_and_other_media_is_refused(shared: World, ann: Someone) -> None:
     one, other, still = (ready(shared, ann, data)["id"] for data in (film(), tone(), picture()))
     for ids in ([one, still], [one, other], [still, other]):
         answer = shared.ask("POST", "/api/v1/statuses", ann, json={"media_ids": ids})
@@ -321,7 +321,7 @@ def test_a_video_stands_alone(shared: World, ann: Someone) -> None:
     assert len(twice["media_attachments"]) == 1
 
 
-def test_media_are_deleted_unless_a_status_has_them(shared: World, ann: Someone) -> None:
+def test_media_deletion_is_refused_while_attached_to_status(shared: World, ann: Someone) -> None:
     ben = shared.join("ben")
     made = ready(shared, ann, film())
     path = f"/api/v1/media/{made['id']}"
@@ -336,7 +336,7 @@ def test_media_are_deleted_unless_a_status_has_them(shared: World, ann: Someone)
     assert file_of(shared, made["url"]).status_code == 404
 
 
-def test_media_that_are_deleted_while_they_are_made_leave_nothing(shared: World, ann: Someone) -> None:
+def test_media_deletion_during_processing_removes_all_files(shared: World, ann: Someone) -> None:
     before = shared.files()
     made = upload(shared, ann, film()).json()
     assert shared.json("DELETE", f"/api/v1/media/{made['id']}", ann) == {}
@@ -344,7 +344,7 @@ def test_media_that_are_deleted_while_they_are_made_leave_nothing(shared: World,
     assert sorted(shared.files()) == sorted(before)
 
 
-def test_what_is_said_while_it_is_made_stays(shared: World, ann: Someone) -> None:
+def test_media_description_set_during_processing_is_kept(shared: World, ann: Someone) -> None:
     made = upload(shared, ann, film()).json()
     shared.json("PUT", f"/api/v1/media/{made['id']}", ann, json={"description": "said meanwhile"})
     shared.settle()
@@ -352,7 +352,7 @@ def test_what_is_said_while_it_is_made_stays(shared: World, ann: Someone) -> Non
     assert (done["description"], bool(done["url"])) == ("said meanwhile", True)
 
 
-def test_other_work_goes_on_while_videos_are_made(shared: World, ann: Someone) -> None:
+def test_video_processing_does_not_delay_fan_out(shared: World, ann: Someone) -> None:
     ids = [upload(shared, ann, film()).json()["id"] for _ in range(3)]
     ben = shared.join("bea")
     shared.json("POST", f"/api/v1/accounts/{ann.id}/follow", ben)
@@ -365,7 +365,7 @@ def test_other_work_goes_on_while_videos_are_made(shared: World, ann: Someone) -
     assert all(shared.json("GET", f"/api/v1/media/{id_}", ann)["url"] for id_ in ids)
 
 
-def test_a_video_that_is_too_large_is_refused_before_it_is_kept() -> None:
+def test_video_upload_above_size_limit_returns_413() -> None:
     needed()
     with served(max_video_bytes=1_000) as url, httpx.Client(base_url=url) as client:
         token = signed_up(client)
@@ -374,7 +374,7 @@ def test_a_video_that_is_too_large_is_refused_before_it_is_kept() -> None:
         assert "too large" in answer.json()["error"]
 
 
-def test_without_the_programs_videos_are_refused_and_not_announced(shoal: World) -> None:
+def test_video_upload_without_ffmpeg_is_refused_and_not_advertised(shoal: World) -> None:
     needed()
     library = shoal.network.media
     announced = shoal.json("GET", "/api/v2/instance")["configuration"]["media_attachments"]
@@ -397,7 +397,7 @@ def store(tmp_path: Path) -> Path:
     return tmp_path / "shoal.db"
 
 
-def test_a_server_that_is_killed_in_the_middle_makes_it_after_it_came_back(store: Path) -> None:
+def test_video_processing_resumes_after_server_is_killed(store: Path) -> None:
     long = film_of_a_while()
     with served_process(store) as server, httpx.Client(base_url=server.url, timeout=30) as client:
         token = signed_up(client)
@@ -416,7 +416,7 @@ def test_a_server_that_is_killed_in_the_middle_makes_it_after_it_came_back(store
         assert server.stop() == 0
 
 
-def test_an_old_upload_holds_no_place_while_its_video_is_made(tmp_path: Path) -> None:
+def test_v1_media_upload_does_not_hold_request_slot_during_processing(tmp_path: Path) -> None:
     store = tmp_path / "shoal.db"
     with (
         served_process(store, SHOAL_REQUESTS_AT_WORK="1") as server,
@@ -437,5 +437,5 @@ def test_an_old_upload_holds_no_place_while_its_video_is_made(tmp_path: Path) ->
 
 
 def film_of_a_while() -> bytes:
-    """Some seconds of work."""
+    """Return a video that takes several seconds to process."""
     return clip(".mp4", "-f", "lavfi", "-i", "testsrc2=size=1400x800:rate=30:duration=8", "-preset", "ultrafast")

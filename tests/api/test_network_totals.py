@@ -1,4 +1,4 @@
-"""The two numbers that nobody keeps."""
+"""Network totals, which are counted by a scan."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from shoal.mastodon_api.network_totals import NetworkTotals, Totals
 from tests.running import run
 
 
-def test_only_what_everybody_may_find_is_counted() -> None:
+def test_network_totals_count_only_public_posts() -> None:
     async def story() -> tuple[int, int]:
         async with Shoal.open("memory://") as shoal:
             ann = await shoal.register("ann")
@@ -27,17 +27,17 @@ def test_only_what_everybody_may_find_is_counted() -> None:
 
 
 class Failing(MemoryGraph):
-    """A store that cannot be scanned."""
+    """A store whose scans fail."""
 
     scans = 0
 
     async def obj_scan(self, after: int, limit: int) -> list[AnyNode]:
-        """Never comes to an answer."""
+        """Raise an error."""
         self.scans += 1
         raise OSError("the disk is gone")
 
 
-def test_a_scan_that_failed_is_not_tried_again_at_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_network_totals_failed_scan_is_not_retried_immediately(caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> tuple[list[Totals], int]:
         store = Failing()
         network_totals = NetworkTotals(store)

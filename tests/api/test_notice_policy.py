@@ -1,4 +1,4 @@
-"""The policy of notifications: what it holds back or drops, and what becomes of it."""
+"""Notification policy: which notifications it filters or drops, and notification requests."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def rule(shoal: World, who: Someone, **treatments: str) -> Any:
 
 
 def heard(shoal: World, who: Someone, query: str = "") -> list[str]:
-    """The kinds of what they are notified of, once everything has been worked off."""
+    """Return the types of the member's notifications after pending work is processed."""
     shoal.settle()
     return [item["type"] for item in shoal.json("GET", V1 + query, who)]
 
@@ -56,7 +56,7 @@ def mention(shoal: World, by: Someone, of: Someone, **more: Any) -> Any:
 
 
 def change(shoal: World, who: Someone, **fields: Any) -> None:
-    """Have a member be otherwise, behind the services' backs."""
+    """Change fields of a member directly in the store."""
 
     async def changed() -> None:
         node = (await shoal.network.store.obj_get((int(who.id),)))[int(who.id)]
@@ -67,7 +67,7 @@ def change(shoal: World, who: Someone, **fields: Any) -> None:
     shoal.run(changed())
 
 
-def test_nothing_is_held_back_until_the_member_says_so(shoal: World, ann: Someone, ben: Someone) -> None:
+def test_notifications_policy_default_accepts_everything(shoal: World, ann: Someone, ben: Someone) -> None:
     found = shoal.json("GET", POLICY, ann)
     assert found == {
         **{f"for_{name}": "accept" for name in RULES},
@@ -78,7 +78,7 @@ def test_nothing_is_held_back_until_the_member_says_so(shoal: World, ann: Someon
     assert requests(shoal, ann) == []
 
 
-def test_a_policy_is_kept_and_told_in_both_shapes(shoal: World, ann: Someone) -> None:
+def test_notifications_policy_is_saved_and_returned_by_v1_and_v2(shoal: World, ann: Someone) -> None:
     assert rule(shoal, ann, not_following="filter", limited_accounts="drop")["for_not_following"] == "filter"
     rule(shoal, ann, private_mentions="drop")
     found = shoal.json("GET", POLICY, ann)
@@ -91,14 +91,14 @@ def test_a_policy_is_kept_and_told_in_both_shapes(shoal: World, ann: Someone) ->
 
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH"])
-def test_notification_policy_is_updated_by_put_and_patch(shoal: World, ann: Someone, method: str) -> None:
+def test_notifications_policy_is_updated_by_put_and_patch(shoal: World, ann: Someone, method: str) -> None:
     new = shoal.json(method, POLICY, ann, json={"for_new_accounts": "drop"})
     assert new["for_new_accounts"] == "drop"
     old = shoal.json(method, f"{V1}/policy", ann, json={"filter_private_mentions": True})
     assert old["filter_private_mentions"] is True
 
 
-def test_what_is_held_back_is_a_request_of_its_sender(shoal: World, ann: Someone, ben: Someone) -> None:
+def test_filtered_notifications_create_request_of_sender(shoal: World, ann: Someone, ben: Someone) -> None:
     rule(shoal, ann, not_following="filter")
     post = shoal.json("POST", "/api/v1/statuses", ann, json={"status": "mine"})
     shoal.json("POST", f"/api/v1/statuses/{post['id']}/favourite", ben)
@@ -115,13 +115,13 @@ def test_what_is_held_back_is_a_request_of_its_sender(shoal: World, ann: Someone
     }
     assert heard(shoal, ann, "?include_filtered=true") == ["mention", "favourite"]
     assert heard(shoal, ann, f"?account_id={ben.id}&limit=1") == ["mention"]
-    # Nobody else's business, and taken back as any other.
+    # The sender cannot read the request, and an unfavourite removes its notification.
     assert shoal.ask("GET", f"{V1}/requests/{ben.id}", ben).status_code == 404
     shoal.json("POST", f"/api/v1/statuses/{post['id']}/unfavourite", ben)
     assert requests(shoal, ann)[0]["notifications_count"] == "1"
 
 
-def test_accepting_merges_what_was_held_back_and_holds_nothing_back_any_more(
+def test_notification_request_accept_merges_and_stops_filtering_sender(
     shoal: World, ann: Someone, ben: Someone
 ) -> None:
     rule(shoal, ann, not_following="filter", not_followers="drop")
@@ -138,7 +138,9 @@ def test_accepting_merges_what_was_held_back_and_holds_nothing_back_any_more(
     assert shoal.ask("POST", f"{V1}/requests/{ben.id}/accept", ann).status_code == 404
 
 
-def test_dismissing_forgets_what_was_held_back_and_not_what_comes(shoal: World, ann: Someone, ben: Someone) -> None:
+def test_notification_request_dismiss_deletes_only_existing_notifications(
+    shoal: World, ann: Someone, ben: Someone
+) -> None:
     rule(shoal, ann, not_following="filter")
     mention(shoal, ben, ann)
     assert len(requests(shoal, ann)) == 1
@@ -149,7 +151,7 @@ def test_dismissing_forgets_what_was_held_back_and_not_what_comes(shoal: World, 
     assert requests(shoal, ann)[0]["notifications_count"] == "1"
 
 
-def test_several_requests_are_answered_at_once_and_paged(shoal: World, ann: Someone) -> None:
+def test_notification_requests_are_paginated_and_accepted_in_bulk(shoal: World, ann: Someone) -> None:
     rule(shoal, ann, not_following="filter")
     senders = [shoal.join(f"sender{at}") for at in range(5)]
     for sender in senders:
@@ -168,7 +170,7 @@ def test_several_requests_are_answered_at_once_and_paged(shoal: World, ann: Some
 
 
 def stranger(shoal: World, ann: Someone, ben: Someone) -> None:
-    """As they are."""
+    """Change nothing."""
 
 
 def silenced(shoal: World, ann: Someone, ben: Someone) -> None:
@@ -201,7 +203,7 @@ def moderator(shoal: World, ann: Someone, ben: Someone) -> None:
     ],
 )
 @pytest.mark.parametrize("treatment", ["filter", "drop"])
-def test_each_rule_applies_to_whom_it_names(
+def test_notifications_policy_rule_applies_to_matching_senders(
     shoal: World,
     ann: Someone,
     ben: Someone,
@@ -218,7 +220,7 @@ def test_each_rule_applies_to_whom_it_names(
     assert len(requests(shoal, ann)) == (held and treatment == "filter")
 
 
-def test_an_answer_to_ones_own_direct_post_comes_through(shoal: World, ann: Someone, ben: Someone) -> None:
+def test_notifications_policy_allows_reply_to_own_direct_post(shoal: World, ann: Someone, ben: Someone) -> None:
     rule(shoal, ann, private_mentions="drop")
     began = mention(shoal, ann, ben, visibility="direct")
     answer = mention(shoal, ben, ann, visibility="direct", in_reply_to_id=began["id"])
@@ -230,7 +232,7 @@ def test_an_answer_to_ones_own_direct_post_comes_through(shoal: World, ann: Some
     ("name", "follows", "days"),
     [("not_followers", True, 3), ("new_accounts", False, 30)],
 )
-def test_time_makes_a_follower_and_ends_being_new(
+def test_notifications_policy_follower_and_account_age_rules_expire(
     shoal: World, ann: Someone, ben: Someone, monkeypatch: pytest.MonkeyPatch, name: str, follows: bool, days: int
 ) -> None:
     rule(shoal, ann, **{name: "drop"})
@@ -247,7 +249,9 @@ def test_time_makes_a_follower_and_ends_being_new(
     assert heard(shoal, ann) == ["mention"]
 
 
-def test_what_is_accepted_while_it_is_being_held_back_comes_through(shoal: World, ann: Someone, ben: Someone) -> None:
+def test_notification_request_accept_during_filtering_delivers_notification(
+    shoal: World, ann: Someone, ben: Someone
+) -> None:
     rule(shoal, ann, not_following="filter")
     mention(shoal, ben, ann)
     assert len(requests(shoal, ann)) == 1

@@ -1,4 +1,4 @@
-"""Notifications over HTTP: what they look like, how they are paged, filtered, counted and dismissed."""
+"""Notifications over HTTP: content, pagination, filters, counts and dismissal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ V1 = "/api/v1/notifications"
 
 
 def of(shoal: World, who: Someone, query: str = "") -> list[Any]:
-    """Their notifications, once everything has been worked off."""
+    """Return the member's notifications after pending work is processed."""
     shoal.settle()
     answer = shoal.json("GET", f"{V1}{query}", who)
     assert isinstance(answer, list)
@@ -26,7 +26,7 @@ def of(shoal: World, who: Someone, query: str = "") -> list[Any]:
 
 
 def walked(shoal: World, who: Someone, path: str, rel: str = "next") -> list[Any]:
-    """The bodies of the pages from this one on, by their Link headers."""
+    """Follow the Link headers from a page and return the bodies."""
     bodies = []
     while path:
         answer = shoal.ask("GET", path, who)
@@ -38,12 +38,12 @@ def walked(shoal: World, who: Someone, path: str, rel: str = "next") -> list[Any
 
 @pytest.fixture
 def cast(shoal: World) -> tuple[Someone, Someone]:
-    """Ann, and Ben."""
+    """Members Ann and Ben."""
     return shoal.join("ann"), shoal.join("ben")
 
 
 def liked_by(shoal: World, author: Someone, n: int) -> list[Someone]:
-    """So many like a post of this author, one after the other."""
+    """Create a post and let n new members favourite it in sequence."""
     post = shoal.json("POST", "/api/v1/statuses", author, json={"status": "like this"})
     fans = [shoal.join(f"fan{at}") for at in range(n)]
     for fan in fans:
@@ -51,7 +51,7 @@ def liked_by(shoal: World, author: Someone, n: int) -> list[Someone]:
     return fans
 
 
-def test_a_favourite_shows_who_and_ones_own_status(shoal: World, cast: tuple[Someone, Someone]) -> None:
+def test_favourite_notification_includes_account_and_own_status(shoal: World, cast: tuple[Someone, Someone]) -> None:
     ann, ben = cast
     post = shoal.json("POST", "/api/v1/statuses", ann, json={"status": "low tide"})
     shoal.json("POST", f"/api/v1/statuses/{post['id']}/favourite", ben)
@@ -68,7 +68,7 @@ def test_a_favourite_shows_who_and_ones_own_status(shoal: World, cast: tuple[Som
     assert of(shoal, ben) == []
 
 
-def test_a_follow_has_no_status_and_a_mention_has_the_other_ones(shoal: World, cast: tuple[Someone, Someone]) -> None:
+def test_follow_notification_has_no_status_and_mention_has_one(shoal: World, cast: tuple[Someone, Someone]) -> None:
     ann, ben = cast
     shoal.json("POST", f"/api/v1/accounts/{ann.id}/follow", ben)
     shoal.json("POST", "/api/v1/statuses", ben, json={"status": "hello @ann"})
@@ -80,7 +80,7 @@ def test_a_follow_has_no_status_and_a_mention_has_the_other_ones(shoal: World, c
     assert follow["account"]["id"] == ben.id
 
 
-def test_types_and_exclude_types_may_be_given_together(shoal: World, cast: tuple[Someone, Someone]) -> None:
+def test_notifications_types_and_exclude_types_combine(shoal: World, cast: tuple[Someone, Someone]) -> None:
     ann, ben = cast
     cyd = shoal.join("cyd")
     shoal.json("POST", f"/api/v1/accounts/{ann.id}/follow", ben)
@@ -99,7 +99,7 @@ def test_types_and_exclude_types_may_be_given_together(shoal: World, cast: tuple
     assert shoal.ask("GET", f"{V1}?account_id=nobody", ann).status_code == 404
 
 
-def test_pages_give_each_exactly_once_in_both_directions(shoal: World) -> None:
+def test_notifications_pagination_returns_each_once_in_both_directions(shoal: World) -> None:
     ann = shoal.join("ann")
     liked_by(shoal, ann, 7)
     every = [item["id"] for item in of(shoal, ann)]
@@ -115,7 +115,7 @@ def test_pages_give_each_exactly_once_in_both_directions(shoal: World) -> None:
     assert [item["id"] for item in of(shoal, ann, f"?max_id={every[1]}&min_id={every[4]}")] == every[2:4]
 
 
-def test_links_keep_the_filters(shoal: World) -> None:
+def test_notifications_link_header_keeps_filters(shoal: World) -> None:
     ann = shoal.join("ann")
     liked_by(shoal, ann, 3)
     shoal.settle()
@@ -124,7 +124,7 @@ def test_links_keep_the_filters(shoal: World) -> None:
     assert link.index('rel="next"') < link.index('rel="prev"')
 
 
-def test_one_is_dismissed_by_its_id_and_all_are_cleared(shoal: World) -> None:
+def test_notifications_are_dismissed_by_id_and_cleared(shoal: World) -> None:
     ann = shoal.join("ann")
     liked_by(shoal, ann, 4)
     first, second, *rest = (item["id"] for item in of(shoal, ann))
@@ -141,7 +141,7 @@ def test_one_is_dismissed_by_its_id_and_all_are_cleared(shoal: World) -> None:
     assert [item["type"] for item in of(shoal, ann)] == ["mention"]
 
 
-def test_nobody_else_can_read_or_dismiss_it(shoal: World, cast: tuple[Someone, Someone]) -> None:
+def test_notification_of_other_member_returns_404(shoal: World, cast: tuple[Someone, Someone]) -> None:
     ann, ben = cast
     liked_by(shoal, ann, 1)
     (found,) = of(shoal, ann)
@@ -150,7 +150,7 @@ def test_nobody_else_can_read_or_dismiss_it(shoal: World, cast: tuple[Someone, S
     assert of(shoal, ann) == [found]
 
 
-def test_unread_ones_are_counted_from_the_marker_on(shoal: World) -> None:
+def test_notifications_unread_count_starts_at_marker(shoal: World) -> None:
     ann = shoal.join("ann")
     assert shoal.json("GET", f"{V1}/unread_count", ann) == {"count": 0}
     liked_by(shoal, ann, 5)
@@ -163,7 +163,7 @@ def test_unread_ones_are_counted_from_the_marker_on(shoal: World) -> None:
     assert shoal.json("GET", f"{V1}/unread_count?types[]=mention", ann) == {"count": 0}
 
 
-def test_staff_hear_of_who_joins(shoal: World) -> None:
+def test_admin_sign_up_notification_is_created_for_staff(shoal: World) -> None:
     ann = shoal.join("ann")
     promote(shoal, ann)
     app = shoal.token(ann.app_id)
@@ -180,7 +180,7 @@ def test_staff_hear_of_who_joins(shoal: World) -> None:
 
 
 def promote(shoal: World, who: Someone) -> None:
-    """They look after the network."""
+    """Make the member an admin."""
 
     async def do() -> None:
         node = (await shoal.network.store.obj_get((who.member.id,)))[who.member.id]
@@ -195,7 +195,7 @@ def promote(shoal: World, who: Someone) -> None:
 
 
 @pytest.mark.parametrize("path", [V1, "/api/v2/notifications", "/api/v1/conversations"])
-def test_a_page_costs_the_same_reads_however_many_there_are(forgetful: World, path: str) -> None:
+def test_notifications_page_read_count_is_independent_of_list_length(forgetful: World, path: str) -> None:
     shoal = forgetful
     ann = shoal.join("ann")
 

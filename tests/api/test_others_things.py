@@ -1,4 +1,4 @@
-"""Every route about one thing of somebody's own, called by another member: nothing of it is told, and nothing is done.
+"""Call every route for a member's own resource as another member: it reveals nothing and changes nothing.
 
 A new route with an id in its path belongs to one of the prefixes below; one that belongs to none fails the first test.
 """
@@ -21,11 +21,11 @@ from tests.api.world import Someone, World, picture, world
 SECRET = "what only ann may read"
 
 Make = Callable[[World, Someone, Someone], str]
-"""Makes one thing of the first member's, with the secret in it where it can hold one; its id. The second stands by."""
+"""Creates a resource of the first member, with the secret in it if it has text, and returns its id."""
 
 
 def post(path: str, **body: Any) -> Make:
-    """A thing that one request makes."""
+    """Return a function that creates a resource with one request."""
 
     def make(shoal: World, ann: Someone, _ben: Someone) -> str:
         return str(shoal.json("POST", path, ann, json=body)["id"])
@@ -34,7 +34,7 @@ def post(path: str, **body: Any) -> Make:
 
 
 def listed(path: str) -> Make:
-    """The first thing of a list."""
+    """Return a function that returns the id of the first item of a list."""
 
     def make(shoal: World, ann: Someone, _ben: Someone) -> str:
         first = shoal.json("GET", path, ann)[0]
@@ -44,13 +44,13 @@ def listed(path: str) -> Make:
 
 
 def group(shoal: World, ann: Someone, _ben: Someone) -> str:
-    """Notifications that are alike."""
+    """Return the key of the first notification group."""
     groups = shoal.json("GET", "/api/v2/notifications", ann)["notification_groups"]
     return str(groups[0]["group_key"])
 
 
 def held_back(shoal: World, ann: Someone, ben: Someone) -> str:
-    """Hold back a notification from ben until ann decides about it."""
+    """Create a notification request from ben to ann."""
     shoal.json("PATCH", "/api/v2/notifications/policy", ann, json={"for_not_following": "filter"})
     shoal.json("POST", "/api/v1/statuses", ben, json={"status": f"@{ann.member.name} hello"})
     shoal.settle()
@@ -58,31 +58,31 @@ def held_back(shoal: World, ann: Someone, ben: Someone) -> str:
 
 
 def session(shoal: World, ann: Someone, _ben: Someone) -> str:
-    """Where ann is logged in."""
+    """Return the id of ann's session."""
     return str(shoal.json("GET", "/api/shoal/v1/sessions", ann)[0]["id"])
 
 
 def poll(shoal: World, ann: Someone, _ben: Someone) -> str:
-    """One that only followers see."""
+    """Create a followers-only poll."""
     asked = {"options": [SECRET, "tea"], "expires_in": 3600}
     made = shoal.json("POST", "/api/v1/statuses", ann, json={"status": "?", "visibility": "private", "poll": asked})
     return str(made["poll"]["id"])
 
 
 def keyword(shoal: World, ann: Someone, ben: Someone) -> str:
-    """One of a filter."""
+    """Create a filter keyword."""
     made = FILTER(shoal, ann, ben)
     return str(shoal.json("GET", f"/api/v2/filters/{made}", ann)["keywords"][0]["id"])
 
 
 def filtered_status(shoal: World, ann: Someone, ben: Someone) -> str:
-    """One of a filter."""
+    """Create a filter status."""
     made, status = FILTER(shoal, ann, ben), shoal.json("POST", "/api/v1/statuses", ann, json={"status": "x"})
     return str(shoal.json("POST", f"/api/v2/filters/{made}/statuses", ann, json={"status_id": status["id"]})["id"])
 
 
 def upload(shoal: World, ann: Someone, _ben: Someone) -> str:
-    """A picture that says what it shows."""
+    """Upload a picture with the secret as its description."""
     made = shoal.json("POST", "/api/v2/media", ann, files={"file": ("a", picture())}, data={"description": SECRET})
     return str(made["id"])
 
@@ -114,7 +114,7 @@ OWNED: Mapping[str, Make] = {
     "/api/v1/polls/": poll,
     "/api/shoal/v1/sessions/": session,
 }
-"""By the beginning of their paths: things that are one member's alone."""
+"""Resources of a single member, by path prefix."""
 
 SHARED = (
     "/api/v1/accounts/",
@@ -126,16 +126,16 @@ SHARED = (
     "/api/v1/tags/",
     "/api/shoal/v1/tags/",
     "/api/v1/timelines/tag/",
-    # Whoever has its text may see it, and nobody else can say it.
+    # A receipt is a bearer secret: its text grants access.
     "/api/shoal/v1/receipts/",
 )
-"""Beginnings of paths about what others may see as well, or about what the caller has with it."""
+"""Path prefixes of shared resources and of the caller's relation to them."""
 
 ABOUT_ONE = [route for route in table(Settings()) if "{" in route.path]
 
 
 def owned(route: Route) -> str:
-    """The longest beginning that the path of a route has among the owned ones, or nothing."""
+    """Return the route's path prefix if it is in OWNED, else an empty string."""
     before = route.path.partition("{")[0]
     return before if before in OWNED else ""
 
@@ -156,13 +156,13 @@ BODY = {
 
 
 class Cast(msgspec.Struct):
-    """Ann, who has one of each thing, and ben, who has nothing of it."""
+    """Ann owns one resource of each type; ben owns none of them."""
 
     shoal: World
     ann: Someone
     ben: Someone
     own: str
-    """A status of ben's."""
+    """The id of a status of ben."""
     things: dict[str, str]
 
 
@@ -171,7 +171,7 @@ def cast() -> Iterator[Cast]:
     """One world for all routes: nothing here may change it."""
     with world(invitations="members") as shoal:
         ann, ben = shoal.join("ann"), shoal.join("ben")
-        # Not ben: he would have his own part in it.
+        # Not from ben, because he would be a participant.
         said = {"status": f"@ann {SECRET}", "visibility": "direct"}
         shoal.json("POST", "/api/v1/statuses", shoal.join("carol"), json=said)
         shoal.settle()
@@ -182,13 +182,13 @@ def cast() -> Iterator[Cast]:
         yield Cast(shoal, ann, ben, own, things)
 
 
-def test_every_route_about_one_thing_says_whose_it_is() -> None:
+def test_routes_with_id_are_all_classified_by_ownership() -> None:
     unplaced = [route.path for route in ABOUT_ONE if not owned(route) and not route.path.startswith(SHARED)]
     assert not unplaced
 
 
 @pytest.mark.parametrize("route", MINE, ids=lambda route: f"{route.method} {route.path}")
-def test_another_member_learns_nothing_and_does_nothing(cast: Cast, route: Route) -> None:
+def test_owned_resource_requested_by_other_member_is_refused_without_effect(cast: Cast, route: Route) -> None:
     path = re.sub(r"\{\w+\}", cast.things[owned(route)], route.path.replace("{emoji}", "👍"), count=1)
     path = re.sub(r"\{\w+\}", cast.ann.id, path)
     before = cast.shoal.state()
@@ -201,7 +201,7 @@ def test_another_member_learns_nothing_and_does_nothing(cast: Cast, route: Route
 
 
 @pytest.mark.parametrize("prefix", sorted({owned(route) for route in MINE}))
-def test_the_owner_has_it(cast: Cast, prefix: str) -> None:
+def test_owned_resource_requested_by_owner_returns_200(cast: Cast, prefix: str) -> None:
     reading = [route for route in MINE if owned(route) == prefix and route.method == "GET" and route.path.endswith("}")]
     for route in reading:
         path = re.sub(r"\{\w+\}", cast.things[prefix], route.path.replace("{emoji}", "👍"))

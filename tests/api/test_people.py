@@ -1,4 +1,4 @@
-"""People over HTTP: requests to follow, what a follow brings, mutes, notes, endorsements, profiles, preferences."""
+"""Accounts over HTTP: follow requests, follows, mutes, notes, endorsements, profiles and preferences."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def names(accounts: list[dict[str, Any]]) -> list[str]:
     return [account["username"] for account in accounts]
 
 
-def test_a_locked_account_is_asked_and_answers(shoal: World) -> None:
+def test_follow_requests_of_locked_account_are_listed_authorized_and_rejected(shoal: World) -> None:
     shy, ann, ben = map(shoal.join, ("shy", "ann", "ben"))
     assert change(shoal, shy, data={"locked": "true"})["locked"] is True
     assert do(shoal, ann, "follow", shy) == stand(shy, requested=True, showing_reblogs=True)
@@ -76,7 +76,7 @@ def test_a_locked_account_is_asked_and_answers(shoal: World) -> None:
     ]
 
 
-def test_a_follow_takes_its_options_and_a_repeated_one_changes_them(shoal: World) -> None:
+def test_follow_options_are_saved_and_updated_by_repeated_follow(shoal: World) -> None:
     ann, ben = map(shoal.join, ("ann", "ben"))
     assert do(shoal, ann, "follow", ben, json={"reblogs": "0", "notify": True, "languages": ["en", "de"]}) == stand(
         ben, following=True, notifying=True, languages=["en", "de"]
@@ -89,7 +89,7 @@ def test_a_follow_takes_its_options_and_a_repeated_one_changes_them(shoal: World
     assert do(shoal, ann, "unfollow", ben) == stand(ben)
 
 
-def test_a_mute_may_be_for_a_while_and_the_list_says_until_when(shoal: World) -> None:
+def test_mute_with_duration_is_listed_with_expiry(shoal: World) -> None:
     ann, ben, cyd = map(shoal.join, ("ann", "ben", "cyd"))
     found = do(shoal, ann, "mute", ben, data={"duration": "3600", "notifications": "false"})
     assert (found["muting"], found["muting_notifications"]) == (True, False)
@@ -108,7 +108,7 @@ def test_a_mute_may_be_for_a_while_and_the_list_says_until_when(shoal: World) ->
     assert do(shoal, ann, "unmute", ben) == stand(ben)
 
 
-def test_a_note_and_an_endorsement_are_part_of_the_relationship(shoal: World) -> None:
+def test_relationship_includes_note_and_endorsement(shoal: World) -> None:
     ann, ben, cyd = map(shoal.join, ("ann", "ben", "cyd"))
     assert do(shoal, ann, "note", ben, json={"comment": "met at sea"}) == stand(ben, note="met at sea")
     assert shoal.ask("POST", f"/api/v1/accounts/{ben.id}/note", ann, json={"comment": "x" * 2001}).status_code == 422
@@ -126,7 +126,7 @@ def test_a_note_and_an_endorsement_are_part_of_the_relationship(shoal: World) ->
     assert shoal.json("GET", "/api/v1/endorsements", ann) == []
 
 
-def test_a_follower_is_removed(shoal: World) -> None:
+def test_remove_from_followers_removes_follower_idempotently(shoal: World) -> None:
     ann, ben = map(shoal.join, ("ann", "ben"))
     do(shoal, ben, "follow", ann)
     assert do(shoal, ann, "remove_from_followers", ben) == do(shoal, ann, "remove_from_followers", ben) == stand(ben)
@@ -134,13 +134,13 @@ def test_a_follower_is_removed(shoal: World) -> None:
 
 
 @pytest.mark.parametrize("verb", ["remove_from_followers", "endorse", "unendorse", "note", "mute", "follow"])
-def test_nobody_is_not_found(shared: World, verb: str) -> None:
+def test_account_action_on_unknown_account_returns_404(shared: World, verb: str) -> None:
     ann = shared.join(f"ann_{verb}")
     for nobody in ("1", "x", "9" * 30):
         assert shared.ask("POST", f"/api/v1/accounts/{nobody}/{verb}", ann).status_code == 404
 
 
-def test_familiar_followers_come_by_query_and_by_a_body_of_a_get(shoal: World) -> None:
+def test_familiar_followers_accept_ids_in_query_and_get_body(shoal: World) -> None:
     ann, ben, cyd, dan = map(shoal.join, ("ann", "ben", "cyd", "dan"))
     for one, other in ((ann, ben), (ann, dan), (ben, cyd), (dan, cyd)):
         do(shoal, one, "follow", other)
@@ -152,7 +152,7 @@ def test_familiar_followers_come_by_query_and_by_a_body_of_a_get(shoal: World) -
     assert shoal.json("GET", f"{path}?id={cyd.id}", ann) == [{"id": cyd.id, "accounts": []}]
 
 
-def test_who_hides_their_connections_shows_them_to_themselves_alone(shoal: World) -> None:
+def test_hide_collections_shows_followers_and_following_to_owner_only(shoal: World) -> None:
     ann, ben = map(shoal.join, ("ann", "ben"))
     do(shoal, ann, "follow", ben)
     do(shoal, ben, "follow", ann)
@@ -165,7 +165,7 @@ def test_who_hides_their_connections_shows_them_to_themselves_alone(shoal: World
     assert (shown["hide_collections"], shown["followers_count"], shown["following_count"]) == (True, 1, 1)
 
 
-def test_a_profile_changes_in_every_part(shoal: World) -> None:
+def test_update_credentials_changes_flags_source_fields_and_pictures(shoal: World) -> None:
     ann = shoal.join("ann")
     shown = change(
         shoal,
@@ -211,7 +211,7 @@ def test_a_profile_changes_in_every_part(shoal: World) -> None:
     assert shoal.state() == before
 
 
-def test_preferences_are_what_the_profile_says(shoal: World) -> None:
+def test_preferences_reflect_profile_settings(shoal: World) -> None:
     ann = shoal.join("ann")
     expected = {
         "posting:default:visibility": "public",
@@ -240,7 +240,9 @@ def test_preferences_are_what_the_profile_says(shoal: World) -> None:
     ("role", "permissions", "name"),
     [(Role.NONE, "0", None), (Role.MODERATOR, "1308", "Moderator"), (Role.ADMIN, "1048575", "Admin")],
 )
-def test_staff_is_named_on_accounts(shoal: World, role: Role, permissions: str, name: str | None) -> None:
+def test_account_roles_show_staff_role_and_permissions(
+    shoal: World, role: Role, permissions: str, name: str | None
+) -> None:
     ann = shoal.join("ann")
     batch = Batch(shard_of(ann.member.id))
     batch.obj_set(replace(ann.member, role=role, version=2))
@@ -258,7 +260,7 @@ def history(shoal: World, who: Someone, whom: Someone) -> Any:
     return shoal.json("GET", f"/api/shoal/v1/relationships/{whom.id}/history", who)
 
 
-def test_two_accounts_learn_when_they_followed_each_other(shoal: World) -> None:
+def test_relationship_history_lists_follow_periods_for_both_accounts(shoal: World) -> None:
     ann, ben = map(shoal.join, ("ann", "ben"))
     known = history(shoal, ann, ben)
     assert (known["id"], known["following"], known["followed_by"]) == (ben.id, [], [])
@@ -274,7 +276,7 @@ def test_two_accounts_learn_when_they_followed_each_other(shoal: World) -> None:
     assert history(shoal, ben, ann)["following"] == []
 
 
-def test_nobody_else_is_told_when_two_accounts_followed_each_other(shoal: World) -> None:
+def test_relationship_history_of_other_accounts_is_not_visible(shoal: World) -> None:
     ann, ben = map(shoal.join, ("ann", "ben"))
     eve = shoal.staff("eve", Role.ADMIN)
     do(shoal, ann, "follow", ben)
@@ -287,7 +289,7 @@ def test_nobody_else_is_told_when_two_accounts_followed_each_other(shoal: World)
     assert shoal.json("GET", "/api/shoal/v1/followers/by_day?days=1", eve)[0]["gained"] == 0
 
 
-def test_an_account_learns_how_its_followers_grew(shoal: World) -> None:
+def test_followers_by_day_returns_gained_lost_and_total(shoal: World) -> None:
     ann, ben, cyd = map(shoal.join, ("ann", "ben", "cyd"))
     for one in (ben, cyd):
         do(shoal, one, "follow", ann)

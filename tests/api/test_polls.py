@@ -1,4 +1,4 @@
-"""Polls, pins, muted threads and scheduled statuses as clients have them."""
+"""Polls, pins, muted threads and scheduled statuses over HTTP."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def later(minutes: float) -> str:
     return (datetime.now(UTC) + timedelta(minutes=minutes)).isoformat()
 
 
-def test_a_poll_has_exactly_the_keys_that_clients_compare(shared: World) -> None:
+def test_poll_entity_has_exactly_mastodon_keys(shared: World) -> None:
     ann, ben = shared.join("poll_ann"), shared.join("poll_ben")
     status = ask(shared, ann)
     poll = status["poll"]
@@ -60,7 +60,7 @@ def test_a_poll_has_exactly_the_keys_that_clients_compare(shared: World) -> None
     [{"json": {"choices": [0, 1]}}, {"json": {"choices": ["0", "1"]}}, {"data": {"choices[]": ["0", "1"]}}],
     ids=["numbers", "texts", "a form"],
 )
-def test_choices_come_as_clients_write_them(shoal: World, sent: dict[str, Any]) -> None:
+def test_poll_vote_accepts_number_string_and_form_choices(shoal: World, sent: dict[str, Any]) -> None:
     ann, ben = shoal.join("ann"), shoal.join("ben")
     poll = ask(shoal, ann, multiple="1", hide_totals=True)["poll"]
     assert [option["votes_count"] for option in poll["options"]] == [None, None]
@@ -69,7 +69,7 @@ def test_choices_come_as_clients_write_them(shoal: World, sent: dict[str, Any]) 
     assert [option["votes_count"] for option in voted["options"]] == [None, None]
 
 
-def test_a_vote_that_is_refused_says_why_in_the_words_that_clients_look_for(shared: World) -> None:
+def test_poll_vote_refused_returns_mastodon_error_message(shared: World) -> None:
     ann, ben, cyd = (shared.join(f"vote_{name}") for name in ("ann", "ben", "cyd"))
     path = f"/api/v1/polls/{ask(shared, ann)['poll']['id']}/votes"
     for choices, words in (
@@ -92,7 +92,7 @@ def test_a_vote_that_is_refused_says_why_in_the_words_that_clients_look_for(shar
         assert shared.ask("GET", f"/api/v1/polls/{id_}", ben).status_code == 404
 
 
-def test_an_edit_of_a_poll_is_in_the_history(shared: World) -> None:
+def test_poll_edit_appears_in_status_history(shared: World) -> None:
     ann = shared.join("edit_ann")
     status = ask(shared, ann)
     path = f"/api/v1/statuses/{status['id']}"
@@ -108,14 +108,14 @@ def test_an_edit_of_a_poll_is_in_the_history(shared: World) -> None:
     assert shared.ask("GET", f"/api/v1/polls/{other['poll']['id']}", ann).status_code == 404
 
 
-def test_rows_of_a_poll_that_nobody_filled_in_are_left_out(shared: World) -> None:
+def test_poll_blank_options_are_omitted(shared: World) -> None:
     ann = shared.join("rows_ann")
     assert len(ask(shared, ann, options=["a", "", "b", " "])["poll"]["options"]) == 2
     body = {"status": "no poll", "poll": {"options": []}}
     assert shared.json("POST", "/api/v1/statuses", ann, json=body)["poll"] is None
 
 
-def test_pins_stand_on_the_profile(shared: World) -> None:
+def test_pinned_statuses_are_listed_on_profile_up_to_five(shared: World) -> None:
     ann, ben = shared.join("pin_ann"), shared.join("pin_ben")
     ids = [shared.json("POST", "/api/v1/statuses", ann, json={"status": str(n)})["id"] for n in range(6)]
     for id_ in ids[:5]:
@@ -135,7 +135,7 @@ def test_pins_stand_on_the_profile(shared: World) -> None:
     assert (share["pinned"], share["reblog"]["pinned"]) == (False, True)
 
 
-def test_a_muted_thread_says_so(shared: World) -> None:
+def test_thread_mute_sets_muted_flag_on_all_statuses(shared: World) -> None:
     ann, ben = shared.join("mute_ann"), shared.join("mute_ben")
     root = shared.json("POST", "/api/v1/statuses", ann, json={"status": "root"})["id"]
     reply = shared.json("POST", "/api/v1/statuses", ben, json={"status": "x", "in_reply_to_id": root})["id"]
@@ -145,7 +145,7 @@ def test_a_muted_thread_says_so(shared: World) -> None:
     assert shared.json("POST", f"/api/v1/statuses/{root}/unmute", ann)["muted"] is False
 
 
-def test_a_scheduled_status_waits_and_may_be_moved_or_taken_back(shoal: World) -> None:
+def test_scheduled_status_is_created_rescheduled_and_deleted(shoal: World) -> None:
     ann, ben = shoal.join("ann"), shoal.join("ben")
     body = {"status": "later", "scheduled_at": later(10), "visibility": "unlisted", "poll": POLL, "language": "en"}
     headers = {"Idempotency-Key": "once"}
@@ -183,7 +183,7 @@ def test_a_scheduled_status_waits_and_may_be_moved_or_taken_back(shoal: World) -
     assert shoal.ask("GET", path, ann).status_code == 404
 
 
-def test_scheduled_status_refused_at_its_time_says_why_and_notifies_its_author(shoal: World) -> None:
+def test_scheduled_status_failed_at_due_time_shows_reason_and_notifies_author(shoal: World) -> None:
     ann, ben = shoal.join("ann"), shoal.join("ben")
     parent = shoal.json("POST", "/api/v1/statuses", ben, json={"status": "parent"})["id"]
     body = {"status": "reply", "scheduled_at": later(10), "in_reply_to_id": parent}
@@ -203,7 +203,7 @@ def test_scheduled_status_refused_at_its_time_says_why_and_notifies_its_author(s
     assert shoal.json("GET", "/api/v1/notifications", ann) == []
 
 
-def test_scheduled_statuses_come_in_pages(shoal: World) -> None:
+def test_scheduled_statuses_are_paginated(shoal: World) -> None:
     ann = shoal.join("ann")
     photo = shoal.json("POST", "/api/v2/media", ann, files={"file": picture()})["id"]
     ids = []
@@ -221,7 +221,7 @@ def test_scheduled_statuses_come_in_pages(shoal: World) -> None:
     assert shoal.json("GET", f"/api/v1/accounts/{ann.id}/statuses", ann) == []
 
 
-def test_a_status_for_a_moment_too_near_is_refused(shared: World) -> None:
+def test_scheduled_status_less_than_five_minutes_ahead_is_refused(shared: World) -> None:
     ann = shared.join("near_ann")
     answer = shared.ask("POST", "/api/v1/statuses", ann, json={"status": "x", "scheduled_at": later(4)})
     assert (answer.status_code, answer.json()["error"]) == (
@@ -230,7 +230,7 @@ def test_a_status_for_a_moment_too_near_is_refused(shared: World) -> None:
     )
 
 
-def test_pictures_are_deleted_with_their_status_if_that_is_asked_for(shared: World) -> None:
+def test_status_deletion_with_delete_media_deletes_pictures(shared: World) -> None:
     ann = shared.join("delete_ann")
     for asked, there in ((False, 200), (True, 404)):
         photo = shared.json("POST", "/api/v2/media", ann, files={"file": picture()})["id"]
@@ -240,7 +240,7 @@ def test_pictures_are_deleted_with_their_status_if_that_is_asked_for(shared: Wor
         assert shared.ask("GET", f"/api/v1/media/{photo}", ann).status_code == there
 
 
-def test_the_instance_says_what_a_poll_may_be(shared: World) -> None:
+def test_instance_configuration_includes_poll_and_pin_limits(shared: World) -> None:
     for version in ("v1", "v2"):
         allowed = shared.json("GET", f"/api/{version}/instance")["configuration"]
         assert allowed["polls"] == {

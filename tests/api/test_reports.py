@@ -1,4 +1,4 @@
-"""Reports: who may report what, and how moderators see to them."""
+"""Reports: creation by members and handling by moderators."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def refused(w: World, who: Someone, body: Any) -> tuple[int, str]:
     return answer.status_code, answer.json()["error"]
 
 
-def test_a_report_is_answered_and_a_slash_at_the_end_makes_no_difference(w: World, ann: Someone, ben: Someone) -> None:
+def test_report_creation_with_trailing_slash_returns_report(w: World, ann: Someone, ben: Someone) -> None:
     post = write(w, ben, "rude")
     form = {"account_id": ben.id, "status_ids[]": [post], "comment": "so rude", "category": "spam", "forward": "false"}
     made = w.json("POST", "/api/v1/reports/", ann, data=form)
@@ -72,12 +72,12 @@ def test_a_report_is_answered_and_a_slash_at_the_end_makes_no_difference(w: Worl
     }
 
 
-def test_who_names_rules_says_that_they_were_broken(w: World, ann: Someone, ben: Someone) -> None:
+def test_report_with_rule_ids_has_category_violation(w: World, ann: Someone, ben: Someone) -> None:
     made = report(w, ann, ben, rule_ids=["2"])
     assert (made["category"], made["rule_ids"]) == ("violation", ["2"])
 
 
-def test_what_cannot_be_reported_is_refused_and_nothing_is_kept(w: World, ann: Someone, ben: Someone) -> None:
+def test_report_with_invalid_target_or_fields_is_refused_without_effect(w: World, ann: Someone, ben: Someone) -> None:
     mine, his = write(w, ann, "mine"), write(w, ben, "not for ann", visibility="private")
     for body, expected in (
         ({"account_id": "1"}, (404, "Record not found")),
@@ -102,7 +102,7 @@ def test_what_cannot_be_reported_is_refused_and_nothing_is_kept(w: World, ann: S
         assert refused(w, ann, body) == expected, body
 
 
-def test_moderators_see_what_was_reported_whoever_it_was_for(
+def test_admin_report_shows_private_and_hidden_statuses_to_moderator(
     w: World, ann: Someone, ben: Someone, mod: Someone
 ) -> None:
     w.json("POST", f"/api/v1/accounts/{ben.id}/follow", ann)
@@ -118,7 +118,7 @@ def test_moderators_see_what_was_reported_whoever_it_was_for(
     assert "favourited" not in seen["statuses"][0]
 
 
-def test_a_report_is_taken_resolved_and_opened_again(w: World, ann: Someone, ben: Someone, mod: Someone) -> None:
+def test_admin_report_is_assigned_resolved_and_reopened(w: World, ann: Someone, ben: Someone, mod: Someone) -> None:
     id_ = report(w, ann, ben)["id"]
 
     def act(what: str) -> Any:
@@ -136,7 +136,7 @@ def test_a_report_is_taken_resolved_and_opened_again(w: World, ann: Someone, ben
     assert [one["id"] for one in w.json("GET", REPORTS, mod)] == [id_]
 
 
-def test_what_a_report_is_about_can_be_said_otherwise(w: World, ann: Someone, ben: Someone, mod: Someone) -> None:
+def test_admin_report_update_changes_category_and_rules(w: World, ann: Someone, ben: Someone, mod: Someone) -> None:
     path = f"{REPORTS}/{report(w, ann, ben)['id']}"
     assert w.json("PUT", path, mod, json={"category": "legal"})["category"] == "legal"
     broken = w.json("PUT", path, mod, json={"category": "violation", "rule_ids": ["1", "2"]})
@@ -146,9 +146,11 @@ def test_what_a_report_is_about_can_be_said_otherwise(w: World, ann: Someone, be
     assert (spam["category"], spam["rules"]) == ("spam", [])
 
 
-def test_reports_are_paged_and_found_by_either_account(w: World, ann: Someone, ben: Someone, mod: Someone) -> None:
+def test_admin_reports_are_paginated_and_filtered_by_account(
+    w: World, ann: Someone, ben: Someone, mod: Someone
+) -> None:
     by = {report(w, *pair)["id"]: pair[0] for pair in ((ann, ben), (ben, ann)) * 3}
-    # Reports of one millisecond stand in the order of their shards.
+    # Reports with equal timestamps are ordered by shard.
     ids = sorted(by, key=int)
     first = w.ask("GET", f"{REPORTS}?limit=4", mod)
     assert [one["id"] for one in first.json()] == ids[::-1][:4]
@@ -163,7 +165,7 @@ def test_reports_are_paged_and_found_by_either_account(w: World, ann: Someone, b
     assert w.json("GET", f"{REPORTS}?target_account_id={mod.id}", mod) == []
 
 
-def test_an_act_closes_the_report_that_it_answers(w: World, ann: Someone, ben: Someone, mod: Someone) -> None:
+def test_admin_account_action_resolves_its_report(w: World, ann: Someone, ben: Someone, mod: Someone) -> None:
     about_ben, about_ann = report(w, ann, ben)["id"], report(w, ben, ann)["id"]
     path = f"/api/v1/admin/accounts/{ben.id}/action"
     assert w.ask("POST", path, mod, json={"type": "silence", "report_id": about_ann}).status_code == 404
@@ -173,7 +175,9 @@ def test_an_act_closes_the_report_that_it_answers(w: World, ann: Someone, ben: S
     assert [one["id"] for one in w.json("GET", REPORTS, mod)] == [about_ann]
 
 
-def test_what_would_do_nothing_is_refused(w: World, ann: Someone, ben: Someone, mod: Someone) -> None:
+def test_report_forward_and_warning_preset_are_refused_as_unsupported(
+    w: World, ann: Someone, ben: Someone, mod: Someone
+) -> None:
     forwarded = w.ask("POST", "/api/v1/reports", ann, json={"account_id": ben.id, "forward": True})
     assert (forwarded.status_code, w.json("GET", REPORTS, mod)) == (422, [])
     w.json("POST", "/api/v1/reports", ann, json={"account_id": ben.id, "forward": False})

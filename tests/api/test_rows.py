@@ -1,6 +1,6 @@
-"""A route takes its parameters from the annotation of its handler, and a type checker finds mistakes in its declaration.
+"""A route takes its parameters from its handler's annotation, and the type checker finds mistakes in its declaration.
 
-mypy refuses a `type: ignore` that is not needed, so a mistake that it no longer finds fails `make check`.
+mypy refuses an unused `type: ignore`, so `make check` fails if mypy stops finding one of these mistakes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def declared(router: Router, settings: Settings | None = None) -> list[Route]:
     return list(router.routes(settings or Settings()))
 
 
-def test_a_route_takes_the_parameters_that_its_handler_names() -> None:
+def test_router_route_takes_parameters_from_handler_annotation() -> None:
     router = Router()
     router.get("/a", scope="read", answer=dict)(about_nothing)
     router.delete("/a/{id}", scope="write", answer=dict)(about_one)
@@ -42,7 +42,7 @@ def test_a_route_takes_the_parameters_that_its_handler_names() -> None:
     ]
 
 
-def test_options_of_a_router_are_defaults_that_a_route_overrides() -> None:
+def test_router_options_are_defaults_that_route_overrides() -> None:
     router = Router(role=Role.MODERATOR, scope="admin:read", answer=dict)
     router.get("/a")(about_nothing)
     router.post("/a", role=Role.ADMIN, limit_class="login")(about_nothing)
@@ -51,13 +51,13 @@ def test_options_of_a_router_are_defaults_that_a_route_overrides() -> None:
     assert (second.role, second.limit_class, second.scope) == (Role.ADMIN, "login", "admin:read")
 
 
-def test_a_maximum_may_depend_on_the_settings() -> None:
+def test_router_max_body_callable_is_computed_from_settings() -> None:
     router = Router(scope="read", answer=dict)
     router.post("/a", max_body=lambda settings: 2 * settings.max_upload_bytes)(about_nothing)
     assert declared(router, Settings(max_upload_bytes=1_000))[0].max_body == 2_000
 
 
-def test_no_route_is_made_without_a_router() -> None:
+def test_routes_are_created_only_through_router() -> None:
     """A bare `Route` takes any handler with any parameters."""
     api = Path(api_package.__file__).parent
     made = re.compile(r"(?<!class )\bRoute\(|partial\(Route\b")
@@ -65,7 +65,7 @@ def test_no_route_is_made_without_a_router() -> None:
     assert bare == {"context.py"}
 
 
-def test_a_type_checker_finds_what_a_route_or_the_context_does_not_have() -> None:
+def test_router_invalid_option_or_attribute_fails_type_check() -> None:
     router = Router(scopes="read")  # type: ignore[call-arg]
     router.get("/a", answer=dict)(about_nothing)
     with pytest.raises(TypeError, match="Unexpected keyword argument 'scopes'"):

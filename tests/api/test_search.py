@@ -28,7 +28,7 @@ def search(w: World, q: str, who: Someone | str = "", **more: Any) -> dict[str, 
 
 
 def names(found: dict[str, Any]) -> tuple[list[str], list[str], list[str]]:
-    """Accounts, statuses by id, hashtags."""
+    """Return the account names, status ids and hashtag names."""
     return (
         [one["username"] for one in found["accounts"]],
         [one["id"] for one in found["statuses"]],
@@ -37,19 +37,19 @@ def names(found: dict[str, Any]) -> tuple[list[str], list[str], list[str]]:
 
 
 @pytest.mark.parametrize("form", ["{}", "@{}", "{}@shoal.test", "@{}@SHOAL.test"])
-def test_an_account_is_found_by_its_name_at_once(w: World, form: str) -> None:
+def test_search_finds_new_account_by_name_immediately(w: World, form: str) -> None:
     name = f"fresh{abs(hash(form)) % 10_000}"
     who = w.join(name)
     for written in (name, name.upper()):
         assert names(search(w, form.format(written), who)) == ([name], [], [])
 
 
-def test_a_name_of_elsewhere_finds_nobody(w: World) -> None:
+def test_search_for_account_of_other_domain_returns_nothing(w: World) -> None:
     w.join("homely")
     assert names(search(w, "@homely@elsewhere.test")) == ([], [], [])
 
 
-def test_the_exact_name_of_an_account_finds_accounts_alone(w: World) -> None:
+def test_search_with_exact_account_name_returns_only_accounts(w: World) -> None:
     ann = w.join("sole")
     w.join("solely")
     status = post(w, ann, "sole is my name #sole")
@@ -61,7 +61,7 @@ def test_the_exact_name_of_an_account_finds_accounts_alone(w: World) -> None:
     assert names(search(w, "sole", ann, type="accounts", limit=1, offset=1)) == (["solely"], [], [])
 
 
-def test_a_hash_finds_hashtags_alone_by_how_much_they_are_used(w: World) -> None:
+def test_search_with_hash_prefix_returns_only_hashtags_by_use(w: World) -> None:
     ann = w.join("hasher")
     for tag in ("hashtag_z", "hashtag_x", "hashtag_y"):
         post(w, ann, f"hello #{tag}")
@@ -78,7 +78,7 @@ def test_a_hash_finds_hashtags_alone_by_how_much_they_are_used(w: World) -> None
     assert names(search(w, "#hashtag", ann, type="accounts")) == ([], [], [])
 
 
-def test_a_hashtag_says_whether_the_caller_features_it(w: World) -> None:
+def test_search_hashtag_includes_featuring_flag_for_caller(w: World) -> None:
     ann, ben = w.join("featurer"), w.join("passerby")
     post(w, ann, "#lantern")
     w.settle()
@@ -88,7 +88,7 @@ def test_a_hashtag_says_whether_the_caller_features_it(w: World) -> None:
     assert "featuring" not in search(w, "#lantern")["hashtags"][0]
 
 
-def test_statuses_are_found_by_members_only(w: World) -> None:
+def test_search_for_statuses_requires_member_token(w: World) -> None:
     ann, ben = w.join("writer"), w.join("reader")
     status = post(w, ann, "a quixotic evening")
     w.settle()
@@ -102,7 +102,7 @@ def test_statuses_are_found_by_members_only(w: World) -> None:
     assert names(search(w, "from:me", ann)) == ([], [status["id"]], [])
 
 
-def test_an_address_of_ours_is_what_it_leads_to(w: World) -> None:
+def test_search_with_resolve_returns_resource_of_local_url(w: World) -> None:
     ann, ben = w.join("located"), w.join("locator")
     seen, unseen = post(w, ann, "here"), post(w, ann, "not here", visibility="private")
     assert names(search(w, f"{BASE}/@located", ben, resolve="true")) == (["located"], [], [])
@@ -116,7 +116,7 @@ def test_an_address_of_ours_is_what_it_leads_to(w: World) -> None:
     assert names(search(w, f"{BASE}@located", ben, resolve="true")) == ([], [], [])
 
 
-def test_an_address_is_followed_only_where_that_is_asked_for(w: World) -> None:
+def test_search_for_local_url_without_resolve_searches_text(w: World) -> None:
     ann, ben = w.join("pointed"), w.join("pointing")
     seen = post(w, ann, "here it is")
     about = post(w, ben, f"look at {seen['url']}")
@@ -129,7 +129,7 @@ def test_an_address_is_followed_only_where_that_is_asked_for(w: World) -> None:
     assert [one["username"] for one in found] == ["pointed"]
 
 
-def test_questions_that_mean_nothing_find_nothing(w: World) -> None:
+def test_search_with_empty_or_meaningless_query_returns_nothing(w: World) -> None:
     ann = w.join("vague")
     post(w, ann, "some words")
     for question in (
@@ -152,7 +152,7 @@ def test_questions_that_mean_nothing_find_nothing(w: World) -> None:
     assert w.ask("GET", "/api/v2/search", ann, params={"q": "x" * 2_001}).status_code == 422
 
 
-def test_the_old_search_has_hashtags_as_texts(w: World) -> None:
+def test_v1_search_returns_hashtags_as_strings(w: World) -> None:
     ann = w.join("elder")
     post(w, ann, "so #vintage")
     assert w.json("GET", "/api/v1/search", ann, params={"q": "#vint"}) == {
@@ -163,7 +163,7 @@ def test_the_old_search_has_hashtags_as_texts(w: World) -> None:
     assert w.ask("GET", "/api/v1/search", params={"q": "#vint"}).status_code == 401
 
 
-def test_accounts_are_searched_page_by_page(w: World) -> None:
+def test_account_search_is_paginated_by_offset(w: World) -> None:
     ann = w.join("pager")
     people = [w.join(f"crowd_{letter}") for letter in "abc"]
     w.json("POST", f"/api/v1/accounts/{people[2].id}/follow", ann)
@@ -178,7 +178,7 @@ def test_accounts_are_searched_page_by_page(w: World) -> None:
     assert w.json("GET", "/api/v1/accounts/search", ann, params={"q": "#crowd"}) == []
 
 
-def test_the_directory_lists_who_wants_to_be_found() -> None:
+def test_directory_lists_discoverable_accounts() -> None:
     with world() as w:
         ann, ben, cyd = w.join("ann"), w.join("ben"), w.join("cyd")
         w.json("PATCH", "/api/v1/accounts/update_credentials", cyd, json={"discoverable": False})
@@ -196,7 +196,7 @@ def test_the_directory_lists_who_wants_to_be_found() -> None:
         assert [one["username"] for one in w.json("GET", "/api/v1/directory", ann)] == ["ann"]
 
 
-def test_the_directory_is_in_order_when_some_of_it_is_in_memory() -> None:
+def test_directory_with_partly_cached_accounts_keeps_order() -> None:
     with world() as w:
         names = [w.join(name).member.name for name in ("ann", "ben", "cyd", "dot")]
         w.settle()
@@ -206,7 +206,7 @@ def test_the_directory_is_in_order_when_some_of_it_is_in_memory() -> None:
         assert [one["username"] for one in found] == names[::-1]
 
 
-def test_friends_of_friends_are_suggested_until_they_are_dismissed() -> None:
+def test_suggestions_list_friends_of_friends_until_dismissed() -> None:
     with world() as w:
         ann, ben, cyd, dot = (w.join(name) for name in ("ann", "ben", "cyd", "dot"))
         w.json("POST", f"/api/v1/accounts/{ben.id}/follow", ann)
@@ -237,7 +237,7 @@ def test_friends_of_friends_are_suggested_until_they_are_dismissed() -> None:
         assert w.ask("DELETE", "/api/v1/suggestions/12345", ann).status_code == 404
 
 
-def test_statuses_that_many_favourite_trend() -> None:
+def test_trending_statuses_are_ordered_by_favourites() -> None:
     with world() as w:
         ann, ben = w.join("ann"), w.join("ben")
         quiet, loud, louder = (post(w, ann, text) for text in ("quiet", "loud", "louder"))

@@ -1,4 +1,4 @@
-"""A share for followers is there for followers: by its id, on the profile of whoever shared, and in the list of sharers."""
+"""A followers-only boost is visible only to followers: by id, on the booster's profile, and in `reblogged_by`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def scene(shoal: World) -> Scene:
     return Scene(ann, ben, cyd, dan, post["id"], share["id"])
 
 
-def test_a_share_for_followers_is_found_by_them_and_by_nobody_else(shoal: World, scene: Scene) -> None:
+def test_private_boost_by_id_is_visible_only_to_followers(shoal: World, scene: Scene) -> None:
     for path in (scene.share_id, f"{scene.share_id}/context", f"{scene.share_id}/history"):
         asked = [shoal.ask("GET", f"/api/v1/statuses/{path}", who).status_code for who in (*scene[1:4], "")]
         assert asked == [200, 200, 404, 404], path
@@ -39,13 +39,13 @@ def test_a_share_for_followers_is_found_by_them_and_by_nobody_else(shoal: World,
     assert shoal.ask("GET", f"/@ben/{scene.share_id}").status_code == 404
 
 
-def test_a_share_for_followers_is_on_the_profile_for_them_alone(shoal: World, scene: Scene) -> None:
+def test_private_boost_on_profile_is_visible_only_to_followers(shoal: World, scene: Scene) -> None:
     path = f"/api/v1/accounts/{scene.ben.id}/statuses"
     assert [len(shoal.json("GET", path, who)) for who in (scene.ben, scene.cyd, scene.dan, "")] == [1, 1, 0, 0]
     assert "hello" not in shoal.ask("GET", "/@ben").text
 
 
-def test_a_list_of_sharers_names_those_whose_share_is_open(shoal: World, scene: Scene) -> None:
+def test_reblogged_by_lists_only_public_boosts(shoal: World, scene: Scene) -> None:
     path = f"/api/v1/statuses/{scene.post_id}/reblogged_by"
     for who in (scene.ben, scene.cyd, scene.dan, "", scene.ann):
         assert shoal.json("GET", path, who) == []
@@ -54,7 +54,7 @@ def test_a_list_of_sharers_names_those_whose_share_is_open(shoal: World, scene: 
     assert [account["username"] for account in shoal.json("GET", path)] == ["dan"]
 
 
-def test_a_list_of_sharers_costs_the_same_reads_however_many_there_are(shoal: World, scene: Scene) -> None:
+def test_reblogged_by_read_count_is_independent_of_boost_count(shoal: World, scene: Scene) -> None:
     path = f"/api/v1/statuses/{scene.post_id}/reblogged_by"
     costs = [reads_of(shoal, scene.cyd, path)]
     for n in range(12):
@@ -64,7 +64,7 @@ def test_a_list_of_sharers_costs_the_same_reads_however_many_there_are(shoal: Wo
     assert costs[0] == costs[1]
 
 
-def test_a_status_stands_once_at_home_and_says_who_reblogged_it(shoal: World) -> None:
+def test_home_timeline_aggregates_boosts_of_one_status(shoal: World) -> None:
     ann, ben, cyd, eve = map(shoal.join, ("ann", "ben", "cyd", "eve"))
     for other in (ben, cyd, eve):
         shoal.json("POST", f"/api/v1/accounts/{other.id}/follow", ann)

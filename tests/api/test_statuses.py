@@ -1,4 +1,4 @@
-"""Edits: the place that comes and goes, and the wordings that were."""
+"""Statuses over HTTP: edits, history, context, languages and blank text."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PLACE = {"latitude": 0.0, "longitude": -4.5}
     ],
     ids=["null", "empty", "nulls", "an empty form field", "empty form fields"],
 )
-def test_an_edit_with_an_empty_place_takes_the_place_away(shoal: World, sent: dict[str, Any]) -> None:
+def test_status_edit_with_empty_place_removes_place(shoal: World, sent: dict[str, Any]) -> None:
     ann = shoal.join("ann")
     body = {"status": "here", "shoal": {"data": {"n": 1}, "place": PLACE}}
     post = shoal.json("POST", "/api/v1/statuses", ann, json=body)
@@ -41,10 +41,10 @@ def test_an_edit_with_an_empty_place_takes_the_place_away(shoal: World, sent: di
     assert shoal.json("POST", "/api/v1/statuses", ann, json={"status": "x", "shoal": {"place": None}})["id"]
 
 
-def test_an_edit_narrows_the_visibility_and_never_widens_it(shared: World) -> None:
+def test_status_edit_narrows_visibility_and_refuses_to_widen_it(shared: World) -> None:
     ann, ben = shared.join("narrowing_ann"), shared.join("narrowing_ben")
     path = f"/api/v1/statuses/{shared.json('POST', '/api/v1/statuses', ann, json={'status': 'low tide'})['id']}"
-    # Apps send the member's default along.
+    # Clients send the member's default visibility with each edit.
     assert shared.json("PUT", path, ann, json={"visibility": "direct"})["visibility"] == "public"
     narrow = shared.json("PUT", path, ann, data={"shoal[visibility]": "private"})
     assert (narrow["visibility"], narrow["edited_at"]) == ("private", None)
@@ -57,7 +57,7 @@ def test_an_edit_narrows_the_visibility_and_never_widens_it(shared: World) -> No
 
 
 class Shuffled:
-    """A graph whose answers keep no order where none is promised, and whose revisions were not made in the order of their ids."""
+    """A graph that returns revisions in a given order that differs from the order of their ids."""
 
     def __init__(self, graph: Any, order: list[int]) -> None:
         self._graph = graph
@@ -71,9 +71,7 @@ class Shuffled:
         return [Assoc(id_, 0, b"") for id_ in ids][: at.limit]
 
 
-def test_revisions_are_in_the_order_of_their_times_and_only_so_many(
-    shared: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_status_history_is_ordered_by_time_and_limited(shared: World, monkeypatch: pytest.MonkeyPatch) -> None:
     ann, ben = shared.join("revising_ann"), shared.join("revising_ben")
     post = shared.json("POST", "/api/v1/statuses", ann, json={"status": "0", "visibility": "private"})
     id_ = int(post["id"])
@@ -95,7 +93,7 @@ def test_revisions_are_in_the_order_of_their_times_and_only_so_many(
         shared.run(post_queries.revisions(store, ben.member.id, id_))
 
 
-def test_a_long_thread_says_where_the_rest_of_it_is(shoal: World) -> None:
+def test_status_context_of_long_thread_links_to_remaining_replies(shoal: World) -> None:
     ann, ben = shoal.join("ann"), shoal.join("ben")
     root = shoal.json("POST", "/api/v1/statuses", ann, json={"status": "root"})["id"]
     made = [
@@ -120,7 +118,7 @@ def test_a_long_thread_says_where_the_rest_of_it_is(shoal: World) -> None:
     assert shoal.ask("GET", f"/api/shoal/v1/statuses/{secret}/replies", ben).status_code == 404
 
 
-def test_nobody_is_shown_sixty_above_and_sixty_below(shoal: World) -> None:
+def test_status_context_without_token_is_limited_to_sixty_each_way(shoal: World) -> None:
     ann = shoal.join("ann")
     chain = [shoal.json("POST", "/api/v1/statuses", ann, json={"status": "0"})["id"]]
     for n in range(1, 123):
@@ -133,7 +131,7 @@ def test_nobody_is_shown_sixty_above_and_sixty_below(shoal: World) -> None:
     assert len(whole["ancestors"]) + len(whole["descendants"]) == 122
 
 
-def test_status_with_allowed_mentions_refuses_to_mention_others(shoal: World) -> None:
+def test_status_with_allowed_mentions_refuses_other_mentions(shoal: World) -> None:
     ann, ben, eve = shoal.join("ann"), shoal.join("ben"), shoal.join("eve")
     text, later = "Only for @ben, not @eve", (datetime.now(UTC) + timedelta(days=1)).isoformat()
     for allowed, unexpected in (([ben.id], [eve.id]), ([], [ben.id, eve.id]), ([ann.id, eve.id], [ben.id])):
@@ -170,14 +168,12 @@ NO_LANGUAGES = (
     ("typed", "shown"),
     [("en", "en"), ("pt-br", "pt-BR"), ("zh-hant", "zh-Hant"), ("de_DE", "de-DE"), ("zh-YUE", "yue"), ("ldn", "ldn")],
 )
-def test_status_language_with_a_known_tag_is_stored_in_its_canonical_form(
-    shared: World, typed: str, shown: str
-) -> None:
+def test_status_language_is_stored_in_canonical_form(shared: World, typed: str, shown: str) -> None:
     writer = shared.join(f"lang_{typed.replace('-', '_')}")
     assert shared.json("POST", "/api/v1/statuses", writer, json={"status": "x", "language": typed})["language"] == shown
 
 
-def test_status_language_that_is_none_becomes_the_default_of_the_author(shared: World) -> None:
+def test_status_language_invalid_falls_back_to_default_of_author(shared: World) -> None:
     writer = shared.join("no_language")
     for default in (None, "de"):
         shared.json(
@@ -189,14 +185,14 @@ def test_status_language_that_is_none_becomes_the_default_of_the_author(shared: 
 
 
 @pytest.mark.parametrize("typed", NO_LANGUAGES)
-def test_default_language_that_is_none_is_refused(shared: World, typed: str) -> None:
+def test_default_language_invalid_is_refused(shared: World, typed: str) -> None:
     writer = shared.join(f"default_{NO_LANGUAGES.index(typed)}")
     answer = shared.ask("PATCH", "/api/v1/accounts/update_credentials", writer, json={"source": {"language": typed}})
     assert answer.status_code == 422
     assert "language" in answer.text
 
 
-def test_stored_language_that_is_none_is_not_shown(shared: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_status_language_stored_invalid_is_returned_as_null(shared: World, monkeypatch: pytest.MonkeyPatch) -> None:
     writer = shared.join("old_language")
     with monkeypatch.context() as before:
         before.setattr("shoal.commands.posts.language_tag", str)
@@ -228,7 +224,7 @@ INVISIBLE = {
 
 
 @pytest.mark.parametrize("kind", INVISIBLE)
-def test_text_without_visible_characters_is_blank_everywhere(shared: World, kind: str) -> None:
+def test_text_without_visible_characters_is_treated_as_blank(shared: World, kind: str) -> None:
     text, writer = INVISIBLE[kind], shared.join(f"blank{list(INVISIBLE).index(kind)}")
     poll = {"options": ["a", text], "expires_in": 300}
     for path, sent in (
@@ -250,7 +246,7 @@ def test_text_without_visible_characters_is_blank_everywhere(shared: World, kind
     assert (warned["spoiler_text"], warned["sensitive"]) == ("", False)
 
 
-def test_emoji_with_joiners_and_selectors_are_visible(shared: World) -> None:
+def test_emoji_with_joiners_and_selectors_are_accepted_as_text(shared: World) -> None:
     writer = shared.join("visible")
     for text in ("\U0001f468\u200d\U0001f469", "\u2764\ufe0f", "\u0645\u06cc\u200c\u062e", "."):
         assert shared.ask("POST", "/api/v1/statuses", writer, json={"status": text}).status_code == 200
@@ -269,7 +265,7 @@ def test_emoji_with_joiners_and_selectors_are_visible(shared: World) -> None:
         ({"sensitive": True}, {"sensitive": False}, False),
     ],
 )
-def test_edit_that_removes_the_warning_leaves_the_post_not_sensitive(
+def test_status_edit_that_removes_spoiler_text_clears_sensitive_flag(
     shared: World, written: dict[str, Any], edit: dict[str, Any], sensitive: bool
 ) -> None:
     writer = shared.join(f"warning{shared.network.writes.new_id(0) % 10**9}")
@@ -278,7 +274,7 @@ def test_edit_that_removes_the_warning_leaves_the_post_not_sensitive(
     assert edited["sensitive"] is sensitive
 
 
-def test_history_describes_pictures_as_they_were_described_then(shared: World) -> None:
+def test_status_history_keeps_media_descriptions_of_each_version(shared: World) -> None:
     writer = shared.join("heron")
     upload = {"file": ("a.png", picture())}
     held = shared.json("POST", "/api/v2/media", writer, files=upload, data={"description": "a heron"})["id"]
@@ -297,7 +293,7 @@ def test_history_describes_pictures_as_they_were_described_then(shared: World) -
     assert described == [["a heron", "a reed"], ["a shag"], ["a shag"]]
 
 
-def test_history_from_before_descriptions_were_kept_shows_those_of_today() -> None:
+def test_status_history_without_stored_descriptions_uses_current_ones() -> None:
     media = {1: Media(id=1, owner_id=1, description="today"), 2: Media(id=2, owner_id=1, description="two")}
     assert [each.description for each in media_then(Revision(id=3, post_id=4, media=(1, 2)), media).values()] == [
         "today",

@@ -1,4 +1,4 @@
-"""The timelines of everybody: what is in them, and how they are paged."""
+"""Public, tag and account timelines: content, filters and pagination."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def ids(found: Any) -> list[str]:
     return [one["id"] for one in found]
 
 
-def test_the_public_timeline_is_paged_like_any_other(shoal: World) -> None:
+def test_public_timeline_is_paginated_and_hides_muted_and_deleted(shoal: World) -> None:
     ann, ben = shoal.join("ann"), shoal.join("ben")
     made = [write(shoal, (ann, ben)[n % 2], str(n)) for n in range(7)]
     write(shoal, ben, "an answer", in_reply_to_id=made[0])
@@ -41,7 +41,7 @@ def test_the_public_timeline_is_paged_like_any_other(shoal: World) -> None:
     assert ids(shoal.json("GET", path)) == newest[1:]
 
 
-def test_only_media_leaves_words_out(shoal: World) -> None:
+def test_timeline_only_media_omits_statuses_without_media(shoal: World) -> None:
     ann = shoal.join("ann")
     write(shoal, ann, "words #dawn")
     photo = shoal.json("POST", "/api/v2/media", ann, files={"file": picture()})["id"]
@@ -50,7 +50,7 @@ def test_only_media_leaves_words_out(shoal: World) -> None:
         assert ids(shoal.json("GET", f"/api/v1/timelines/{path}?only_media=true")) == [seen]
 
 
-def test_tag_in_every_case_is_one_tag_on_every_surface(shoal: World) -> None:
+def test_tag_spellings_with_different_case_are_one_tag_on_all_endpoints(shoal: World) -> None:
     ann, ben = shoal.join("ann"), shoal.join("ben")
     followed = shoal.json("POST", f"/api/v1/tags/{quote('STRASSE')}/follow", ben)
     assert (followed["name"], followed["following"]) == ("strasse", True)
@@ -77,7 +77,7 @@ def test_tag_in_every_case_is_one_tag_on_every_surface(shoal: World) -> None:
     assert shoal.json("GET", "/api/v1/followed_tags", ben) == []
 
 
-def test_tags_are_combined(shoal: World) -> None:
+def test_tag_timeline_any_all_and_none_parameters_combine(shoal: World) -> None:
     ann = shoal.join("ann")
     dawn, reef, both, every = (
         write(shoal, ann, text) for text in ("#dawn", "#Reef", "#dawn #reef", "#dawn #reef #surf")
@@ -104,7 +104,7 @@ def test_tags_are_combined(shoal: World) -> None:
     assert shoal.ask("GET", "/api/v1/timelines/tag/!").status_code == 404
 
 
-def test_a_filtered_page_is_full_or_the_end_and_says_so(shoal: World) -> None:
+def test_account_statuses_filtered_page_is_full_and_links_next(shoal: World) -> None:
     ann = shoal.join("ann")
     photo = shoal.json("POST", "/api/v2/media", ann, files={"file": picture()})["id"]
     other = shoal.json("POST", "/api/v2/media", ann, files={"file": picture()})["id"]
@@ -126,7 +126,7 @@ def test_a_filtered_page_is_full_or_the_end_and_says_so(shoal: World) -> None:
     assert ids(shoal.json("GET", f"{path}&pinned=true&tagged=reef")) == []
 
 
-def test_a_flag_is_given_in_the_words_of_go(shoal: World) -> None:
+def test_boolean_parameter_accepts_t_and_f(shoal: World) -> None:
     ann = shoal.join("ann")
     shoal.json("POST", "/api/v1/statuses", ann, json={"status": "hello"})
     shoal.settle()

@@ -1,4 +1,4 @@
-"""Trends, the tag cloud and its picture over HTTP."""
+"""Trends, the tag cloud and its SVG image over HTTP."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FORMS = ("LowTide", "غروب", "शहर", "大自然", "España", "กรุ�
 
 @pytest.fixture(scope="module")
 def filled() -> Iterator[World]:
-    """A network whose cloud has tags of every kind, and one that is denied."""
+    """A network whose tag cloud has rising, old, merged and denied tags."""
     with world() as made:
         tags = made.run(
             a_cloud(
@@ -61,14 +61,14 @@ def names(found: Any) -> list[str]:
 # Trends
 
 
-def test_trends_are_what_rises_then_what_is_used(filled: World) -> None:
+def test_trending_tags_list_rising_tags_before_used_tags(filled: World) -> None:
     found = filled.json("GET", "/api/v1/trends/tags")
     assert names(found) == ["lowtide", "dawn", "sunset", "rare"]
     assert filled.json("GET", "/api/v1/trends") == found
     assert all("following" not in tag for tag in found)
 
 
-def test_a_trend_has_seven_days_of_texts_newest_first(filled: World) -> None:
+def test_trending_tag_history_has_seven_days_as_strings_newest_first(filled: World) -> None:
     [tag] = filled.json("GET", "/api/v1/trends/tags?limit=1")
     today = NOW // DAY_MS * 86_400
     assert [day["day"] for day in tag["history"]] == [str(today - back * 86_400) for back in range(7)]
@@ -76,7 +76,7 @@ def test_a_trend_has_seven_days_of_texts_newest_first(filled: World) -> None:
     assert re.fullmatch(r"\d+", tag["id"])
 
 
-def test_who_is_signed_in_learns_which_they_follow_in_one_read(filled: World, ann: Someone) -> None:
+def test_trending_tags_following_flag_is_loaded_in_one_read(filled: World, ann: Someone) -> None:
     filled.json("GET", "/api/v1/trends/tags", ann)
     filled.graph.reads.clear()
     found = filled.json("GET", "/api/v1/trends/tags", ann)
@@ -85,7 +85,7 @@ def test_who_is_signed_in_learns_which_they_follow_in_one_read(filled: World, an
     assert filled.ask("GET", "/api/v1/trends/tags", filled.token(ann.app_id)).status_code == 200
 
 
-def test_trends_are_paged_by_offset(filled: World) -> None:
+def test_trending_tags_are_paginated_by_offset(filled: World) -> None:
     first = filled.ask("GET", "/api/v1/trends/tags?limit=2")
     assert re.fullmatch(r'<http://shoal\.test/api/v1/trends/tags\?limit=2&offset=2>; rel="next"', first.headers["link"])
     second = filled.ask("GET", "/api/v1/trends/tags?limit=2&offset=2")
@@ -97,7 +97,7 @@ def test_trends_are_paged_by_offset(filled: World) -> None:
         assert len(filled.json("GET", f"/api/v1/trends/tags?{query}")) == 4, query
 
 
-def test_a_tag_has_its_history_also_under_a_name_that_counts_as_another(filled: World, ann: Someone) -> None:
+def test_tag_history_is_returned_for_merged_name(filled: World, ann: Someone) -> None:
     dawn = filled.json("GET", "/api/v1/tags/Dawn", ann)
     assert (dawn["history"][0]["uses"], dawn["history"][3]["uses"], dawn["following"]) == ("40", "20", True)
     assert filled.json("GET", "/api/v1/tags/sunsets")["name"] == "sunsets"
@@ -105,7 +105,7 @@ def test_a_tag_has_its_history_also_under_a_name_that_counts_as_another(filled: 
         assert {day["uses"] for day in filled.json("GET", f"/api/v1/tags/{name}")["history"]} == {"0"}
 
 
-def test_a_follow_is_answered_also_while_the_cloud_is_away(shoal: World) -> None:
+def test_tag_follow_with_unavailable_tag_cloud_succeeds(shoal: World) -> None:
     class Away(MemoryCloud):
         async def head(self) -> Any:
             raise Unavailable("away")
@@ -121,7 +121,7 @@ def test_a_follow_is_answered_also_while_the_cloud_is_away(shoal: World) -> None
 # The cloud
 
 
-def test_the_cloud_says_what_brought_each_tag_there(filled: World) -> None:
+def test_tag_cloud_entry_includes_weight_and_reasons(filled: World) -> None:
     found = filled.json("GET", f"{CLOUD}?order=all&limit=2")
     assert (found["order"], found["version"]) == ("all", 3)
     assert found["complete_to"].endswith("Z")
@@ -140,12 +140,12 @@ def test_the_cloud_says_what_brought_each_tag_there(filled: World) -> None:
 
 
 @pytest.mark.parametrize("order", ["all", "hour", "day", "week", "rising"])
-def test_what_is_denied_is_in_no_order_and_no_picture(filled: World, ann: Someone, order: str) -> None:
+def test_tag_cloud_denied_tag_is_absent_from_all_orders_and_image(filled: World, ann: Someone, order: str) -> None:
     assert "spam" not in names(filled.json("GET", f"{CLOUD}?order={order}", ann)["tags"])
     assert "spam" not in filled.ask("GET", f"{CLOUD}.svg?order={order}").text
 
 
-def test_the_cloud_of_a_member_is_theirs_and_says_why(filled: World, ann: Someone) -> None:
+def test_tag_cloud_for_you_is_personal_and_includes_reason(filled: World, ann: Someone) -> None:
     found = filled.json("GET", f"{CLOUD}?order=for_you", ann)
     assert found["order"] == "for_you"
     assert (found["tags"][0]["name"], found["tags"][0]["reasons"]["why"]) == ("dawn", "you follow #dawn")
@@ -154,20 +154,20 @@ def test_the_cloud_of_a_member_is_theirs_and_says_why(filled: World, ann: Someon
     assert (drawn.headers["cache-control"], "you follow #dawn" in drawn.text) == ("private, no-store", True)
 
 
-def test_the_cloud_of_nobody_is_refused(filled: World, ann: Someone) -> None:
+def test_tag_cloud_for_you_without_member_token_is_refused(filled: World, ann: Someone) -> None:
     for path in (CLOUD, f"{CLOUD}.svg"):
         refused(filled, 401, "GET", f"{path}?order=for_you")
         refused(filled, 422, "GET", f"{path}?order=for_you", filled.token(ann.app_id))
 
 
-def test_an_order_that_is_none_is_refused(filled: World) -> None:
+def test_tag_cloud_with_unknown_order_is_refused(filled: World) -> None:
     for path in (CLOUD, f"{CLOUD}.svg"):
         refused(filled, 422, "GET", f"{path}?order=best")
         for limit in ("0", "x", "-4", "9999", "4" * 50):
             assert filled.ask("GET", f"{path}?limit={limit}").status_code == 200
 
 
-def test_an_empty_cloud_is_no_error(shoal: World) -> None:
+def test_tag_cloud_empty_returns_empty_lists(shoal: World) -> None:
     shoal.show(TagCloud(MemoryCloud()))
     assert shoal.json("GET", "/api/v1/trends/tags") == []
     assert shoal.json("GET", CLOUD)["tags"] == []
@@ -176,7 +176,7 @@ def test_an_empty_cloud_is_no_error(shoal: World) -> None:
     assert shoal.json("GET", f"{CLOUD}?order=for_you", shoal.join("ann"))["tags"] == []
 
 
-def test_related_tags_come_with_how_much_they_are_alike(shoal: World) -> None:
+def test_related_tags_include_similarity(shoal: World) -> None:
     ann = shoal.join("ann")
     for text in ("#dawn #LowTide", "#dawn #lowtide", "#dawn"):
         shoal.json("POST", "/api/v1/statuses", ann, json={"status": text})
@@ -194,12 +194,12 @@ def test_related_tags_come_with_how_much_they_are_alike(shoal: World) -> None:
 
 
 def parsed(drawn: str) -> ET.Element:
-    """The picture as whoever draws it reads it."""
+    """Return the parsed SVG image."""
     return ET.fromstring(drawn)  # noqa: S314  # it is our own
 
 
 def words(forms: list[str]) -> list[Word]:
-    """Words of falling weight."""
+    """Return words with decreasing levels."""
     made = []
     for at, form in enumerate(forms):
         numbers: Any = {"uses": 1, "days": (), "reasons": None}
@@ -207,7 +207,7 @@ def words(forms: list[str]) -> list[Word]:
     return made
 
 
-def test_the_picture_is_an_image_whose_words_are_links(filled: World) -> None:
+def test_tag_cloud_image_is_svg_with_links(filled: World) -> None:
     answer = filled.ask("GET", f"{CLOUD}.svg")
     assert answer.headers["content-type"] == "image/svg+xml"
     assert "default-src 'none'" in answer.headers["content-security-policy"]
@@ -219,7 +219,7 @@ def test_the_picture_is_an_image_whose_words_are_links(filled: World) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 3, 30, 200])
-def test_no_two_words_touch_in_any_script(count: int) -> None:
+def test_tag_cloud_layout_has_no_overlapping_words(count: int) -> None:
     forms = [f"{FORMS[n % len(FORMS)][:60]}{n}" for n in range(count)]
     found = place([(form, max(1, 9 - n // 5)) for n, form in enumerate(forms)])
     assert len(found) == count
@@ -232,14 +232,14 @@ def test_no_two_words_touch_in_any_script(count: int) -> None:
             assert apart, (forms[one.at], forms[other.at])
 
 
-def test_what_weighs_more_is_drawn_greater_and_nearer_to_the_middle() -> None:
+def test_tag_cloud_layout_draws_heavier_words_larger() -> None:
     found = place([(f"word{n}", 9 - n // 5) for n in range(40)])
     by_word = sorted(found, key=lambda one: one.at)
     assert [one.size for one in by_word] == sorted((one.size for one in found), reverse=True)
     assert by_word[0].size > 3 * by_word[-1].size
 
 
-def test_a_picture_that_is_remembered_loses_what_is_denied(shoal: World) -> None:
+def test_tag_cloud_image_cached_drops_denied_tag(shoal: World) -> None:
     tags = shoal.run(a_cloud(uses("dawn spam", 2)))
     shoal.show(tags)
     assert "spam" in shoal.ask("GET", f"{CLOUD}.svg").text
@@ -247,7 +247,7 @@ def test_a_picture_that_is_remembered_loses_what_is_denied(shoal: World) -> None
     assert "spam" not in shoal.ask("GET", f"{CLOUD}.svg").text
 
 
-def test_names_cannot_break_out_of_the_picture() -> None:
+def test_tag_cloud_image_escapes_names() -> None:
     [wicked] = words(['a"><script>&'])
     root = parsed(draw([wicked], lambda name: f"http://x/?a=1&b={name}", 'T<">&'))
     assert [each.text for each in root.iter(f"{SVG}text")] == ['a"><script>&']
@@ -255,12 +255,12 @@ def test_names_cannot_break_out_of_the_picture() -> None:
     assert root.findtext(f"{SVG}title") == 'T<">&'
 
 
-def test_the_same_words_make_the_same_picture() -> None:
+def test_tag_cloud_image_is_deterministic() -> None:
     drawn = {draw(words([f"{form[:20]}{n}" for n in range(4) for form in FORMS]), str, "T") for _ in range(2)}
     assert len(drawn) == 1
 
 
-def test_a_tower_of_marks_is_cut_and_a_long_tag_ends_in_dots() -> None:
+def test_tag_cloud_image_truncates_combining_marks_and_long_tags() -> None:
     [tower, long] = words(["a" + "\u0301" * 40, "x" * 90])
     texts = [each.text or "" for each in parsed(draw([tower, long], str, "T")).iter(f"{SVG}text")]
     assert texts == ["a" + "\u0301" * 2, "x" * 27 + "…"]

@@ -1,4 +1,4 @@
-"""A file that is no archive, is damaged, or is made to do harm gets a clear error, in bounded memory, and writes nowhere."""
+"""Invalid, damaged and malicious archives are refused with a clear error, in bounded memory, without writing files."""
 
 from __future__ import annotations
 
@@ -63,23 +63,23 @@ def written(path: Path, data: bytes) -> Path:
         made.repository({})[:100],
     ],
 )
-def test_a_file_that_is_no_archive_gets_an_error_that_says_which_are(tmp_path: Path, data: bytes) -> None:
+def test_archive_of_unknown_format_is_refused(tmp_path: Path, data: bytes) -> None:
     with pytest.raises(InvalidInput, match=r"unknown archive format|damaged"):
         looked_at(written(tmp_path / "file", data), tmp_path)
 
 
-def test_a_zip_of_something_else_is_refused(tmp_path: Path) -> None:
+def test_archive_zip_without_known_documents_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="unknown archive format"):
         looked_at(made.zipped(tmp_path / "a.zip", {"holiday/1.jpg": made.picture()}), tmp_path)
 
 
-def test_an_archive_in_a_folder_of_its_own_is_found(tmp_path: Path) -> None:
+def test_archive_inside_top_level_folder_is_read(tmp_path: Path) -> None:
     files = {f"archive-2022/{name}": data for name, data in made.mastodon_files([made.note(1, "<p>One</p>")]).items()}
     assert looked_at(made.zipped(tmp_path / "a.zip", files), tmp_path).found.posts == 1
 
 
 @pytest.mark.parametrize("seed", range(examples(10, full=30)))
-def test_a_damaged_archive_is_read_or_refused_and_nothing_else(tmp_path: Path, seed: int) -> None:
+def test_archive_with_random_damage_is_read_or_refused(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     records = {made.post_key(n): made.bluesky_post(n, f"Post {n}") for n in range(20)}
     whole = {
@@ -98,7 +98,7 @@ def test_a_damaged_archive_is_read_or_refused_and_nothing_else(tmp_path: Path, s
             assert error.field == "file"  # noqa: PT017  # other outcomes are allowed, too
 
 
-def test_paths_that_lead_out_of_the_archive_name_nothing(tmp_path: Path) -> None:
+def test_archive_paths_outside_archive_are_not_read_or_written(tmp_path: Path) -> None:
     secret = written(tmp_path / "secret.jpg", made.picture())
     reach = ["../secret.jpg", str(secret), f"media_attachments/../../{secret.name}"]
     activity = made.note(1, "<p>One</p>", attachment=[made.document(name) for name in reach])
@@ -112,7 +112,7 @@ def test_paths_that_lead_out_of_the_archive_name_nothing(tmp_path: Path) -> None
         assert {entry.name for entry in folder.iterdir()} <= {"posts", "packed.zip"}
 
 
-def test_links_in_a_tar_are_not_followed(tmp_path: Path) -> None:
+def test_archive_tar_symlinks_are_not_followed(tmp_path: Path) -> None:
     secret = written(tmp_path / "secret.json", b'{"orderedItems": []}')
     path = tmp_path / "a.tar.gz"
     with tarfile.open(path, "w:gz") as archive:
@@ -123,7 +123,7 @@ def test_links_in_a_tar_are_not_followed(tmp_path: Path) -> None:
         looked_at(path, tmp_path)
 
 
-def test_a_bomb_is_read_no_further_than_is_allowed(tmp_path: Path) -> None:
+def test_archive_decompression_bomb_is_refused_at_size_limit(tmp_path: Path) -> None:
     most = 8 << 20
     files = made.mastodon_files([])
     spaces = '{"orderedItems": [' + " " * (3 << 20)
@@ -141,7 +141,7 @@ def test_a_bomb_is_read_no_further_than_is_allowed(tmp_path: Path) -> None:
         looked_at(tar, tmp_path, most)
 
 
-def test_a_photo_that_is_a_bomb_is_not_unpacked(tmp_path: Path) -> None:
+def test_archive_photo_decompression_bomb_is_refused_in_bounded_memory(tmp_path: Path) -> None:
     path = made.zipped(tmp_path / "a.zip", {"photo.jpg": b"\0" * (200 << 20)})
     assert path.stat().st_size < 1 << 20
     with entries.opened(path, tmp_path) as found:
@@ -152,7 +152,7 @@ def test_a_photo_that_is_a_bomb_is_not_unpacked(tmp_path: Path) -> None:
         tracemalloc.stop()
 
 
-def test_too_many_files_are_refused_by_what_the_archive_says_of_itself(
+def test_archive_with_too_many_files_is_refused_by_declared_count(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(entries, "MAX_ENTRIES", 20)
@@ -160,7 +160,7 @@ def test_too_many_files_are_refused_by_what_the_archive_says_of_itself(
     for path in (made.zipped(tmp_path / "a.zip", many), made.tarred(tmp_path / "a.tar.gz", many)):
         with pytest.raises(TooLarge, match="20 files"):
             looked_at(path, tmp_path)
-    # A table of contents of two gigabytes, of which not a byte is there, is not read.
+    # A declared central directory of two gigabytes that the file does not contain is not read.
     end = struct.pack("<4sHHHHIIH", b"PK\5\6", 0, 0, 1, 1, 2**31 - 1, 0, 0)
     hole = tmp_path / "hole.zip"
     with hole.open("wb") as file:
@@ -172,7 +172,7 @@ def test_too_many_files_are_refused_by_what_the_archive_says_of_itself(
         looked_at(hole, tmp_path)
 
 
-def test_a_tar_may_claim_a_name_of_gigabytes(tmp_path: Path) -> None:
+def test_archive_tar_with_gigabyte_long_name_is_refused(tmp_path: Path) -> None:
     header = tarfile.TarInfo("././@LongLink")
     header.type, header.size = tarfile.GNUTYPE_LONGNAME, 4 << 30
     path = written(tmp_path / "a.tar.gz", gzip.compress(header.tobuf(tarfile.GNU_FORMAT) + b"a" * 4096))
@@ -180,7 +180,7 @@ def test_a_tar_may_claim_a_name_of_gigabytes(tmp_path: Path) -> None:
         looked_at(path, tmp_path)
 
 
-def test_a_tar_may_claim_holes_without_end(tmp_path: Path) -> None:
+def test_archive_tar_with_endless_sparse_map_is_refused_in_bounded_memory(tmp_path: Path) -> None:
     header = tarfile.TarInfo("photo.jpg")
     header.type = tarfile.GNUTYPE_SPARSE
     first = bytearray(header.tobuf(tarfile.GNU_FORMAT))
@@ -195,7 +195,7 @@ def test_a_tar_may_claim_holes_without_end(tmp_path: Path) -> None:
     tracemalloc.stop()
 
 
-def test_a_tar_may_say_of_each_file_what_holds_for_all_that_follow(tmp_path: Path) -> None:
+def test_archive_tar_with_many_global_headers_is_read_in_bounded_memory(tmp_path: Path) -> None:
     path = tmp_path / "a.tar.gz"
     with tarfile.open(path, "w:gz", format=tarfile.PAX_FORMAT) as archive:
         for n in range(40):
@@ -210,13 +210,13 @@ def test_a_tar_may_say_of_each_file_what_holds_for_all_that_follow(tmp_path: Pat
 
 
 @pytest.mark.parametrize("name", [b"media/\xff.jpg", b"a" * 70_000])
-def test_a_file_of_a_tar_whose_name_is_none_is_left_out(tmp_path: Path, name: bytes) -> None:
+def test_archive_tar_entry_with_invalid_name_is_skipped(tmp_path: Path, name: bytes) -> None:
     files = made.mastodon_files([made.note(1, "<p>One</p>")], {name.decode("utf-8", "surrogateescape"): made.picture()})
     assert looked_at(made.tarred(tmp_path / "a.tar.gz", files), tmp_path).found.posts == 1
 
 
 @pytest.mark.parametrize("size", [b"\xff" * 12, b"\x80" + b"\xff" * 11, b"\x80" + bytes(3) + b"\x7f" + b"\xff" * 7])
-def test_a_tar_may_claim_sizes_that_lead_anywhere(tmp_path: Path, size: bytes) -> None:
+def test_archive_tar_with_invalid_entry_size_is_refused(tmp_path: Path, size: bytes) -> None:
     header = bytearray(tarfile.TarInfo("photo.jpg").tobuf())
     header[124:136] = size
     header[148:156] = b"%06o\0 " % tarfile.calc_chksums(header)[0]  # type: ignore[attr-defined]  # missing in its stubs
@@ -226,7 +226,7 @@ def test_a_tar_may_claim_sizes_that_lead_anywhere(tmp_path: Path, size: bytes) -
             looked_at(path, tmp_path)
 
 
-def test_report_of_names_with_control_characters_has_printable_lines(tmp_path: Path) -> None:
+def test_archive_report_escapes_control_characters(tmp_path: Path) -> None:
     odd = "a\x1b]0;title\x07\ntaken in: 9 posts\u202e"
     files = made.mastodon_files([made.announce(1, odd), made.note(2, "<p>\x1b[2JOne</p>", id=odd, inReplyTo=odd)])
     files["actor.json"] = json.dumps({"id": odd})
@@ -235,7 +235,7 @@ def test_report_of_names_with_control_characters_has_printable_lines(tmp_path: P
     assert all(line.isprintable() for line in told(report))
 
 
-def test_an_archive_with_a_password_is_refused(tmp_path: Path) -> None:
+def test_archive_zip_with_password_is_refused(tmp_path: Path) -> None:
     path = made.zipped(tmp_path / "a.zip", made.mastodon_files([made.note(1, "<p>One</p>")]))
     data = bytearray(path.read_bytes())
     with zipfile.ZipFile(path) as archive:
@@ -248,7 +248,7 @@ def test_an_archive_with_a_password_is_refused(tmp_path: Path) -> None:
         looked_at(written(path, bytes(data)), tmp_path)
 
 
-def test_document_that_nests_without_end_costs_the_item_that_does(tmp_path: Path) -> None:
+def test_archive_deeply_nested_item_is_omitted(tmp_path: Path) -> None:
     deep = "[" * 100_000 + "]" * 100_000
     note = json.dumps(made.note(1, "<p>One</p>"))
     outbox = f'{{"orderedItems": [{{"type": "Create", "object": {deep}}}, {note}]}}'
@@ -261,43 +261,43 @@ def test_document_that_nests_without_end_costs_the_item_that_does(tmp_path: Path
         )
 
 
-def test_repository_with_a_list_in_place_of_a_subtree_is_refused(tmp_path: Path) -> None:
+def test_bluesky_repository_with_list_as_subtree_is_refused(tmp_path: Path) -> None:
     data = made.repository({}).replace(encode_dag_cbor({"l": None, "e": []}), encode_dag_cbor({"l": [], "e": []}))
     with pytest.raises(InvalidInput, match="damaged"):
         looked_at(written(tmp_path / "repo.car", data), tmp_path)
 
 
-def test_zip_with_a_name_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
+def test_archive_zip_with_non_utf8_name_is_refused(tmp_path: Path) -> None:
     path = made.zipped(tmp_path / "a.zip", made.mastodon_files([]) | {"é.txt": ""})
     data = path.read_bytes().replace("é.txt".encode(), b"\xff\xff.txt")
     with pytest.raises(InvalidInput, match="damaged"):
         looked_at(written(path, data), tmp_path)
 
 
-def test_zip_with_a_file_before_its_beginning_is_refused(tmp_path: Path) -> None:
+def test_archive_zip_with_negative_file_offset_is_refused(tmp_path: Path) -> None:
     path = made.zipped(tmp_path / "a.zip", made.mastodon_files([]))
     data = bytearray(path.read_bytes())
-    # The table of contents is said to begin later than it does, and every file with it.
+    # The declared offset of the central directory is too large, so every file offset is negative.
     end = data.rindex(b"PK\5\6")
     data[end + 16 : end + 20] = struct.pack("<I", len(data) * 2)
     with pytest.raises(InvalidInput, match="damaged"):
         looked_at(written(path, bytes(data)), tmp_path)
 
 
-def test_zip_with_a_file_without_a_name_is_read(tmp_path: Path) -> None:
+def test_archive_zip_with_nameless_entry_is_read(tmp_path: Path) -> None:
     path = made.zipped(tmp_path / "a.zip", made.mastodon_files([made.note(1, "<p>One</p>")]) | {"~~~": ""})
     data = path.read_bytes().replace(b"~~~", b"\0~~")
     assert looked_at(written(path, data), tmp_path).found.posts == 1
 
 
-def test_actor_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
+def test_archive_actor_with_invalid_utf8_is_refused(tmp_path: Path) -> None:
     files = made.mastodon_files([]) | {"actor.json": b'{"id": "\xff"}'}
     with pytest.raises(InvalidInput, match=r"actor\.json"):
         looked_at(made.zipped(tmp_path / "a.zip", files), tmp_path)
 
 
-def test_a_repository_whose_tree_is_a_ring_ends(tmp_path: Path) -> None:
-    # The left subtree of the root is the root: a hash of itself cannot be had, so the block lies under a wrong one.
+def test_bluesky_repository_with_cyclic_tree_is_refused(tmp_path: Path) -> None:
+    # The left subtree of the root is the root. A block cannot contain its own hash, so its CID is wrong.
     cid = made.cid_of(b"anything")
     node = encode_dag_cbor({"l": cid, "e": []})
     commit = encode_dag_cbor({"did": made.DID, "version": 3, "data": cid, "rev": "3j", "prev": None, "sig": b""})
@@ -308,9 +308,9 @@ def test_a_repository_whose_tree_is_a_ring_ends(tmp_path: Path) -> None:
         looked_at(written(tmp_path / "repo.car", data), tmp_path)
 
 
-def test_a_list_of_any_length_is_read_an_item_at_a_time() -> None:
+def test_archive_document_items_are_streamed() -> None:
     class Endless(io.RawIOBase):
-        """A list without end; of which somebody who wants all of it would never see the first item."""
+        """An endless list: a parser that reads all of it first never yields an item."""
 
         sent = b"["
 
@@ -328,14 +328,14 @@ _TEXT = st.text(st.characters(exclude_categories=("Cs", "Cc"), exclude_character
 
 
 @given(st.lists(st.lists(_TEXT, min_size=1, max_size=3), max_size=4))
-def test_the_html_of_a_text_gives_the_text_again(paragraphs: list[list[str]]) -> None:
+def test_plain_text_of_paragraph_html_round_trips(paragraphs: list[list[str]]) -> None:
     html = "".join(f"<p>{'<br />'.join(escape(line) for line in lines)}</p>" for lines in paragraphs)
     whole = "\n\n".join("\n".join(lines) for lines in paragraphs)
     assert _bare(plain(html)) == _bare(whole)
 
 
 @given(st.lists(st.sampled_from(["a", "https://example.org/x?y=1&z", "#dawn", "&lt;", "<b>", "é", "🦀"]), max_size=8))
-def test_our_own_markup_of_a_text_gives_the_text_again(words: list[str]) -> None:
+def test_plain_text_of_shoal_html_round_trips(words: list[str]) -> None:
     text = " ".join(words)
     html = to_html(text, mentions={}, tag_url=lambda tag: f"https://shoal.example/tags/{tag}")
     assert _bare(plain(html)) == _bare(text)
@@ -346,18 +346,18 @@ def _bare(text: str) -> list[str]:
 
 
 @given(st.text())
-def test_texts_of_instagram_come_back_from_their_bytes(text: str) -> None:
+def test_instagram_mojibake_text_is_decoded(text: str) -> None:
     if text.encode("utf-8", "ignore").decode() == text:
         assert as_typed(made.mojibake(text)) == text
 
 
 @given(st.text())
-def test_html_of_any_kind_is_read(text: str) -> None:
+def test_plain_text_of_arbitrary_html_does_not_raise(text: str) -> None:
     assert isinstance(plain(text), str)
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
-def test_a_file_packed_by_a_method_that_knows_no_bound_is_refused(tmp_path: Path, method: int) -> None:
+def test_archive_zip_entry_with_bzip2_or_lzma_is_refused(tmp_path: Path, method: int) -> None:
     path = tmp_path / "a.zip"
     with zipfile.ZipFile(path, "w", method) as archive, archive.open("photo.jpg", "w") as entry:
         for _ in range(64):
@@ -373,7 +373,7 @@ def test_a_file_packed_by_a_method_that_knows_no_bound_is_refused(tmp_path: Path
         tracemalloc.stop()
 
 
-def test_a_photo_may_be_larger_than_a_table_of_contents(tmp_path: Path) -> None:
+def test_archive_photo_above_directory_size_limit_is_read(tmp_path: Path) -> None:
     path, photo = tmp_path / "a.zip", os.urandom(20 << 20)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr("photo.jpg", photo)
@@ -383,7 +383,7 @@ def test_a_photo_may_be_larger_than_a_table_of_contents(tmp_path: Path) -> None:
             found.read("photo.jpg", (20 << 20) - 1)
 
 
-def test_x_text_with_a_long_run_of_spaces_takes_linear_time(tmp_path: Path) -> None:
+def test_x_text_with_long_run_of_spaces_is_read_in_linear_time(tmp_path: Path) -> None:
     def read(spaces: int) -> float:
         tweet = made.tweet(1, "Ebb" + " " * spaces + "flow \nand  ")
         path = made.zipped(tmp_path / "x.zip", {"data/tweets.js": made.script("tweets.part0", [tweet])})
@@ -414,7 +414,7 @@ def test_bluesky_post_with_many_facets_is_read_in_linear_time(tmp_path: Path) ->
     assert read(32_000) < 200 * max(read(1_000), 0.01)
 
 
-def test_x_posts_with_the_beginning_of_long_notes_take_linear_time(tmp_path: Path) -> None:
+def test_x_posts_matching_start_of_long_notes_are_read_in_linear_time(tmp_path: Path) -> None:
     def read(size: int) -> float:
         tweets = [made.tweet(n, "a" * 200 + "b") for n in range(size)]
         notes = [{"noteTweet": {"core": {"text": "a" * 200 + "&amp;" * 5 * size}}}] * 10
@@ -428,13 +428,13 @@ def test_x_posts_with_the_beginning_of_long_notes_take_linear_time(tmp_path: Pat
     assert read(3_200) < 64 * max(read(200), 0.01)
 
 
-def test_x_text_with_a_reference_to_a_number_of_thousands_of_digits_is_read(tmp_path: Path) -> None:
+def test_x_text_with_huge_numeric_character_reference_is_read(tmp_path: Path) -> None:
     tweet = made.tweet(1, "Ebb &#" + "9" * 5_000 + "; flow")
     path = made.zipped(tmp_path / "x.zip", {"data/tweets.js": made.script("tweets.part0", [tweet])})
     assert looked_at(path, tmp_path).samples[0].text == "Ebb \ufffd flow"
 
 
-def test_export_with_a_follow_list_of_many_columns_and_rows_is_read_in_linear_time(tmp_path: Path) -> None:
+def test_follow_list_with_many_columns_and_rows_is_read_in_linear_time(tmp_path: Path) -> None:
     def read(size: int) -> float:
         header = "id,name," + ",".join(f"c{n}" for n in range(size))
         profile = '{"id": "1", "name": "ann", "joined": "2024-05-01"}'
@@ -455,7 +455,7 @@ def test_follow_list_in_one_row_of_millions_of_columns_is_refused() -> None:
 
 
 def _repository_of_node(node_entries: list[dict[str, Any]], record: bytes) -> bytes:
-    """Return a repository whose tree is one node, and that has one record."""
+    """Return a repository with a single tree node and one record."""
     node = encode_dag_cbor({"l": None, "e": node_entries})
     data = made.cid_of(node)
     commit = encode_dag_cbor({"did": made.DID, "version": 3, "data": data, "rev": "3j", "prev": None, "sig": b""})
@@ -464,7 +464,7 @@ def _repository_of_node(node_entries: list[dict[str, Any]], record: bytes) -> by
     return made.varint(len(head)) + head + b"".join(made.varint(len(c) + len(b)) + c + b for c, b in blocks)
 
 
-def test_repository_whose_keys_grow_with_every_entry_is_refused(tmp_path: Path) -> None:
+def test_bluesky_repository_with_growing_keys_is_refused(tmp_path: Path) -> None:
     record = encode_dag_cbor({})
     cid = made.cid_of(record)
     node = [{"p": n, "k": b"a", "v": cid, "t": None} for n in range(50_000)]
@@ -472,7 +472,7 @@ def test_repository_whose_keys_grow_with_every_entry_is_refused(tmp_path: Path) 
         looked_at(written(tmp_path / "repo.car", _repository_of_node(node, record)), tmp_path)
 
 
-def test_repository_whose_entries_share_one_large_record_is_refused(tmp_path: Path) -> None:
+def test_bluesky_repository_with_shared_large_record_is_refused(tmp_path: Path) -> None:
     record = encode_dag_cbor({"$type": "app.bsky.feed.post", "text": "a" * (1 << 20), "createdAt": "2024-05-01"})
     cid = made.cid_of(record)
     node = [{"p": 0, "k": f"app.bsky.feed.post/{n:05}".encode(), "v": cid, "t": None} for n in range(20_000)]
@@ -480,7 +480,7 @@ def test_repository_whose_entries_share_one_large_record_is_refused(tmp_path: Pa
         looked_at(written(tmp_path / "repo.car", _repository_of_node(node, record)), tmp_path)
 
 
-def test_text_of_an_import_with_long_words_is_cut_in_linear_time() -> None:
+def test_import_text_with_long_words_is_truncated_in_linear_time() -> None:
     def seconds(length: int) -> float:
         text = " ".join(["https://example.org/" + "a" * length] * 30)
         started = time.process_time()
@@ -491,7 +491,7 @@ def test_text_of_an_import_with_long_words_is_cut_in_linear_time() -> None:
     assert seconds(64_000) < 64 * max(seconds(4_000), 0.01)
 
 
-def test_post_with_a_text_of_megabytes_keeps_the_beginning(tmp_path: Path) -> None:
+def test_archived_post_with_megabytes_of_text_is_truncated(tmp_path: Path) -> None:
     activity = made.note(1, "<p>" + "tide " * 200_000 + "</p>", contentMap={})
     with entries.opened(made.zipped(tmp_path / "a.zip", made.mastodon_files([activity])), tmp_path) as found:
         plan = ArchivePlan(tmp_path)

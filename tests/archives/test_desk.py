@@ -44,7 +44,7 @@ def state_of(archive_storage: ArchiveStorage) -> ArchiveState:
 
 
 def of_zeros(path: Path, mebibytes: int) -> Path:
-    """A tar.gz with a file of so many zeros."""
+    """Return a tar.gz with a file of zeros of the given size."""
     header = tarfile.TarInfo("zeros")
     header.size = mebibytes * MEBIBYTE
     path.write_bytes(gzip.compress(header.tobuf()) + gzip.compress(bytes(MEBIBYTE)) * mebibytes)
@@ -52,7 +52,7 @@ def of_zeros(path: Path, mebibytes: int) -> Path:
 
 
 async def ended_by_a_stop(shoal: Shoal, archive_storage: ArchiveStorage, posts: int) -> None:
-    """Work until so many posts are noted, and stop."""
+    """Run the worker until the given number of posts is recorded, then cancel it."""
     working = asyncio.ensure_future(ArchiveWorker(shoal.network, archive_storage, noted_every=0.01).once())
     while state_of(archive_storage).step != "posts" or state_of(archive_storage).done < posts:
         assert not working.done()
@@ -63,7 +63,7 @@ async def ended_by_a_stop(shoal: Shoal, archive_storage: ArchiveStorage, posts: 
 
 
 @in_loop
-async def test_an_attempt_counts_that_gets_no_further_than_an_earlier_one(tmp_path: Path) -> None:
+async def test_archive_worker_counts_attempts_without_progress(tmp_path: Path) -> None:
     notes = [made.note(n, f"<p>Number {n}</p>") for n in range(3_000)]
     async with opened() as shoal:
         ann = await shoal.register("ann")
@@ -83,7 +83,7 @@ async def test_an_attempt_counts_that_gets_no_further_than_an_earlier_one(tmp_pa
 
 
 @in_loop
-async def test_an_archive_that_fills_the_disk_is_given_up(tmp_path: Path) -> None:
+async def test_archive_worker_fails_import_after_repeated_full_disk(tmp_path: Path) -> None:
     async with opened() as shoal:
         ann = await shoal.register("ann")
         archive_storage = shelf_with(tmp_path, ann.id, of_zeros(tmp_path / "a.tar.gz", 64))
@@ -101,7 +101,7 @@ async def test_an_archive_that_fills_the_disk_is_given_up(tmp_path: Path) -> Non
 
 @contextmanager
 def files_of_at_most(size: int) -> Iterator[None]:
-    """Have the system refuse this process larger files, as a disk does that is full."""
+    """Limit the file size of this process, to simulate a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
@@ -111,7 +111,7 @@ def files_of_at_most(size: int) -> Iterator[None]:
 
 
 @in_loop
-async def test_what_a_member_sends_is_unpacked_to_a_few_times_what_they_may_send(tmp_path: Path) -> None:
+async def test_archive_worker_limits_unpacked_size_to_four_times_upload_limit(tmp_path: Path) -> None:
     async with opened() as shoal:
         ann = await shoal.register("ann")
         archive_storage = shelf_with(tmp_path, ann.id, of_zeros(tmp_path / "a.tar.gz", 5), MEBIBYTE)
@@ -120,7 +120,7 @@ async def test_what_a_member_sends_is_unpacked_to_a_few_times_what_they_may_send
 
 
 @in_loop
-async def test_import_cancelled_while_reading_kills_its_process(tmp_path: Path) -> None:
+async def test_archive_import_cancelled_while_reading_kills_reader_process(tmp_path: Path) -> None:
     path = of_zeros(tmp_path / "a.tar.gz", 2_048)
     space = tmp_path / "space"
     space.mkdir()
@@ -161,7 +161,7 @@ async def test_archive_with_megabytes_of_unclosed_tags_is_read(tmp_path: Path) -
 
 
 @in_loop
-async def test_archive_process_exceeding_its_processor_time_is_refused(tmp_path: Path) -> None:
+async def test_archive_process_exceeding_cpu_time_limit_is_refused(tmp_path: Path) -> None:
     path = of_zeros(tmp_path / "a.tar.gz", 4_096)
     async with ArchiveProcess.started(path, tmp_path, 8 << 30, ProcessLimits(seconds=1)) as process:
         with pytest.raises(ArchiveLimitsExceeded, match=r"within \d seconds and 1024 MiB"):
@@ -170,7 +170,7 @@ async def test_archive_process_exceeding_its_processor_time_is_refused(tmp_path:
 
 
 @in_loop
-async def test_archive_process_exceeding_its_memory_is_refused(tmp_path: Path) -> None:
+async def test_archive_process_exceeding_memory_limit_is_refused(tmp_path: Path) -> None:
     path = made.zipped(tmp_path / "a.zip", {f"{n:060000}": b"" for n in range(250)})
     async with ArchiveProcess.started(path, tmp_path, 1 << 30, ProcessLimits(memory=1 << 20)) as process:
         with pytest.raises(ArchiveLimitsExceeded):
@@ -178,7 +178,7 @@ async def test_archive_process_exceeding_its_memory_is_refused(tmp_path: Path) -
 
 
 @in_loop
-async def test_archive_read_when_the_server_was_killed_fails_at_the_next_start(tmp_path: Path) -> None:
+async def test_archive_worker_fails_import_interrupted_by_server_kill(tmp_path: Path) -> None:
     async with opened() as shoal:
         ann = await shoal.register("ann")
         archive_storage = shelf_with(tmp_path, ann.id, of_zeros(tmp_path / "a.tar.gz", 2_048))
@@ -197,7 +197,7 @@ async def test_archive_read_when_the_server_was_killed_fails_at_the_next_start(t
 
 
 @in_loop
-async def test_archive_read_when_the_server_was_stopped_is_read_after_the_next_start(tmp_path: Path) -> None:
+async def test_archive_worker_resumes_import_interrupted_by_server_stop(tmp_path: Path) -> None:
     async with opened() as shoal:
         ann = await shoal.register("ann")
         notes = [made.note(n, f"<p>Number {n}</p>") for n in range(3_000)]

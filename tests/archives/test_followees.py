@@ -1,4 +1,4 @@
-"""Follows of an archive: a maximum of them, look-ups in pieces, and an end where the member may follow nobody more."""
+"""Follows in an archive: the maximum, batched look-ups, and the member's follow limit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PIECE = 400
 
 
 class Noting:
-    """A graph that notes how many things each look-up asks for, and of whom a relationship is looked at."""
+    """A graph that records the size of each look-up and the ids in single relationship look-ups."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
@@ -55,7 +55,7 @@ def export_with(folder: Path, follows: list[tuple[int, str]]) -> Path:
 
 
 @in_loop
-async def test_an_export_names_as_many_followees_as_are_taken_and_is_followed_as_far_as_one_may(tmp_path: Path) -> None:
+async def test_archive_import_follows_are_limited_by_list_size_and_max_follows(tmp_path: Path) -> None:
     async with opened(max_follows=2) as shoal:
         ann = await shoal.register("ann")
         others = [await shoal.register(f"other{n}") for n in range(5)]
@@ -75,7 +75,7 @@ async def test_an_export_names_as_many_followees_as_are_taken_and_is_followed_as
 
 
 @in_loop
-async def test_addresses_of_ours_are_looked_up_in_pieces(tmp_path: Path) -> None:
+async def test_archive_import_follow_addresses_are_looked_up_in_batches(tmp_path: Path) -> None:
     async with opened() as shoal:
         ann = await shoal.register("ann")
         ben = await shoal.register("ben")

@@ -1,4 +1,4 @@
-"""An archive that is taken in: posts with their dates, threads, photos and follows; nobody is told; and once, however often."""
+"""Archive import: posts with dates, threads, photos and follows, without notifications, and idempotent."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def opened(**settings: Any) -> AbstractAsyncContextManager[Shoal]:
 
 
 async def taken(shoal: Shoal, who: Handle, path: Path, **options: Any) -> ArchiveReport:
-    """Take an archive in, with all that follows from it."""
+    """Import an archive and process all pending work."""
     report = await import_archive(shoal.network, who.id, path, **{"dry_run": False, **options})
     await shoal.settle()
     return report
@@ -49,7 +49,7 @@ def reasons(report: ArchiveReport) -> dict[tuple[str, Omission], int]:
 
 
 async def read(shoal: Shoal, who: Handle, folder: Path, name: str = "out.zip") -> dict[str, Any]:
-    """Return what a member's export says, and the photos in it."""
+    """Return the contents of a member's export, including the photos."""
     await export(shoal.network, who.name, folder / name)
     with zipfile.ZipFile(folder / name) as archive:
         found: dict[str, Any] = {
@@ -61,7 +61,7 @@ async def read(shoal: Shoal, who: Handle, folder: Path, name: str = "out.zip") -
 
 
 def of_mastodon(folder: Path) -> Path:
-    """An archive with something of everything."""
+    """Return a Mastodon archive with one activity of each type."""
     ids = [made.note(n, "")["object"]["id"] for n in range(9)]
     name = "media_attachments/files/109/001/original/3f2a.jpeg"
     bob = "https://other.example/users/bob"
@@ -82,7 +82,7 @@ def of_mastodon(folder: Path) -> Path:
 
 
 @in_loop
-async def test_a_dry_run_says_everything_and_changes_nothing(tmp_path: Path) -> None:
+async def test_archive_import_dry_run_reports_without_changes(tmp_path: Path) -> None:
     async with opened() as shoal:
         ann = await shoal.register("ann")
         await shoal.register("ben")
@@ -108,7 +108,7 @@ async def test_a_dry_run_says_everything_and_changes_nothing(tmp_path: Path) -> 
 
 
 @in_loop
-async def test_posts_come_with_their_dates_threads_photos_and_readers(tmp_path: Path) -> None:
+async def test_archive_import_keeps_dates_threads_photos_and_visibility(tmp_path: Path) -> None:
     async with opened() as shoal:
         ann = await shoal.register("ann")
         await shoal.register("ben")
@@ -126,7 +126,7 @@ async def test_posts_come_with_their_dates_threads_photos_and_readers(tmp_path: 
         assert (comment["text"], comment["in_answer_to"]) == ("And further", told["Low tide #dawn"]["id"])
         assert [medium["description"] for medium in out["media"]] == ["A gull"]
         assert [row["name"] for row in out["follows"]] == ["ben"]
-        # The Ben of the text is another one: what is for followers is not for him.
+        # The text mentions a Ben of another server, so the local Ben is not mentioned.
         quiet = (await shoal.network.store.obj_get((int(told["Quiet, @ben"]["id"]),)))[int(told["Quiet, @ben"]["id"])]
         assert isinstance(quiet, Post)
         assert quiet.mentions == ()
@@ -134,14 +134,14 @@ async def test_posts_come_with_their_dates_threads_photos_and_readers(tmp_path: 
 
 
 @in_loop
-async def test_nobody_is_told_and_it_stands_in_timelines_where_its_date_puts_it(tmp_path: Path) -> None:
+async def test_archive_import_sends_no_post_notifications_and_orders_home_timeline_by_date(tmp_path: Path) -> None:
     async with opened() as shoal:
         ann, ben, cyd = [await shoal.register(name) for name in ("ann", "ben", "cyd")]
         await ben.follow(ann, notify=True)
         await ben.follow(cyd)
         await ben.follow_tag("dawn")
         await cyd.create("Of today")
-        # Warm from here on.
+        # The timeline is cached from here on.
         assert [entry.post.text for entry in (await ben.home()).entries] == ["Of today"]
         await shoal.settle()
         async with aclosing(ben.live()) as live:
@@ -150,7 +150,7 @@ async def test_nobody_is_told_and_it_stands_in_timelines_where_its_date_puts_it(
             await taken(shoal, ann, of_mastodon(tmp_path))
             await cyd.create("Later")
             assert "Later" in str(await asyncio.wait_for(heard, 10))
-        # A follow is one of today, and told as any other.
+        # An imported follow has the current date and creates a notification.
         told = (await ben.notifications.page()).items
         assert [(one.notice.kind, one.notice.actor_id) for one in told] == [(Kind.FOLLOW, ann.id)]
         assert [entry.post.text for entry in (await ben.home()).entries] == [
@@ -165,8 +165,8 @@ async def test_nobody_is_told_and_it_stands_in_timelines_where_its_date_puts_it(
 
 
 @in_loop
-async def test_a_full_timeline_keeps_what_is_newer_than_an_archive(tmp_path: Path) -> None:
-    """Old ids are below the floor of a full row; ids between those that it holds belong there."""
+async def test_archive_import_into_full_home_timeline_keeps_newer_posts(tmp_path: Path) -> None:
+    """Ids older than a full timeline are dropped; ids within its range are inserted."""
     async with opened(timeline_length=30) as shoal:
         ann, ben, cyd = [await shoal.register(name) for name in ("ann", "ben", "cyd")]
         await ben.follow(ann)
@@ -188,7 +188,7 @@ async def test_a_full_timeline_keeps_what_is_newer_than_an_archive(tmp_path: Pat
 
 
 @in_loop
-async def test_twice_is_once_and_what_was_deleted_stays_so(tmp_path: Path) -> None:
+async def test_archive_import_repeated_is_idempotent_and_keeps_deletions(tmp_path: Path) -> None:
     async with opened() as shoal:
         ann = await shoal.register("ann")
         await shoal.register("ben")
@@ -208,7 +208,7 @@ async def test_twice_is_once_and_what_was_deleted_stays_so(tmp_path: Path) -> No
 
 
 @in_loop
-async def test_posts_are_for_nobody_more_than_was_chosen(tmp_path: Path) -> None:
+async def test_archive_import_limits_visibility_to_chosen_maximum(tmp_path: Path) -> None:
     async with opened() as shoal:
         ann = await shoal.register("ann")
         await taken(shoal, ann, of_mastodon(tmp_path), widest=Visibility.FOLLOWERS)
@@ -217,7 +217,7 @@ async def test_posts_are_for_nobody_more_than_was_chosen(tmp_path: Path) -> None
 
 
 def album(path: Path, number: int, unreadable: tuple[int, ...] = (), title: str = "Zehn für dich") -> Path:
-    """An archive of Instagram with a post of so many photos, some of which are none."""
+    """Return an Instagram archive with a single post of n photos, some of them unreadable."""
     uris = [f"media/posts/202211/{n}_n.jpg" for n in range(number)]
     post = {
         "media": [made.instagram_file(uri, 1_667_640_000) for uri in uris],
@@ -230,7 +230,7 @@ def album(path: Path, number: int, unreadable: tuple[int, ...] = (), title: str 
 
 
 @in_loop
-async def test_photos_that_a_post_has_no_room_for_follow_in_comments(tmp_path: Path) -> None:
+async def test_archive_import_moves_excess_photos_into_comments(tmp_path: Path) -> None:
     path = album(tmp_path / "instagram.zip", 10, (4,))
     async with opened() as shoal:
         ann = await shoal.register("ann")
@@ -247,7 +247,7 @@ async def test_photos_that_a_post_has_no_room_for_follow_in_comments(tmp_path: P
 
 
 @in_loop
-async def test_an_export_taken_in_and_exported_again_says_the_same(tmp_path: Path) -> None:
+async def test_archive_import_of_shoal_export_round_trips(tmp_path: Path) -> None:
     async with opened() as shoal:
         ann, ben, cyd, eve = [await shoal.register(name) for name in ("ann", "ben", "cyd", "eve")]
         media = await ann.upload(made.picture("teal"), description="A teal square", focus=(0.5, -0.25))
@@ -266,7 +266,7 @@ async def test_an_export_taken_in_and_exported_again_says_the_same(tmp_path: Pat
         after = await read(shoal, eve, tmp_path, "eve.zip")
         assert said(after) == said(before, without="Hi")
         assert {row["name"] for row in after["follows"]} == {"ben", "cyd"}
-        # An account is given its own export: it has all of it.
+        # A second import of the account's own export adds nothing.
         own = await taken(shoal, eve, tmp_path / "eve.zip")
         assert (own.taken.posts, own.taken.comments, own.taken.photos, own.taken.follows) == (0, 0, 0, 0)
         assert said(await read(shoal, eve, tmp_path, "third.zip")) == said(after)
@@ -274,7 +274,7 @@ async def test_an_export_taken_in_and_exported_again_says_the_same(tmp_path: Pat
 
 
 def said(out: dict[str, Any], without: str | None = None) -> list[Any]:
-    """Return what an export says of posts and photos, whatever their ids are."""
+    """Return the posts and photos of an export without their ids."""
     media = {medium["file"]: (medium["description"], medium["focus"]) for medium in out["media"]}
     texts = {post["id"]: post["text"] for post in (*out["posts"], *out["comments"])}
     told = ("written", "visibility", "language", "sensitive", "spoiler", "text", "tags", "place", "data")
@@ -295,7 +295,7 @@ def _size(data: bytes) -> tuple[int, int]:
 
 
 @in_loop
-async def test_two_archives_with_posts_of_the_same_second_are_both_taken_in(tmp_path: Path) -> None:
+async def test_archive_import_of_posts_with_equal_timestamps_keeps_both(tmp_path: Path) -> None:
     notes = [made.note(n, f"<p>{n}</p>", published="2025-01-01T00:00:00Z") for n in range(30)]
     when = {"created_at": "Wed Jan 01 00:00:00 +0000 2025"}
     scripts = {"data/tweets.js": made.script("tweets.part0", [made.tweet(n, f"X {n}", **when) for n in range(30)])}
@@ -310,7 +310,7 @@ async def test_two_archives_with_posts_of_the_same_second_are_both_taken_in(tmp_
 
 
 @in_loop
-async def test_members_who_are_suspended_take_nothing_in(tmp_path: Path) -> None:
+async def test_archive_import_by_suspended_member_is_refused(tmp_path: Path) -> None:
     async with opened() as shoal:
         ann = await shoal.register("ann")
         await moderation.suspend(shoal.network.writes, ann.id)
@@ -319,7 +319,7 @@ async def test_members_who_are_suspended_take_nothing_in(tmp_path: Path) -> None
 
 
 @in_loop
-async def test_photos_stop_where_the_room_of_the_member_ends(tmp_path: Path) -> None:
+async def test_archive_import_omits_photos_above_storage_quota(tmp_path: Path) -> None:
     async with opened(max_member_bytes=100) as shoal:
         ann = await shoal.register("ann")
         report = await taken(shoal, ann, of_mastodon(tmp_path))
@@ -328,8 +328,8 @@ async def test_photos_stop_where_the_room_of_the_member_ends(tmp_path: Path) -> 
 
 
 @in_loop
-async def test_a_photo_that_was_lost_before_its_post_came_is_stored_again(tmp_path: Path) -> None:
-    """A run that ends between a photo and its post leaves a photo that nothing uses, which is deleted after a day."""
+async def test_archive_import_stores_deleted_unattached_photo_again(tmp_path: Path) -> None:
+    """A run that stops between a photo and its post leaves an unattached photo, which is deleted after a day."""
 
     def archive(name: str, value: str) -> Path:
         told = {"id": "5", "written": "2024-05-01T00:00:00.000+00:00", "visibility": "public", "text": "Here"}
@@ -360,7 +360,7 @@ async def test_a_photo_that_was_lost_before_its_post_came_is_stored_again(tmp_pa
 
 
 @in_loop
-async def test_post_with_a_photo_that_cannot_be_decoded_keeps_its_words(tmp_path: Path) -> None:
+async def test_archive_import_of_post_with_undecodable_photo_keeps_text(tmp_path: Path) -> None:
     heic = b"\x00\x00\x00\x18ftypheic\x00\x00\x00\x00mif1heic" + bytes(200)
     files = {
         "content/posts_1.json": json.dumps(

@@ -1,4 +1,4 @@
-"""Settings, Move in: an archive is sent, looked at, taken in beside the requests, and forgotten."""
+"""The import page in the settings: upload, preview, import in the background, and discard."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def place_of(here: World) -> Path:
 
 
 def work(here: World) -> None:
-    """Do what there is to do about archives."""
+    """Run the archive worker once."""
     here.run(ArchiveWorker(here.network, shelf_of(here)).once())
     here.settle()
 
@@ -60,7 +60,7 @@ def sent(ann: Visitor, data: bytes, name: str = "archive.zip") -> Page:
     return ann.open(PATH).press("Upload", files={"file": (name, data)})
 
 
-def test_an_archive_is_looked_at_and_taken_in_when_its_owner_says_so(here: World, ann: Visitor, tmp_path: Path) -> None:
+def test_import_page_previews_archive_and_imports_after_confirmation(here: World, ann: Visitor, tmp_path: Path) -> None:
     page = sent(ann, of_mastodon(tmp_path).read_bytes(), "C:\\Downloads\\archive-2022.zip")
     assert (page.path, "archive-2022.zip" in page.text, "Starting soon." in page.text) == (PATH, True, True)
     assert page.one("progress").get("value") is None
@@ -89,7 +89,7 @@ def test_an_archive_is_looked_at_and_taken_in_when_its_owner_says_so(here: World
     assert shelf_of(here).members() == []
 
 
-def test_a_script_learns_how_far_it_is_and_when_it_is_done(here: World, ann: Visitor, tmp_path: Path) -> None:
+def test_import_page_htmx_poll_returns_progress_then_redirect(here: World, ann: Visitor, tmp_path: Path) -> None:
     sent(ann, of_mastodon(tmp_path).read_bytes())
     part = ann.open(f"{PATH}?only=state", **{"HX-Request": "true"})
     assert part.html.find("html") is None
@@ -99,7 +99,7 @@ def test_a_script_learns_how_far_it_is_and_when_it_is_done(here: World, ann: Vis
     assert (gone.status, gone.answer.headers["HX-Redirect"]) == (204, PATH)
 
 
-def test_a_file_that_is_no_archive_is_explained_and_another_may_follow(here: World, ann: Visitor) -> None:
+def test_import_page_unknown_format_shows_error_and_allows_new_upload(here: World, ann: Visitor) -> None:
     sent(ann, b"a holiday")
     work(here)
     page = ann.open(PATH)
@@ -109,7 +109,7 @@ def test_a_file_that_is_no_archive_is_explained_and_another_may_follow(here: Wor
     assert "Choose a file." in page.press("Upload").text
 
 
-def test_each_has_one_archive_and_sees_their_own_alone(here: World, ann: Visitor, tmp_path: Path) -> None:
+def test_import_page_allows_one_archive_per_member_and_hides_others(here: World, ann: Visitor, tmp_path: Path) -> None:
     data = of_mastodon(tmp_path).read_bytes()
     form = ann.open(PATH)
     sent(ann, data)
@@ -122,7 +122,7 @@ def test_each_has_one_archive_and_sees_their_own_alone(here: World, ann: Visitor
     assert "Upload" in ann.open(PATH).press("Stop import").text
 
 
-def test_an_archive_may_be_discarded_while_it_is_worked_on(here: World, ann: Visitor, tmp_path: Path) -> None:
+def test_import_page_archive_discarded_during_import_stops_import(here: World, ann: Visitor, tmp_path: Path) -> None:
     notes = [made.note(n, f"<p>Number {n}</p>") for n in range(3_000)]
     sent(ann, made.zipped(tmp_path / "a.zip", made.mastodon_files(notes)).read_bytes())
     work(here)
@@ -146,7 +146,7 @@ def test_an_archive_may_be_discarded_while_it_is_worked_on(here: World, ann: Vis
     assert 0 < here.run(here.network.store.assoc_count((found.id,), (POSTED,)))[POSTED][found.id] < 3_000
 
 
-def test_an_old_form_takes_in_no_other_archive_than_it_showed(here: World, ann: Visitor, tmp_path: Path) -> None:
+def test_import_page_stale_form_does_not_import_newer_archive(here: World, ann: Visitor, tmp_path: Path) -> None:
     data = of_mastodon(tmp_path).read_bytes()
     sent(ann, data)
     work(here)
@@ -159,13 +159,13 @@ def test_an_old_form_takes_in_no_other_archive_than_it_showed(here: World, ann: 
     assert "Starting soon." in ann.open(PATH).press("Import").text
 
 
-def test_strangers_and_forms_from_elsewhere_send_nothing(here: World, ann: Visitor) -> None:
+def test_import_page_without_login_or_form_token_is_refused(here: World, ann: Visitor) -> None:
     assert visitor(here).open(PATH).path.startswith("/login")
     for action in ("", "/take", "/discard"):
         assert ann.post(f"{PATH}{action}", [("x", "y")]).status == 403
 
 
-def test_an_archive_larger_than_is_allowed_is_refused_before_it_is_read(tmp_path: Path) -> None:
+def test_import_page_upload_above_size_limit_returns_413(tmp_path: Path) -> None:
     with world(max_archive_bytes=100_000) as small:
         member(small, "ann")
         page = sent(visitor(small, "ann"), b"a" * 300_000)
@@ -177,7 +177,7 @@ def test_an_archive_larger_than_is_allowed_is_refused_before_it_is_read(tmp_path
         assert "Import" not in visitor(closed, "ann").open("/settings").text
 
 
-def test_the_shelf_is_bounded_and_what_nobody_asks_for_is_swept(here: World, tmp_path: Path) -> None:
+def test_archive_storage_is_bounded_and_sweeps_abandoned_archives(here: World, tmp_path: Path) -> None:
     archive_storage = shelf_of(here)
     for owner in range(1, MOST + 1):
         archive_storage.put(owner, "a.zip", 1, lambda target: None)
@@ -185,7 +185,7 @@ def test_the_shelf_is_bounded_and_what_nobody_asks_for_is_swept(here: World, tmp
     assert (page.status, "Many archives are being imported" in page.text) == (503, True)
     archive_storage.sweep(now_ms() + 2 * KEPT_MS)
     assert len(archive_storage.members()) == MOST
-    # They are nobody's.
+    # Their owners do not exist.
     here.run(ArchiveWorker(here.network, archive_storage).sweep())
     assert archive_storage.members() == []
     ann = visitor(here, "ann")
@@ -197,9 +197,7 @@ def test_the_shelf_is_bounded_and_what_nobody_asks_for_is_swept(here: World, tmp
     assert archive_storage.members() == []
 
 
-def test_an_archive_that_ends_its_process_again_and_again_is_given_up(
-    here: World, ann: Visitor, tmp_path: Path
-) -> None:
+def test_import_page_shows_failure_after_repeated_worker_crashes(here: World, ann: Visitor, tmp_path: Path) -> None:
     sent(ann, of_mastodon(tmp_path).read_bytes())
     archive_storage = shelf_of(here)
     (owner,) = archive_storage.members()
@@ -211,7 +209,7 @@ def test_an_archive_that_ends_its_process_again_and_again_is_given_up(
     assert "The import of this archive stopped several times together with the server." in ann.open(PATH).text
 
 
-def test_one_process_works_on_an_archive_at_a_time(here: World, ann: Visitor, tmp_path: Path) -> None:
+def test_archive_worker_skips_archive_claimed_by_other_process(here: World, ann: Visitor, tmp_path: Path) -> None:
     sent(ann, of_mastodon(tmp_path).read_bytes())
     archive_storage = shelf_of(here)
     (owner,) = archive_storage.members()
@@ -224,7 +222,7 @@ def test_one_process_works_on_an_archive_at_a_time(here: World, ann: Visitor, tm
     assert "Will be imported" in ann.open(PATH).text
 
 
-def test_only_its_owner_may_read_an_archive(here: World, ann: Visitor, tmp_path: Path) -> None:
+def test_archive_storage_files_are_private_to_owner(here: World, ann: Visitor, tmp_path: Path) -> None:
     sent(ann, of_mastodon(tmp_path).read_bytes())
     (place,) = place_of(here).glob("archive.*")
     assert [path.stat().st_mode & 0o077 for path in (place, place.parent)] == [0, 0]

@@ -1,4 +1,4 @@
-"""A part of a post that is of another form costs that part, which is counted, and never another post."""
+"""A malformed part of a post is omitted and counted, and never affects another post."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ for _ in range(100):
 
 
 class Kind(NamedTuple):
-    """A network: posts as its archive has them, and the archive of some posts."""
+    """A network: example posts in its format, and a function that writes an archive of posts."""
 
     posts: list[dict[str, Any]]
     archive: Callable[[Path, list[Any]], Path]
@@ -165,7 +165,7 @@ KINDS = {
 
 
 class Read(NamedTuple):
-    """What a reader and the plan make of an archive."""
+    """The records of a reader and the report of the plan."""
 
     posts: dict[str, ArchivedPost]
     left: list[SkippedRecord]
@@ -215,7 +215,7 @@ def _changed(post: dict[str, Any], path: tuple[Any, ...], change: str) -> Any:
 @pytest.mark.parametrize("network", KINDS)
 @settings(deadline=None, max_examples=examples(60, full=120))
 @given(data=st.data())
-def test_post_with_an_odd_part_costs_no_other_post_and_is_counted(network: str, data: st.DataObject) -> None:
+def test_archive_post_with_malformed_part_is_counted_and_others_are_kept(network: str, data: st.DataObject) -> None:
     kind = KINDS[network]
     before = _read(kind, kind.posts)
     assert len(before.posts) == len(kind.posts)
@@ -247,7 +247,7 @@ def _at(value: Any, path: tuple[Any, ...]) -> Any:
 
 @pytest.mark.parametrize("network", KINDS)
 @pytest.mark.parametrize("odd", [None, 7, "odd", [], {}, [[]], {"odd": 1}, DEEP])
-def test_item_that_is_no_post_is_counted(network: str, odd: Any) -> None:
+def test_archive_item_that_is_not_a_post_is_counted_as_omitted(network: str, odd: Any) -> None:
     kind = KINDS[network]
     posts = [*kind.posts, odd]
     if network == "bluesky" and not isinstance(odd, dict):
@@ -264,7 +264,7 @@ def test_item_that_is_no_post_is_counted(network: str, odd: Any) -> None:
 @pytest.mark.parametrize(
     "number", ["18446744073709551616", "-9223372036854775809", "9" * 5_000, "9" * 200_000, "1e999", "1." + "1" * 5_000]
 )
-def test_number_out_of_range_costs_no_post(number: str, tmp_path: Path) -> None:
+def test_archive_number_out_of_range_omits_no_post(number: str, tmp_path: Path) -> None:
     posts = [json.dumps(made.note(n, "<p>One</p>", replies=12345.5)) for n in range(3)]
     outbox = f'{{"orderedItems": [{", ".join(posts).replace("12345.5", number)}]}}'
     files = made.mastodon_files([]) | {"outbox.json": outbox}
@@ -274,7 +274,7 @@ def test_number_out_of_range_costs_no_post(number: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("network", KINDS)
-def test_documents_with_a_byte_order_mark_are_read(network: str, tmp_path: Path) -> None:
+def test_archive_documents_with_byte_order_mark_are_read(network: str, tmp_path: Path) -> None:
     path = KINDS[network].archive(tmp_path, KINDS[network].posts)
     if network != "bluesky":
         with zipfile.ZipFile(path) as archive:
@@ -287,14 +287,14 @@ def test_documents_with_a_byte_order_mark_are_read(network: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize("network", ["mastodon", "pixelfed", "instagram", "x", "shoal"])
-def test_only_post_that_is_not_in_a_list_is_read(network: str, tmp_path: Path) -> None:
+def test_archive_single_post_outside_list_is_read(network: str, tmp_path: Path) -> None:
     kind = KINDS[network]
     for posts in (kind.posts[0], {"3": kind.posts[0]}):
         if network == "mastodon":
             files = made.mastodon_files([]) | {"outbox.json": json.dumps({"first": {"orderedItems": posts}})}
             path = made.zipped(tmp_path / "a.zip", files)
         else:
-            path = kind.archive(tmp_path, posts)  # type: ignore[arg-type]  # it is no list
+            path = kind.archive(tmp_path, posts)  # type: ignore[arg-type]  # not a list
         with opened(path, tmp_path) as entries:
             report = ArchivePlan(tmp_path).fill(reader_of(entries, tmp_path), NOW, lambda _: None)
         assert report.found.posts == 1
@@ -302,7 +302,7 @@ def test_only_post_that_is_not_in_a_list_is_read(network: str, tmp_path: Path) -
 
 @pytest.mark.parametrize("document", ["5", "null", '"odd"', "{}", '{"data": [{"id": "1"}]}'])
 @pytest.mark.parametrize("network", ["mastodon", "instagram", "x"])
-def test_document_without_posts_is_counted(network: str, document: str, tmp_path: Path) -> None:
+def test_archive_document_without_posts_is_counted_as_malformed(network: str, document: str, tmp_path: Path) -> None:
     files: dict[str, dict[str, Any]] = {
         "mastodon": made.mastodon_files([]) | {"outbox.json": document},
         "instagram": {"content/posts_1.json": document},

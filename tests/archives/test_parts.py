@@ -1,4 +1,4 @@
-"""Posts with more photos than one may have: their parts are the same in every run, and each is counted once."""
+"""Posts with more photos than the maximum: the split into parts is deterministic, and each part is counted once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.running import in_loop
 
 
 class Disturbed:
-    """A graph with which something happens before one of its methods."""
+    """A graph that calls a function before one of its methods."""
 
     def __init__(self, graph: Graph, method: str, before: Callable[..., Awaitable[None]]) -> None:
         self._graph = graph
@@ -47,7 +47,7 @@ async def taken_with(shoal: Shoal, who: Handle, path: Path, graph: Disturbed) ->
 
 
 @in_loop
-async def test_a_post_with_an_unreadable_photo_is_whole(tmp_path: Path) -> None:
+async def test_archive_import_of_post_with_unreadable_photo_is_not_repeated(tmp_path: Path) -> None:
     path = album(tmp_path / "a.zip", 9, (1,))
     async with opened() as shoal:
         ann = await shoal.register("ann")
@@ -56,12 +56,12 @@ async def test_a_post_with_an_unreadable_photo_is_whole(tmp_path: Path) -> None:
         out = await read(shoal, ann, tmp_path)
         assert [len(post["media"]) for post in (*out["posts"], *out["comments"])] in ([3, 4, 1], [3, 1, 4])
         again = await taken(shoal, ann, path)
-        # It is not looked at again.
+        # The photo is not read again.
         assert (again.there.posts, reasons(again)) == (1, {})
 
 
 @in_loop
-async def test_a_post_without_words_begins_with_the_first_photos_that_there_are(tmp_path: Path) -> None:
+async def test_archive_import_of_post_without_text_starts_with_first_readable_photos(tmp_path: Path) -> None:
     async with opened() as shoal:
         ann = await shoal.register("ann")
         report = await taken(shoal, ann, album(tmp_path / "a.zip", 9, (0, 1, 2, 3), title=""))
@@ -73,14 +73,14 @@ async def test_a_post_without_words_begins_with_the_first_photos_that_there_are(
 
 
 @in_loop
-async def test_what_is_begun_anew_is_counted_once(tmp_path: Path) -> None:
+async def test_archive_import_retry_counts_omissions_once(tmp_path: Path) -> None:
     path = album(tmp_path / "a.zip", 5, (1,), title="a" * 20_000)
     commits = 0
 
     async def away(batch: Batch) -> None:
         nonlocal commits
         commits += any(isinstance(event, PostImported) for event in batch.events)
-        # Of the first part, and, once that was made, of the second.
+        # Fail the first commit of the first part and of the second part.
         if commits in {1, 3}:
             raise Unavailable("the store is away")
 
@@ -94,7 +94,7 @@ async def test_what_is_begun_anew_is_counted_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("title", ["Zehn für dich", ""])
 @in_loop
-async def test_no_part_becomes_a_post_of_its_own_when_the_first_is_deleted(tmp_path: Path, title: str) -> None:
+async def test_archive_import_of_post_deleted_during_import_leaves_no_parts(tmp_path: Path, title: str) -> None:
     async with opened() as shoal:
         ann = await shoal.register("ann")
         await taken(shoal, ann, album(tmp_path / "a.zip", 5, (4,), title))
@@ -102,7 +102,7 @@ async def test_no_part_becomes_a_post_of_its_own_when_the_first_is_deleted(tmp_p
         left = [post]
 
         async def deleting(*_: Any) -> None:
-            # The post is there when it is looked for, and deleted before its photos are.
+            # The post exists at the first look-up and is deleted before the look-up of its photos.
             while left:
                 await ann.delete(int(left.pop()["id"]))
 

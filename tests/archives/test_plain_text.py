@@ -1,4 +1,4 @@
-"""The text of a post's HTML, and the time that malformed HTML takes."""
+"""Conversion of a post's HTML to text, and its running time on malformed HTML."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ SIZE = 1 << 16
         "\n",
     ],
 )
-def test_plain_text_takes_time_that_grows_with_the_html(unit: str) -> None:
+def test_plain_text_of_malformed_html_takes_linear_time(unit: str) -> None:
     short, long = ((unit * SIZE)[:size] for size in (SIZE, 16 * SIZE))
     # Quadratic time would grow by 256.
     _assert_faster(long, 64 * max(_seconds(short), 0.002))
@@ -61,7 +61,7 @@ def test_plain_text_takes_time_that_grows_with_the_html(unit: str) -> None:
         ("<a class=mention href=http://a", "\u0316\u0301", ">@ann</a>"),
     ],
 )
-def test_plain_text_of_one_long_part_takes_time_that_grows_with_it(start: str, unit: str, end: str) -> None:
+def test_plain_text_of_long_html_element_takes_linear_time(start: str, unit: str, end: str) -> None:
     short, long = (f"{start}{unit * count}{end}" for count in (1_000, 16_000))
     _assert_faster(long, 64 * max(_seconds(short), 0.002))
 
@@ -101,9 +101,9 @@ def _seconds(html: str) -> float:
         ("</p></a>kept", "kept"),
     ],
 )
-def test_plain_text_of_malformed_html_is_what_a_browser_shows(html: str, text: str) -> None:
+def test_plain_text_of_malformed_html_matches_browser_rendering(html: str, text: str) -> None:
     assert plain(html) == text
 
 
-def test_unescape_reference_to_a_number_of_thousands_of_digits_is_replaced() -> None:
+def test_unescape_of_huge_numeric_reference_returns_replacement_character() -> None:
     assert unescape("a&#" + "9" * 5_000 + ";b &#233; &eacute;") == "a\ufffdb é é"

@@ -1,4 +1,4 @@
-"""The plan of an archive: its levels and ids, in time and memory that grow with the archive and no faster."""
+"""Archive plan: levels and ids, in time and memory linear in the size of the archive."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MOMENTS = [5, 900, 12_424, 86_400_000, 1_072_915_200_000, EPOCH_MS - 1, EPOCH_MS
 
 
 class Given:
-    """An archive of these records."""
+    """An archive reader that yields the given records."""
 
     kind = ArchiveKind.MASTODON
     account = "ann"
@@ -58,7 +58,7 @@ def planned(
 
 
 @given(st.lists(st.tuples(st.sampled_from(MOMENTS), st.integers(0, 3))))
-def test_moments_in_order_get_the_ids_that_they_get_in_any_order(moments: list[tuple[int, int]]) -> None:
+def test_ordered_ids_match_backdated_ids_for_sorted_moments(moments: list[tuple[int, int]]) -> None:
     ordered, any_order = OrderedIds(7), BackdatedIds()
     for moment, more in sorted(moments):
         last = any_order.take(moment, 7)
@@ -68,15 +68,15 @@ def test_moments_in_order_get_the_ids_that_they_get_in_any_order(moments: list[t
             assert ordered.after() == last
 
 
-def test_posts_of_one_moment_get_an_id_each(tmp_path: Path) -> None:
-    # Stepping over each id that was given would take more than a thousand million steps.
+def test_archive_plan_posts_with_equal_timestamps_get_unique_ids(tmp_path: Path) -> None:
+    # A linear scan over assigned ids would take more than a billion steps.
     plan, _ = planned(tmp_path, (ArchivedPost(id=str(n), written=NOW, text="a") for n in range(MANY)))
     slots = Slots(plan, 1, 4)
     assert len({slots.part(position, 0) for position in plan.order}) == MANY
 
 
-def test_a_thread_of_any_depth_is_divided_into_its_levels(tmp_path: Path) -> None:
-    # So would looking through all posts for each level.
+def test_archive_plan_deep_thread_is_divided_into_levels(tmp_path: Path) -> None:
+    # A scan of all posts for each level would take as many steps.
     posts = (
         ArchivedPost(id=str(n), written=n + 1, text="a", parent=str(n - 1) if n else "", own_parent=True)
         for n in range(MANY)
@@ -87,14 +87,14 @@ def test_a_thread_of_any_depth_is_divided_into_its_levels(tmp_path: Path) -> Non
     assert [plan.answered[n] for n in (0, MANY - 2, MANY - 1)] == [True, True, False]
 
 
-def test_a_level_is_in_the_order_of_its_dates(tmp_path: Path) -> None:
+def test_archive_plan_level_is_ordered_by_date(tmp_path: Path) -> None:
     told = [("a", 5, ""), ("b", 9, "a"), ("c", 3, ""), ("d", 2, "a"), ("e", 7, "d"), ("f", 4, "b")]
     posts = [ArchivedPost(id=id_, written=at, text=id_, parent=parent) for id_, at, parent in told]
     plan, _ = planned(tmp_path, posts)
     assert [[post.id for post in plan.read(level)] for level in plan.levels()] == [["c", "a"], ["d", "b"], ["f", "e"]]
 
 
-def test_ids_of_any_length_take_no_memory(tmp_path: Path) -> None:
+def test_archive_plan_with_megabyte_ids_uses_bounded_memory(tmp_path: Path) -> None:
     def records() -> Iterator[ArchiveRecord]:
         for n in range(100):
             yield SkippedRecord("posts", f"{n}" * MEBIBYTE, Omission.BOOST)
@@ -111,7 +111,7 @@ def test_ids_of_any_length_take_no_memory(tmp_path: Path) -> None:
     )
 
 
-def test_descriptions_of_a_post_with_many_photos_share_a_maximum(tmp_path: Path) -> None:
+def test_archive_plan_photo_descriptions_share_maximum_length(tmp_path: Path) -> None:
     photos = tuple(ArchivedPhoto(f"{n}.jpg", "a" * 200_000) for n in range(MOST_PHOTOS))
     plan, _ = planned(tmp_path, [ArchivedPost(id="1", written=NOW, photos=photos)])
     (post,) = plan.read([0])
@@ -144,7 +144,7 @@ def _saved(folder: Path) -> Path:
         (9, dict.fromkeys(range(10001), "ann")),
     ],
 )
-def test_plan_whose_parts_do_not_fit_together_is_not_loaded(tmp_path: Path, field: int, value: object) -> None:
+def test_archive_plan_file_with_inconsistent_parts_is_refused(tmp_path: Path, field: int, value: object) -> None:
     path = _saved(tmp_path)
     parts = msgspec.msgpack.decode(path.read_bytes())
     parts[field] = value
@@ -154,7 +154,7 @@ def test_plan_whose_parts_do_not_fit_together_is_not_loaded(tmp_path: Path, fiel
 
 
 @pytest.mark.parametrize("name", ["plan", "posts"])
-def test_plan_whose_file_is_a_pipe_or_a_link_is_not_read(tmp_path: Path, name: str) -> None:
+def test_archive_plan_file_that_is_pipe_or_symlink_is_refused(tmp_path: Path, name: str) -> None:
     _saved(tmp_path)
     path = tmp_path / name
     path.rename(tmp_path / "moved")
@@ -167,7 +167,7 @@ def test_plan_whose_file_is_a_pipe_or_a_link_is_not_read(tmp_path: Path, name: s
         ArchivePlan.load(tmp_path).read([0])
 
 
-def test_plan_whose_post_has_another_date_is_not_read(tmp_path: Path) -> None:
+def test_archive_plan_file_with_mismatched_post_date_is_refused(tmp_path: Path) -> None:
     path = _saved(tmp_path)
     parts = msgspec.msgpack.decode(path.read_bytes())
     parts[1] = struct.pack("2q", NOW - 1, NOW)
@@ -176,13 +176,13 @@ def test_plan_whose_post_has_another_date_is_not_read(tmp_path: Path) -> None:
         ArchivePlan.load(tmp_path).read([0])
 
 
-def test_plan_of_too_many_bytes_is_not_loaded(tmp_path: Path) -> None:
+def test_archive_plan_file_above_size_limit_is_refused(tmp_path: Path) -> None:
     os.truncate(_saved(tmp_path), 1 << 40)
     with pytest.raises(DamagedPlan, match="bytes"):
         ArchivePlan.load(tmp_path)
 
 
-def test_what_answers_a_post_that_is_left_out_is_left_out_however_long_its_id(tmp_path: Path) -> None:
+def test_archive_plan_reply_to_skipped_post_with_long_id_is_omitted(tmp_path: Path) -> None:
     id_ = "a" * 2_000
     plan, report = planned(
         tmp_path,
@@ -194,7 +194,7 @@ def test_what_answers_a_post_that_is_left_out_is_left_out_however_long_its_id(tm
     assert (list(plan.order), report.omitted[1].reason) == ([], Omission.THREAD)
 
 
-def test_photos_of_a_post_and_of_an_archive_have_a_maximum(tmp_path: Path) -> None:
+def test_archive_plan_photos_are_limited_per_post_and_archive(tmp_path: Path) -> None:
     sizes = [70_000, *[1_100] * 149]
     posts = [
         ArchivedPost(id=str(n), written=n + 1, text="a", photos=(ArchivedPhoto("1.jpg"),) * size)
@@ -206,7 +206,7 @@ def test_photos_of_a_post_and_of_an_archive_have_a_maximum(tmp_path: Path) -> No
     assert report.found.photos + report.omitted[0].count == sum(sizes)
 
 
-def test_an_export_may_not_describe_photos_without_end(tmp_path: Path) -> None:
+def test_archive_export_with_too_many_media_descriptions_is_refused(tmp_path: Path) -> None:
     def read(medium: str) -> None:
         path = tmp_path / "a.zip"
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:

@@ -1,4 +1,4 @@
-"""The messages of the process that reads an archive are untrusted, as the archive is."""
+"""Messages of the archive reader process are untrusted, like the archive itself."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MESSAGES = {
 
 
 def _answering(monkeypatch: pytest.MonkeyPatch, code: str, answer: bytes = b"") -> None:
-    """Have a process that sends an answer and then runs code read archives."""
+    """Replace the reader process with one that sends an answer and then runs code."""
 
     async def spawned() -> ChildProcess:
         pipe = asyncio.subprocess.PIPE
@@ -49,7 +49,7 @@ def _answering(monkeypatch: pytest.MonkeyPatch, code: str, answer: bytes = b"") 
 
 @pytest.mark.parametrize("name", MESSAGES)
 @in_loop
-async def test_archive_process_sending_a_malformed_message_is_refused(
+async def test_archive_process_with_malformed_message_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     _answering(monkeypatch, "", MESSAGES[name])
@@ -59,7 +59,7 @@ async def test_archive_process_sending_a_malformed_message_is_refused(
 
 
 @in_loop
-async def test_archive_process_whose_child_holds_the_pipes_ends(
+async def test_archive_process_with_orphan_holding_pipes_is_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(child_process, "_END_SECONDS", 0.1)

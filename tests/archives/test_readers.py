@@ -1,4 +1,4 @@
-"""Each reader says of an archive of its network what its author wrote, and what is left out and why."""
+"""Each network's archive reader returns the author's posts, and the omitted items with their reasons."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NOW = 2_000_000_000_000
 
 
 class Read:
-    """Everything that a reader gives of an archive."""
+    """The records that a reader returns for an archive."""
 
     def __init__(self, path: Path, folder: Path) -> None:
         with opened(path, folder) as entries:
@@ -58,7 +58,7 @@ def mastodon(tmp_path: Path, activities: list[dict[str, Any]], files: dict[str, 
     return Read(made.zipped(tmp_path / "archive.zip", made.mastodon_files(activities, files)), tmp_path)
 
 
-def test_a_post_of_mastodon_keeps_its_date_text_photos_and_warning(tmp_path: Path) -> None:
+def test_mastodon_archive_post_keeps_date_text_photos_and_spoiler(tmp_path: Path) -> None:
     name = "media_attachments/files/109/002/original/3f2a.jpeg"
     photo = made.document(f"/{name}", "A gull", focalPoint=[0.25, -0.5])
     content = (
@@ -83,14 +83,14 @@ def test_a_post_of_mastodon_keeps_its_date_text_photos_and_warning(tmp_path: Pat
     assert [(one.file, one.description, one.focus) for one in post.photos] == [(name, "A gull", (0.25, -0.5))]
 
 
-def test_a_tar_of_mastodon_is_read_as_its_zip(tmp_path: Path) -> None:
+def test_mastodon_archive_tar_is_read_like_zip(tmp_path: Path) -> None:
     name = "media_attachments/files/109/002/original/3f2a.jpeg"
     files = made.mastodon_files([made.note(1, "<p>One</p>", attachment=[made.document(name)])], {name: made.picture()})
     read = Read(made.tarred(tmp_path / "archive.tar.gz", files), tmp_path)
     assert (read.texts, [photo.file for photo in read.posts[0].photos]) == (["One"], [name])
 
 
-def test_whom_a_post_of_mastodon_was_sent_to_says_whom_it_is_for(tmp_path: Path) -> None:
+def test_mastodon_archive_post_visibility_is_derived_from_to_and_cc(tmp_path: Path) -> None:
     bob = "https://other.example/users/bob"
     read = mastodon(
         tmp_path,
@@ -106,7 +106,7 @@ def test_whom_a_post_of_mastodon_was_sent_to_says_whom_it_is_for(tmp_path: Path)
     assert read.left == [("posts", Omission.DIRECT), ("posts", Omission.BOOST)]
 
 
-def test_a_poll_of_mastodon_becomes_text(tmp_path: Path) -> None:
+def test_mastodon_archive_poll_becomes_text(tmp_path: Path) -> None:
     options = [
         {"type": "Note", "name": name, "replies": {"type": "Collection", "totalItems": 3}} for name in ("Gull", "Tern")
     ]
@@ -117,14 +117,14 @@ def test_a_poll_of_mastodon_becomes_text(tmp_path: Path) -> None:
     assert (post.text, post.poll) == ("Which?\n\n- Gull\n- Tern", True)
 
 
-def test_files_that_mastodon_does_not_bring_and_videos_are_left_out(tmp_path: Path) -> None:
+def test_mastodon_archive_missing_files_and_videos_are_omitted(tmp_path: Path) -> None:
     attached = [made.document("media_attachments/files/1/original/a.jpg"), made.document("b.mp4", kind="video/mp4")]
     read = mastodon(tmp_path, [made.note(1, "<p>Show posts</p>", attachment=attached)])
     assert read.left == [("photos", Omission.MISSING), ("photos", Omission.VIDEO)]
     assert read.posts[0].photos == ()
 
 
-def test_a_chain_of_own_answers_is_a_thread_and_answers_to_others_are_left_out(tmp_path: Path) -> None:
+def test_mastodon_archive_self_replies_form_thread_and_other_replies_are_omitted(tmp_path: Path) -> None:
     ids = [made.note(n, "")["object"]["id"] for n in range(10)]
     bob = "https://other.example/users/bob/statuses/1"
     activities = [
@@ -143,7 +143,7 @@ def test_a_chain_of_own_answers_is_a_thread_and_answers_to_others_are_left_out(t
     assert {(one.reason, one.count) for one in report.omitted} == {(Omission.REPLY, 1), (Omission.THREAD, 1)}
 
 
-def test_posts_that_answer_each_other_in_a_ring_end_somewhere(tmp_path: Path) -> None:
+def test_mastodon_archive_cyclic_replies_are_broken_into_thread(tmp_path: Path) -> None:
     ids = [made.note(n, "")["object"]["id"] for n in range(4)]
     ring = [made.note(n, f"<p>{n}</p>", inReplyTo=ids[n % 3 + 1]) for n in (1, 2, 3)]
     path = made.zipped(tmp_path / "archive.zip", made.mastodon_files(ring))
@@ -152,7 +152,7 @@ def test_posts_that_answer_each_other_in_a_ring_end_somewhere(tmp_path: Path) ->
     assert (report.found.posts, report.found.comments, report.omitted) == (1, 2, [])
 
 
-def test_pixelfed_says_what_it_shows_and_has_photos_only_where_they_were_put(tmp_path: Path) -> None:
+def test_pixelfed_archive_posts_are_read_with_photos_from_zip_only(tmp_path: Path) -> None:
     url = "https://pixelfed.example/storage/m/_v2/7/0a1b2c/xyz/Qw3rTy.jpg"
     posts = [
         made.status(
@@ -180,7 +180,7 @@ def test_pixelfed_says_what_it_shows_and_has_photos_only_where_they_were_put(tmp
 
 
 @pytest.mark.parametrize("folder", ["your_instagram_activity/media/", "your_instagram_activity/content/", "content/"])
-def test_instagram_has_captions_above_or_at_the_photo_in_bytes_as_characters(tmp_path: Path, folder: str) -> None:
+def test_instagram_archive_captions_of_post_or_photo_are_decoded(tmp_path: Path, folder: str) -> None:
     one, two, clip = "media/posts/202211/1_n.jpg", "media/posts/202211/2_n.webp", "media/posts/202211/3_n.mp4"
     single = {"media": [made.instagram_file(one, 1_667_637_015, "Frühstück 🥐 #morgen\nzweite Zeile")]}
     album = {
@@ -216,7 +216,7 @@ def test_instagram_has_captions_above_or_at_the_photo_in_bytes_as_characters(tmp
     assert read.follows == ["bob@instagram.com"]
 
 
-def test_pages_of_instagram_are_told_from_its_data(tmp_path: Path) -> None:
+def test_instagram_archive_in_html_format_is_refused(tmp_path: Path) -> None:
     path = made.zipped(tmp_path / "i.zip", {"your_instagram_activity/media/posts_1.html": "<html>"})
     with pytest.raises(InvalidInput, match="in JSON format"):
         Read(path, tmp_path)
@@ -237,7 +237,7 @@ def x_files(*tweets: dict[str, Any], **more: Any) -> dict[str, Any]:
     }
 
 
-def test_x_has_links_that_lead_somewhere_and_photos_by_the_name_of_the_post(tmp_path: Path) -> None:
+def test_x_archive_expands_links_and_finds_photos_by_post_id(tmp_path: Path) -> None:
     short, medium = "https://t.co/AbCdEfGhIj", "https://t.co/MeDiAmEdIa"
     entities = {
         "urls": [{"url": short, "expanded_url": "https://example.org/long", "display_url": "example.org/long"}],
@@ -265,7 +265,7 @@ def test_x_has_links_that_lead_somewhere_and_photos_by_the_name_of_the_post(tmp_
     assert sorted(read.left) == [("photos", Omission.VIDEO), ("posts", Omission.BOOST)]
 
 
-def test_bluesky_has_whole_links_threads_and_names_of_photos(tmp_path: Path) -> None:
+def test_bluesky_archive_keeps_full_links_threads_and_photos(tmp_path: Path) -> None:
     photo = made.picture("gold")
     text = "Ebbe – siehe example.org/a/long/p... und 🦀"
     start = text.encode().index(b"example")
@@ -317,14 +317,14 @@ def test_bluesky_has_whole_links_threads_and_names_of_photos(tmp_path: Path) -> 
     assert [(one.file, one.description) for one in whole.posts[1].photos] == [(name, "Gold")]
 
 
-def test_a_repository_of_any_shape_gives_every_record_in_order(tmp_path: Path) -> None:
+def test_bluesky_repository_yields_all_records_in_order(tmp_path: Path) -> None:
     records = {made.post_key(n): made.bluesky_post(n, f"Post {n}") for n in range(1_500)}
     car = tmp_path / "repo.car"
     car.write_bytes(made.repository(records))
     assert Read(car, tmp_path).texts == [f"Post {n}" for n in range(1_500)]
 
 
-def test_x_long_post_has_the_whole_text_of_its_note(tmp_path: Path) -> None:
+def test_x_archive_long_post_has_full_text_of_note(tmp_path: Path) -> None:
     whole = "Ebb & flow " * 30 + "https://t.co/AbCdEfGhIj END"
     other = "Ebb & flow " * 29 + "and another"
     cut = whole[:270].replace("&", "&amp;") + "… https://t.co/ZyXw"
@@ -352,14 +352,14 @@ def test_x_long_post_has_the_whole_text_of_its_note(tmp_path: Path) -> None:
     assert read.left == [("parts", Omission.UNMATCHED)] * 2
 
 
-def test_x_posts_in_communities_are_read(tmp_path: Path) -> None:
+def test_x_archive_community_posts_are_read(tmp_path: Path) -> None:
     community = made.script("community_tweet.part0", [made.tweet(2, "In a community")])
     files = x_files(made.tweet(1, "One"), **{"data/community-tweet.js": community})
     assert sorted(Read(made.zipped(tmp_path / "x.zip", files), tmp_path).texts) == ["In a community", "One"]
 
 
 @pytest.mark.parametrize("folder", ["", "data/", "twitter-2019/", "twitter-2019/data/"])
-def test_x_archive_from_before_2020_has_bare_posts(tmp_path: Path, folder: str) -> None:
+def test_x_archive_before_2020_with_bare_posts_is_read(tmp_path: Path, folder: str) -> None:
     files = {
         f"{folder}account.js": made.script("account.part0", made.ACCOUNT),
         f"{folder}tweet.js": made.script("tweet.part0", [made.tweet(1, "An older post")["tweet"]]),
@@ -393,7 +393,7 @@ def link_facet(start: int, end: int, uri: str) -> dict[str, Any]:
         ("é", [(1, 2, "https://ex.org/a"), (-3, 900, "https://ex.org/a")], "é\n\nhttps://ex.org/a", 2),
     ],
 )
-def test_bluesky_link_with_a_wrong_position_keeps_the_words(
+def test_bluesky_archive_link_with_wrong_position_keeps_text(
     tmp_path: Path, text: str, facets: list[tuple[int, int, str]], whole: str, odd: int
 ) -> None:
     car = tmp_path / "repo.car"
@@ -403,7 +403,7 @@ def test_bluesky_link_with_a_wrong_position_keeps_the_words(
     assert (read.texts, read.left) == ([whole], [("parts", Omission.MALFORMED)] * odd)
 
 
-def test_bluesky_record_that_is_damaged_costs_no_other(tmp_path: Path) -> None:
+def test_bluesky_archive_damaged_record_omits_only_itself(tmp_path: Path) -> None:
     car = tmp_path / "repo.car"
     records = {made.post_key(n): made.bluesky_post(n, f"Number {n}") for n in range(3)}
     car.write_bytes(made.repository(records).replace(b"Number 1", b"Number \xff"))
@@ -422,11 +422,11 @@ def test_bluesky_record_that_is_damaged_costs_no_other(tmp_path: Path) -> None:
         ("ÇA MAÇÃ", "ÇA MAÇÃ"),
     ],
 )
-def test_instagram_caption_that_is_half_repaired_or_cut_is_repaired(title: str, caption: str) -> None:
+def test_instagram_archive_partly_encoded_or_truncated_caption_is_decoded(title: str, caption: str) -> None:
     assert as_typed(title) == caption
 
 
-def test_pixelfed_caption_has_no_character_references(tmp_path: Path) -> None:
+def test_pixelfed_archive_caption_character_references_are_unescaped(tmp_path: Path) -> None:
     path = tmp_path / "pixelfed-statuses.json"
     path.write_text(made.statuses([made.status(1, "", content_text="you &amp; me &#39;here&#39;")]))
     assert Read(path, tmp_path).texts == ["you & me 'here'"]
@@ -443,7 +443,7 @@ def test_pixelfed_caption_has_no_character_references(tmp_path: Path) -> None:
         {"inReplyTo": {"id": f"{ANN}/statuses/0"}},
     ],
 )
-def test_mastodon_post_with_an_odd_part_keeps_its_words(tmp_path: Path, more: dict[str, Any]) -> None:
+def test_mastodon_archive_post_with_malformed_part_keeps_text(tmp_path: Path, more: dict[str, Any]) -> None:
     read = mastodon(tmp_path, [made.note(1, "<p>Words</p>", **more)])
     assert read.texts == ["Words"]
     assert len(read.left) == ("attachment" in more) + ("focalPoint" in str(more))
@@ -451,14 +451,14 @@ def test_mastodon_post_with_an_odd_part_keeps_its_words(tmp_path: Path, more: di
         assert (read.posts[0].parent, read.posts[0].own_parent) == (f"{ANN}/statuses/0", True)
 
 
-def test_pixelfed_address_that_is_none_costs_its_photo(tmp_path: Path) -> None:
+def test_pixelfed_archive_invalid_photo_url_omits_photo(tmp_path: Path) -> None:
     path = tmp_path / "pixelfed-statuses.json"
     path.write_text(made.statuses([made.status(1, "One", media_attachments=[made.attachment("http://[", None)])]))
     read = Read(path, tmp_path)
     assert (read.texts, read.left) == (["One"], [("photos", Omission.MISSING)])
 
 
-def test_follow_list_that_is_too_large_costs_no_post(tmp_path: Path) -> None:
+def test_mastodon_archive_oversized_follow_list_omits_no_post(tmp_path: Path) -> None:
     rows = "Account address\n" + "".join(f"u{n}@other.example\n" for n in range(10_001))
     read = mastodon(tmp_path, [made.note(1, "<p>One</p>")], {"following_accounts.csv": rows.encode()})
     assert (read.texts, read.follows, read.left) == (["One"], [], [("follows", Omission.TOO_MANY)])

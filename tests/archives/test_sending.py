@@ -1,4 +1,4 @@
-"""An archive is sent to the disk, in the memory of a few pieces, however large it is."""
+"""Archive uploads are streamed to disk in bounded memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def _begun(store: Path) -> int:
         return (await shoal.register("ann", PASSWORD)).id
 
 
-def test_a_server_takes_an_archive_without_holding_it(tmp_path: Path) -> None:
+def test_archive_upload_streams_to_disk_in_bounded_memory(tmp_path: Path) -> None:
     store, size = tmp_path / "shoal.db", 160 * MIB
     owner = asyncio.run(_begun(store))
     with served(store, TMPDIR=str(tmp_path)) as server, Client(base_url=server.url, timeout=60) as browser:
@@ -55,6 +55,6 @@ def _token(browser: Client, path: str) -> str:
 
 
 def _peak(process: int) -> int:
-    """Return the most memory that a process has had, in bytes."""
+    """Return the peak memory of a process, in bytes."""
     lines = Path(f"/proc/{process}/status").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))

@@ -1,4 +1,4 @@
-"""The shelf of archives: what is discarded stays so, one archive a member, and room for those that are still to be taken in."""
+"""Archive storage: discarded archives stay discarded, one archive per member, and a limit on pending archives."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def fill(archive_storage: ArchiveStorage, phase: Phase, changed: int) -> None:
         archive_storage.note(owner, replace(put(archive_storage, owner), phase=phase, changed=changed + owner))
 
 
-def test_what_works_on_a_discarded_archive_changes_nothing_of_the_next(archive_storage: ArchiveStorage) -> None:
+def test_archive_storage_stale_token_does_not_change_next_archive(archive_storage: ArchiveStorage) -> None:
     first = put(archive_storage)
     archive_storage.discard(ANN)
     with pytest.raises(Discarded):
@@ -65,7 +65,7 @@ def test_what_works_on_a_discarded_archive_changes_nothing_of_the_next(archive_s
     assert state_of(archive_storage).phase == "taking"
 
 
-def test_of_two_archives_that_arrive_at_once_one_is_kept_whole(archive_storage: ArchiveStorage) -> None:
+def test_archive_storage_concurrent_uploads_keep_one_complete_archive(archive_storage: ArchiveStorage) -> None:
     both = Barrier(2)
 
     def arriving(size: int) -> bool:
@@ -89,13 +89,13 @@ def test_of_two_archives_that_arrive_at_once_one_is_kept_whole(archive_storage: 
     ]
 
 
-def test_reports_of_those_that_are_over_take_no_room(archive_storage: ArchiveStorage) -> None:
+def test_archive_storage_finished_reports_do_not_count_towards_limit(archive_storage: ArchiveStorage) -> None:
     fill(archive_storage, "done", now_ms())
     assert put(archive_storage).phase == "looking"
     assert len(archive_storage.members()) == MOST + 1
 
 
-def test_one_that_was_looked_at_long_ago_gives_way_when_there_is_no_room(archive_storage: ArchiveStorage) -> None:
+def test_archive_storage_full_evicts_oldest_unconfirmed_archive(archive_storage: ArchiveStorage) -> None:
     fill(archive_storage, "looked", now_ms() - LOOKED_MS + 60_000)
     with pytest.raises(Unavailable, match="Many archives"):
         put(archive_storage)
@@ -107,7 +107,7 @@ def test_one_that_was_looked_at_long_ago_gives_way_when_there_is_no_room(archive
     assert archive_storage.members() == [ANN, *range(101, 100 + MOST)]
 
 
-def test_what_a_killed_process_left_is_swept(archive_storage: ArchiveStorage) -> None:
+def test_archive_storage_sweep_removes_files_of_killed_process(archive_storage: ArchiveStorage) -> None:
     state = put(archive_storage)
     archive_storage.note(ANN, replace(state, phase="done"))
     folder = archive_storage.archive(ANN, "").parents[1]
@@ -127,14 +127,14 @@ def test_what_a_killed_process_left_is_swept(archive_storage: ArchiveStorage) ->
     assert archive_storage.members() == []
 
 
-def test_an_archive_takes_the_place_of_one_that_another_version_wrote(archive_storage: ArchiveStorage) -> None:
+def test_archive_storage_upload_replaces_state_of_unknown_version(archive_storage: ArchiveStorage) -> None:
     put(archive_storage)
     (archive_storage.archive(ANN, "").parent / "state.json").write_text('{"phase": "of another version"}')
     assert put(archive_storage, data=b"another archive").size == 15
 
 
-def test_the_archives_of_a_network_in_memory_end_with_its_process() -> None:
-    # The folder had the number of the process in its name, so a later process with that number took up its archives.
+def test_archives_folder_of_memory_store_is_deleted_at_process_exit() -> None:
+    # The folder name once contained the process id, so a later process with that id reused its archives.
     code = (
         "from shoal.settings import Settings; from shoal.app.paths import archives_folder as folder;"
         "memory = Settings(store='memory://'); print(folder(memory), folder(memory).is_dir(), folder(memory) == folder(memory))"

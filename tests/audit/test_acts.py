@@ -1,4 +1,4 @@
-"""Each act of the enumeration leaves exactly one entry, also when its answer is lost or it is overtaken; and no act, no entry."""
+"""Each audited action writes exactly one entry, even after a lost response or a conflict; a failed action writes none."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ WHERE = "203.0.113.9"
 
 
 class Faulty:
-    """A graph whose first commit of an entry fails in a way that is chosen: done all the same, not done, or overtaken."""
+    """A graph whose first commit of an entry fails: applied with a lost response, not applied, or in conflict."""
 
     def __init__(self, graph: Graph, fails: type[ShoalError] | None) -> None:
         self._graph = graph
@@ -65,7 +65,7 @@ class Faulty:
         return getattr(self._graph, name)
 
     async def commit(self, batch: Batch) -> None:
-        """Commit, or not."""
+        """Commit the batch or fail."""
         noted = any(op.atype == AUDITED.number and op.id1 in PUBLIC_LISTS for op in batch.assocs)
         fails, self.fails = (self.fails, None) if noted else (None, self.fails)
         if fails is Changed:
@@ -79,7 +79,7 @@ class Faulty:
 
 @dataclass
 class Scene:
-    """A network in which everything can be done to Ann, and by her; the moderator is Mo."""
+    """A network with member Ann and moderator Mo."""
 
     shoal: Shoal
     office: PostOffice
@@ -90,17 +90,17 @@ class Scene:
 
     @property
     def writes(self) -> Writes:
-        """The bundle of Mo."""
+        """Writes with Mo as the actor."""
         return self.bundle(self.mo.id, "mo")
 
     @property
     def own(self) -> Writes:
-        """The bundle of Ann."""
+        """Writes with Ann as the actor."""
         return self.bundle(self.ann.id, "ann")
 
     @property
     def nobody(self) -> Writes:
-        """The bundle of somebody who is not logged in."""
+        """Writes with an anonymous actor."""
         return self.bundle(0, "")
 
     def bundle(self, id_: int, name: str) -> Writes:
@@ -108,13 +108,13 @@ class Scene:
         return replace(self.shoal.network.writes, graph=graph).by(Actor(id_, name, WHERE))
 
     async def member(self, name: str = "ann") -> Member:
-        """A member as they are now."""
+        """Return the current state of a member."""
         found = await members.find(self.shoal.network.writes, name)
         assert found is not None
         return found
 
     async def proof(self, address: str) -> str:
-        """The link in the newest mail to an address."""
+        """Return the token of the link in the newest mail to an address."""
         await self.shoal.settle()
         return self.office.to(address).proof
 
@@ -127,7 +127,7 @@ async def scene() -> AsyncIterator[Scene]:
             mo = await shoal.register("mo")
             app = await oauth.register(shoal.network.writes, "App", redirect_uris=("urn:x",))
             yield Scene(shoal, office, Faulty(shoal.network.writes.graph, None), ann, mo, app.app)
-            # No mail is on its way when its office shuts.
+            # Deliver pending mail before the mail server closes.
             await shoal.settle()
 
 
@@ -135,7 +135,7 @@ Act = Callable[[], Awaitable[object]]
 
 
 class Case(NamedTuple):
-    """How an act is prepared; what is returned does it. `anew`: who repeats it does it once more."""
+    """How to prepare an action, and its properties; the result of `prepare` runs it."""
 
     prepare: Callable[[Scene], Awaitable[Act]]
     kind: TargetKind = TargetKind.MEMBER
@@ -317,7 +317,7 @@ async def complete_deletion(it: Scene) -> Act:
 
 
 async def replay(it: Scene) -> Act:
-    # Jobs of a broker are elsewhere than the graph.
+    # Broker jobs are not in the graph.
     outbox = MemoryGraph()
     batch = Batch(shard_of(it.ann.id))
     batch.emit(ProfileChanged(member_id=it.ann.id))
@@ -434,13 +434,13 @@ CASES: dict[AuditVerb, Case] = {
 }
 
 
-def test_each_act_of_the_enumeration_has_its_case() -> None:
+def test_audit_cases_cover_all_verbs() -> None:
     assert list(CASES) == list(AuditVerb)
 
 
 @pytest.mark.parametrize("verb", AuditVerb)
 @in_loop
-async def test_an_act_leaves_one_entry_that_says_who_it_was(verb: AuditVerb) -> None:
+async def test_audited_action_writes_one_entry_with_actor(verb: AuditVerb) -> None:
     async with scene() as it:
         case = CASES[verb]
         act = await case.prepare(it)
@@ -460,14 +460,14 @@ async def test_an_act_leaves_one_entry_that_says_who_it_was(verb: AuditVerb) -> 
 
 @pytest.mark.parametrize("verb", AuditVerb)
 @in_loop
-async def test_an_act_whose_answer_is_lost_leaves_one_entry_though_it_is_repeated(verb: AuditVerb) -> None:
+async def test_audited_action_retried_after_unknown_outcome_writes_one_entry(verb: AuditVerb) -> None:
     async with scene() as it:
         case = CASES[verb]
         act = await case.prepare(it)
         before = len(await entries(it.graph, verb))
         it.graph.fails = OutcomeUnknown
         for _ in range(2):
-            # What is done already may be refused, and what was asked is repeated by whoever asked.
+            # The client retries, and the retry of an applied action may be refused.
             with contextlib.suppress(ShoalError, StopIteration):
                 await act()
         assert len(await entries(it.graph, verb)) == before + 1 + case.anew
@@ -475,7 +475,7 @@ async def test_an_act_whose_answer_is_lost_leaves_one_entry_though_it_is_repeate
 
 @pytest.mark.parametrize("verb", AuditVerb)
 @in_loop
-async def test_an_act_that_is_not_done_leaves_no_entry(verb: AuditVerb) -> None:
+async def test_audited_action_that_fails_writes_no_entry(verb: AuditVerb) -> None:
     async with scene() as it:
         act = await CASES[verb].prepare(it)
         before = await acts(it.graph)
@@ -485,16 +485,16 @@ async def test_an_act_that_is_not_done_leaves_no_entry(verb: AuditVerb) -> None:
         assert await acts(it.graph) == before
 
 
-# A log-in that fails waits for no entry.
+# A failed login does not wait for its entry.
 @pytest.mark.parametrize("verb", sorted(set(AuditVerb) - {AuditVerb.LOGIN_FAILED}))
 @in_loop
-async def test_an_act_that_is_overtaken_leaves_one_entry(verb: AuditVerb) -> None:
+async def test_audited_action_retried_after_conflict_writes_one_entry(verb: AuditVerb) -> None:
     async with scene() as it:
         act = await CASES[verb].prepare(it)
         before = len(await entries(it.graph, verb))
         it.graph.fails = Changed
         for _ in range(2):
-            # It begins anew by itself, or is refused and asked for again.
+            # The action retries itself, or is refused and the client retries.
             if len(await entries(it.graph, verb)) == before:
                 with contextlib.suppress(ShoalError):
                     await act()
@@ -502,7 +502,7 @@ async def test_an_act_that_is_overtaken_leaves_one_entry(verb: AuditVerb) -> Non
 
 
 @in_loop
-async def test_a_login_from_the_browser_of_somebody_else_is_an_act_of_who_logs_in() -> None:
+async def test_audit_login_entry_actor_is_logged_in_member_not_browser_session() -> None:
     async with scene() as it:
         borrowed = it.bundle(it.mo.id, "mo")
         await sessions.begin(borrowed, await it.member())
@@ -515,7 +515,7 @@ async def test_a_login_from_the_browser_of_somebody_else_is_an_act_of_who_logs_i
 
 
 @in_loop
-async def test_an_app_is_let_in_from_where_the_member_is_and_not_from_where_its_server_is() -> None:
+async def test_audit_app_authorization_entry_has_address_of_member_not_app_server() -> None:
     async with scene() as it:
         verifier = "v" * 43
         challenge = base64.urlsafe_b64encode(sha256(verifier.encode()).digest()).rstrip(b"=").decode()
@@ -528,7 +528,7 @@ async def test_an_app_is_let_in_from_where_the_member_is_and_not_from_where_its_
 
 
 @in_loop
-async def test_what_changes_nothing_leaves_no_entry() -> None:
+async def test_audited_action_without_effect_writes_no_entry() -> None:
     async with scene() as it:
         for verb in (moderation.suspend, moderation.silence, moderation.sensitize, moderation.disable):
             await verb(it.writes, it.ann.id)

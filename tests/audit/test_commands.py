@@ -1,4 +1,4 @@
-"""`shoal audit`, beside a server and without one."""
+"""`shoal audit`, with and without a running server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Shoal = Callable[..., Result]
 
 @pytest.fixture(params=["alone", "served"])
 def shoal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shoal]:
-    """Commands on a store with Ann in it, who was suspended and restored."""
+    """Run commands on a store in which Ann was suspended and restored."""
     store = tmp_path / "shoal.db"
 
     def run(*arguments: str, typed: str = "") -> Result:
@@ -36,7 +36,7 @@ def shoal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shoal]:
         yield run
 
 
-def test_entries_are_listed_newest_first(shoal: Shoal) -> None:
+def test_shoal_audit_list_prints_entries_newest_first(shoal: Shoal) -> None:
     lines = [line.split("\t") for line in shoal("audit", "list").stdout.splitlines()]
     assert [line[2:5] for line in lines] == [
         ["-", "tag.denied", "tag:tide"],
@@ -53,20 +53,20 @@ def test_entries_are_listed_newest_first(shoal: Shoal) -> None:
     assert record["actor"] is None
 
 
-def test_a_user_name_of_digits_is_found(shoal: Shoal) -> None:
+def test_shoal_audit_list_target_with_numeric_username_is_found(shoal: Shoal) -> None:
     assert shoal("member", "add", "1984", "--password-stdin", typed="a long password\n").exit_code == 0
     assert shoal("member", "suspend", "1984").exit_code == 0
     (line,) = shoal("audit", "list", "--target", "1984").stdout.splitlines()
     assert line.split("\t")[3:5] == ["member.suspended", "member:1984"]
 
 
-def test_who_is_not_there_and_what_is_no_act_is_said(shoal: Shoal) -> None:
+def test_shoal_audit_list_unknown_actor_or_verb_returns_error(shoal: Shoal) -> None:
     nobody = shoal("audit", "list", "--actor", "zoe")
     assert (nobody.exit_code, "there is no member 'zoe'" in nobody.stderr) == (1, True)
     assert shoal("audit", "list", "--verb", "member.eaten").exit_code == 2
 
 
-def test_all_of_the_log_is_written_into_a_new_file_for_its_owner(shoal: Shoal, tmp_path: Path) -> None:
+def test_shoal_audit_export_writes_private_file_and_does_not_overwrite(shoal: Shoal, tmp_path: Path) -> None:
     target = tmp_path / "log.jsonl"
     done = shoal("audit", "export", "--to", str(target))
     assert (done.exit_code, done.stdout) == (0, f"3 entries are in {target}\n")

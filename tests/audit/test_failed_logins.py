@@ -1,4 +1,4 @@
-"""Failed log-ins are in the audit log, without what was typed as a password; a flood of them leaves few entries."""
+"""The audit log records failed logins without the attempted password, and bounds the entries of a flood."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def told(shoal: Shoal) -> list[tuple[str, object, object]]:
 
 
 @in_loop
-async def test_each_way_in_which_a_login_fails_is_told() -> None:
+async def test_audit_log_records_reason_of_failed_login() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await shoal.register("ann", PASSWORD), await shoal.register("ben", PASSWORD)
         key = await ann.second_factor_key()
@@ -69,7 +69,7 @@ async def test_each_way_in_which_a_login_fails_is_told() -> None:
 
 
 @in_loop
-async def test_a_code_that_is_still_to_come_is_no_failure() -> None:
+async def test_audit_log_login_without_second_factor_code_is_not_recorded() -> None:
     async with Shoal.open("memory://") as shoal:
         ann = await shoal.register("ann", PASSWORD)
         key = await ann.second_factor_key()
@@ -79,7 +79,7 @@ async def test_a_code_that_is_still_to_come_is_no_failure() -> None:
 
 
 @in_loop
-async def test_repeats_are_told_at_each_power_of_ten() -> None:
+async def test_audit_log_repeated_failed_logins_are_recorded_at_powers_of_ten() -> None:
     async with Shoal.open("memory://") as shoal:
         await shoal.register("ann")
         writes = shoal.network.writes
@@ -90,7 +90,7 @@ async def test_repeats_are_told_at_each_power_of_ten() -> None:
 
 
 @in_loop
-async def test_a_flood_of_names_networks_and_members_leaves_few_entries() -> None:
+async def test_audit_log_flood_of_distinct_failed_logins_is_bounded() -> None:
     async with Shoal.open("memory://") as shoal:
         chance = random.Random(7)
         people = [await shoal.register(f"m{number}") for number in range(20)]
@@ -101,7 +101,7 @@ async def test_a_flood_of_names_networks_and_members_leaves_few_entries() -> Non
             login = chance.choice([None, *logins])
             await authentication.failed(writes, login, f"made up {number}", at, "wrong password")
         found = await entries(shoal.network.store, FAILED)
-        # Fifty different ones, each at most at 1, 10, 100, 1,000 and 10,000, and what is beyond at the same.
+        # Fifty distinct keys and one overflow counter, each recorded at most at 1, 10, 100, 1,000 and 10,000.
         assert 50 <= len(found) <= 50 + 5
         beyond = [one.entry.details["count"] for one in found if not one.entry.target_name]
         assert beyond == [1, 10, 100, 1_000, 10_000]
@@ -115,20 +115,20 @@ async def test_a_flood_of_names_networks_and_members_leaves_few_entries() -> Non
     happened=st.lists(st.tuples(st.sampled_from("abcdefgh"), st.integers(0, 3 * HOUR_MS)), max_size=300),
     most=st.integers(1, 5),
 )
-def test_an_hour_tells_of_a_bounded_number_of_things(happened: list[tuple[str, int]], most: int) -> None:
+def test_repeat_counter_reports_bounded_number_per_hour(happened: list[tuple[str, int]], most: int) -> None:
     counter = RepeatCounter(most)
     by_hour: dict[int, int] = {}
     for what, at in sorted(happened, key=lambda one: one[1]):
         repeat = counter.count(what, at)
         if repeat is not None:
             by_hour[at // HOUR_MS] = by_hour.get(at // HOUR_MS, 0) + 1
-    # 300 are told as 1, 10 and 100 of each, at most.
+    # 300 repeats are recorded at most at 1, 10 and 100 for each key.
     assert all(n <= (most + 1) * 3 for n in by_hour.values())
     hours = {at // HOUR_MS for _, at in happened}
     assert by_hour.keys() == hours
 
 
-def test_over_http_an_entry_has_the_address_and_no_word_of_the_password(here: World) -> None:
+def test_audit_failed_login_entry_has_ip_address_and_no_password(here: World) -> None:
     here.run(members.register(here.network.writes, "ann", password=PASSWORD))
     for name in ("ann", "no_such_member"):
         page = here.ask("GET", "/login")
@@ -145,7 +145,7 @@ def test_over_http_an_entry_has_the_address_and_no_word_of_the_password(here: Wo
     assert not any(WRONG.encode() in row.data for row in here.state().assocs)
 
 
-def test_the_answer_to_a_wrong_password_waits_for_no_entry(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_login_response_does_not_wait_for_audit_entry(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
     here.run(members.register(here.network.writes, "ann", password=PASSWORD))
     token = here.ask("GET", "/login").text.split('name="form_token" value="')[1].split('"')[0]
     form = {"form_token": token, "username": "ann", "password": WRONG}
@@ -164,12 +164,12 @@ def test_the_answer_to_a_wrong_password_waits_for_no_entry(here: World, monkeypa
 
 
 async def noted(here: World) -> int:
-    """How many failed log-ins are in the log."""
+    """Return the number of failed logins in the log."""
     return len(await entries(here.network.store, FAILED))
 
 
 @in_loop
-async def test_work_beside_answers_is_bounded_and_over_when_the_server_is(caplog: pytest.LogCaptureFixture) -> None:
+async def test_background_tasks_are_bounded_and_finished_on_close(caplog: pytest.LogCaptureFixture) -> None:
     beside, released, done = Background(), asyncio.Event(), list[int]()
 
     async def work(number: int) -> None:
@@ -192,7 +192,7 @@ async def test_work_beside_answers_is_bounded_and_over_when_the_server_is(caplog
 
 
 @in_loop
-async def test_work_beside_answers_that_never_ends_holds_nothing_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_background_task_that_never_finishes_is_cancelled_on_close(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(context, "_CLOSING_SECONDS", 0.01)
     beside, begun, ended = Background(), asyncio.Event(), asyncio.Event()
 
@@ -209,7 +209,7 @@ async def test_work_beside_answers_that_never_ends_holds_nothing_up(monkeypatch:
     assert ended.is_set()
 
 
-def test_guessing_beyond_the_limit_over_http_leaves_few_entries() -> None:
+def test_audit_log_rate_limited_password_guessing_writes_few_entries() -> None:
     with world(rate_limits=True, limits={"login": "off", "pages": "off"}) as here:
         here.run(members.register(here.network.writes, "ann", password=PASSWORD))
         token = here.ask("GET", "/login").text.split('name="form_token" value="')[1].split('"')[0]
@@ -223,7 +223,7 @@ def test_guessing_beyond_the_limit_over_http_leaves_few_entries() -> None:
 
 
 @in_loop
-async def test_the_addresses_of_a_member_s_own_acts_go_with_the_account_and_those_of_moderators_stay() -> None:
+async def test_account_deletion_removes_audit_addresses_of_member_and_keeps_moderators() -> None:
     async with Shoal.open("memory://") as shoal:
         await shoal.register("ann", PASSWORD)
         mo = await shoal.register("mo")
@@ -247,7 +247,7 @@ async def test_the_addresses_of_a_member_s_own_acts_go_with_the_account_and_thos
 
 
 @in_loop
-async def test_a_sign_up_at_whose_name_many_log_ins_failed_can_be_rejected_on_dynamodb() -> None:
+async def test_sign_up_rejection_with_many_failed_logins_succeeds_on_dynamodb() -> None:
     async with Shoal.open(dynamodb.new_table(), media="memory://", tags="memory://", search="memory://") as shoal:
         fay = await shoal.register("fay", PASSWORD, pending=True, reason="birds")
         writes = shoal.network.writes
@@ -263,7 +263,7 @@ async def test_a_sign_up_at_whose_name_many_log_ins_failed_can_be_rejected_on_dy
 
 
 async def gone(shoal: Shoal, member_id: int) -> None:
-    """Carry the deletion out that is due."""
+    """Carry out the due deletion."""
     while isinstance(node := (await shoal.network.store.obj_get((member_id,))).get(member_id), Member):
         deletion = await find_object(shoal.network.store, AccountDeletion, node.departure_id)
         assert deletion is not None

@@ -1,4 +1,4 @@
-"""Promises of the audit log on every graph: it is in order, is read in pages, and is forgotten as the setting says."""
+"""Audit log guarantees on every graph: order, pagination and retention."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def bundle(graph: Store) -> Writes:
 
 
 async def did(writes: Writes, actor: int, verb: AuditVerb, target: int, reason: str = "") -> None:
-    """An act about a member, on their shard."""
+    """Write an entry about a member on the member's shard."""
     batch = Batch(shard_of(target))
     acting = writes.by(Actor(actor, f"m{actor}" if actor else "", WHERE if actor else "", reason))
     note(acting, batch, verb, AuditTarget(TargetKind.MEMBER, target, f"m{target}", target))
@@ -47,7 +47,7 @@ async def did(writes: Writes, actor: int, verb: AuditVerb, target: int, reason: 
 
 
 async def filled(graph: Store) -> Writes:
-    """A log of 24 entries: each of three members is suspended and restored by each other, and logs in."""
+    """Write 24 entries: three members suspend and restore each other, and log in."""
     writes = bundle(graph)
     for target in PEOPLE:
         for actor in PEOPLE:
@@ -74,7 +74,7 @@ async def pages(graph: Store, wanted: WantedEntries, limit: int, *, oldest_first
 
 
 @in_loop
-async def test_an_entry_says_who_did_what_to_whom_why_and_from_where(backend: Backend) -> None:
+async def test_audit_entry_includes_actor_target_verb_reason_and_address(backend: Backend) -> None:
     async with backend.open() as graph:
         writes = bundle(graph)
         await did(writes, BEN, AuditVerb.MEMBER_SUSPENDED, ANN, "spam")
@@ -90,7 +90,7 @@ async def test_an_entry_says_who_did_what_to_whom_why_and_from_where(backend: Ba
 
 
 @in_loop
-async def test_the_address_of_an_own_act_lies_with_the_member_alone(backend: Backend) -> None:
+async def test_audit_entry_address_of_self_action_is_stored_only_with_member(backend: Backend) -> None:
     async with backend.open() as graph:
         await filled(graph)
         rows = [row for row in await all_links(graph) if row.atype == AUDITED.number]
@@ -105,7 +105,7 @@ async def test_the_address_of_an_own_act_lies_with_the_member_alone(backend: Bac
 
 @pytest.mark.parametrize("limit", [1, 4, 7, 40])
 @in_loop
-async def test_pages_have_each_wanted_entry_once_newest_first(backend: Backend, limit: int) -> None:
+async def test_audit_log_filtered_pages_return_each_entry_once_newest_first(backend: Backend, limit: int) -> None:
     async with backend.open() as graph:
         await filled(graph)
         everything = [one.id for one in await entries(graph)]
@@ -119,7 +119,7 @@ async def test_pages_have_each_wanted_entry_once_newest_first(backend: Backend, 
             WantedEntries(verbs=frozenset({AuditVerb.LOGIN_FAILED})),
         ):
             fitting = [one.id for one in await entries(graph) if wanted.admits(one.entry)]
-            # So few at a time that a page is looked for often, and comes short.
+            # With small batches, a page takes several searches and may be incomplete.
             with patch.object(moderation, "_SEARCHED", 3), patch.object(pagination, "LOOKS", 2):
                 found = await pages(graph, wanted, limit)
             assert [one.id for page in found for one in page.entries] == fitting[::-1]
@@ -127,14 +127,14 @@ async def test_pages_have_each_wanted_entry_once_newest_first(backend: Backend, 
 
 
 @in_loop
-async def test_a_page_of_no_entries_is_refused(backend: Backend) -> None:
+async def test_audit_log_page_with_limit_zero_is_refused(backend: Backend) -> None:
     async with backend.open() as graph:
         with pytest.raises(InvalidInput, match="limit"):
             await moderation.audit_page(graph, Cursor(limit=0), WantedEntries())
 
 
 @in_loop
-async def test_old_entries_are_dropped_with_their_addresses_and_younger_ones_stay(backend: Backend) -> None:
+async def test_audit_log_drop_old_deletes_old_entries_with_addresses(backend: Backend) -> None:
     async with backend.open() as graph:
         writes = await filled(graph)
         before = await entries(graph)
@@ -144,7 +144,7 @@ async def test_old_entries_are_dropped_with_their_addresses_and_younger_ones_sta
         kept = {one.id for one in before[10:]}
         alive = [row for row in await all_links(graph) if row.atype == AUDITED.number and row.alive]
         assert {row.id2 for row in alive} == kept
-        # Nothing of what was dropped is left in its tombstones.
+        # The tombstones of dropped entries contain no data.
         assert not any(row.data for row in await all_links(graph) if row.atype == AUDITED.number and not row.alive)
         await drop_old(writes, MAX_TIME)
         assert await entries(graph) == []
@@ -152,7 +152,7 @@ async def test_old_entries_are_dropped_with_their_addresses_and_younger_ones_sta
 
 @pytest.mark.parametrize(("days", "stays"), [(0.0, True), (1.0, True), (1e-9, False)])
 @in_loop
-async def test_upkeep_keeps_the_log_for_the_days_of_the_setting(days: float, stays: bool) -> None:
+async def test_upkeep_drops_audit_entries_older_than_setting(days: float, stays: bool) -> None:
     async with Shoal.open("memory://") as shoal:
         network = shoal.network
         await shoal.register("ann")
@@ -181,7 +181,7 @@ async def test_upkeep_keeps_the_log_for_the_days_of_the_setting(days: float, sta
     actor=st.none() | st.sampled_from(PEOPLE),
     looks=st.integers(1, 3),
 )
-def test_pages_are_the_log_whatever_is_in_it(
+def test_audit_log_pages_match_whole_log_in_both_directions(
     many: list[tuple[int, int]], limit: int, actor: int | None, looks: int
 ) -> None:
     async def check() -> None:

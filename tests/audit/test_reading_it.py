@@ -1,4 +1,4 @@
-"""The audit log over HTTP: for admins alone, in pages, by the API and on a page that works without scripts."""
+"""The audit log over HTTP: an admin-only API with pagination, and a page that works without JavaScript."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def chief(here: World) -> Someone:
 
 @pytest.fixture(scope="module")
 def acted(here: World, chief: Someone) -> Someone:
-    """Ann, about whom the chief did four things, and Ben, about whom one."""
+    """Take four actions on Ann and one on Ben, and return Ann."""
     ann, ben = here.join("ann"), here.join("ben")
     for type_ in ("silence", "sensitive"):
         body = {"type": type_, "text": "advertises <b>boats</b>"}
@@ -43,7 +43,9 @@ def acted(here: World, chief: Someone) -> Someone:
     return ann
 
 
-def test_an_entry_says_who_what_whom_why_and_from_where(here: World, chief: Someone, acted: Someone) -> None:
+def test_admin_audit_log_entry_includes_actor_target_reason_and_address(
+    here: World, chief: Someone, acted: Someone
+) -> None:
     asked = {"actor_id": chief.id, "verb[]": "member.silenced"}
     newest, oldest = here.json("GET", LOG, chief, params=asked)
     assert newest["target"]["name"] == "ben"
@@ -54,7 +56,7 @@ def test_an_entry_says_who_what_whom_why_and_from_where(here: World, chief: Some
     assert set(oldest) == {"id", "created_at", "verb", "actor", "target", "address", "reason", "details"}
 
 
-def test_it_is_read_in_pages_by_its_links(here: World, chief: Someone, acted: Someone) -> None:
+def test_admin_audit_log_is_paginated_and_filtered(here: World, chief: Someone, acted: Someone) -> None:
     asked = {"target_id": acted.id, "actor_id": chief.id}
     whole = here.json("GET", LOG, chief, params=asked)
     assert [one["verb"] for one in whole] == [
@@ -75,7 +77,7 @@ def test_it_is_read_in_pages_by_its_links(here: World, chief: Someone, acted: So
     assert above == whole[1:3]
 
 
-def test_what_is_wanted_is_found_from_below_too_however_much_lies_between(
+def test_admin_audit_log_min_id_pagination_finds_sparse_matches(
     here: World, chief: Someone, acted: Someone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = f"target_id={acted.id}&verb[]=member.unsensitized"
@@ -86,13 +88,13 @@ def test_what_is_wanted_is_found_from_below_too_however_much_lies_between(
     while address and pages < 100:
         answer = here.ask("GET", address, chief)
         found += answer.json()
-        # The page after the last has nothing, and no page above it.
+        # The page after the last is empty and has no link.
         address, pages = answer.links.get("prev", {}).get("url", ""), pages + 1
     assert found == [wanted]
     assert 3 < pages < 100
 
 
-def test_only_admins_read_it(here: World) -> None:
+def test_admin_audit_log_for_non_admins_is_refused(here: World) -> None:
     mod, member = here.staff("warden", Role.MODERATOR), here.join("plain")
     assert here.ask("GET", LOG).status_code == 401
     assert here.ask("GET", LOG, mod).status_code == 403
@@ -102,18 +104,18 @@ def test_only_admins_read_it(here: World) -> None:
     assert "Audit log" not in visitor(here, "warden").open("/moderation").text
 
 
-def test_nothing_of_it_is_changed_over_http(here: World, chief: Someone) -> None:
+def test_admin_audit_log_write_methods_are_refused(here: World, chief: Someone) -> None:
     (newest, *_) = here.json("GET", LOG, chief)
     for method in ("POST", "PUT", "PATCH", "DELETE"):
         assert here.ask(method, LOG, chief).status_code == 405
         assert here.ask(method, f"{LOG}/{newest['id']}", chief).status_code == 404
 
 
-def test_an_act_that_there_is_not_is_refused(here: World, chief: Someone) -> None:
+def test_admin_audit_log_with_unknown_verb_returns_422(here: World, chief: Someone) -> None:
     assert here.ask("GET", LOG, chief, params={"verb[]": "member.eaten"}).status_code == 422
 
 
-def test_the_page_is_filtered_without_scripts(here: World, acted: Someone) -> None:
+def test_audit_log_page_filters_without_javascript(here: World, acted: Someone) -> None:
     admin = visitor(here, "chief")
     page = admin.open("/moderation").follow("Audit log")
     assert "Member limited" in page.text
@@ -128,7 +130,9 @@ def test_the_page_is_filtered_without_scripts(here: World, acted: Someone) -> No
     assert admin.open("/moderation/audit?verb=member.eaten").html.select(".act")
 
 
-def test_a_user_name_of_digits_is_found_and_is_nobody_else_s_id(here: World, chief: Someone, acted: Someone) -> None:
+def test_audit_log_page_numeric_target_finds_username_unless_it_is_member_id(
+    here: World, chief: Someone, acted: Someone
+) -> None:
     admin = visitor(here, "chief")
     for name in ("1984", acted.id):
         body = {"type": "silence", "text": f"about {name}"}
@@ -139,7 +143,7 @@ def test_a_user_name_of_digits_is_found_and_is_nobody_else_s_id(here: World, chi
     assert f"about {acted.id}" in admin.open(f"/moderation/audit?target=@{acted.id}").text
 
 
-def test_a_member_who_is_gone_is_named_as_they_were(here: World, chief: Someone) -> None:
+def test_audit_log_page_shows_name_of_deleted_member(here: World, chief: Someone) -> None:
     made = here.run(members.register(here.network.writes, "zoe", pending=True))
     here.json("POST", f"/api/v1/admin/accounts/{made.id}/reject", chief)
     here.settle()
@@ -148,9 +152,7 @@ def test_a_member_who_is_gone_is_named_as_they_were(here: World, chief: Someone)
     assert "@zoe" in page.text
 
 
-def test_a_failed_login_of_a_stranger_is_no_act_of_the_server_when_the_member_is_gone(
-    here: World, chief: Someone
-) -> None:
+def test_audit_log_page_failed_login_of_deleted_member_shows_anonymous_visitor(here: World, chief: Someone) -> None:
     made = here.run(members.register(here.network.writes, "yves", pending=True, password="a long password"))
     token = here.ask("GET", "/login").text.split('name="form_token" value="')[1].split('"')[0]
     form = {"form_token": token, "username": "yves", "password": "another password"}
@@ -168,12 +170,12 @@ def test_a_failed_login_of_a_stranger_is_no_act_of_the_server_when_the_member_is
 
 
 async def failed_at(here: World, member_id: int) -> int:
-    """How many failed log-ins at a member's name are in the log."""
+    """Return the number of failed logins of a member in the log."""
     found = await entries(here.network.store, AuditVerb.LOGIN_FAILED)
     return sum(one.entry.target_id == member_id for one in found)
 
 
-def test_acts_on_the_web_have_their_reason_and_address(here: World) -> None:
+def test_moderation_page_action_is_audited_with_reason_and_address(here: World) -> None:
     here.run(moderation.unsilence(here.network.writes, here.join("cyd").member.id))
     found = here.run(members.find(here.network.writes, "cyd"))
     assert found is not None

@@ -1,4 +1,4 @@
-"""A network is backed up, lost, and brought back: everything that was in it, on whichever engine, and nothing damaged unnoticed."""
+"""Backup and restore: all data is restored on any engine, and damage is detected."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def settings_of(store: str | dict[str, str], folder: Path) -> Settings:
     ],
 )
 @in_loop
-async def test_whatever_a_network_lies_on_it_comes_back_on_any_engine(here: str, there: str, tmp_path: Path) -> None:
+async def test_backup_is_restored_to_same_or_other_engine(here: str, there: str, tmp_path: Path) -> None:
     databases = Databases()
     (source := tmp_path / "source").mkdir()
     (target := tmp_path / "target").mkdir()
@@ -85,13 +85,13 @@ async def test_whatever_a_network_lies_on_it_comes_back_on_any_engine(here: str,
 
 
 async def everything_in(graph: Store) -> tuple[list[object], list[KeyRow]]:
-    """All rows but the key that says when there was a backup: it is of a moment after it."""
+    """Return all rows except the key with the backup time, which is written after the snapshot."""
     *rows, keys = await contents_of(graph)
     return rows, [row for row in cast("list[KeyRow]", keys) if row.space != "backup"]
 
 
 @in_loop
-async def test_a_network_with_pictures_is_lost_and_brought_back(tmp_path: Path) -> None:
+async def test_backup_restore_recovers_posts_media_tag_rules_and_push_key(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/shoal.db"
     place = repository(tmp_path / "backups")
     async with Shoal.open(url) as shoal:
@@ -141,7 +141,7 @@ def _lose(folder: Path) -> None:
 
 
 @in_loop
-async def test_a_second_backup_copies_only_new_media_and_pruning_drops_what_nothing_names(tmp_path: Path) -> None:
+async def test_backup_copies_only_new_media_and_prune_deletes_unreferenced_media(tmp_path: Path) -> None:
     place = repository(tmp_path / "backups")
     async with Shoal.open(f"sqlite:///{tmp_path}/shoal.db") as shoal:
         (ann,) = await register(shoal, "ann")
@@ -165,7 +165,7 @@ async def test_a_second_backup_copies_only_new_media_and_pruning_drops_what_noth
         third = await backed_up(shoal.network.settings, place)
         assert (third.media.new_files, third.media.files) == (0, second.media.files - _count(gone, new))
     pruned = await prune(place, Keeping(newest=2), nothing)
-    # The second generation names what was deleted later.
+    # The second generation references the media that were deleted later.
     assert (pruned.generations, pruned.media_files) == ((first.generation,), 0)
     pruned = await prune(place, Keeping(newest=1), nothing)
     assert (pruned.generations, pruned.media_files) == ((second.generation,), _count(gone, new))
@@ -179,7 +179,7 @@ def _count(media: object, names: object) -> int:
 
 
 @in_loop
-async def test_media_that_were_deleted_before_they_were_copied_are_told_and_do_not_break_a_restore(
+async def test_backup_with_missing_media_reports_them_and_can_be_restored(
     tmp_path: Path,
 ) -> None:
     place = repository(tmp_path / "backups")
@@ -200,7 +200,7 @@ async def test_media_that_were_deleted_before_they_were_copied_are_told_and_do_n
 
 
 async def _made(folder: Path) -> BackupRepository:
-    """One generation of a small network with a picture."""
+    """Return a repository with a single generation of a small network with a picture."""
     place = repository(folder / "backups")
     async with Shoal.open(f"sqlite:///{folder}/shoal.db") as shoal:
         (ann,) = await register(shoal, "ann")
@@ -218,7 +218,7 @@ def _spoil(path: Path) -> None:
 
 @pytest.mark.parametrize("table", ["objects", "associations", "counts", "keys", "media", "push-key"])
 @in_loop
-async def test_rows_that_are_not_what_was_written_are_found_and_nothing_is_restored(table: str, tmp_path: Path) -> None:
+async def test_backup_with_damaged_rows_fails_verification_and_restore(table: str, tmp_path: Path) -> None:
     place = await _made(tmp_path)
     (generation,) = await place.generations()
     _spoil(next((tmp_path / "backups" / generation).glob(f"{table}*")))
@@ -239,7 +239,7 @@ async def test_rows_that_are_not_what_was_written_are_found_and_nothing_is_resto
 
 
 @in_loop
-async def test_a_file_of_media_that_is_damaged_is_found_and_left_out(tmp_path: Path) -> None:
+async def test_backup_restore_skips_damaged_media_file(tmp_path: Path) -> None:
     place = await _made(tmp_path)
     damaged = next(path for path in (tmp_path / "backups" / MEDIA).rglob("*") if path.is_file())
     _spoil(damaged)
@@ -258,7 +258,7 @@ async def test_a_file_of_media_that_is_damaged_is_found_and_left_out(tmp_path: P
 
 
 @in_loop
-async def test_only_an_empty_store_takes_a_backup(tmp_path: Path) -> None:
+async def test_backup_restore_into_used_store_is_refused(tmp_path: Path) -> None:
     place = await _made(tmp_path)
     with pytest.raises(InvalidInput, match="not empty"):
         await brought_back(place, build(store=f"sqlite:///{tmp_path}/shoal.db"))
@@ -266,7 +266,7 @@ async def test_only_an_empty_store_takes_a_backup(tmp_path: Path) -> None:
         await shoal.settle()
         with pytest.raises(Unavailable, match="in use"):
             await brought_back(place, build(store=f"sqlite:///{tmp_path}/new.db"))
-    # With another key the devices of members would be lost.
+    # A different push key would invalidate the members' push subscriptions.
     (tmp_path / "third.db.push-key").write_text("another")
     with pytest.raises(InvalidInput, match="move it away"):
         await brought_back(place, build(store=f"sqlite:///{tmp_path}/third.db"))
@@ -275,7 +275,7 @@ async def test_only_an_empty_store_takes_a_backup(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_a_restore_that_was_interrupted_goes_on_and_no_other_one(tmp_path: Path) -> None:
+async def test_backup_restore_interrupted_resumes_only_with_same_generation(tmp_path: Path) -> None:
     place = await _made(tmp_path)
     (tmp_path / "shoal.db.push-key").unlink()
     settings = build(store=f"sqlite:///{tmp_path}/new.db")
@@ -329,7 +329,7 @@ async def _with_rule(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("options", [(), ("--no-check",)])
-def test_restore_command_brings_rules_on_tags_back(options: tuple[str, ...], tmp_path: Path) -> None:
+def test_shoal_restore_restores_tag_rules(options: tuple[str, ...], tmp_path: Path) -> None:
     run(_with_rule(tmp_path))
     store = f"sqlite:///{tmp_path}/new.db"
     assert _restored_by_command(tmp_path / "backups", store, *options).exit_code == 0
@@ -337,7 +337,7 @@ def test_restore_command_brings_rules_on_tags_back(options: tuple[str, ...], tmp
 
 
 @pytest.mark.parametrize("step", ["restore_tag_rules", "make_whole"])
-def test_restore_command_interrupted_in_its_last_steps_lets_no_server_start_and_continues(
+def test_shoal_restore_interrupted_in_last_steps_blocks_server_start_and_resumes(
     step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run(_with_rule(tmp_path))
@@ -356,7 +356,7 @@ def test_restore_command_interrupted_in_its_last_steps_lets_no_server_start_and_
 
 
 @in_loop
-async def test_moved_data_sources_are_backed_up_once_whatever_the_old_store_still_has(tmp_path: Path) -> None:
+async def test_backup_of_moved_data_sources_contains_them_once(tmp_path: Path) -> None:
     databases = Databases()
     store = {"0-31": await databases.one(), "32-63": await databases.one()}
     settings = build(store=store, media=f"file://{tmp_path}/media", tags="memory://")
@@ -375,7 +375,7 @@ async def test_moved_data_sources_are_backed_up_once_whatever_the_old_store_stil
 
 
 @in_loop
-async def test_stores_that_cannot_be_read_at_one_moment_are_refused(tmp_path: Path) -> None:
+async def test_backup_of_store_without_snapshots_is_refused(tmp_path: Path) -> None:
     place = repository(tmp_path / "backups")
     for store, words in (("dynamodb://table", "point-in-time recovery"), ("memory://", "ends with its process")):
         with pytest.raises(InvalidInput, match=words):
@@ -384,14 +384,14 @@ async def test_stores_that_cannot_be_read_at_one_moment_are_refused(tmp_path: Pa
 
 
 @in_loop
-async def test_media_and_backups_in_buckets(tmp_path: Path, s3_url: str) -> None:
+async def test_backup_and_media_in_s3_buckets_are_restored_and_pruned(tmp_path: Path, s3_url: str) -> None:
     bucket = s3_url.replace("/media?", "/{}?")
     store = f"sqlite:///{tmp_path}/shoal.db"
     place = BackupRepository.open(bucket.format("backups"), make=True)
     async with Shoal.open(store, media=bucket.format("live")) as shoal:
         (ann,) = await register(shoal, "ann")
         await ann.create("look", media=[await ann.upload(picture())])
-        # Larger than what is held in memory.
+        # Larger than the in-memory buffer.
         large = b"0123456789abcdef" * (5 << 16) + b"end"
         await MediaStore.open(bucket.format("live")).put("0/0/0/large/1-00000000.raw", large, RAW)
         await shoal.settle()
@@ -407,6 +407,6 @@ async def test_media_and_backups_in_buckets(tmp_path: Path, s3_url: str) -> None
     async with open_network(new, background=False) as network:
         assert (await make_whole(network, nothing))["files"].found == 0
     pruned = await prune(place, Keeping(newest=1), nothing)
-    # The large file belonged to nothing, so no generation names it.
+    # The large file is not attached to a post, so no generation references it.
     assert (pruned.generations, pruned.media_files) == ((first.generation,), 1)
     assert (await verify(place, "", FAST, nothing)).faults == 0

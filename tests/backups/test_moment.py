@@ -1,4 +1,4 @@
-"""One moment: of several stores, a backup has what would be left if every process had died at one instant."""
+"""A backup of several stores is a crash-consistent snapshot of a single moment."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ROUNDS = 6 if DEEP else 3
 
 
 class Owner:
-    """Databases belong to a test for as long as this lives."""
+    """The owner of test databases, which are released with it."""
 
 
 async def stores_of(engine: str, folder: Path, owner: Owner) -> dict[str, str]:
@@ -50,7 +50,7 @@ async def stores_of(engine: str, folder: Path, owner: Owner) -> dict[str, str]:
 
 
 Acknowledged = dict[tuple[int, int], tuple[float, bool]]
-"""The last that was done about a pair: when it was acknowledged (Unix ms), and whether it follows now."""
+"""The last change of each pair: when it was acknowledged (Unix ms), and whether the first follows the second."""
 
 
 @asynccontextmanager
@@ -63,7 +63,7 @@ async def followers_at_work(graph: Store) -> AsyncIterator[Acknowledged]:
     async def work(number: int) -> None:
         chance = random.Random(number)
         while not over.is_set():
-            # Each has sources of its own, so the last word about a pair is one's own.
+            # Each task writes to separate data sources, so it knows the last state of its pairs.
             a = chance.choice(range(number, DATA_SOURCES, WRITERS))
             pair = id_on(a), id_on((a + chance.randrange(1, DATA_SOURCES)) % DATA_SOURCES)
             wanted = not done.get(pair, (0.0, False))[1]
@@ -84,7 +84,7 @@ async def followers_at_work(graph: Store) -> AsyncIterator[Acknowledged]:
 
 @pytest.mark.parametrize("engine", RANGES)
 @in_loop
-async def test_nothing_is_half_there_in_a_backup_of_several_stores(engine: str, tmp_path: Path) -> None:
+async def test_backup_of_several_stores_under_writes_is_consistent(engine: str, tmp_path: Path) -> None:
     owner = Owner()
     media = f"file://{tmp_path}/media"
     settings = build(store=await stores_of(engine, tmp_path, owner), media=media, tags="memory://")
@@ -99,7 +99,7 @@ async def test_nothing_is_half_there_in_a_backup_of_several_stores(engine: str, 
                 before = dict(done)
                 made = await backed_up(settings, place, late=0.02)
                 assert made.held_ms > 0
-                # What was acknowledged before it began, and was not touched until it was done.
+                # Changes that were acknowledged before the backup began and not repeated until it finished.
                 known[made.generation] = {pair: before[pair] for pair in before if done.get(pair) == before[pair]}
     assert sum(map(len, known.values())) > ROUNDS
     for generation, acknowledged in known.items():
@@ -113,7 +113,7 @@ async def test_nothing_is_half_there_in_a_backup_of_several_stores(engine: str, 
 
 
 async def _settle(graph: Store) -> None:
-    """Apply what was owed at the moment, as a worker would."""
+    """Apply the inverses that were pending in the snapshot, as a worker would."""
     for job in await claimed(graph):
         if isinstance(job.event, InversePending):
             batch = Batch(shard_of(job.event.op.id1))
@@ -144,7 +144,7 @@ async def one_store(engine: str, folder: Path) -> AsyncIterator[tuple[Store, Cal
 
 @pytest.mark.parametrize("engine", RANGES)
 @in_loop
-async def test_no_commit_ends_while_a_store_is_held(engine: str, tmp_path: Path) -> None:
+async def test_snapshot_hold_blocks_commits_until_release(engine: str, tmp_path: Path) -> None:
     async with one_store(engine, tmp_path) as (graph, connect):
         await begin(graph, ANN, FOLLOWS, BEN, moment(1))
         source = await connect()
@@ -157,14 +157,14 @@ async def test_no_commit_ends_while_a_store_is_held(engine: str, tmp_path: Path)
         rows = await source.page(SnapshotTable.ASSOCIATIONS, FIRST_KEYS[SnapshotTable.ASSOCIATIONS], 10)
         assert [row[1] for row in rows] == [FOLLOWS.number, FOLLOWS.inverse]
         assert (await graph.assoc_get(ANN, (LIKES,), (BEN,)))[LIKES]
-        # Opened once more, it is a new moment.
+        # Opening again takes a new snapshot.
         await source.open()
         assert len(await source.page(SnapshotTable.ASSOCIATIONS, FIRST_KEYS[SnapshotTable.ASSOCIATIONS], 10)) == 4
 
 
 @pytest.mark.parametrize("engine", RANGES)
 @in_loop
-async def test_what_a_second_backup_holds_the_first_one_waits_for_and_gives_up(engine: str, tmp_path: Path) -> None:
+async def test_snapshot_hold_while_held_by_other_backup_times_out(engine: str, tmp_path: Path) -> None:
     async with one_store(engine, tmp_path) as (graph, connect):
         first, second = await connect(), await connect()
         await second.hold()
@@ -179,8 +179,8 @@ async def test_what_a_second_backup_holds_the_first_one_waits_for_and_gives_up(e
 
 
 @in_loop
-async def test_a_server_that_ended_the_hold_is_heard_of(tmp_path: Path) -> None:
-    """PostgreSQL ends it after three seconds: a backup that is stopped in between holds up nobody for longer."""
+async def test_snapshot_hold_ended_by_postgres_timeout_is_detected(tmp_path: Path) -> None:
+    """PostgreSQL releases the hold after three seconds, so a stopped backup blocks commits for at most that long."""
     async with one_store("postgres", tmp_path) as (graph, connect):
         source = await connect()
         await source.hold()
@@ -197,7 +197,7 @@ async def test_a_server_that_ended_the_hold_is_heard_of(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_an_attempt_that_failed_is_made_again_and_holds_nothing(
+async def test_snapshot_opening_retries_after_failure_and_releases_holds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(moments, "_PAUSE_SECONDS", 0.01)

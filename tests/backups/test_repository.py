@@ -1,4 +1,4 @@
-"""A place with backups: whatever is killed there, earlier generations stay whole, and a generation is there whole or not at all."""
+"""Backup repository: a killed backup keeps earlier generations intact, and a generation is atomic."""
 
 from __future__ import annotations
 
@@ -60,16 +60,14 @@ def _begun(folder: Path, *options: str) -> subprocess.Popen[bytes]:
 
 
 @pytest.mark.parametrize("phase", ["media", "rows"])
-def test_a_backup_that_is_killed_leaves_the_earlier_ones_whole_and_the_next_one_clears_it_away(
-    phase: str, tmp_path: Path
-) -> None:
+def test_backup_killed_keeps_earlier_generations_and_is_cleaned_up_by_next(phase: str, tmp_path: Path) -> None:
     asyncio.run(_network(tmp_path))
     assert _begun(tmp_path).wait(60) == 0
     place = repository(tmp_path / "backups")
     (first,) = asyncio.run(place.generations())
     media = tmp_path / "backups" / MEDIA
     if phase == "media":
-        # All of them are to be copied again.
+        # Force all media to be copied again.
         media.rename(tmp_path / "aside")
     chance = random.Random(4)
     for _ in range(KILLS):
@@ -79,7 +77,7 @@ def test_a_backup_that_is_killed_leaves_the_earlier_ones_whole_and_the_next_one_
         child.send_signal(signal.SIGKILL)
         child.wait(10)
         assert asyncio.run(place.generations()) == [first]
-        # Each run clears away what the one before had left.
+        # Each run removes the files of the previous run.
         assert len(_folders(tmp_path / "backups")) == 2
     assert _begun(tmp_path).wait(60) == 0
     generations = asyncio.run(place.generations())
@@ -94,7 +92,7 @@ def _folders(place: Path) -> list[str]:
 
 
 def _await_begun(place: Path, child: subprocess.Popen[bytes]) -> None:
-    """Wait until it has begun, and has cleared away what the one before had left."""
+    """Wait until the backup has begun and removed the files of the previous run."""
     before = set(_folders(place))
     deadline = time.monotonic() + 60
     while len(now := set(_folders(place))) != 2 or now == before:
@@ -104,7 +102,7 @@ def _await_begun(place: Path, child: subprocess.Popen[bytes]) -> None:
 
 
 @in_loop
-async def test_a_backup_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_backup_that_fails_leaves_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     await _network(tmp_path)
     settings = build(store=f"sqlite:///{tmp_path}/shoal.db")
     place = repository(tmp_path / "backups")
@@ -123,7 +121,7 @@ async def test_a_backup_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: p
 
 
 @in_loop
-async def test_a_store_that_is_lost_while_it_is_read_leaves_no_generation(tmp_path: Path) -> None:
+async def test_backup_with_store_lost_during_read_leaves_no_generation(tmp_path: Path) -> None:
     store = {"0-31": f"sqlite:///{tmp_path}/one.db", "32-63": f"sqlite:///{tmp_path}/two.db"}
     async with Shoal.open(store) as shoal:
         await register(shoal, "ann")
@@ -150,7 +148,7 @@ async def test_a_store_that_is_lost_while_it_is_read_leaves_no_generation(tmp_pa
 
 
 @in_loop
-async def test_everything_is_for_its_owner_alone(tmp_path: Path) -> None:
+async def test_backup_files_are_private_to_owner(tmp_path: Path) -> None:
     await _network(tmp_path)
     os.umask(before := os.umask(0))
     try:
@@ -166,7 +164,7 @@ def _modes(folder: Path) -> set[tuple[bool, int]]:
 
 
 @in_loop
-async def test_one_backup_at_a_time_is_written_to_a_directory(tmp_path: Path) -> None:
+async def test_backup_to_directory_locked_by_other_backup_is_refused(tmp_path: Path) -> None:
     await _network(tmp_path)
     place = repository(tmp_path / "backups")
     async with place.writing() as name:
@@ -180,14 +178,14 @@ async def test_one_backup_at_a_time_is_written_to_a_directory(tmp_path: Path) ->
 
 
 @in_loop
-async def test_in_a_bucket_one_that_gave_a_sign_is_waited_for_and_a_silent_one_is_cleared_away(s3_url: str) -> None:
+async def test_backup_to_bucket_with_live_lease_is_refused_and_expired_lease_is_removed(s3_url: str) -> None:
     url = s3_url.replace("/media?", "/turns?")
     place, other = BackupRepository.open(url, make=True), BackupRepository.open(url, make=True, dead=0.0)
     async with place.writing() as name:
         with pytest.raises(Conflict, match=name):
             async with BackupRepository.open(url, make=True).writing():
                 pass
-        # Refused, it leaves nothing that others would wait for.
+        # The refused backup leaves no lease.
         assert [each async for page in place.files.files() for each in page if name not in each.key] == []
         await place.files.put(f"{name}/objects-00-00001.gz", b"half", RAW)
     async with other.writing() as later:
@@ -197,7 +195,7 @@ async def test_in_a_bucket_one_that_gave_a_sign_is_waited_for_and_a_silent_one_i
 
 
 @in_loop
-async def test_what_is_no_backup_or_of_a_newer_shoal_is_refused(tmp_path: Path) -> None:
+async def test_backup_manifest_missing_damaged_or_of_newer_format_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="no directory"):
         BackupRepository.open(f"file://{tmp_path}/nowhere", make=False)
     with pytest.raises(InvalidInput, match="directory, or at s3"):
@@ -221,7 +219,7 @@ async def test_what_is_no_backup_or_of_a_newer_shoal_is_refused(tmp_path: Path) 
         path.write_bytes(data)
         with pytest.raises(InvalidInput, match=words):
             await place.manifest()
-        # Nothing is deleted by what cannot be read.
+        # Pruning with an unreadable manifest deletes no files.
         await place.files.put(f"{MEDIA}/0/0/0/ann/1-0.jpg", b"picture", RAW)
         with pytest.raises(InvalidInput):
             await prune(place, Keeping(newest=1), nothing)
@@ -242,11 +240,11 @@ def _manifest(at: datetime, number: int, *parts: DumpPart, generation: str = "")
 
 
 class FaultyStore:
-    """A media store of which one request fails, before or after it took effect.
+    """A media store that fails one request, before or after it takes effect.
 
     Args:
         fails: the method and a part of the key: `delete begun`.
-        late: whether the request took effect all the same.
+        late: whether the request takes effect before it fails.
     """
 
     def __init__(self, files: MediaStore, fails: str, *, late: bool = False) -> None:
@@ -277,7 +275,7 @@ class FaultyStore:
 
 
 def _bucket(folder: Path, fails: str = "none", *, late: bool = False, dead: float = 600.0) -> BackupRepository:
-    """Open a place that has leases in place of a lock, as buckets have."""
+    """Open a repository that uses leases instead of a lock, like a bucket."""
     files = FaultyStore(MediaStore.open(folder.as_uri()), fails, late=late)
     return BackupRepository(cast("MediaStore", files), None, dead=dead)
 
@@ -287,12 +285,12 @@ _LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @in_loop
-async def test_backup_in_a_bucket_stalled_past_its_lease_is_refused_when_it_finishes(tmp_path: Path) -> None:
+async def test_backup_to_bucket_finishing_after_lease_expiry_is_refused(tmp_path: Path) -> None:
     stalled, other = _bucket(tmp_path), _bucket(tmp_path, dead=0.0)
     async with stalled.writing() as name:
         part = await stalled.put_part(name, *_PART)
         async with other.writing():
-            # It treats the stalled one as over, and deletes its files.
+            # The other backup treats the stalled one as dead and deletes its files.
             assert await stalled.files.size(f"{name}/{part.key}") is None
             stalled._dead = 0.0
             with pytest.raises(Conflict, match="gave no sign"):
@@ -301,7 +299,7 @@ async def test_backup_in_a_bucket_stalled_past_its_lease_is_refused_when_it_fini
 
 
 @in_loop
-async def test_backup_in_a_bucket_whose_lease_expires_while_the_manifest_is_put_is_withdrawn(tmp_path: Path) -> None:
+async def test_backup_to_bucket_with_lease_expiring_during_manifest_write_is_withdrawn(tmp_path: Path) -> None:
     place = _bucket(tmp_path)
 
     async def put(key: str, data: bytes, content_type: str) -> None:
@@ -318,7 +316,7 @@ async def test_backup_in_a_bucket_whose_lease_expires_while_the_manifest_is_put_
 
 
 @in_loop
-async def test_backup_in_a_bucket_with_an_expired_lease_writes_and_prunes_no_more(tmp_path: Path) -> None:
+async def test_backup_to_bucket_with_expired_lease_stops_writing_and_pruning(tmp_path: Path) -> None:
     place = _bucket(tmp_path)
     old, new = _manifest(_LONG_AGO, 0), _manifest(_LONG_AGO + timedelta(days=1), 1)
     for manifest in (old, new):
@@ -338,7 +336,7 @@ async def test_backup_in_a_bucket_with_an_expired_lease_writes_and_prunes_no_mor
 
 @pytest.mark.parametrize("bucket", [False, True])
 @in_loop
-async def test_backup_whose_files_were_deleted_is_not_committed(bucket: bool, tmp_path: Path) -> None:
+async def test_backup_with_deleted_files_is_not_committed(bucket: bool, tmp_path: Path) -> None:
     place = _bucket(tmp_path) if bucket else repository(tmp_path)
     async with place.writing() as name:
         part = await place.put_part(name, *_PART)
@@ -349,20 +347,20 @@ async def test_backup_whose_files_were_deleted_is_not_committed(bucket: bool, tm
 
 
 @in_loop
-async def test_complete_backup_whose_lease_cannot_be_removed_stays(tmp_path: Path) -> None:
+async def test_backup_complete_is_kept_when_lease_removal_fails(tmp_path: Path) -> None:
     await _network(tmp_path)
     store = build(store=f"sqlite:///{tmp_path}/shoal.db")
     made = await backed_up(store, _bucket(tmp_path / "backups", "delete begun"))
     place = _bucket(tmp_path / "backups")
     assert await place.generations() == [made.generation]
     assert (await verify(place, "", FAST, nothing)).faults == 0
-    # The lease that was left keeps no later backup from being written.
+    # The remaining lease does not block later backups.
     later = await backed_up(store, place)
     assert await place.generations() == [made.generation, later.generation]
 
 
 @in_loop
-async def test_backup_whose_manifest_was_put_but_not_acknowledged_leaves_nothing(tmp_path: Path) -> None:
+async def test_backup_with_unacknowledged_manifest_write_leaves_no_files(tmp_path: Path) -> None:
     await _network(tmp_path)
     with pytest.raises(Unavailable, match="SlowDown"):
         await backed_up(
@@ -374,7 +372,7 @@ async def test_backup_whose_manifest_was_put_but_not_acknowledged_leaves_nothing
 
 @pytest.mark.parametrize("fails", ["delete objects", "delete manifest"])
 @in_loop
-async def test_generation_that_can_only_be_deleted_in_part_is_gone_or_whole(fails: str, tmp_path: Path) -> None:
+async def test_backup_generation_partly_deleted_is_absent_or_complete(fails: str, tmp_path: Path) -> None:
     await _network(tmp_path)
     made = await backed_up(build(store=f"sqlite:///{tmp_path}/shoal.db"), _bucket(tmp_path / "backups"))
     with pytest.raises(Unavailable, match="SlowDown"):
@@ -392,7 +390,7 @@ async def test_generation_that_can_only_be_deleted_in_part_is_gone_or_whole(fail
     st.lists(st.integers(0, 100 * 24), min_size=1, max_size=40, unique=True),
     st.builds(Keeping, st.integers(0, 5), st.integers(0, 9), st.integers(0, 6)),
 )
-def test_what_is_kept_is_the_newest_of_each_day_and_week(hours: list[int], keeping: Keeping) -> None:
+def test_backup_retention_keeps_newest_of_each_day_and_week(hours: list[int], keeping: Keeping) -> None:
     begin = datetime(2026, 1, 1, tzinfo=UTC)
     made = [_manifest(begin + timedelta(hours=hour), number) for number, hour in enumerate(hours)]
     stays = kept(made, keeping)
@@ -416,7 +414,7 @@ def _week(manifest: Manifest) -> object:
 
 
 @in_loop
-async def test_all_that_copy_share_one_throttle() -> None:
+async def test_backup_throttle_is_shared_by_concurrent_copies() -> None:
     loop = asyncio.get_running_loop()
     began = loop.time()
     throttle = Throttle(1e6)
@@ -425,7 +423,7 @@ async def test_all_that_copy_share_one_throttle() -> None:
     await Throttle(None).spend(10**12)
 
 
-def test_backup_whose_pruning_fails_says_that_the_generation_is_complete(tmp_path: Path) -> None:
+def test_shoal_backup_with_failed_pruning_reports_complete_generation(tmp_path: Path) -> None:
     asyncio.run(_network(tmp_path))
     place = repository(tmp_path / "backups")
     old = _manifest(_LONG_AGO, 0)

@@ -1,4 +1,4 @@
-"""Paths beside their limits: drawn from the figures that are kept, and compared with those of the last release."""
+"""Paths compared with their limits: the chart of stored figures, and the comparison with the last release."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ def result(benchmark: str, *figures: Figure) -> Result:
     return Result(benchmark, f"shoal bench {benchmark}", "quick", 0.0, 1.0, list(figures), [])
 
 
-def test_the_chart_is_that_of_the_figures_that_are_kept() -> None:
+def test_limits_chart_matches_stored_figures() -> None:
     assert CHART.read_bytes() == drawn(chart_of(load(FIGURES)), CHART.name), "python -m benchmarks.page"
 
 
-def test_limits_are_of_benchmarks_that_exist_and_each_path_has_a_name_of_its_own() -> None:
+def test_limits_refer_to_existing_benchmarks_with_unique_paths() -> None:
     assert {limit.benchmark for limit in LIMITS} <= set(benchmarks())
     assert len({limit.path for limit in LIMITS}) == len(LIMITS)
 
 
 @pytest.mark.skipif(not regression.RATIOS.exists(), reason="no release has kept its shares yet: make bench-ratios")
-def test_the_kept_shares_are_of_these_paths() -> None:
+def test_regression_shares_refer_to_existing_paths() -> None:
     assert set(regression.load().shares) <= {limit.path for limit in LIMITS}
 
 
 @pytest.mark.parametrize(("value", "unit", "wanted"), [(5.0, "1/s", 5.0), (2.0, "ms", 500.0), (4.0, "us", 250_000.0)])
-def test_times_are_turned_into_rates(value: float, unit: str, wanted: float) -> None:
+def test_benchmark_rate_converts_times_to_rates(value: float, unit: str, wanted: float) -> None:
     assert rate(value, unit) == wanted
 
 
-def test_what_is_neither_a_time_nor_a_rate_is_refused() -> None:
+def test_benchmark_rate_of_other_unit_is_refused() -> None:
     with pytest.raises(ValueError, match="'MiB' is neither"):
         rate(1.0, "MiB")
 
 
-def test_a_path_is_its_share_of_what_the_engine_did_in_the_same_run() -> None:
+def test_limits_path_share_is_ratio_to_engine_in_same_run() -> None:
     told = [
         result("fanout_memory", Figure("written deliveries", 6.0, "1/s", raw=8.0)),
         result("home_page", Figure("small: warm page, median", 4.0, "us", raw=1.0)),
@@ -56,17 +56,17 @@ def test_a_path_is_its_share_of_what_the_engine_did_in_the_same_run() -> None:
 @pytest.mark.parametrize(
     ("number", "words"), [(999.4, "999"), (1_000.0, "1 k"), (12_340.0, "12.3 k"), (2.5e6, "2.5 M")]
 )
-def test_numbers_are_short(number: float, words: str) -> None:
+def test_limits_chart_numbers_are_abbreviated(number: float, words: str) -> None:
     assert shown(number) == words
 
 
-def test_a_path_is_worse_when_its_best_run_is_more_than_a_tenth_below() -> None:
+def test_regression_reports_paths_more_than_ten_percent_below_release() -> None:
     kept = {"steady": 0.5, "noisy": 0.5, "slower": 0.5, "faster": 0.5, "gone": 0.5}
     found = {"steady": [0.46], "noisy": [0.2, 0.51], "slower": [0.44, 0.4, 0.44], "faster": [0.9]}
     assert regression.worse(kept, found) == ["slower", "gone"]
 
 
-def test_only_benchmarks_of_what_is_worse_are_run_again() -> None:
+def test_regression_reruns_only_benchmarks_of_slower_paths() -> None:
     assert regression.benchmarks_of(["Post over HTTP", "Home page, unchanged", "For You"]) == [
         "http_network",
         "discovery",

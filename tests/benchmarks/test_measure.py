@@ -1,4 +1,4 @@
-"""A benchmark that did not do what it claims fails, and one without small sizes cannot be written."""
+"""Benchmark reports fail on wrong checks, and benchmarks have small sizes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from benchmarks.measure import FULL, QUICK, SMALLEST, Report, benchmarks, held_b
 from benchmarks.targets import TARGETS
 
 
-def test_a_report_with_a_wrong_check_ends_with_status_one() -> None:
+def test_benchmark_report_with_failed_check_exits_with_status_one() -> None:
     report = Report("of_nothing", SMALLEST)
     report.check("posts that are there", 0, 1_000)
     with pytest.raises(SystemExit) as ended:
@@ -18,13 +18,13 @@ def test_a_report_with_a_wrong_check_ends_with_status_one() -> None:
     assert ended.value.code == 1
 
 
-def test_a_report_that_checked_nothing_ends_with_status_one() -> None:
+def test_benchmark_report_without_checks_exits_with_status_one() -> None:
     with pytest.raises(SystemExit) as ended:
         Report("of_nothing", SMALLEST).show()
     assert ended.value.code == 1
 
 
-def test_a_report_whose_checks_are_right_ends_with_status_zero() -> None:
+def test_benchmark_report_with_passed_checks_exits_with_status_zero() -> None:
     report = Report("of_something", SMALLEST)
     report.check("posts that are there", 3, 3)
     with pytest.raises(SystemExit) as ended:
@@ -41,7 +41,9 @@ def test_a_report_whose_checks_are_right_ends_with_status_zero() -> None:
         (["--posts", "7", "--smallest"], SMALLEST, 7, 5),
     ],
 )
-def test_sizes_are_defaults_that_options_override(given: list[str], size: str, posts: int, readers: int) -> None:
+def test_benchmark_sizes_are_defaults_that_options_override(
+    given: list[str], size: str, posts: int, readers: int
+) -> None:
     options = parser(None, quick={"posts": 100, "readers": 5}, smallest={"posts": 10})
     options.add_argument("--posts", type=int, default=1_000)
     options.add_argument("--readers", type=int, default=50)
@@ -49,21 +51,21 @@ def test_sizes_are_defaults_that_options_override(given: list[str], size: str, p
     assert (chosen.size, chosen.posts, chosen.readers) == (size, posts, readers)
 
 
-def test_targets_are_of_the_full_size_only() -> None:
+def test_benchmark_targets_apply_only_to_full_size() -> None:
     for size, verdict in ((FULL, "<= 180: missed by 50%"), (QUICK, "")):
         report = Report("import_real", size)
         report.add("all of it", 270)
         assert report.figures[0].verdict == verdict
 
 
-def test_a_target_may_be_of_what_the_raw_engine_did_in_the_same_run() -> None:
+def test_benchmark_target_relative_to_raw_engine_is_computed() -> None:
     report = Report("redis_structures")
     report.add("fan-out of one worker, beside ZADD and trim", 180, raw=100)
     report.add("fan-out of one worker, beside ZADD and trim", 160, raw=100)
     assert [figure.verdict for figure in report.figures] == [">= 170: met", ">= 170: missed by 6%"]
 
 
-def test_targets_are_of_benchmarks_that_exist() -> None:
+def test_benchmark_targets_refer_to_existing_benchmarks() -> None:
     assert {target.benchmark.rstrip("*") for target in TARGETS} <= set(benchmarks())
 
 
@@ -78,10 +80,10 @@ try:
 except FileNotFoundError:
     pass
 """
-"""A process of some 150 MB whose child looks long for its program: 300,000 names of files that are not there."""
+"""A process of about 150 MB whose child searches a PATH of 300,000 missing directories before it fails."""
 
 
-def test_a_child_that_has_not_begun_its_program_takes_no_memory_of_its_own() -> None:
+def test_tree_rss_does_not_count_forked_child_before_exec() -> None:
     seen: list[int] = []
     with subprocess.Popen([sys.executable, "-c", _SLOW_START], stdout=subprocess.PIPE) as parent:
         assert parent.stdout
@@ -90,11 +92,11 @@ def test_a_child_that_has_not_begun_its_program_takes_no_memory_of_its_own() -> 
         while parent.poll() is None:
             with_child += len(tree(parent.pid)) > 1
             seen.append(tree_rss(parent.pid))
-    assert with_child, "the child was never looked at"
+    assert with_child, "the child was never sampled"
     assert 100 << 20 < max(seen) < 200 << 20
 
 
-def test_what_an_object_holds_is_counted_once() -> None:
+def test_held_bytes_counts_shared_objects_once() -> None:
     name, numbers = "a name of some length", tuple(range(1_000, 1_010))
     held = sys.getsizeof(name) + sys.getsizeof(numbers) + sum(map(sys.getsizeof, numbers))
     twice = (numbers, {name: numbers})

@@ -1,4 +1,4 @@
-"""An open load charges a server that stops with every request that was due meanwhile."""
+"""An open load counts every request that was due while the server stalled."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def is_right(status: int, body: bytes) -> str:
 
 
 class Stopping:
-    """A server that answers at once, except that it stops once for a while after so many answers."""
+    """A server that responds immediately but stalls once after a number of responses."""
 
     def __init__(self, after: int, seconds: float, *, hangs_up: bool = False) -> None:
         self._answers = itertools.count(1)
@@ -31,7 +31,7 @@ class Stopping:
         self._over: list[asyncio.Event] = []
 
     async def meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer one connection."""
+        """Serve a connection."""
         self._over.append(over := asyncio.Event())
         try:
             while True:
@@ -50,7 +50,7 @@ class Stopping:
             over.set()
 
     async def loaded(self, rate: float, seconds: float) -> OpenOutcome:
-        """The results of a load on it."""
+        """Run a load against the server and return the outcome."""
         async with await asyncio.start_server(self.meet, "127.0.0.1", 0) as server:
             at = Server(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
             asked = itertools.repeat(Request("ok", at.request("GET", "/"), is_right))
@@ -61,7 +61,7 @@ class Stopping:
 
 
 @in_loop
-async def test_requests_come_at_the_rate_and_are_answered() -> None:
+async def test_open_load_sends_requests_at_given_rate() -> None:
     outcome = await Stopping(0, 0.0).loaded(500, 1.0)
     assert 400 < outcome.answers < 600
     assert len(outcome.late) == outcome.answers
@@ -69,7 +69,7 @@ async def test_requests_come_at_the_rate_and_are_answered() -> None:
 
 
 @in_loop
-async def test_a_stop_delays_every_request_that_was_due_meanwhile() -> None:
+async def test_open_load_server_stall_delays_all_due_requests() -> None:
     outcome = await Stopping(100, 0.4).loaded(250, 1.5)
     delayed = [latency for latency in outcome.latencies() if latency > 0.1]
     # The 75 requests that were due in the first 0.3 s of the stop; a client that waits for each response would report one. More if
@@ -80,7 +80,7 @@ async def test_a_stop_delays_every_request_that_was_due_meanwhile() -> None:
 
 
 @in_loop
-async def test_a_request_without_an_answer_is_told() -> None:
+async def test_open_load_closed_connection_is_reported_as_error() -> None:
     outcome = await Stopping(10, 0.0, hangs_up=True).loaded(200, 0.5)
     assert dict(outcome.wrong) == {"connection closed: by the server": 1}
     assert outcome.answers == len(outcome.late) - 1

@@ -27,18 +27,18 @@ def result(name: str, size: str = FULL, busy: float = 0.0) -> Result:
     return Result(name, f"shoal bench {name}", size, busy, 61, figures, [Check("posts", 1, 1)])
 
 
-def test_pages_of_figures_are_rendered_from_the_kept_figures() -> None:
+def test_figures_pages_match_stored_figures() -> None:
     for path, text in pages().items():
         assert path.read_text("utf-8") == text, f"{path.name}: python -m benchmarks.page"
 
 
-def test_summary_has_a_figure_for_each_headline() -> None:
+def test_figures_summary_has_figure_for_each_headline() -> None:
     table = headlines(load(FIGURES).results, HEADLINES)
     assert "not measured" not in table
     assert table.count("\n") == len(HEADLINES) + 2
 
 
-def test_headline_shows_the_ratio_of_rates_for_rates_and_times() -> None:
+def test_figures_headline_shows_ratio_for_rates_and_times() -> None:
     of_times = Result("two", "shoal bench two", FULL, 0.0, 61, [Figure("wait", 8.0, "ms", raw=4.0)], [])
     rows = (
         Headline("Posts", "one", "posts*", "engine"),
@@ -53,7 +53,7 @@ def test_headline_shows_the_ratio_of_rates_for_rates_and_times() -> None:
     assert "| Posts | not measured | | | `shoal bench one` |" in headlines([], rows)
 
 
-def test_every_benchmark_has_a_table_on_the_page_with_figures_in_it() -> None:
+def test_figures_page_has_table_for_each_benchmark() -> None:
     blocks = re.findall(r"```figures ([\w ]+)\n(.*?)```", (TEMPLATES / "figures.md").read_text("utf-8"), re.DOTALL)
     assert {name.split()[0] for name, _ in blocks} == set(benchmarks())
     kept = {held.benchmark: held for held in load(FIGURES).results}
@@ -63,7 +63,7 @@ def test_every_benchmark_has_a_table_on_the_page_with_figures_in_it() -> None:
             assert page.count("\n| ") > 1, name
 
 
-def test_a_long_run_is_told_with_its_own_machine_day_and_commit() -> None:
+def test_figures_long_run_shows_machine_day_and_commit() -> None:
     prose = "```long figures one\nlag\n```\n```long figures other\nlag\n```\n"
     page = rendered(prose, results(), [Results(MACHINE, "2026-11-24", "fedcba", [result("one")])])
     assert "Measured on 2026-11-24, commit fedcba, a processor" in page
@@ -71,13 +71,13 @@ def test_a_long_run_is_told_with_its_own_machine_day_and_commit() -> None:
     assert "The long run was not measured." in page
 
 
-def test_what_is_kept_did_what_it_says_and_names_no_place() -> None:
+def test_stored_figures_passed_checks_and_contain_no_paths() -> None:
     kept = load(FIGURES)
     assert [check for held in kept.results for check in held.checks if not check.right] == []
     assert not re.search(r"/(work|home|root|tmp)\b", FIGURES.read_text("utf-8"))
 
 
-def test_a_table_has_the_command_the_figures_in_order_and_their_verdicts() -> None:
+def test_figures_table_shows_command_ordered_figures_and_verdicts() -> None:
     page = rendered(PROSE_OF_ONE, results(result("one")))
     assert "2026-11-22, commit 0123456789, a processor, 2 cores, 24 GiB" in page
     assert "1 of 2 targets are met; missed are:\n\n- one, lag: 1,200 ms, <= 1,000: missed by 20%" in page
@@ -89,13 +89,13 @@ def test_a_table_has_the_command_the_figures_in_order_and_their_verdicts() -> No
     ]
 
 
-def test_small_and_busy_runs_are_marked_and_missing_ones_named() -> None:
+def test_figures_page_marks_quick_busy_and_missing_runs() -> None:
     page = rendered(PROSE_OF_ONE, results(result("one", "quick", 0.5)))
     assert "a quick run: small sizes, no targets; others had 50% of the machine: times say little" in page
     assert "`shoal bench one` was not measured." in rendered(PROSE_OF_ONE, results())
 
 
-def test_figures_of_another_day_are_not_mixed_in(tmp_path: Path) -> None:
+def test_stored_figures_of_other_day_are_not_merged(tmp_path: Path) -> None:
     path = tmp_path / "figures.json"
     keep(path, results(result("one"), result("two")), whole=True)
     keep(path, results(result("two", "quick"), result("three")), whole=False)

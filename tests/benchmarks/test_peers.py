@@ -1,4 +1,4 @@
-"""Figures of peers: each cited on the page, and on the chart beside a path that exists."""
+"""Peer figures: citations on the page, and marks on the chart next to existing paths."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from benchmarks.results import load
 from shoal.charts import Box, TextLine
 
 LETTER = 7.2
-"""Points that a letter of a name takes, as the plot reckons."""
+"""Width of a letter of a name in the chart, in points."""
 
 
-def test_the_page_has_every_figure_with_the_document_that_says_it() -> None:
+def test_figures_page_cites_document_of_each_peer_figure() -> None:
     page = pages()[REPOSITORY / "docs" / "figures.md"]
     for figure in PEERS:
         assert f"| {figure.says} | {figure.on} |" in page, figure
         assert f"]({figure.document.address})" in page, figure
 
 
-def test_documents_are_cited_whole_and_the_undated_ones_are_called_so() -> None:
+def test_peer_documents_have_full_citations_and_mark_undated() -> None:
     for document in {figure.document for figure in PEERS}:
         assert re.fullmatch(r"https?://[\w./~%-]+", document.address), document
         assert re.fullmatch(r"(19|20)\d\d|", document.year), document
@@ -35,7 +35,7 @@ def test_documents_are_cited_whole_and_the_undated_ones_are_called_so() -> None:
     assert told == "A maker, [A talk](https://example.org/a), 2013, as told by a journal"
 
 
-def test_marks_stand_beside_paths_that_exist_have_a_year_and_the_highest_comes_first() -> None:
+def test_peer_marks_refer_to_existing_paths_and_are_sorted_by_rate() -> None:
     drawn = [figure for figure in PEERS if figure.path]
     assert {figure.path for figure in drawn} <= {limit.path for limit in LIMITS}
     assert all(figure.document.year and figure.rate > 0 for figure in drawn)
@@ -48,14 +48,14 @@ def test_marks_stand_beside_paths_that_exist_have_a_year_and_the_highest_comes_f
 @pytest.mark.parametrize(
     ("machines", "each", "shown"), [(4, 250.0, "250 a second"), (1, 1_000.0, ""), (0, 1_000.0, "")]
 )
-def test_a_figure_is_divided_by_the_machines_that_its_document_tells(machines: int, each: float, shown: str) -> None:
+def test_peer_figure_rate_is_divided_by_machine_count(machines: int, each: float, shown: str) -> None:
     figure = PeerFigure("peer", "says", "on", PEERS[0].document, 1_000.0, machines)
     assert figure.rate_of_one() == each
     assert figure.cells()[3] == shown
     assert figure.label().endswith("all of it" if machines == 0 else "a machine")
 
 
-def test_the_chart_has_a_dot_and_a_label_for_each_mark_and_nothing_touches() -> None:
+def test_limits_chart_peer_marks_have_dot_and_label_without_overlap() -> None:
     kept = load(FIGURES)
     shapes = chart_of(kept).shapes
     dots = [shape for shape in shapes if isinstance(shape, Box) and shape.colour == "amber"]
@@ -71,7 +71,7 @@ def test_the_chart_has_a_dot_and_a_label_for_each_mark_and_nothing_touches() -> 
         assert dot.x + dot.width < words.x
 
 
-def test_a_path_that_was_not_measured_has_no_marks() -> None:
+def test_limits_chart_unmeasured_path_has_no_peer_marks() -> None:
     kept = [path for path in paths(load(FIGURES).results) if path.limit.path != "Durable posts"]
     told = {shape.text for shape in chart(kept, "").shapes if isinstance(shape, TextLine)}
     assert "Home page, made anew" in told

@@ -1,4 +1,4 @@
-"""Every benchmark runs in its smallest size, and does what its figures say it does."""
+"""Every benchmark runs in its smallest size and passes its checks."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from shoal.cli import diagnostics
 
 
 def ran(*command: str) -> subprocess.CompletedProcess[str]:
-    """A benchmark, to its end."""
+    """Run a benchmark and return the finished process."""
     return subprocess.run(
         [sys.executable, "-m", *command], cwd=REPOSITORY, capture_output=True, text=True, timeout=280, check=False
     )
 
 
 @pytest.mark.parametrize("name", benchmarks())
-def test_a_benchmark_does_what_its_figures_say(name: str) -> None:
+def test_benchmark_in_smallest_size_passes_its_checks(name: str) -> None:
     done = ran(f"benchmarks.{name}", "--smallest")
     assert done.returncode == 0, done.stdout + done.stderr
     told = decode_line(done.stdout.splitlines()[-1])
@@ -31,14 +31,14 @@ def test_a_benchmark_does_what_its_figures_say(name: str) -> None:
     for limit in LIMITS:
         if limit.benchmark == name:
             figure = figure_of(limit, told.figures)
-            assert figure is not None, f"no figure tells of {limit.path}"
-            assert figure.raw, f"no engine stands beside {limit.path}"
+            assert figure is not None, f"no figure measures {limit.path}"
+            assert figure.raw, f"no engine figure is compared with {limit.path}"
 
 
-def test_all_of_them_are_found() -> None:
+def test_benchmark_discovery_finds_benchmarks_and_skips_helpers() -> None:
     assert {"end_to_end", "fanout_memory", "shared_fanout"} <= set(benchmarks())
     assert not {"measure", "bare", "stores"} & set(benchmarks())
 
 
-def test_the_command_names_those_and_no_others() -> None:
+def test_shoal_bench_lists_exactly_discovered_benchmarks() -> None:
     assert diagnostics._known() == benchmarks()

@@ -1,4 +1,4 @@
-"""Acknowledgements of jobs in flight: what is sent, how it is batched, and what is delivered again."""
+"""Acknowledgements of jobs in flight: batching, closed connections and redelivery."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def holding(*deliveries: Delivery, clock: Clock | None = None, lease: float = 60
     return hands
 
 
-def test_those_from_the_first_on_are_acknowledged_in_one_word() -> None:
+def test_outbox_deliveries_settled_from_the_first_are_acknowledged_with_multiple_flag() -> None:
     hands = holding(*map(delivery, range(1, 6)))
     assert hands.release(map(job, (3, 1, 2))) == [(ONE, 3, True)]
     assert hands.release([job(5)]) == [(ONE, 5, False)]
@@ -41,18 +41,18 @@ def test_those_from_the_first_on_are_acknowledged_in_one_word() -> None:
     assert len(hands) == hands.oldest == 0
 
 
-def test_each_channel_has_tags_of_its_own() -> None:
+def test_outbox_deliveries_are_acknowledged_per_channel() -> None:
     hands = holding(delivery(1), delivery(2, TWO, 1), delivery(3, TWO, 2))
     assert sorted(hands.release(map(job, (1, 3))), key=lambda receipt: receipt.tag) == [(ONE, 1, True), (TWO, 2, False)]
     assert (len(hands), hands.oldest) == (1, 1_002)
 
 
-def test_copies_of_a_job_are_acknowledged_together() -> None:
+def test_outbox_copies_of_job_are_acknowledged_together() -> None:
     hands = holding(delivery(1), delivery(2), delivery(1, tag=3))
     assert hands.release([job(1)]) == [(ONE, 1, True), (ONE, 3, False)]
 
 
-def test_after_the_connection_has_ended_nothing_of_it_is_acknowledged() -> None:
+def test_outbox_deliveries_of_closed_connection_are_not_acknowledged() -> None:
     old = delivery(1)
     hands = holding(old)
     hands.clear()
@@ -61,7 +61,7 @@ def test_after_the_connection_has_ended_nothing_of_it_is_acknowledged() -> None:
     assert not hands.arrived
 
 
-def test_a_lease_that_ended_gives_the_job_again_as_it_was_kept() -> None:
+def test_outbox_job_with_expired_lease_is_delivered_again_unchanged() -> None:
     clock = Clock()
     hands = holding(delivery(1), delivery(2), clock=clock, lease=10.0)
     hands.restore(job(2)._replace(mark=5), hands.take_out(job(2)), 30.0)
@@ -75,8 +75,8 @@ def test_a_lease_that_ended_gives_the_job_again_as_it_was_kept() -> None:
 
 
 @given(st.permutations(range(1, 13)), st.integers(1, 12))
-def test_whatever_the_order_exactly_what_is_settled_is_acknowledged(order: list[int], size: int) -> None:
-    """As the broker reads it: a word with `up_to` settles all that are below its tag."""
+def test_outbox_acknowledgements_in_any_order_cover_exactly_the_settled_deliveries(order: list[int], size: int) -> None:
+    """A receipt with `up_to` acknowledges all deliveries of the channel up to and including its tag."""
     hands = holding(*map(delivery, range(1, 13)))
     open_, settled = set(range(1, 13)), set[int]()
     for start in range(0, 12, size):

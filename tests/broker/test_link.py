@@ -1,4 +1,4 @@
-"""A link to a broker that takes nothing, or says nothing, is made anew."""
+"""The link reconnects to a broker that rejects messages or does not respond."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.tiers import deep
 
 
 class _Made:
-    """A link with a queue that has room for one message, and how often it was made."""
+    """A link with a queue of at most one message; counts how often the link connected."""
 
     def __init__(self, url: str) -> None:
         self._queue = rabbitmq.namespace()
@@ -34,7 +34,7 @@ class _Made:
         return [self._channel]
 
     async def publish(self) -> bool:
-        """Whether the broker took a message."""
+        """Publish a message and return whether the broker accepted it."""
         try:
             await self.link.publish(self._queue, [b"one"])
         except Unavailable:
@@ -42,7 +42,7 @@ class _Made:
         return True
 
     async def empty(self) -> None:
-        """Make room."""
+        """Purge the queue."""
         assert self._channel is not None
         await self.link.ask(self._channel.queue_purge(self._queue))
 
@@ -58,7 +58,7 @@ async def _made(url: str) -> AsyncIterator[_Made]:
 
 
 @in_loop
-async def test_a_queue_that_takes_nothing_is_tried_over_a_new_connection_and_ever_more_seldom(
+async def test_broker_link_to_queue_that_rejects_publishes_reconnects_with_growing_backoff(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(amqp, "_REFUSED_SECONDS", 0.05)
@@ -76,8 +76,10 @@ async def test_a_queue_that_takes_nothing_is_tried_over_a_new_connection_and_eve
 
 
 @in_loop
-async def test_a_queue_that_takes_something_again_is_not_counted_as_refusing(monkeypatch: pytest.MonkeyPatch) -> None:
-    # The second refusal in a row would be one too many.
+async def test_broker_link_does_not_reconnect_when_queue_accepts_between_two_rejections(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # A second rejection in a row would cause a reconnect.
     monkeypatch.setattr(amqp, "_REFUSED_SECONDS", 1e-6)
     async with _made(rabbitmq.node().url) as made:
         for _ in range(3):
@@ -88,7 +90,7 @@ async def test_a_queue_that_takes_something_again_is_not_counted_as_refusing(mon
 
 
 @in_loop
-async def test_a_broker_that_does_not_answer_is_connected_to_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_broker_link_to_unresponsive_broker_reconnects(monkeypatch: pytest.MonkeyPatch) -> None:
     between = proxy.Link(proxy.port_of(rabbitmq.node().url))
     try:
         async with _made(proxy.moved(rabbitmq.node().url, between.at)) as made:
@@ -107,7 +109,7 @@ async def test_a_broker_that_does_not_answer_is_connected_to_anew(monkeypatch: p
 
 
 @pytest.mark.parametrize("how", ["kill", *deep("stop")])
-def test_link_whose_broker_is_gone_logs_one_line_without_a_traceback(
+def test_broker_link_to_stopped_broker_logs_one_line_without_traceback(
     how: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     rabbitmq.node()

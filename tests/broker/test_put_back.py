@@ -1,4 +1,4 @@
-"""A job that is put back page by page loses none of them, however busy its worker is."""
+"""A job that is requeued after each page loses no page, even with a busy worker."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def _page(pages: Counter[int], event: PostCreated, mark: int) -> int | Non
 
 
 @in_loop
-async def test_a_job_that_comes_again_before_its_putting_back_is_confirmed_is_not_lost() -> None:
+async def test_rabbitmq_outbox_job_redelivered_before_its_requeue_is_confirmed_is_not_lost() -> None:
     pages: Counter[int] = Counter()
     outbox = await RabbitOutbox.open(rabbitmq.node().url, namespace=rabbitmq.namespace())
     runner = Runner(outbox, {PostCreated: (_page,)}, pages, concurrency=8, poll_seconds=0.05)

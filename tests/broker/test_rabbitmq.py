@@ -1,4 +1,4 @@
-"""The outbox on RabbitMQ, on a real node: what dies, hangs up, comes twice or never ends."""
+"""The outbox on a real RabbitMQ node: worker deaths, closed connections, duplicates and unresponsive peers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _no_log(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def spare() -> Iterator[Program]:
-    """A node that tests may do harm to, one after the other."""
+    """A node that tests may stop or kill, one test after the other."""
     rabbitmq.node()
     program = rabbitmq.start_another()
     yield program
@@ -43,7 +43,7 @@ def spare() -> Iterator[Program]:
 
 @pytest.fixture
 def node(spare: Program) -> Program:
-    """The spare node, started again if the test before stopped it."""
+    """The spare node, restarted if the previous test stopped it."""
     if not spare.running:
         spare.start()
     return spare
@@ -71,7 +71,7 @@ def posts(claimed: list[Job]) -> list[int]:
 
 
 async def claimed(work: RabbitOutbox, count: int) -> list[Job]:
-    """So many, however many deliveries have arrived at once."""
+    """Claim until `count` jobs have arrived, in any number of deliveries."""
     taken: list[Job] = []
     while len(taken) < count:
         taken += await claim(work)
@@ -86,7 +86,7 @@ async def emit(graph: MemoryGraph, *posts: int) -> None:
 
 
 @in_loop
-async def test_whoever_waits_is_woken_when_a_job_arrives() -> None:
+async def test_rabbitmq_outbox_waiting_worker_is_woken_by_new_job() -> None:
     async with outbox(rabbitmq.namespace()) as work:
         woken = asyncio.Event()
         work.on_event(woken.set)
@@ -97,7 +97,7 @@ async def test_whoever_waits_is_woken_when_a_job_arrives() -> None:
 
 
 @in_loop
-async def test_a_job_that_was_done_and_not_acknowledged_is_given_to_another_worker() -> None:
+async def test_rabbitmq_outbox_unacknowledged_job_of_closed_worker_is_delivered_to_another_worker() -> None:
     namespace = rabbitmq.namespace()
     async with outbox(namespace) as dying:
         await dying.send(jobs(1, 2, 3))
@@ -108,7 +108,7 @@ async def test_a_job_that_was_done_and_not_acknowledged_is_given_to_another_work
 
 
 @in_loop
-async def test_two_workers_share_the_jobs_and_none_is_given_to_both() -> None:
+async def test_rabbitmq_outbox_distributes_jobs_between_two_workers_without_duplicates() -> None:
     namespace = rabbitmq.namespace()
     async with outbox(namespace, prefetch=10) as one, outbox(namespace, prefetch=10) as two:
         await one.send(jobs(*range(200)))
@@ -127,10 +127,10 @@ async def test_two_workers_share_the_jobs_and_none_is_given_to_both() -> None:
 
 
 @in_loop
-async def test_a_job_that_comes_twice_at_once_is_in_hand_once() -> None:
+async def test_rabbitmq_outbox_job_sent_twice_is_claimed_once() -> None:
     async with outbox(rabbitmq.namespace()) as work:
         await work.send(jobs(1, 2, 1))
-        # One that comes after the others were acknowledged is a job again.
+        # A copy that arrives after the acknowledgement would count as a new job.
         await eventually(work.ready, 0)
         taken = await claim(work)
         assert posts(taken) == [1, 2]
@@ -139,8 +139,8 @@ async def test_a_job_that_comes_twice_at_once_is_in_hand_once() -> None:
 
 
 @in_loop
-async def test_jobs_of_the_same_number_are_told_apart_by_their_store_and_their_event() -> None:
-    """A shard map may change while jobs are on their way, and then a store's number is another's."""
+async def test_rabbitmq_outbox_jobs_with_same_number_are_distinguished_by_store_and_event() -> None:
+    """A shard map may change while jobs are queued, and a store's number may then refer to a different store."""
     async with outbox(rabbitmq.namespace()) as work:
         others = [Job(1, PostCreated(post_id=2, author_id=ANN)), *jobs(1, store=1)]
         await work.send([*jobs(1), *others])
@@ -148,7 +148,7 @@ async def test_jobs_of_the_same_number_are_told_apart_by_their_store_and_their_e
 
 
 @in_loop
-async def test_a_delay_is_kept_by_the_broker_and_ends_though_nobody_is_there() -> None:
+async def test_rabbitmq_outbox_delayed_job_is_delivered_after_its_worker_disconnected() -> None:
     namespace = rabbitmq.namespace()
     async with outbox(namespace) as work:
         await work.send(jobs(1, 2))
@@ -162,8 +162,8 @@ async def test_a_delay_is_kept_by_the_broker_and_ends_though_nobody_is_there() -
 
 
 @in_loop
-async def test_a_job_whose_workers_die_is_buried_after_the_eighth_and_those_beside_it_are_not() -> None:
-    """Whatever a dead worker had at hand counts as given. The job that kills is told from it by being given alone."""
+async def test_rabbitmq_outbox_job_that_kills_workers_is_dead_lettered_after_eight_deaths() -> None:
+    """All jobs in flight at a worker that dies count as delivered. Delivering them one by one isolates the fatal job."""
     namespace = rabbitmq.namespace()
     done: set[int] = set()
     deaths = 0
@@ -173,7 +173,7 @@ async def test_a_job_whose_workers_die_is_buried_after_the_eighth_and_those_besi
             async with outbox(namespace) as worker:
                 while taken := await claim(worker):
                     if 7 in posts(taken):
-                        # The process ends here, as far as the broker can tell: nothing that it has is acknowledged.
+                        # For the broker, the process has exited here: its jobs in flight are never acknowledged.
                         deaths += 1
                         break
                     done.update(posts(taken))
@@ -186,7 +186,7 @@ async def test_a_job_whose_workers_die_is_buried_after_the_eighth_and_those_besi
 
 
 @in_loop
-async def test_what_is_buried_can_be_looked_at_again_and_again_and_replayed_in_part() -> None:
+async def test_rabbitmq_outbox_dead_letters_can_be_listed_repeatedly_and_replayed_selectively() -> None:
     async with outbox(rabbitmq.namespace()) as work:
         await work.send(jobs(1, 2, 3))
         for job in await claimed(work, 3):
@@ -201,7 +201,7 @@ async def test_what_is_buried_can_be_looked_at_again_and_again_and_replayed_in_p
 
 
 @in_loop
-async def test_the_backlog_counts_what_other_workers_have_in_hand_and_what_is_delayed() -> None:
+async def test_rabbitmq_outbox_backlog_includes_in_flight_and_delayed_jobs() -> None:
     namespace = rabbitmq.namespace()
     async with outbox(namespace, taking=False) as watcher, outbox(namespace) as worker:
         await watcher.send(jobs(1, 2, 3))
@@ -219,7 +219,7 @@ async def test_the_backlog_counts_what_other_workers_have_in_hand_and_what_is_de
 
 
 @in_loop
-async def test_the_lag_is_that_of_the_oldest_job_wherever_it_is() -> None:
+async def test_rabbitmq_outbox_lag_is_age_of_oldest_waiting_in_flight_or_delayed_job() -> None:
     namespace = rabbitmq.namespace()
     async with outbox(namespace, taking=False) as watcher:
         assert await watcher.lag() == 0
@@ -237,13 +237,13 @@ async def test_the_lag_is_that_of_the_oldest_job_wherever_it_is() -> None:
 
 
 @in_loop
-async def test_a_worker_that_does_not_answer_counts_as_having_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_rabbitmq_outbox_backlog_counts_unresponsive_worker_as_one_job(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shoal.amqp._REPLY_SECONDS", 0.05)
     namespace = rabbitmq.namespace()
     async with outbox(namespace, taking=False) as watcher, outbox(namespace) as stuck:
-        # It asks for jobs on one connection and would answer on another, which is gone.
+        # It consumes on one connection and would answer on the other, which is closed.
         await stuck._putting.close()
-        # The broker confirms a consumer before its queue knows of it.
+        # The broker confirms a consumer before the queue counts it.
         await eventually(lambda: _silent(watcher), 1)
         assert await watcher.backlog() == 1
 
@@ -253,7 +253,7 @@ async def _silent(work: RabbitOutbox) -> int:
 
 
 @in_loop
-async def test_a_queue_that_is_too_busy_to_say_how_full_it_is_is_not_taken_for_an_empty_one() -> None:
+async def test_rabbitmq_outbox_backlog_of_unresponsive_queue_is_not_reported_as_empty() -> None:
     node, namespace = rabbitmq.node(), rabbitmq.namespace()
     async with outbox(namespace, url=node.url, taking=False) as watcher:
         await watcher.send(jobs(1, 2, 3))
@@ -268,7 +268,7 @@ async def test_a_queue_that_is_too_busy_to_say_how_full_it_is_is_not_taken_for_a
 
 
 @in_loop
-async def test_without_a_broker_nothing_is_claimed_and_nothing_can_be_sent() -> None:
+async def test_rabbitmq_outbox_without_broker_claims_no_jobs_and_refuses_to_send() -> None:
     url = rabbitmq.node().url
     with closing(Link(port_of(url))) as between:
         between.cut()
@@ -284,7 +284,7 @@ async def _claims_and_sends_once_there_is_a_broker(url: str, between: Link) -> N
             await work.backlog()
         between.heal()
         await eventually(lambda: _sent(work), True, 30.0)
-        # Jobs are taken on a connection of their own, which may come back later than that on which they are sent.
+        # Consuming has a separate connection, which may recover later than the publishing connection.
         await eventually(lambda: _counts(work), True, 30.0)
         assert set(posts(await claim(work))) == {1}
 
@@ -307,7 +307,7 @@ async def _counts(work: RabbitOutbox) -> bool:
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
 @in_loop
-async def test_a_broker_that_goes_and_comes_back_under_load_loses_nothing(node: Program, how: str) -> None:
+async def test_rabbitmq_outbox_broker_restart_under_load_loses_no_jobs(node: Program, how: str) -> None:
     graph, done = MemoryGraph(), set[int]()
 
     async def note(done: set[int], event: PostCreated, mark: int) -> int | None:
@@ -320,11 +320,11 @@ async def test_a_broker_that_goes_and_comes_back_under_load_loses_nothing(node: 
         runner.start()
         relay.start()
         numbers = itertools.count()
-        # These are on their way, at the broker and in hand when it goes.
+        # When the broker stops, some of these are being sent, some are queued and some are in flight.
         await emit(graph, *itertools.islice(numbers, 500))
         stopping = asyncio.create_task(asyncio.to_thread(getattr(node, how)))
         while not stopping.done():
-            # A node takes seconds to stop: what is emitted meanwhile has to be worked off afterwards.
+            # A node takes seconds to stop: jobs emitted during this time must be processed after the restart.
             await emit(graph, *itertools.islice(numbers, 20))
             await asyncio.sleep(0.02)
         await emit(graph, *itertools.islice(numbers, 20))
@@ -343,7 +343,7 @@ async def _count(done: set[int]) -> int:
 
 
 @in_loop
-async def test_jobs_that_could_not_be_put_back_are_kept_and_given_again() -> None:
+async def test_rabbitmq_outbox_job_whose_requeue_failed_is_kept_and_delivered_again() -> None:
     async with outbox(rabbitmq.namespace()) as work:
         await work.send(jobs(1))
         (job,) = await claim(work)
@@ -354,8 +354,8 @@ async def test_jobs_that_could_not_be_put_back_are_kept_and_given_again() -> Non
 
 
 @in_loop
-async def test_a_channel_that_the_broker_ends_is_opened_anew() -> None:
-    """As it does to whoever has a job in hand for longer than it allows."""
+async def test_rabbitmq_outbox_channel_closed_by_broker_is_reopened() -> None:
+    """The broker also closes the channel of a consumer that exceeds the delivery acknowledgement timeout."""
     async with outbox(rabbitmq.namespace()) as work:
         await work.send(jobs(1))
         assert posts(await claim(work)) == [1]
@@ -370,7 +370,7 @@ async def _claimed(work: RabbitOutbox) -> list[int]:
 
 
 @in_loop
-async def test_queues_that_somebody_deleted_are_made_anew() -> None:
+async def test_rabbitmq_outbox_deleted_queues_are_recreated() -> None:
     async with outbox(rabbitmq.namespace()) as work:
         assert work._work is not None
         await work._work.queue_delete(work._queues.work)
@@ -379,7 +379,7 @@ async def test_queues_that_somebody_deleted_are_made_anew() -> None:
 
 
 @in_loop
-async def test_what_this_version_cannot_read_is_left_to_others_and_holds_up_nothing() -> None:
+async def test_rabbitmq_outbox_unreadable_jobs_are_left_to_other_workers_and_do_not_block_others() -> None:
     async with outbox(rabbitmq.namespace()) as work:
         (job,) = jobs(1)
         unknown = write(job, now_ms()).replace(b"post_created", b"post_praised")
@@ -389,7 +389,7 @@ async def test_what_this_version_cannot_read_is_left_to_others_and_holds_up_noth
         assert isinstance(future.event, FutureEvent)
         assert known == job
         await work.ack([known])
-        # The runner puts back what it does not know, and it comes again with every byte.
+        # The runner requeues an event of unknown type; it is redelivered byte for byte.
         await work.put_back(future, 0.1)
         (again,) = await claimed(work, 1)
         assert encode(again.event) == unknown_event
@@ -400,6 +400,6 @@ async def test_what_this_version_cannot_read_is_left_to_others_and_holds_up_noth
 
 
 @in_loop
-async def test_a_broker_is_named_by_an_url_that_it_can_have() -> None:
+async def test_rabbitmq_outbox_url_with_unsupported_scheme_is_refused() -> None:
     with pytest.raises(InvalidInput):
         await RabbitOutbox.open("redis://localhost")

@@ -1,4 +1,4 @@
-"""The relay: what it sends, what it acknowledges, and what it does while the broker is away."""
+"""The relay: sending, acknowledging, polling and broker outages."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _no_log(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -
 
 
 class Broker:
-    """Where jobs are sent; it can be away."""
+    """A broker that records jobs and can be unavailable."""
 
     def __init__(self) -> None:
         self.away = False
@@ -47,7 +47,7 @@ async def emit(graph: MemoryGraph, count: int) -> None:
 
 
 @in_loop
-async def test_a_batch_is_sent_in_order_and_then_acknowledged() -> None:
+async def test_relay_batch_is_sent_in_order_and_then_acknowledged() -> None:
     graph, broker = MemoryGraph(), Broker()
     relay = Relay(graph, broker.send, batch=3)
     await emit(graph, 5)
@@ -57,7 +57,7 @@ async def test_a_batch_is_sent_in_order_and_then_acknowledged() -> None:
 
 
 @in_loop
-async def test_a_started_relay_sends_what_is_committed_without_being_asked() -> None:
+async def test_relay_sends_committed_events_without_polling() -> None:
     graph, broker = MemoryGraph(), Broker()
     relay = Relay(graph, broker.send, poll_seconds=3600.0)
     relay.start()
@@ -69,7 +69,7 @@ async def test_a_started_relay_sends_what_is_committed_without_being_asked() -> 
 
 
 class Counted(MemoryGraph):
-    """Counts claims; what is committed wakes nobody when it is `silent`, as if another process had."""
+    """Counts claims. While `silent`, commits do not wake the relay, as if another process had committed."""
 
     asked = 0
     silent = False
@@ -83,7 +83,7 @@ class Counted(MemoryGraph):
 
 
 @in_loop
-async def test_events_that_were_sent_are_not_followed_by_a_question_whether_there_are_more() -> None:
+async def test_relay_does_not_poll_again_after_sending_events() -> None:
     graph, broker = Counted(), Broker()
     relay = Relay(graph, broker.send, poll_seconds=3600.0)
     relay.start()
@@ -91,12 +91,12 @@ async def test_events_that_were_sent_are_not_followed_by_a_question_whether_ther
         await asyncio.sleep(0.01)
         await emit(graph, 1)
         await eventually(graph.backlog, 0)
-        assert graph.asked == 1 + n, "once at the start, and once for each"
+        assert graph.asked == 1 + n, "one claim at the start and one per event"
     await relay.stop()
 
 
 @in_loop
-async def test_a_relay_that_finds_nothing_looks_less_often_and_still_finds_what_wakes_nobody(
+async def test_relay_idle_polls_less_often_and_still_finds_unannounced_events(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("shoal.outbox.relay._LONGEST_POLL_SECONDS", 0.2)
@@ -104,7 +104,7 @@ async def test_a_relay_that_finds_nothing_looks_less_often_and_still_finds_what_
     relay = Relay(graph, broker.send, poll_seconds=0.001)
     relay.start()
     await asyncio.sleep(0.5)
-    # 1, 2, 4 and so on up to 128 ms, then 200: never so many as every millisecond would make.
+    # The interval doubles from 1 ms to 128 ms, then stays at 200 ms: far fewer polls than one per millisecond.
     assert graph.asked < 15
     graph.silent = True
     await emit(graph, 1)
@@ -114,7 +114,7 @@ async def test_a_relay_that_finds_nothing_looks_less_often_and_still_finds_what_
 
 
 @in_loop
-async def test_while_the_broker_is_away_events_stay_in_the_store_and_are_sent_when_it_is_back() -> None:
+async def test_relay_without_broker_leaves_events_in_store_and_sends_them_after_recovery() -> None:
     graph, broker = MemoryGraph(), Broker()
     relay = Relay(graph, broker.send)
     broker.away = True
@@ -129,7 +129,7 @@ async def test_while_the_broker_is_away_events_stay_in_the_store_and_are_sent_wh
 
 
 @in_loop
-async def test_a_relay_that_ends_while_the_broker_is_away_leaves_its_jobs_to_the_next() -> None:
+async def test_relay_stopped_without_broker_leaves_its_jobs_to_next_relay() -> None:
     clock, broker = Clock(), Broker()
     graph = MemoryGraph(clock=clock)
     relay = Relay(graph, broker.send, lease=30.0)
@@ -147,7 +147,7 @@ async def test_a_relay_that_ends_while_the_broker_is_away_leaves_its_jobs_to_the
 
 
 @in_loop
-async def test_a_store_that_is_away_for_a_while_is_asked_again() -> None:
+async def test_relay_retries_unavailable_store() -> None:
     class Away(MemoryGraph):
         asked = 0
 

@@ -1,4 +1,4 @@
-"""A process that does not answer may have something in hand, until it is clear that there is no such process."""
+"""A process that does not respond counts as possibly holding a job until the roll call knows that it does not exist."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.running import eventually, in_loop
 
 
 class _Clock:
-    """Seconds, as the test says."""
+    """A clock that the test sets."""
 
     def __init__(self) -> None:
         self.now = 1_000.0
@@ -26,7 +26,7 @@ class _Clock:
 
 @asynccontextmanager
 async def _calls(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[RollCall[int], _Clock]]:
-    """A process that asks, and another that answers with 7. What is counted as silence goes by the clock."""
+    """A calling process and a process that answers with 7. The clock measures the silence."""
     monkeypatch.setattr(amqp, "_REPLY_SECONDS", 1.0)
     clock = _Clock()
     connection, exchange = await aiormq.connect(rabbitmq.node().url), rabbitmq.namespace()
@@ -41,25 +41,31 @@ async def _calls(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[RollCal
 
 
 @in_loop
-async def test_everybody_answers_and_nobody_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_roll_call_with_all_processes_responding_reports_no_silent_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async with _calls(monkeypatch) as (asking, _):
         assert await asking.take(1) == ([7], 0)
         assert await asking.take(0) == ([], 0)
 
 
 @in_loop
-async def test_who_is_silent_for_longer_than_a_connection_lasts_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_roll_call_process_silent_beyond_connection_timeout_is_no_longer_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async with _calls(monkeypatch) as (asking, clock):
         for _ in range(4):
             assert await asking.take(3) == ([7], 2)
             clock.now += 10
         assert await asking.take(3) == ([7], 0)
-        # One more: nobody knows which of them it is.
+        # With one more process expected, the roll call cannot tell which of them are silent.
         assert await asking.take(4) == ([7], 3)
 
 
 @in_loop
-async def test_a_silence_that_ends_is_not_counted_with_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_roll_call_silence_that_ended_does_not_count_towards_next_silence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async with _calls(monkeypatch) as (asking, clock):
         assert (await asking.take(2)).silent == 1
         clock.now += 30
@@ -69,7 +75,7 @@ async def test_a_silence_that_ends_is_not_counted_with_the_next(monkeypatch: pyt
 
 
 @in_loop
-async def test_what_was_seen_long_ago_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_roll_call_old_silence_does_not_count_towards_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     async with _calls(monkeypatch) as (asking, clock):
         assert (await asking.take(2)).silent == 1
         clock.now += 3_600
@@ -77,7 +83,9 @@ async def test_what_was_seen_long_ago_says_nothing(monkeypatch: pytest.MonkeyPat
 
 
 @in_loop
-async def test_who_answers_too_late_each_time_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_roll_call_process_that_always_answers_late_stays_counted_as_silent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async with _calls(monkeypatch) as (asking, clock):
         monkeypatch.setattr(amqp, "_REPLY_SECONDS", 0.0)
         for _ in range(6):

@@ -1,4 +1,4 @@
-"""Real worker processes on a real broker: one hangs, one is killed, and every job is done."""
+"""Real worker processes on a real broker: one hangs, one is killed, and all jobs complete."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ POSTS = [*range(200), HANGS, *range(200, 300), KILLS, *range(300, 400)]
 
 
 @in_loop
-async def test_a_worker_that_hangs_or_dies_leaves_no_job_undone(tmp_path: Path) -> None:
+async def test_rabbitmq_workers_that_hang_or_are_killed_leave_no_job_undone(tmp_path: Path) -> None:
     url, namespace = rabbitmq.node().url, rabbitmq.namespace()
     watcher = await RabbitOutbox.open(url, namespace=namespace, taking=False)
     await watcher.send([Job(n, PostCreated(post_id=n, author_id=ANN)) for n in POSTS])

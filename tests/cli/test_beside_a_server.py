@@ -1,4 +1,4 @@
-"""Every command on an SQLite store, beside a server that has it open and without one: the same words, the same exit status."""
+"""Every command on an SQLite store, with and without a server that has the store open: same output, same exit status."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def command(store: Path, *arguments: str) -> list[str]:
 
 
 def run(store: Path, *arguments: str, typed: str = "") -> subprocess.CompletedProcess[str]:
-    """Run a command in this process, which starts none for it."""
+    """Run a command in this process, without a subprocess."""
     done = CliRunner().invoke(main, ["--store", f"sqlite:///{store}", *arguments], input=typed)
     return subprocess.CompletedProcess(arguments, done.exit_code, done.stdout, done.stderr)
 
 
 @pytest.fixture(params=["alone", "served"])
 def shoal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shoal]:
-    """Commands on a store with Ann in it, which says #tide in the post 7."""
+    """Commands on a store with the member Ann and one imported post tagged #tide."""
     store = tmp_path / "shoal.db"
     lay_out(tmp_path)
     made = run(store, "import", str(tmp_path / "data"))
@@ -64,7 +64,7 @@ def shoal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shoal]:
 
 
 def lay_out(folder: Path) -> None:
-    """A network to import."""
+    """Write a network to import."""
     for name in ("graph", "posts"):
         (folder / "data" / name).mkdir(parents=True)
     (folder / "data" / "graph" / "nodes.csv").write_text("id,name\n1,ann\n2,ben\n3,!\n")
@@ -85,7 +85,7 @@ def refused(done: subprocess.CompletedProcess[str]) -> str:
     return done.stderr.strip()
 
 
-def test_members_are_made_and_looked_after(shoal: Shoal) -> None:
+def test_cli_member_commands_manage_members(shoal: Shoal) -> None:
     made = told(shoal("member", "add", "cyd", "--email", "c@example.org", "--password-stdin", typed=PASSWORD))
     assert re.fullmatch(r"cyd is a member now: id \d+\n", made)
     assert "already been taken" in refused(shoal("member", "add", "cyd", "--password-stdin", typed=PASSWORD))
@@ -104,7 +104,7 @@ def test_members_are_made_and_looked_after(shoal: Shoal) -> None:
     assert [line.split("\t")[0] for line in told(shoal("member", "list")).splitlines()[1:]] == ["ann", "ben", "cyd"]
 
 
-def test_a_store_of_this_version_needs_no_upgrade(shoal: Shoal) -> None:
+def test_upgrade_command_on_current_schema_has_nothing_to_do(shoal: Shoal) -> None:
     for more in ((), ("--dry-run",)):
         lines = told(shoal("upgrade", *more)).splitlines()
         assert [re.sub(r"sqlite:///\S+: ", "", line) for line in lines] == [
@@ -114,7 +114,7 @@ def test_a_store_of_this_version_needs_no_upgrade(shoal: Shoal) -> None:
         ]
 
 
-def test_an_archive_is_looked_at_and_taken_in(shoal: Shoal, tmp_path: Path) -> None:
+def test_import_archive_command_dry_run_writes_nothing_and_import_is_idempotent(shoal: Shoal, tmp_path: Path) -> None:
     notes = [archives.note(1, "<p>By the sea</p>"), archives.announce(2, "https://other.example/1")]
     path = str(archives.zipped(tmp_path / "archive.zip", archives.mastodon_files(notes)))
     looked = told(shoal("member", "import-archive", "ann", path, "--dry-run"))
@@ -138,7 +138,7 @@ def test_an_archive_is_looked_at_and_taken_in(shoal: Shoal, tmp_path: Path) -> N
     assert "all right" in told(shoal("check"))
 
 
-def test_who_waits_for_approval_is_let_in_or_deleted(tmp_path: Path) -> None:
+def test_cli_member_approve_and_reject_decide_pending_members(tmp_path: Path) -> None:
     store = tmp_path / "shoal.db"
     asyncio.run(_with_members_who_wait(store))
     with served(store):
@@ -152,7 +152,7 @@ def test_who_waits_for_approval_is_let_in_or_deleted(tmp_path: Path) -> None:
         assert "all right" in told(run(store, "check"))
 
 
-def test_somebody_is_invited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cli_member_invite_prints_invitation_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHOAL_INVITATIONS", "staff")
     monkeypatch.setenv("SHOAL_BASE_URL", "https://shoal.example")
     store = tmp_path / "shoal.db"
@@ -167,7 +167,7 @@ def test_somebody_is_invited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert told(run(store, "member", "invite", "ann")).startswith("https://shoal.example/invite/")
 
 
-def test_where_a_member_is_logged_in_is_listed_and_ended(tmp_path: Path) -> None:
+def test_cli_member_sessions_lists_and_ends_logins(tmp_path: Path) -> None:
     store = tmp_path / "shoal.db"
     asyncio.run(_with_logins(store, 3))
     with served(store):
@@ -204,7 +204,7 @@ def _names(listed: str) -> list[str]:
     return sorted(line.split("\t")[0] for line in listed.splitlines()[1:])
 
 
-def test_posts_are_hidden_and_shown(shoal: Shoal, tmp_path: Path) -> None:
+def test_cli_post_hide_and_reveal_change_post_visibility(shoal: Shoal, tmp_path: Path) -> None:
     assert told(shoal("export", "ann", "--to", str(tmp_path / "ann"))) == f"the data of ann is in {tmp_path / 'ann'}\n"
     (post,) = re.findall(r'"id": ?"(\d+)"', (tmp_path / "ann" / "posts.json").read_text())
     assert told(shoal("post", "hide", post)) == f"{post} is out of sight\n"
@@ -212,7 +212,7 @@ def test_posts_are_hidden_and_shown(shoal: Shoal, tmp_path: Path) -> None:
     assert refused(shoal("post", "hide", "12")) == "shoal: Record not found"
 
 
-def test_domains_addresses_and_networks_are_blocked(shoal: Shoal) -> None:
+def test_cli_block_commands_manage_blocks_of_domains_emails_networks_and_names(shoal: Shoal) -> None:
     assert told(shoal("block", "domain", "Spam.Example")) == "nobody signs up with an address of spam.example\n"
     assert told(shoal("block", "email", "r.ude@example.org")) == "nobody signs up with r.ude@example.org\n"
     assert refused(shoal("block", "domain", "spam.example")) == "shoal: Domain has already been taken"
@@ -241,7 +241,7 @@ def test_domains_addresses_and_networks_are_blocked(shoal: Shoal) -> None:
     assert refused(shoal("block", "end", "--name", "hate")) == "shoal: hate is not blocked"
 
 
-def test_an_import_goes_on_where_one_was(shoal: Shoal, tmp_path: Path) -> None:
+def test_import_command_resumes_and_reports_refused_rows(shoal: Shoal, tmp_path: Path) -> None:
     (tmp_path / "data" / "graph" / "nodes.csv").write_text("id,name\n1,ann\n2,ben\n3,!\n4,cyd\n")
     done = told(shoal("import", str(tmp_path / "data"), "--refused", str(tmp_path / "refused.jsonl")))
     for line in (r"members +1 +2 +1", r"follows +0 +2 +0", r"posts +0 +1 +0"):
@@ -254,7 +254,7 @@ def test_an_import_goes_on_where_one_was(shoal: Shoal, tmp_path: Path) -> None:
     assert "there is no column 'title'" in refused(shoal(*unfit))
 
 
-def test_everything_else(shoal: Shoal, tmp_path: Path) -> None:
+def test_cli_read_and_maintenance_commands_work_with_and_without_server(shoal: Shoal, tmp_path: Path) -> None:
     assert told(shoal("feed", "ann", "--for-you", "--json")).startswith('{"lines":[')
     assert told(shoal("suggestions", "ben")) == "nobody\n"
     assert told(shoal("rank", "replay", "--preset", "fresh", "--json")).startswith('{"options":{')
@@ -275,7 +275,7 @@ def test_everything_else(shoal: Shoal, tmp_path: Path) -> None:
     assert "over the data sources" in told(shoal("shards"))
 
 
-def test_the_members_of_a_network_are_studied(shoal: Shoal) -> None:
+def test_placement_study_of_store_covers_its_members(shoal: Shoal) -> None:
     shown = json.loads(told(shoal("placement", "study", "--weight", "posts", "--only", "md5", "--json")))
     assert (shown["names"], shown["source"], shown["activity"]) == (
         2,
@@ -283,11 +283,11 @@ def test_the_members_of_a_network_are_studied(shoal: Shoal) -> None:
         "as the source says",
     )
     first = shown["schemes"][0]["levels"][0]
-    # Ann alone has posted.
+    # Only Ann has posted.
     assert (first["hottest_bucket"], first["hottest_members"]) == (str(place("ann").a), 1)
 
 
-def test_a_server_does_what_a_command_asks_at_once(tmp_path: Path) -> None:
+def test_cli_command_on_served_store_takes_effect_immediately(tmp_path: Path) -> None:
     store = tmp_path / "shoal.db"
     with served(store) as server:
         door = store.with_name("shoal.db.sock")
@@ -302,7 +302,7 @@ def test_a_server_does_what_a_command_asks_at_once(tmp_path: Path) -> None:
     assert not door.exists()
 
 
-def test_a_network_is_backed_up_listed_verified_pruned_and_restored(shoal: Shoal, tmp_path: Path) -> None:
+def test_backup_command_creates_lists_verifies_prunes_and_restores_backups(shoal: Shoal, tmp_path: Path) -> None:
     place = str(tmp_path / "backups")
     first = told(shoal("backup", "--to", place)).splitlines()
     name = first[0].partition(" ")[0]
@@ -334,7 +334,7 @@ def test_a_network_is_backed_up_listed_verified_pruned_and_restored(shoal: Shoal
     ]
 
 
-def test_a_backup_says_what_is_wrong(shoal: Shoal, tmp_path: Path) -> None:
+def test_backup_command_with_invalid_arguments_or_damaged_files_reports_error(shoal: Shoal, tmp_path: Path) -> None:
     place = tmp_path / "backups"
     assert shoal("backup").returncode == 2
     assert shoal("backup", "prune", str(place)).returncode == 2
@@ -353,7 +353,7 @@ def test_a_backup_says_what_is_wrong(shoal: Shoal, tmp_path: Path) -> None:
     )
 
 
-def test_ctrl_c_ends_an_import_that_a_server_does(tmp_path: Path) -> None:
+def test_import_command_on_served_store_is_cancelled_by_ctrl_c(tmp_path: Path) -> None:
     (tmp_path / "m.csv").write_text("name\n" + "\n".join(f"member{n}" for n in range(60_000)))
     store = tmp_path / "shoal.db"
     with served(store):
@@ -368,11 +368,11 @@ def test_ctrl_c_ends_an_import_that_a_server_does(tmp_path: Path) -> None:
         importing.send_signal(signal.SIGINT)
         _, complaint = importing.communicate(timeout=60)
         assert (importing.returncode, complaint) == (130, "interrupted; the same command again goes on where it was\n")
-        # The next one is not told that the first is still under way.
+        # The server does not report the cancelled import as still running.
         assert run(store, "check", "--sample", "0").returncode == 0
 
 
-def test_a_store_that_nobody_answers_for_names_who_has_it(tmp_path: Path) -> None:
+def test_cli_on_store_locked_by_other_process_names_the_process(tmp_path: Path) -> None:
     store = tmp_path / "shoal.db"
     with served(store, start_method="spawn") as server:
         assert run(store, "backup", "--to", str(tmp_path / "backups")).returncode == 0
@@ -388,7 +388,7 @@ def test_a_store_that_nobody_answers_for_names_who_has_it(tmp_path: Path) -> Non
         assert f", {server.process.pid} (" in refused(run(store, "member", "role", "ann", "admin"))
 
 
-def test_slow_requests_are_asked_of_a_server(tmp_path: Path) -> None:
+def test_why_slow_command_asks_running_server(tmp_path: Path) -> None:
     store = tmp_path / "shoal.db"
     assert "no server runs that could be asked" in refused(run(store, "why-slow"))
     with served(store, SHOAL_SLOW_MS="60000") as server:
@@ -397,12 +397,12 @@ def test_slow_requests_are_asked_of_a_server(tmp_path: Path) -> None:
         assert "remembers no slow request 'x'" in refused(run(store, "why-slow", "x"))
 
 
-def test_a_server_knows_every_operation() -> None:
+def test_admin_operations_are_all_known_to_server() -> None:
     made = {one for one in vars(operations).values() if isinstance(one, type) and issubclass(one, Operation)}
     assert made - {Operation} == set(get_args(operations.AnyOperation))
 
 
-def test_every_command_is_tried_here_or_needs_no_server() -> None:
+def test_cli_commands_are_all_covered_here_or_need_no_server() -> None:
     tried = {
         "member",
         "audit",

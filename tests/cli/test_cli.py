@@ -1,4 +1,4 @@
-"""The command line: what it prints, how it ends, and that an error is one line which says what to do."""
+"""The command line: output, exit status and one-line errors with a hint."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def shoal(store: Path, *arguments: str, typed: str = "") -> Result:
 
 
 def program(store: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a command in a process of its own."""
+    """Run a command in a subprocess."""
     command = [sys.executable, "-m", "shoal.cli", "--store", f"sqlite:///{store}", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
@@ -48,13 +48,13 @@ def add(store: Path, name: str, *options: str) -> Result:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
-    """A store with Ann in it."""
+    """A store with the member Ann."""
     path = tmp_path / "shoal.db"
     assert add(path, "ann", "--display-name", "Ann").exit_code == 0
     return path
 
 
-def test_a_role_is_given_and_taken(store: Path) -> None:
+def test_cli_member_role_grants_and_revokes_roles(store: Path) -> None:
     for role, told in (("moderator", "ann is a moderator"), ("admin", "ann is an admin"), ("none", "ann has no role")):
         assert shoal(store, "member", "role", "ann", role).output == f"{told}\n"
     done = shoal(store, "member", "role", "nobody", "admin")
@@ -62,7 +62,7 @@ def test_a_role_is_given_and_taken(store: Path) -> None:
     assert "none" in shoal(store, "member", "role", "ann", "king").output
 
 
-def test_members_and_posts_go_out_of_sight_and_come_back(store: Path) -> None:
+def test_cli_member_suspend_and_post_hide_report_their_outcome(store: Path) -> None:
     for verb, told in (("suspend", "ann is suspended"), ("restore", "ann is back")):
         assert shoal(store, "member", verb, "ann").output == f"{told}\n"
     done = shoal(store, "member", "suspend", "nobody")
@@ -72,7 +72,7 @@ def test_members_and_posts_go_out_of_sight_and_come_back(store: Path) -> None:
         assert shoal(store, "post", verb, "none").exit_code == 2
 
 
-def test_a_member_is_deleted_or_kept(store: Path) -> None:
+def test_cli_member_delete_asks_for_confirmation_and_can_be_cancelled(store: Path) -> None:
     asked = shoal(store, "member", "delete", "ann", typed="n\n")
     assert "delete ann with everything of theirs?" in asked.output
     assert shoal(store, "member", "keep", "ann").output == "shoal: This account is not scheduled for deletion\n"
@@ -85,7 +85,7 @@ def test_a_member_is_deleted_or_kept(store: Path) -> None:
     assert shoal(store, "member", "delete", "ann", "--days", "366", "--yes").exit_code == 2
 
 
-def test_an_address_is_given_and_taken(store: Path) -> None:
+def test_cli_member_email_sets_and_removes_address(store: Path) -> None:
     assert shoal(store, "member", "add", "dan", "--password-stdin", typed="a long password\n").exit_code == 0
     told = shoal(store, "member", "email", "dan", "dan@example.org").output
     assert told == "dan is reached at dan@example.org now\n"
@@ -99,7 +99,7 @@ def test_an_address_is_given_and_taken(store: Path) -> None:
     assert shoal(store, "member", "email", "dan", "").output == "dan has no e-mail address now\n"
 
 
-def test_mail_is_tried() -> None:
+def test_mail_test_command_reports_delivery_or_error() -> None:
     def tried(**settings: str) -> Result:
         environment = {f"SHOAL_{name.upper()}": value for name, value in settings.items()}
         return CliRunner().invoke(main, ["mail", "test", "ann@example.org", "--language", "de"], env=environment)
@@ -118,21 +118,21 @@ def test_mail_is_tried() -> None:
     assert "mail: smtp://" in tried(mail="http://example.org").output
 
 
-def test_help_names_every_command() -> None:
+def test_cli_help_names_every_command() -> None:
     shown = CliRunner().invoke(main, ["--help"])
     assert shown.exit_code == 0
     for name in COMMANDS:
         assert re.search(rf"^  {name}\s+\w", shown.output, re.MULTILINE)
 
 
-def test_help_of_every_command_opens_with_a_sentence() -> None:
+def test_cli_help_of_every_command_opens_with_a_sentence() -> None:
     for name in COMMANDS:
         shown = CliRunner().invoke(main, [name, "--help"])
         assert shown.exit_code == 0, name
         assert re.search(r"\n\n  [A-Z][^.]+[.]", shown.output), name
 
 
-def test_help_imports_no_more_than_it_needs() -> None:
+def test_cli_help_does_not_import_optional_packages() -> None:
     script = """
 import sys
 from shoal.cli import main
@@ -142,11 +142,11 @@ print(sorted({name.partition(".")[0] for name in sys.modules} - set(sys.stdlib_m
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
     loaded = set(re.findall(r"'(\w+)'", done.stderr))
     assert "click" in loaded
-    # What one command or another needs.
+    # These packages are needed only by single commands.
     assert loaded.isdisjoint({"PIL", "rich", "uvicorn", "uvloop", "websockets"}), loaded
 
 
-def test_a_command_whose_packages_are_missing_says_which_to_install_and_others_need_none() -> None:
+def test_cli_command_with_missing_package_names_the_extra_to_install() -> None:
     script = """
 import sys
 sys.modules.update(dict.fromkeys(["redis", "asyncpg", "aiobotocore", "aiormq"]))
@@ -168,7 +168,7 @@ for name in sys.argv[1:] or set(COMMANDS) - {"cluster"}:
     )
 
 
-def test_a_member_is_added_listed_and_given_another_password(store: Path) -> None:
+def test_cli_member_add_list_and_password_work(store: Path) -> None:
     header, line = shoal(store, "member", "list").output.splitlines()
     assert header.split("\t") == ["name", "id", "joined", "display name"]
     assert re.fullmatch(r"ann\t\d+\t\d{4}-\d\d-\d\d\tAnn", line)
@@ -181,7 +181,7 @@ def test_a_member_is_added_listed_and_given_another_password(store: Path) -> Non
     assert asyncio.run(log_in("another one")) == "ann"
 
 
-def test_a_password_is_asked_for_twice_and_not_shown(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cli_password_prompt_asks_twice_without_echo(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(member, "_at_terminal", lambda: True)
     done = shoal(store, "member", "add", "ben", typed="a long password\na long password\n")
     assert done.exit_code == 0
@@ -189,7 +189,7 @@ def test_a_password_is_asked_for_twice_and_not_shown(store: Path, monkeypatch: p
 
 
 @pytest.mark.parametrize("arguments", [("add", "ann"), ("add", "no such name"), ("add", "admin"), ("password", "ben")])
-def test_nobody_types_a_password_in_vain(
+def test_cli_invalid_member_name_is_refused_before_password_prompt(
     store: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
 ) -> None:
     monkeypatch.setattr(member, "_at_terminal", lambda: True)
@@ -197,13 +197,13 @@ def test_nobody_types_a_password_in_vain(
     assert (done.exit_code, done.stderr.count("\n"), "Password" in done.output) == (1, 1, False)
 
 
-def test_without_a_terminal_a_password_is_read_from_standard_input_only(store: Path) -> None:
+def test_cli_password_without_terminal_is_read_only_with_password_stdin(store: Path) -> None:
     for verb in ("add", "password"):
         done = shoal(store, "member", verb, "ann")
         assert (done.exit_code, "use --password-stdin" in done.stderr) == (1, True)
 
 
-def test_a_port_that_is_taken_is_told_in_one_line(tmp_path: Path, store: Path) -> None:
+def test_cli_serve_and_demo_on_port_in_use_report_one_line_error(tmp_path: Path, store: Path) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = str(taken.getsockname()[1])
         for command in (("serve",), ("demo", "--folder", str(tmp_path / "demo"))):
@@ -218,7 +218,7 @@ def test_a_port_that_is_taken_is_told_in_one_line(tmp_path: Path, store: Path) -
         assert (done.exit_code, done.stderr.count("\n"), "Errno" in done.stderr) == (1, 1, False)
 
 
-def test_a_benchmark_that_is_none_shows_those_there_are() -> None:
+def test_cli_bench_unknown_benchmark_lists_available_benchmarks() -> None:
     done = CliRunner().invoke(main, ["bench", "nope"])
     assert done.exit_code == 1
     assert "home_page" in done.stderr
@@ -233,12 +233,12 @@ def test_a_benchmark_that_is_none_shows_those_there_are() -> None:
         ('{"x": "sqlite:///a.db"}', "is not a range"),
     ],
 )
-def test_a_shard_map_that_is_none_is_told_in_one_line(store: str, told: str) -> None:
+def test_cli_store_option_invalid_shard_map_is_reported_in_one_line(store: str, told: str) -> None:
     done = CliRunner().invoke(main, ["--store", store, "check"])
     assert (done.exit_code, done.stderr.count("\n"), told in done.stderr) == (1, 1, True)
 
 
-def test_an_export_without_its_pictures_is_written_and_fails(tmp_path: Path, store: Path) -> None:
+def test_cli_export_with_missing_pictures_writes_export_and_fails(tmp_path: Path, store: Path) -> None:
     with Image.new("RGB", (8, 8)) as image:
         image.save(tmp_path / "a.png")
 
@@ -254,13 +254,13 @@ def test_an_export_without_its_pictures_is_written_and_fails(tmp_path: Path, sto
     assert (tmp_path / "out" / "posts.json").exists()
 
 
-def test_a_reserved_name_is_for_the_operator(store: Path) -> None:
+def test_cli_member_add_reserved_name_requires_reserved_option(store: Path) -> None:
     assert add(store, "admin").exit_code == 1
     assert add(store, "admin", "--reserved").exit_code == 0
     assert "admin" in shoal(store, "member", "list").output
 
 
-def test_check_of_a_store_without_members_says_that_there_is_nothing_to_check(tmp_path: Path) -> None:
+def test_shoal_check_on_empty_store_reports_nothing_to_check(tmp_path: Path) -> None:
     async def make() -> None:
         await (await SqliteGraph.open(tmp_path / "empty.db")).close()
 
@@ -271,7 +271,7 @@ def test_check_of_a_store_without_members_says_that_there_is_nothing_to_check(tm
     assert ": 0 checked" not in shown.output
 
 
-def test_a_clean_store_passes_and_a_broken_one_fails_until_it_is_repaired(store: Path) -> None:
+def test_shoal_check_fails_on_broken_store_and_passes_after_repair(store: Path) -> None:
     whole = shoal(store, "check")
     assert (whole.exit_code, whole.output.splitlines()[-1][:9]) == (0, "all holds")
     with closing(sqlite3.connect(store)) as connection:
@@ -290,7 +290,7 @@ def test_a_clean_store_passes_and_a_broken_one_fails_until_it_is_repaired(store:
     assert shoal(store, "check").exit_code == 0
 
 
-def test_an_import_and_an_export_go_round(tmp_path: Path, store: Path) -> None:
+def test_cli_import_and_export_round_trip(tmp_path: Path, store: Path) -> None:
     (tmp_path / "m.csv").write_text("id,name\n1,ben\n2,cyd\n3,!\n")
     (tmp_path / "f.csv").write_text("follower,followee\n1,2\n")
     files = ("--members", str(tmp_path / "m.csv"), "--follows", str(tmp_path / "f.csv"), "--mutual")
@@ -304,7 +304,7 @@ def test_an_import_and_an_export_go_round(tmp_path: Path, store: Path) -> None:
     assert (tmp_path / "ben.zip").stat().st_size > 0
 
 
-def test_a_wrong_usage_is_one_line_that_names_the_help(store: Path) -> None:
+def test_cli_usage_error_is_one_line_with_help_hint(store: Path) -> None:
     for arguments, words in (
         (("post", "hide", "abc"), "'abc' is no post: it is named by its number, which stands in its address"),
         (("post", "hide", "-1"), "No such option"),
@@ -320,8 +320,8 @@ def test_a_wrong_usage_is_one_line_that_names_the_help(store: Path) -> None:
 
 
 @pytest.mark.parametrize("command", [("worker",), ("serve", "--port", "0", "--workers", "2")])
-def test_several_processes_on_files_are_refused_with_what_to_do(tmp_path: Path, command: tuple[str, ...]) -> None:
-    """Processes that serve one file read it beside its owner; two files have no owner for both."""
+def test_cli_multiple_processes_on_sqlite_files_are_refused_with_hint(tmp_path: Path, command: tuple[str, ...]) -> None:
+    """Processes that share one SQLite file read through its owner process; two files have no common owner."""
     halves = {half: f"sqlite:///{tmp_path / half}.db" for half in ("0-31", "32-63")}
     done = CliRunner().invoke(main, ["--store", json.dumps(halves), *command])
     assert (done.exit_code, done.stderr.count("\n")) == (1, 1)
@@ -329,7 +329,7 @@ def test_several_processes_on_files_are_refused_with_what_to_do(tmp_path: Path, 
     assert "set store to postgresql://" in done.stderr
 
 
-def test_stores_that_cannot_be_opened_are_told_with_the_cause(tmp_path: Path, store: Path) -> None:
+def test_cli_store_that_cannot_be_opened_is_reported_with_cause(tmp_path: Path, store: Path) -> None:
     (tmp_path / "junk.db").write_text("no database at all")
     for url, words in (
         (f"sqlite:///{tmp_path / 'junk.db'}", "file is not a database"),
@@ -352,7 +352,7 @@ def test_stores_that_cannot_be_opened_are_told_with_the_cause(tmp_path: Path, st
         assert "was written by a newer Shoal (schema version 99" in done.stderr
 
 
-def test_a_database_that_is_not_there_is_told_in_one_line(store: Path) -> None:
+def test_cli_missing_postgresql_database_is_reported_in_one_line(store: Path) -> None:
     missing = postgres.server().url.removesuffix("/postgres") + "/not_made_yet"
     for command in (("move", "--to", missing), ("--store", missing, "serve", "--port", "0")):
         done = shoal(store, *command) if command[0] == "move" else CliRunner().invoke(main, list(command))
@@ -360,7 +360,7 @@ def test_a_database_that_is_not_there_is_told_in_one_line(store: Path) -> None:
         assert 'database "not_made_yet" does not exist' in done.stderr
 
 
-def test_a_benchmark_is_named_before_or_after_its_options(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cli_bench_accepts_benchmark_name_before_or_after_options(monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[list[str]] = []
 
     def run(command: list[str], **_: object) -> subprocess.CompletedProcess[bytes]:
@@ -388,7 +388,7 @@ ERRORS = {
 
 
 @pytest.mark.parametrize("arguments", ERRORS)
-def test_an_error_is_one_line_that_says_what_to_do(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+def test_cli_error_is_one_line_with_hint(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     done = shoal(tmp_path / "none.db", *arguments)
     assert done.exit_code == 1
     assert done.stderr.count("\n") == 1
@@ -397,7 +397,7 @@ def test_an_error_is_one_line_that_says_what_to_do(tmp_path: Path, arguments: tu
     assert "Traceback" not in done.output
 
 
-def test_settings_that_cannot_be_read_are_one_line_too(tmp_path: Path) -> None:
+def test_cli_invalid_settings_are_reported_in_one_line(tmp_path: Path) -> None:
     done = CliRunner(env={"SHOAL_PORT": "many"}).invoke(main, ["placement", "ann"])
     assert (done.exit_code, done.stderr.count("\n")) == (1, 1)
     file = tmp_path / "shoal.toml"
@@ -411,12 +411,12 @@ def test_settings_that_cannot_be_read_are_one_line_too(tmp_path: Path) -> None:
     assert (done.exit_code, "is not there" in done.stderr) == (1, True)
 
 
-def test_an_import_with_nothing_to_import_shows_how(store: Path) -> None:
+def test_cli_import_without_input_shows_usage(store: Path) -> None:
     done = shoal(store, "import")
     assert (done.exit_code, "name a FOLDER" in done.stderr) == (2, True)
 
 
-def test_ctrl_c_ends_cleanly(tmp_path: Path) -> None:
+def test_cli_import_interrupted_by_ctrl_c_exits_130_with_one_line(tmp_path: Path) -> None:
     (tmp_path / "m.csv").write_text("name\n" + "\n".join(f"member{n}" for n in range(60_000)))
     store = tmp_path / "shoal.db"
     command = [sys.executable, "-m", "shoal.cli", "--store", f"sqlite:///{store}", "import"]
@@ -436,7 +436,7 @@ def test_ctrl_c_ends_cleanly(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_a_held_store_that_nobody_answers_for_is_read_as_it_is(store: Path) -> None:
+async def test_shoal_check_on_store_locked_without_control_socket_reads_and_refuses_repair(store: Path) -> None:
     async with Shoal.open(f"sqlite:///{store}"):
         done = await asyncio.to_thread(program, store, "check")
         assert (done.returncode, "not checked" in done.stdout) == (0, True)
@@ -444,7 +444,7 @@ async def test_a_held_store_that_nobody_answers_for_is_read_as_it_is(store: Path
         assert (refused.returncode, f"in use by another process, {os.getpid()} (" in refused.stderr) == (1, True)
 
 
-def test_a_command_of_another_package_is_found_by_its_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cli_plugin_command_is_found_by_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
     @click.command()
     def tide() -> None:
         """Show the tide."""
@@ -458,7 +458,7 @@ def test_a_command_of_another_package_is_found_by_its_entry_point(monkeypatch: p
     assert runner.invoke(main, ["ebb"]).exit_code == 2
 
 
-def test_a_plugged_in_command_with_a_missing_package_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cli_plugin_command_with_missing_package_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     def load() -> click.Command:
         raise ModuleNotFoundError("No module named 'xxhash'", name="xxhash")
 
@@ -469,7 +469,7 @@ def test_a_plugged_in_command_with_a_missing_package_names_its_extra(monkeypatch
     assert (shown.exit_code, "'.[study]'" in shown.output) == (1, True)
 
 
-def test_help_lists_a_plugged_in_command_that_cannot_be_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cli_help_lists_plugin_command_that_cannot_be_imported(monkeypatch: pytest.MonkeyPatch) -> None:
     def load() -> click.Command:
         raise ImportError("no tides here")
 
@@ -479,7 +479,7 @@ def test_help_lists_a_plugged_in_command_that_cannot_be_imported(monkeypatch: py
     assert (shown.exit_code, "(cannot be imported: no tides here)" in shown.output) == (0, True)
 
 
-def test_a_command_of_another_package_does_not_replace_one_of_shoal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cli_plugin_command_does_not_replace_builtin_command(monkeypatch: pytest.MonkeyPatch) -> None:
     other = SimpleNamespace(name="demo", load=lambda: click.Command("demo"), dist=SimpleNamespace(name="tides"))
     own = SimpleNamespace(name="demo", load=lambda: click.Command("own"), dist=SimpleNamespace(name="shoal"))
     monkeypatch.setattr(group, "entry_points", lambda **_wanted: [other, own])
@@ -488,5 +488,5 @@ def test_a_command_of_another_package_does_not_replace_one_of_shoal(monkeypatch:
     assert found.name == "own"
 
 
-def test_a_plugged_in_subcommand_is_no_command() -> None:
+def test_cli_plugin_subcommand_is_not_a_top_level_command() -> None:
     assert CliRunner().invoke(main, ["placement.study"]).exit_code == 2

@@ -1,4 +1,4 @@
-"""`shoal demo`: a folder with a network that is made once, may be interrupted, and is thrown away only when it is free."""
+"""`shoal demo`: the folder's network is created once, creation may be interrupted, and --fresh deletes only an unused network."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def demo(folder: Path, *options: str) -> Result:
 
 
 def program(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    """Run the demo in a process of its own."""
+    """Run the demo in a subprocess."""
     command = [sys.executable, "-m", "shoal.cli", "demo", "--folder", str(folder), *options]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
@@ -42,7 +42,7 @@ def laid_out(folder: Path, memory: str = "{}") -> Path:
     return folder
 
 
-def test_fresh_leaves_a_network_alone_that_is_being_served(tmp_path: Path) -> None:
+def test_demo_fresh_on_served_network_is_refused_and_deletes_nothing(tmp_path: Path) -> None:
     folder = laid_out(tmp_path / "demo")
 
     async def clear() -> Result:
@@ -54,20 +54,20 @@ def test_fresh_leaves_a_network_alone_that_is_being_served(tmp_path: Path) -> No
     assert {"shoal.db", "demo.json"} <= {path.name for path in folder.iterdir()}
 
 
-def test_a_memory_that_cannot_be_read_is_told_in_one_line(tmp_path: Path) -> None:
+def test_demo_folder_with_corrupt_demo_json_is_reported_in_one_line(tmp_path: Path) -> None:
     done = demo(laid_out(tmp_path / "demo", '{"seed": 1, "mem'), "--no-serve")
     assert (done.exit_code, done.stderr.count("\n")) == (1, 1)
     assert "demo.json cannot be read: --fresh makes a new network" in done.stderr
 
 
-def test_a_store_that_is_no_demo_is_left_alone(tmp_path: Path) -> None:
+def test_demo_fresh_in_folder_with_foreign_store_is_refused(tmp_path: Path) -> None:
     (tmp_path / "shoal.db").write_text("mine")
     done = demo(tmp_path, *_SMALL, "--fresh")
     assert (done.exit_code, "is no demo" in done.stderr) == (1, True)
     assert (tmp_path / "shoal.db").read_text() == "mine"
 
 
-def test_a_folder_keeps_its_network_until_a_fresh_one_is_asked_for(tmp_path: Path) -> None:
+def test_demo_folder_keeps_its_network_without_fresh_option(tmp_path: Path) -> None:
     folder = tmp_path / "demo"
     made = program(folder, *_SMALL)
     assert (made.returncode, "and not served" in made.stdout, "http://" in made.stdout) == (0, True, False)
@@ -79,7 +79,7 @@ def test_a_folder_keeps_its_network_until_a_fresh_one_is_asked_for(tmp_path: Pat
     assert (folder / "shoal.db-lock").stat().st_ino == lock
 
 
-def test_it_says_what_it_does_from_the_first_second_also_to_a_pipe(tmp_path: Path) -> None:
+def test_demo_progress_is_printed_immediately_also_to_pipe(tmp_path: Path) -> None:
     folder = tmp_path / "demo"
     command = [sys.executable, "-m", "shoal.cli", "demo", "--folder", str(folder), "--members", "40", "--no-serve"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as making:
@@ -92,18 +92,18 @@ def test_it_says_what_it_does_from_the_first_second_also_to_a_pipe(tmp_path: Pat
         " members 40\n",
         f" follows {said[2].split()[-1]}\n",
     ]
-    # Most of the work was still to come: it does not say this at the end.
+    # Most of the work was not done yet: the output is not delayed until the demo exits.
     held = recall(folder)
     assert held is not None
     assert not held.done
     assert drawing
     until = time.monotonic() + 30
     while any(alive(pid) for pid in drawing):
-        assert time.monotonic() < until, "processes that draw outlived the demo that was killed"
+        assert time.monotonic() < until, "drawing processes are still alive after the demo was killed"
         time.sleep(0.01)
 
 
-def test_the_same_seed_makes_the_same_network_and_another_another(tmp_path: Path) -> None:
+def test_demo_same_seed_creates_same_network_and_other_seed_a_different_one(tmp_path: Path) -> None:
     made = []
     for number, seed in enumerate(("3", "3", "4")):
         folder = tmp_path / str(number)
@@ -114,7 +114,7 @@ def test_the_same_seed_makes_the_same_network_and_another_another(tmp_path: Path
 
 
 async def _all_of(folder: Path) -> Counter[tuple[object, ...]]:
-    """Everything in a network, without ids and moments."""
+    """All data of a network, without ids and times."""
     async with Shoal.open(f"sqlite:///{folder / 'shoal.db'}", run_consequences=False) as shoal:
         graph = shoal.network.store
         nodes = {node.id: node for node in await all_objects(graph)}
@@ -134,10 +134,10 @@ async def _all_of(folder: Path) -> Counter[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_making_may_be_stopped_in_one_line(tmp_path: Path, number: signal.Signals) -> None:
+def test_demo_creation_interrupted_by_signal_exits_130_with_one_line(tmp_path: Path, number: signal.Signals) -> None:
     folder = tmp_path / "demo"
     command = [sys.executable, "-m", "shoal.cli", "demo", "--folder", str(folder), "--no-serve"]
-    # In a group of its own: Ctrl-C goes to the processes that draw, too.
+    # A separate process group: Ctrl-C also reaches the drawing processes.
     child = subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
     )

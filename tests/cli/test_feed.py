@@ -1,4 +1,4 @@
-"""`shoal feed`: a member's feed in the terminal, and why each post stands where it does."""
+"""`shoal feed`: a member's feed in the terminal, with an explanation of each post's rank."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from shoal import Shoal
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Ann follows Ben, who likes what Cyd posts."""
+    """Ann follows Ben, who likes a post of Cyd."""
     path = tmp_path_factory.mktemp("feed") / "shoal.db"
 
     async def story() -> None:
@@ -30,13 +30,13 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_a_home_is_by_time(store: Path) -> None:
+def test_feed_command_home_timeline_is_chronological(store: Path) -> None:
     shown = shoal(store, "feed", "ann")
     assert shown.exit_code == 0
     assert [line.split() for line in shown.output.splitlines()] == [["1", "@ben", "the", "sea", "in", "the", "morning"]]
 
 
-def test_a_ranked_feed_says_why(store: Path) -> None:
+def test_feed_command_explain_shows_reasons_for_ranked_posts(store: Path) -> None:
     shown = shoal(store, "feed", "ann", "--for-you", "--explain")
     assert shown.exit_code == 0
     assert "friends: people you follow like it or follow its author" in " ".join(shown.output.split())
@@ -48,12 +48,12 @@ def test_a_ranked_feed_says_why(store: Path) -> None:
         assert all(reason["words"] for reason in line["reasons"])
 
 
-def test_who_turned_ranking_off_has_a_feed_by_time(store: Path) -> None:
+def test_feed_command_for_member_with_ranking_off_is_chronological(store: Path) -> None:
     shown = shoal(store, "feed", "cyd", "--for-you")
     assert "ranking is off for this member" in " ".join(shown.output.split())
 
 
-def test_what_was_missed_comes_with_an_end(store: Path) -> None:
+def test_feed_command_catch_up_has_an_end(store: Path) -> None:
     lines = shoal(store, "feed", "ann", "--catch-up", "--explain").output.splitlines()
     assert lines[0] == "From friends who post rarely"
     assert lines[1].split()[:4] == ["1", "@ben", "the", "sea"]
@@ -64,7 +64,7 @@ def test_what_was_missed_comes_with_an_end(store: Path) -> None:
     assert "ranking is off for this member" in " ".join(shoal(store, "feed", "cyd", "--catch-up").output.split())
 
 
-def test_what_is_wrong_is_said_in_a_line(store: Path) -> None:
+def test_feed_command_invalid_arguments_are_reported_in_one_line(store: Path) -> None:
     for arguments, code, words in (
         (("nobody",), 1, "there is no member 'nobody'"),
         (("ann", "--explain"), 2, "--explain is for --for-you"),

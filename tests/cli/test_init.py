@@ -1,4 +1,4 @@
-"""`shoal init`: what it writes is what was asked, with every setting explained, and for few."""
+"""`shoal init`: writes the given settings, describes every setting, and creates a private file."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def loaded(path: Path) -> Settings:
     return load({"SHOAL_CONFIG": str(path)})
 
 
-def test_every_setting_is_in_the_file_with_its_description(tmp_path: Path) -> None:
+def test_init_command_writes_every_setting_with_its_description(tmp_path: Path) -> None:
     assert list(descriptions()) == list(Settings.__struct_fields__)
     assert init(tmp_path).exit_code == 0
     text = (tmp_path / "shoal.toml").read_text()
@@ -40,7 +40,7 @@ def test_every_setting_is_in_the_file_with_its_description(tmp_path: Path) -> No
     assert tomllib.loads(text) == {}
 
 
-def test_lines_that_show_defaults_may_be_uncommented(tmp_path: Path) -> None:
+def test_init_file_with_uncommented_defaults_gives_default_settings(tmp_path: Path) -> None:
     names = tuple(f"# {name} = " for name in Settings.__struct_fields__)
     lines = render(Settings()).splitlines()
     shown = [line.removeprefix("# ") if line.startswith(names) else line for line in lines]
@@ -49,7 +49,7 @@ def test_lines_that_show_defaults_may_be_uncommented(tmp_path: Path) -> None:
     assert loaded(tmp_path / "shoal.toml") == Settings()
 
 
-def test_what_was_asked_is_what_it_gives(tmp_path: Path) -> None:
+def test_init_command_options_are_written_to_file(tmp_path: Path) -> None:
     arguments = (
         "--url",
         "https://social.example.org",
@@ -73,13 +73,13 @@ def test_what_was_asked_is_what_it_gives(tmp_path: Path) -> None:
     )
 
 
-def test_stores_of_the_command_line_are_written(tmp_path: Path) -> None:
+def test_init_command_writes_store_option(tmp_path: Path) -> None:
     path = tmp_path / "shoal.toml"
     CliRunner().invoke(main, ["--store", "sqlite:////srv/s.db", "init", "--to", str(path)])
     assert loaded(path) == Settings(store="sqlite:////srv/s.db")
 
 
-def test_a_file_with_all_other_values_gives_them(tmp_path: Path) -> None:
+def test_settings_file_with_all_values_changed_round_trips(tmp_path: Path) -> None:
     (tmp_path / "shoal.toml").write_text(render(CHANGED))
     assert loaded(tmp_path / "shoal.toml") == CHANGED
 
@@ -88,12 +88,14 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=50)
 
 
 @given(TEXTS, st.lists(TEXTS, max_size=3), st.dictionaries(TEXTS, TEXTS, max_size=3), st.floats(min_value=1e-9))
-def test_any_text_comes_back(title: str, rules: list[str], limits: dict[str, str], days: float) -> None:
+def test_settings_file_with_arbitrary_text_values_round_trips(
+    title: str, rules: list[str], limits: dict[str, str], days: float
+) -> None:
     asked = Settings(title=title, rules=tuple(rules), limits=limits, timeline_idle_days=days)
     assert build(**tomllib.loads(render(asked))) == asked
 
 
-def test_it_is_for_its_owner_alone_and_never_replaced(tmp_path: Path) -> None:
+def test_init_file_is_readable_by_owner_only_and_never_overwritten(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         assert init(tmp_path, "--mail", "smtps://a:b@mail.example").exit_code == 0
@@ -110,14 +112,14 @@ def test_it_is_for_its_owner_alone_and_never_replaced(tmp_path: Path) -> None:
     assert not (tmp_path / "nowhere").exists()
 
 
-def test_any_setting_may_be_given_by_its_name(tmp_path: Path) -> None:
+def test_init_command_set_option_accepts_any_setting(tmp_path: Path) -> None:
     given = ("--set", "title=Tide pool", "--set", "base_url=https://a.example", "--set", "mail=smtp://b.example")
     assert init(tmp_path, *given).exit_code == 0
     found = loaded(tmp_path / "shoal.toml")
     assert (found.title, found.base_url, found.mail) == ("Tide pool", "https://a.example", "smtp://b.example")
 
 
-def test_mail_may_come_from_standard_input(tmp_path: Path) -> None:
+def test_init_command_reads_mail_url_from_standard_input(tmp_path: Path) -> None:
     assert init(tmp_path, "--mail", "-", typed="smtps://a:b@mail.example\n").exit_code == 0
     assert loaded(tmp_path / "shoal.toml").mail == "smtps://a:b@mail.example"
 
@@ -135,7 +137,7 @@ def test_mail_may_come_from_standard_input(tmp_path: Path) -> None:
         (("--to", "/nonexistent/shoal.toml"), 1, "is not there"),
     ],
 )
-def test_what_cannot_be_is_refused_and_nothing_is_written(
+def test_init_command_with_invalid_value_is_refused_and_writes_no_file(
     tmp_path: Path, arguments: tuple[str, ...], status: int, said: str
 ) -> None:
     done = init(tmp_path, *arguments)
@@ -144,7 +146,7 @@ def test_what_cannot_be_is_refused_and_nothing_is_written(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_on_a_terminal_it_asks_for_what_was_not_said(tmp_path: Path) -> None:
+def test_init_command_on_terminal_prompts_for_missing_settings(tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "shoal.cli", "init", "--title", "Tide pool"]
     with subprocess.Popen(command, cwd=tmp_path, stdin=theirs, stdout=theirs, stderr=theirs) as asking:
@@ -160,7 +162,7 @@ def test_on_a_terminal_it_asks_for_what_was_not_said(tmp_path: Path) -> None:
     assert loaded(tmp_path / "shoal.toml") == build(**asked)
 
 
-def test_init_suggests_the_option_for_the_settings_only_where_a_command_needs_it(
+def test_init_command_suggests_config_option_only_for_non_default_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""`shoal jobs`: on a store by itself, on one that a server holds, and on a broker."""
+"""`shoal jobs`: on a store without a server, on a served store, and with a broker."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ JOBS = [Job(n, PostCreated(post_id=n, author_id=ANN)) for n in (1, 2, 3)]
 
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
-    """A store where one event waits and two jobs are buried."""
+    """A store with one waiting event and two dead-lettered jobs."""
     path = tmp_path / "shoal.db"
 
     async def make() -> None:
@@ -62,7 +62,7 @@ def told(store: Path, environ: dict[str, str] | None = None) -> Any:
     return msgspec.json.decode(shown.output)
 
 
-def test_it_lists_what_waits_and_what_was_set_aside(store: Path) -> None:
+def test_jobs_command_lists_waiting_and_dead_lettered_jobs(store: Path) -> None:
     shown = jobs(store)
     assert shown.exit_code == 0
     assert "waiting: 1, the oldest for " in shown.output
@@ -70,7 +70,7 @@ def test_it_lists_what_waits_and_what_was_set_aside(store: Path) -> None:
     assert "  0:1\tPostCreated\tstep 1\t8 attempts\terror 1\n" in shown.output
 
 
-def test_as_json_it_says_the_same_to_a_program(store: Path) -> None:
+def test_jobs_command_json_lists_waiting_and_dead_lettered_jobs(store: Path) -> None:
     standing = told(store)
     assert standing["waiting"] == 1
     assert standing["oldest_seconds"] > 0
@@ -80,7 +80,7 @@ def test_as_json_it_says_the_same_to_a_program(store: Path) -> None:
     ]
 
 
-def test_a_job_is_replayed_by_its_name_or_with_all_others(store: Path) -> None:
+def test_jobs_replay_replays_named_job_or_all_jobs(store: Path) -> None:
     assert jobs(store, "replay", "0:2").output == "1 replayed\n"
     assert [job["job"] for job in told(store)["buried"]] == ["0:1"]
     unknown = jobs(store, "replay", "7", "1:8")
@@ -91,19 +91,19 @@ def test_a_job_is_replayed_by_its_name_or_with_all_others(store: Path) -> None:
 
 
 @pytest.mark.parametrize("arguments", [("replay",), ("replay", "1", "--all")])
-def test_which_jobs_must_be_said(store: Path, arguments: tuple[str, ...]) -> None:
+def test_jobs_replay_without_selection_or_with_both_is_a_usage_error(store: Path, arguments: tuple[str, ...]) -> None:
     assert jobs(store, *arguments).exit_code == 2
     assert len(told(store)["buried"]) == 2
 
 
-def test_what_is_no_name_is_refused_in_one_line(store: Path) -> None:
+def test_jobs_replay_with_invalid_job_name_is_refused_in_one_line(store: Path) -> None:
     refused = jobs(store, "replay", "the first")
     assert refused.exit_code == 1
     assert refused.output == "shoal: 'the first' is no job: they are named as 0:57, or 57\n"
 
 
 @in_loop
-async def test_a_server_that_holds_the_store_replays_itself(store: Path) -> None:
+async def test_jobs_replay_on_served_store_is_executed_by_server(store: Path) -> None:
     settings = build(store=f"sqlite:///{store}")
     path = control_path(settings)
     assert path is not None
@@ -114,7 +114,7 @@ async def test_a_server_that_holds_the_store_replays_itself(store: Path) -> None
         assert len((await asyncio.to_thread(told, store))["buried"]) == 1
 
 
-def test_a_store_that_somebody_holds_who_does_not_listen_is_told_of(store: Path) -> None:
+def test_jobs_replay_on_locked_store_without_control_socket_is_refused(store: Path) -> None:
     async def refused() -> Result:
         graph = await SqliteGraph.open(store)
         try:
@@ -128,7 +128,7 @@ def test_a_store_that_somebody_holds_who_does_not_listen_is_told_of(store: Path)
 
 
 @in_loop
-async def test_with_a_broker_its_jobs_are_shown_and_replayed_too(store: Path) -> None:
+async def test_jobs_command_with_broker_lists_and_replays_broker_jobs(store: Path) -> None:
     environ = {"SHOAL_BROKER": rabbitmq.node().url}
     work = await RabbitOutbox.open(rabbitmq.node().url)
     try:
@@ -178,7 +178,7 @@ def stopped_worker() -> Iterator[None]:
 
 
 async def taken_back(work: RabbitOutbox, count: int) -> None:
-    """Finish the jobs of a worker that is gone."""
+    """Finish the jobs of a killed worker."""
     while count:
         jobs = await claim(work)
         count -= len(jobs)
@@ -186,7 +186,7 @@ async def taken_back(work: RabbitOutbox, count: int) -> None:
 
 
 @in_loop
-async def test_jobs_with_a_stopped_worker_says_that_its_share_is_unknown(store: Path) -> None:
+async def test_jobs_command_with_stopped_worker_reports_unknown_in_flight_count(store: Path) -> None:
     environ = {"SHOAL_BROKER": rabbitmq.node().url}
     sending = await RabbitOutbox.open(rabbitmq.node().url, taking=False)
     await sending.send([Job(n, PostCreated(post_id=n, author_id=ANN)) for n in range(100, 130)])
@@ -197,7 +197,7 @@ async def test_jobs_with_a_stopped_worker_says_that_its_share_is_unknown(store: 
             standing = await asyncio.to_thread(told, empty, environ)
             assert (standing["workers"], standing["silent_workers"], standing["in_hand"]) == (1, 1, None)
             assert (standing["oldest_seconds"], standing["most_seconds"]) == (None, 0.0)
-            # The event in this store waits for sure; what else does is unknown.
+            # The event in this store is known to wait; the number of other waiting jobs is unknown.
             assert (await asyncio.to_thread(told, store, environ))["oldest_seconds"] > 0
             shown = (await asyncio.to_thread(jobs, empty, environ=environ)).output
             assert shown.startswith("waiting: at least 1\nworkers: 1, 1 of them do not answer: how many jobs")
@@ -209,7 +209,7 @@ async def test_jobs_with_a_stopped_worker_says_that_its_share_is_unknown(store: 
 
 
 @pytest.mark.parametrize(("environ", "most"), [({}, 3.0), ({"SHOAL_RUN_CONSEQUENCES": "false"}, 0.0)])
-def test_jobs_names_the_limit_for_refusing_posts_only_where_it_applies(
+def test_jobs_command_names_post_refusal_limit_only_where_it_applies(
     environ: dict[str, str], most: float, store: Path
 ) -> None:
     assert told(store, environ)["most_seconds"] == most

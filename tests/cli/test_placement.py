@@ -1,4 +1,4 @@
-"""`shoal placement`: where one name lives, the names that other languages are tested with, and a study of any list."""
+"""`shoal placement`: placement of a name, the conformance file for other languages, and studies of name lists."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_a_name_needs_no_store_and_its_place_follows_from_it() -> None:
+def test_placement_command_shows_placement_of_name_without_store() -> None:
     a, b, c = place("frank")
     shown = [
         *("name", "frank", "a/b/c", f"{a}/{b}/{c}"),
@@ -49,16 +49,16 @@ def test_a_name_needs_no_store_and_its_place_follows_from_it() -> None:
     ]
     assert told("Frank").split() == shown
     assert told("show", "Frank").split() == shown
-    # A member may be called as a command is.
+    # A member may have the name of a subcommand.
     assert told("show", "study").split()[1] == "study"
 
 
-def test_the_conformance_file_is_what_the_command_prints() -> None:
+def test_placement_conformance_output_matches_committed_file() -> None:
     kept = (ROOT / "docs" / "placement-conformance.csv").read_text("utf-8")
     assert told("conformance") == kept, "shoal placement conformance > docs/placement-conformance.csv"
 
 
-def test_a_study_tells_all_of_it_in_eighty_columns(names: Path) -> None:
+def test_placement_study_output_fits_in_eighty_columns(names: Path) -> None:
     shown = told("study", str(names))
     assert shown.startswith("20,000 names: names.txt.gz\n")
     for words in ("M3 c: mod 128", "chi2 p", "Rendezvous", "look-ups", "By the name alone", "Errors of the paper"):
@@ -67,7 +67,7 @@ def test_a_study_tells_all_of_it_in_eighty_columns(names: Path) -> None:
     assert max(map(cell_len, shown.splitlines())) <= 80
 
 
-def test_json_has_every_number_and_nothing_else_is_on_standard_output(names: Path) -> None:
+def test_placement_study_json_has_every_number_and_no_other_output(names: Path) -> None:
     shown = json.loads(told("study", str(names), "--json"))
     assert shown["names"] == 20_000
     assert [scheme["key"] for scheme in shown["schemes"]] == ["letters", "ascii-sum", "md5"]
@@ -76,7 +76,7 @@ def test_json_has_every_number_and_nothing_else_is_on_standard_output(names: Pat
     assert keys == set(SCHEMES)
 
 
-def test_names_come_from_several_places_at_once(names: Path, tmp_path: Path) -> None:
+def test_placement_study_reads_names_from_several_sources(names: Path, tmp_path: Path) -> None:
     people = tmp_path / "people.csv"
     people.write_text("id,nick,posts\n1,ann,4\n2,bob,0\n")
     shown = json.loads(
@@ -85,7 +85,7 @@ def test_names_come_from_several_places_at_once(names: Path, tmp_path: Path) -> 
     assert (shown["names"], shown["source"]) == (3, "people.csv, standard input")
 
 
-def test_only_the_schemes_that_are_named_are_studied(names: Path) -> None:
+def test_placement_study_only_option_selects_schemes(names: Path) -> None:
     shown = json.loads(
         told("study", str(names), "--only", "letters", "--only", "jump", "--servers", "5", "--grown", "9", "--json")
     )
@@ -94,7 +94,7 @@ def test_only_the_schemes_that_are_named_are_studied(names: Path) -> None:
     assert [change["after"] for change in shown["servers"][0]["changes"]] == [6, 4, 9]
 
 
-def test_made_up_names_need_no_file() -> None:
+def test_placement_study_with_generated_names_is_reproducible_by_seed() -> None:
     first, again, other = (
         json.loads(told("study", "--generated", "3000", "--seed", seed, "--only", "md5", "--json")) for seed in "112"
     )
@@ -102,7 +102,7 @@ def test_made_up_names_need_no_file() -> None:
     assert first["schemes"][0]["levels"] == again["schemes"][0]["levels"] != other["schemes"][0]["levels"]
 
 
-def test_a_report_is_a_page_and_the_figures_are_told_all_the_same(names: Path, tmp_path: Path) -> None:
+def test_placement_study_report_is_written_as_html(names: Path, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     done = shoal("study", str(names), "--report", str(page))
     assert done.exit_code == 0
@@ -127,7 +127,7 @@ def test_a_report_is_a_page_and_the_figures_are_told_all_the_same(names: Path, t
         (("no such name",), 1, "a user name is 1 to 30"),
     ],
 )
-def test_what_cannot_be_is_one_line(
+def test_placement_command_invalid_arguments_are_reported_in_one_line(
     arguments: tuple[str, ...], status: int, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -136,7 +136,7 @@ def test_what_cannot_be_is_one_line(
     assert words in done.stderr
 
 
-def test_an_empty_list_is_no_study(tmp_path: Path) -> None:
+def test_placement_study_of_empty_list_is_refused(tmp_path: Path) -> None:
     empty = tmp_path / "empty.txt"
     empty.write_text("\n\n")
     done = shoal("study", str(empty))
@@ -156,7 +156,7 @@ def without_xxhash(*arguments: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-def test_study_without_xxhash_names_the_package_in_the_rows_that_need_it(tmp_path: Path) -> None:
+def test_placement_study_without_xxhash_names_package_in_affected_rows(tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     shown = without_xxhash("study", "--generated", "500", "--report", str(page))
     assert shown.startswith("0 ")
@@ -166,13 +166,13 @@ def test_study_without_xxhash_names_the_package_in_the_rows_that_need_it(tmp_pat
     assert page.read_text("utf-8").count("needs the package xxhash") == 5
 
 
-def test_study_of_schemes_that_all_need_xxhash_is_refused_without_it() -> None:
+def test_placement_study_of_schemes_that_all_need_xxhash_is_refused_without_it() -> None:
     assert without_xxhash("study", "--generated", "5", "--only", "ring", "--only", "jump") == (
         "1 shoal: Ring, Jump hash needs the package xxhash: "
         "run `pip install -e '.[study]'` in the directory with Shoal's source\n\n"
     )
 
 
-def test_study_without_xxhash_and_without_a_table_of_servers_names_the_schemes_left_out() -> None:
+def test_placement_study_without_xxhash_and_server_table_names_skipped_schemes() -> None:
     shown = without_xxhash("study", "--generated", "5", "--only", "letters", "--only", "jump")
     assert "Jump hash: needs the package xxhash\n" in shown

@@ -1,4 +1,4 @@
-"""`shoal plan`: what it takes, what it prints, and what it writes."""
+"""`shoal plan`: options, output and written files."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def numbers(*words: str) -> dict[str, object]:
     return found
 
 
-def test_a_plan_says_what_runs_and_whose_costs_these_are() -> None:
+def test_plan_command_shows_components_and_source_of_costs() -> None:
     shown = planned("--members", "10M").stdout
     assert "10 million members: PostgreSQL, Redis, web processes and workers" in shown
     assert "`shoal plan --calibrate` measures this" in shown
@@ -39,14 +39,14 @@ def test_a_plan_says_what_runs_and_whose_costs_these_are() -> None:
     assert planned("--members", "20k").stdout.startswith("20,000 members: one process on SQLite")
 
 
-def test_a_calibration_that_lies_there_is_used_and_nobody_is_sent_to_make_one() -> None:
+def test_plan_command_with_existing_calibration_file_does_not_suggest_calibrating() -> None:
     save(shipped(), Path("shoal-calibration.json"))
     assert "--calibrate" not in planned().stdout
     save(shipped(), Path("other.json"))
     assert "--calibrate" not in planned("--calibration", "other.json").stdout
 
 
-def test_rates_a_second_are_those_of_the_busiest_hour() -> None:
+def test_plan_command_rates_per_second_apply_to_peak_hour() -> None:
     found = numbers("--members", "5M", "--posts", "100", "--reads", "2000", "--assume", "daily=0.1")
     load = found["load"]
     assert isinstance(load, dict)
@@ -54,7 +54,7 @@ def test_rates_a_second_are_those_of_the_busiest_hour() -> None:
     assert load["pages"] == pytest.approx(2_000)
 
 
-def test_assumptions_and_prices_come_from_files_and_options_win() -> None:
+def test_plan_command_reads_assumptions_and_prices_from_files_and_options_override_them() -> None:
     Path("a.toml").write_text("members = 400000\nfollows = 10\n")
     Path("p.toml").write_text("core = 0\nmemory_gib = 0\ndisk_gib = 0\nobject_gib = 0\ntraffic_gib = 0\n")
     found = numbers("--assumptions", "a.toml", "--prices", "p.toml", "--follows", "20")
@@ -63,7 +63,7 @@ def test_assumptions_and_prices_come_from_files_and_options_win() -> None:
     assert (assumed["members"], assumed["follows"], found["money"]) == (400_000, 20, 0)
 
 
-def test_plots_and_report_are_written() -> None:
+def test_plan_command_writes_plots_and_report() -> None:
     done = planned("--members", "1M", "--plot", "plan.svg", "--report", "plan.html")
     assert done.stderr == "drawn into plan.svg\nwritten to plan.html\n"
     assert ET.parse("plan.svg").getroot().tag.endswith("svg")  # noqa: S314  # our own
@@ -91,7 +91,9 @@ def test_plots_and_report_are_written() -> None:
         (("--assumptions", "odd.toml"), 1, "unknown field `moons`"),
     ],
 )
-def test_what_cannot_be_is_said_in_one_line(words: tuple[str, ...], status: int, said: str) -> None:
+def test_plan_command_invalid_arguments_are_reported_in_one_line(
+    words: tuple[str, ...], status: int, said: str
+) -> None:
     Path("bad.toml").write_text("= 3")
     Path("odd.toml").write_text("moons = 3")
     done = planned(*words)

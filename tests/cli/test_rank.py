@@ -1,4 +1,4 @@
-"""`shoal rank replay`: what another recipe would change, in words, in numbers and as a picture."""
+"""`shoal rank replay`: the effect of a different recipe as text, JSON and plot."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DAY_MS = 86_400_000
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Ann, who follows Ben and Cyd, likes what Ben wrote long before what Cyd did; Dan chose a recipe."""
+    """Ann follows Ben and Cyd. Ben has an old post with likes, Cyd a new one without. Dan chose a recipe."""
     path = tmp_path_factory.mktemp("rank") / "shoal.db"
 
     async def story() -> None:
@@ -46,7 +46,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def recipe(tmp_path: Path) -> Path:
-    """A recipe by which only likes count."""
+    """A recipe that weights only reactions."""
     path = tmp_path / "new.toml"
     zeros = "\n".join(f"{name} = {10.0 if name == 'reactions' else 0}" for name in TERM_NAMES)
     path.write_text(f"exploration = 0.0\n[weights]\n{zeros}\n")
@@ -59,7 +59,7 @@ def report(store: Path, *arguments: str) -> ReplayReport:
     return msgspec.json.decode(shown.stdout, type=ReplayReport)
 
 
-def test_the_recipe_of_the_server_changes_nothing(store: Path) -> None:
+def test_rank_replay_with_server_recipe_changes_no_feeds(store: Path) -> None:
     shown = shoal(store, "rank", "replay", "--preset", "balanced")
     assert shown.exit_code == 0
     words = " ".join(shown.output.split())
@@ -70,7 +70,7 @@ def test_the_recipe_of_the_server_changes_nothing(store: Path) -> None:
     assert "Who gains most exposure: nobody" in words
 
 
-def test_a_shared_recipe_is_tried_by_its_link(store: Path) -> None:
+def test_rank_replay_accepts_shared_recipe_link(store: Path) -> None:
     link = recipe_link("https://there.example", PRESETS["fresh"])
     by_name, by_link = [
         json.loads(shoal(store, "rank", "replay", *given, "--json").stdout)
@@ -83,7 +83,7 @@ def test_a_shared_recipe_is_tried_by_its_link(store: Path) -> None:
     assert (refused.exit_code, "frends" in refused.stderr) == (1, True)
 
 
-def test_every_figure_is_told(store: Path, recipe: Path) -> None:
+def test_rank_replay_output_shows_every_figure(store: Path, recipe: Path) -> None:
     shown = shoal(store, "rank", "replay", "--weights", str(recipe), "--top", "1")
     words = " ".join(shown.output.split())
     for told in (
@@ -103,7 +103,7 @@ def test_every_figure_is_told(store: Path, recipe: Path) -> None:
         assert told in words, told
 
 
-def test_numbers_are_told_as_json(store: Path, recipe: Path) -> None:
+def test_rank_replay_json_contains_options_and_figures(store: Path, recipe: Path) -> None:
     found = report(store, "--weights", str(recipe), "--top", "1", "--days", "9", "--members", "3", "--seed", "5")
     assert (found.options.days, found.options.members, found.options.top, found.options.seed) == (9, 3, 1, 5)
     assert (found.active, found.sampled, found.all_found) == (4, 3, True)
@@ -112,17 +112,17 @@ def test_numbers_are_told_as_json(store: Path, recipe: Path) -> None:
     assert (everybody.own_recipe, everybody.figures.members) == (1, 3)
     assert everybody.figures.age_hours.after > 100 > everybody.figures.age_hours.before
     assert [one.name for one in everybody.figures.gains] == ["ben"]
-    # Posts of five days ago take part no more.
+    # Posts of five days ago are outside the three days.
     assert report(store, "--weights", str(recipe), "--top", "1", "--days", "3").figures.age_hours.after < 1
 
 
-def test_a_recipe_may_stand_as_in_the_settings(store: Path, tmp_path: Path) -> None:
+def test_rank_replay_accepts_recipe_table_of_settings_file(store: Path, tmp_path: Path) -> None:
     (tmp_path / "shoal.toml").write_text("[recipe]\nhalf_life_hours = 6.0\n[recipe.weights]\nfriends = 7.0\n")
     after = report(store, "--weights", str(tmp_path / "shoal.toml")).after
     assert (after.half_life_hours, after.weights.friends, after.weights.tags) == (6.0, 7.0, 3.0)
 
 
-def test_it_is_drawn(store: Path, recipe: Path, tmp_path: Path) -> None:
+def test_rank_replay_plot_is_written_as_svg_and_png(store: Path, recipe: Path, tmp_path: Path) -> None:
     for name in ("change.svg", "change.png"):
         done = shoal(store, "rank", "replay", "--weights", str(recipe), "--top", "1", "--plot", str(tmp_path / name))
         assert (done.exit_code, done.stderr) == (0, f"drawn into {tmp_path / name}\n")
@@ -135,7 +135,7 @@ def test_it_is_drawn(store: Path, recipe: Path, tmp_path: Path) -> None:
         assert len(picture.convert("RGB").getcolors(1 << 24) or []) > 8
 
 
-def test_a_picture_of_nothing_is_drawn_too(tmp_path: Path) -> None:
+def test_rank_replay_plot_without_ranked_members_is_written(tmp_path: Path) -> None:
     path = tmp_path / "empty.db"
 
     async def story() -> None:
@@ -149,7 +149,7 @@ def test_a_picture_of_nothing_is_drawn_too(tmp_path: Path) -> None:
     assert "nobody gains or loses" in (tmp_path / "empty.svg").read_text()
 
 
-def test_names_are_told_as_they_are(store: Path, recipe: Path, tmp_path: Path) -> None:
+def test_rank_replay_escapes_recipe_file_name(store: Path, recipe: Path, tmp_path: Path) -> None:
     odd = tmp_path / "[red]a&b<c>.toml"
     odd.write_text(recipe.read_text())
     shown = shoal(store, "rank", "replay", "--weights", str(odd), "--plot", str(tmp_path / "odd.svg"))
@@ -173,7 +173,9 @@ def test_names_are_told_as_they_are(store: Path, recipe: Path, tmp_path: Path) -
         ("#" * 70_000, "more than 65,536 bytes"),
     ],
 )
-def test_a_recipe_that_is_wrong_is_refused_in_a_line(store: Path, tmp_path: Path, document: str, words: str) -> None:
+def test_rank_replay_invalid_recipe_file_is_refused_in_one_line(
+    store: Path, tmp_path: Path, document: str, words: str
+) -> None:
     path = tmp_path / "wrong.toml"
     path.write_text(document)
     refused = shoal(store, "rank", "replay", "--weights", str(path))
@@ -182,7 +184,7 @@ def test_a_recipe_that_is_wrong_is_refused_in_a_line(store: Path, tmp_path: Path
     assert str(path) in refused.stderr
 
 
-def test_what_is_wrong_is_said_in_a_line(store: Path, recipe: Path, tmp_path: Path) -> None:
+def test_rank_replay_invalid_arguments_are_reported_in_one_line(store: Path, recipe: Path, tmp_path: Path) -> None:
     for arguments, code, words in (
         ((), 2, "one of --weights FILE, --preset NAME and --link URL"),
         (("--preset", "fresh", "--weights", str(recipe)), 2, "one of --weights FILE, --preset NAME and --link URL"),
@@ -200,11 +202,11 @@ def test_what_is_wrong_is_said_in_a_line(store: Path, recipe: Path, tmp_path: Pa
         assert refused.output.count("\n") == 1
 
 
-def test_a_recipe_with_a_byte_order_of_another_kind_is_not_toml(store: Path, tmp_path: Path) -> None:
+def test_rank_replay_recipe_file_in_utf16_is_not_toml(store: Path, tmp_path: Path) -> None:
     (tmp_path / "wide.toml").write_bytes("author_most = 1\n".encode("utf-16"))
     assert "is not TOML" in shoal(store, "rank", "replay", "--weights", str(tmp_path / "wide.toml")).stderr
 
 
-def test_json_is_one_object_beside_a_picture(store: Path, tmp_path: Path) -> None:
+def test_rank_replay_json_with_plot_prints_one_object(store: Path, tmp_path: Path) -> None:
     shown = shoal(store, "rank", "replay", "--preset", "fresh", "--json", "--plot", str(tmp_path / "a.svg"))
     assert json.loads(shown.stdout)["figures"]["members"] == 3

@@ -1,4 +1,4 @@
-"""`shoal search`, and the setting that says where the index is."""
+"""`shoal search`, and the setting for the location of the index."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from shoal.settings import Settings
 
 
 async def _network(url: str, index: str = "") -> list[str]:
-    """Somebody posts, unless they did, and is searched for."""
+    """Create a member with a post unless they exist, and return the search results of another member."""
     async with Shoal.open(url, search=index) as shoal:
         reads = shoal.network.reads
         if await search.member_named(reads, "ann") is None:
@@ -39,13 +39,13 @@ async def _network(url: str, index: str = "") -> list[str]:
         return [entry.post.text for entry in entries]
 
 
-def test_a_rebuild_finds_everything_again_also_beside_a_server(tmp_path: Path) -> None:
+def test_search_rebuild_on_served_store_restores_all_entries(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'shoal.db'}"
     assert run(_network(url)) == ["low tide"]
 
     async def beside() -> str:
         async with Shoal.open(url) as shoal:
-            # What fills an index at the start is to find that nothing is missing, before everything is.
+            # The startup fill must finish on the complete index before the index is cleared.
             await asyncio.gather(*(task for task in asyncio.all_tasks() if task.get_name() == "shoal-search"))
             await shoal.network.reads.search.clear()
             command = ["--store", url, "search", "rebuild"]
@@ -58,7 +58,7 @@ def test_a_rebuild_finds_everything_again_also_beside_a_server(tmp_path: Path) -
     assert run(beside()) == "3 members and posts can be found\n"
 
 
-def test_a_rebuild_of_nothing_says_so(tmp_path: Path) -> None:
+def test_search_rebuild_without_store_or_index_is_refused(tmp_path: Path) -> None:
     missing = CliRunner().invoke(main, ["--store", f"sqlite:///{tmp_path / 'none.db'}", "search", "rebuild"])
     assert missing.exit_code == 1
     assert "there is no store" in missing.output
@@ -68,13 +68,13 @@ def test_a_rebuild_of_nothing_says_so(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_index_may_lie_elsewhere(tmp_path: Path) -> None:
+def test_search_setting_places_index_in_separate_file(tmp_path: Path) -> None:
     path = tmp_path / "elsewhere.search"
     assert run(_network("memory://", index=f"sqlite:///{path}")) == ["low tide"]
     assert path.exists()
 
 
-def test_an_index_that_is_in_memory_is_filled_at_each_start(tmp_path: Path) -> None:
+def test_search_index_in_memory_is_filled_at_each_start(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'shoal.db'}"
     assert run(_network(url, index="memory://")) == ["low tide"]
     assert not list(tmp_path.glob("*.search"))
@@ -84,7 +84,7 @@ def test_an_index_that_is_in_memory_is_filled_at_each_start(tmp_path: Path) -> N
             index = shoal.network.reads.search
             assert isinstance(index, MemoryIndex)
             async with asyncio.timeout(10):
-                while not (await index.state()).complete:  # noqa: ASYNC110  # nobody tells
+                while not (await index.state()).complete:  # noqa: ASYNC110  # there is no event to wait for
                     await asyncio.sleep(0.01)
             assert len(await index.ids(-1, 9)) == 3
 
@@ -92,7 +92,7 @@ def test_an_index_that_is_in_memory_is_filled_at_each_start(tmp_path: Path) -> N
 
 
 @in_loop
-async def test_an_index_that_nobody_knows_is_refused() -> None:
+async def test_search_setting_with_unknown_scheme_is_refused() -> None:
     for url in ("dynamodb://table", "ftp://x", "nonsense"):
         with pytest.raises(InvalidInput, match=r"search: .* is not one of"):
             async with Shoal.open("memory://", search=url):
@@ -100,7 +100,7 @@ async def test_an_index_that_nobody_knows_is_refused() -> None:
 
 
 @in_loop
-async def test_without_an_index_names_are_found_and_the_log_says_what_to_do(caplog: pytest.LogCaptureFixture) -> None:
+async def test_search_without_index_finds_names_and_logs_hint(caplog: pytest.LogCaptureFixture) -> None:
     async with contextlib.AsyncExitStack() as stack:
         filler = await open_search(Settings(store="dynamodb://table?region=here"), stack, read_only=False)
         assert "set search to one of" in caplog.text

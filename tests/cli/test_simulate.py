@@ -1,4 +1,4 @@
-"""`shoal simulate`: what it takes, what it prints, and what it draws."""
+"""`shoal simulate`: options, output and plots."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def numbers(*words: str) -> dict[str, Any]:
     return found
 
 
-def test_a_simulation_says_what_went_wrong_and_what_became_of_the_posts() -> None:
+def test_simulate_command_describes_faults_and_post_delivery() -> None:
     words = ("--members", "10M", "--fault", "slow:at=2,lasting=3,by=40", "--fault", "timelines:at=6,part=25%")
     shown = simulated(*words).stdout
     assert shown.startswith("10 million members for 8 s: 1 PostgreSQL, 2 Redis, 5 web processes, 2 workers.\n")
@@ -45,7 +45,7 @@ def test_a_simulation_says_what_went_wrong_and_what_became_of_the_posts() -> Non
     assert simulated(*words).stdout == shown
 
 
-def test_faults_are_seen_in_the_numbers() -> None:
+def test_simulate_command_json_shows_effects_of_faults() -> None:
     found = numbers("--members", "10M", "--fault", "away:at=2,lasting=4,part=0.5", "--seed", "7")
     assert found["course"] == {
         "seconds": 8.0,
@@ -59,7 +59,7 @@ def test_faults_are_seen_in_the_numbers() -> None:
     assert found["assumptions"]["members"] == 10_000_000
 
 
-def test_rates_and_sizes_are_those_that_are_given() -> None:
+def test_simulate_command_uses_given_rates_and_sizes() -> None:
     found = numbers("--members", "5M", "--posts", "200", "--reads", "10", "--workers", "3", "--databases", "2")
     assert found["outcome"]["came"] == pytest.approx(8 * 200, rel=0.1)
     assert found["outcome"]["shape"].startswith("2 PostgreSQL")
@@ -69,12 +69,12 @@ def test_rates_and_sizes_are_those_that_are_given() -> None:
     assert numbers("--web", "9", "--redis", "4")["outcome"]["shape"].startswith("1 PostgreSQL, 4 Redis, 9 web")
 
 
-def test_a_calibration_that_lies_there_is_used() -> None:
+def test_simulate_command_uses_existing_calibration_file() -> None:
     save(shipped(), Path("shoal-calibration.json"))
     assert "--calibrate" not in simulated("--members", "20k").stdout
 
 
-def test_a_network_in_which_nothing_happens_is_told_and_drawn_too() -> None:
+def test_simulate_command_with_zero_load_is_reported_and_plotted() -> None:
     words = ("--members", "1000", "--posts", "0", "--reads", "0", "--assume", "changes=0", "--assume", "returning=0")
     for shape in ("one", "several"):
         done = simulated(*words, "--shape", shape, "--plot", "nothing.svg")
@@ -83,7 +83,7 @@ def test_a_network_in_which_nothing_happens_is_told_and_drawn_too() -> None:
         assert "Queue" in Path("nothing.svg").read_text()
 
 
-def test_lags_and_queues_are_drawn_over_time() -> None:
+def test_simulate_command_plots_lag_and_queue_over_time() -> None:
     words = ("--members", "2M", "--fault", "rush:at=2,lasting=2,by=60", "--fault", "timelines:at=6")
     done = simulated(*words, "--plot", "run.svg")
     assert done.stderr == "drawn into run.svg\n"
@@ -123,7 +123,9 @@ def test_lags_and_queues_are_drawn_over_time() -> None:
         (("--calibration", "none.json"), 1, "none.json"),
     ],
 )
-def test_what_cannot_be_is_said_in_one_line(words: tuple[str, ...], status: int, said: str) -> None:
+def test_simulate_command_invalid_arguments_are_reported_in_one_line(
+    words: tuple[str, ...], status: int, said: str
+) -> None:
     done = simulated(*words)
     assert done.exit_code == status
     assert said in done.output

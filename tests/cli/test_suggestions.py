@@ -1,4 +1,4 @@
-"""`shoal suggestions`: whom a member is suggested to follow, and why."""
+"""`shoal suggestions`: follow suggestions for a member, with reasons."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from shoal import Shoal
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Ann follows Ben, who follows Cyd; Dot follows everybody."""
+    """Ann follows Ben, who follows Cyd; Dot follows all three."""
     path = tmp_path_factory.mktemp("suggestions") / "shoal.db"
 
     async def story() -> None:
@@ -30,7 +30,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_each_suggestion_says_why(store: Path) -> None:
+def test_suggestions_command_shows_reasons_for_each_suggestion(store: Path) -> None:
     shown = shoal(store, "suggestions", "ann")
     assert shown.exit_code == 0
     words = " ".join(shown.output.split())
@@ -44,11 +44,11 @@ def test_each_suggestion_says_why(store: Path) -> None:
     assert len(json.loads(shoal(store, "suggestions", "ann", "--limit", "1", "--json").output)["lines"]) == 1
 
 
-def test_a_member_who_follows_all_is_suggested_nobody(store: Path) -> None:
+def test_suggestions_command_for_member_who_follows_everyone_is_empty(store: Path) -> None:
     assert shoal(store, "suggestions", "dot").output.split() == ["nobody"]
 
 
-def test_what_is_wrong_is_said_in_a_line(store: Path) -> None:
+def test_suggestions_command_invalid_arguments_are_reported_in_one_line(store: Path) -> None:
     for arguments, code, words in (
         (("nobody",), 1, "there is no member 'nobody'"),
         (("ann", "--limit", "81"), 2, "limit"),

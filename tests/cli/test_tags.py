@@ -1,4 +1,4 @@
-"""`shoal tags`: the cloud in the terminal and as a picture, one tag, and what an admin says."""
+"""`shoal tags`: the cloud in the terminal and as a picture, single tags, and admin rules."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from shoal.tagcloud.reader import TagCloud
 
 @pytest.fixture
 def cloud() -> MemoryCloud:
-    """Where the network of a test counts its tags."""
+    """The cloud in which the network of a test counts its tags."""
     return MemoryCloud()
 
 
 @pytest.fixture
 def store(tmp_path: Path, cloud: MemoryCloud, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A store whose posts and cloud agree, and commands that look at that cloud."""
+    """A store with matching posts and cloud; the commands are patched to read this cloud."""
     path = tmp_path / "shoal.db"
 
     async def make() -> None:
@@ -89,7 +89,7 @@ def told(store: Path, *arguments: str) -> str:
     return done.output
 
 
-def test_the_cloud_is_words_in_order_of_the_alphabet_and_bars_by_weight(filled: Path) -> None:
+def test_tags_cloud_lists_words_alphabetically_and_bars_by_weight(filled: Path) -> None:
     shown = told(filled)
     words, bars = shown.split("uses", 1)
     assert re.split(r"[\s\u00a0]+", words.strip()) == ["dawn", "LowTide", "old", "غروب", "大自然"]
@@ -100,27 +100,27 @@ def test_the_cloud_is_words_in_order_of_the_alphabet_and_bars_by_weight(filled: 
     assert all(cell_len(line) <= 72 for line in shown.splitlines())
 
 
-def test_without_a_command_the_cloud_is_shown_with_its_options(filled: Path) -> None:
+def test_tags_command_without_subcommand_shows_cloud(filled: Path) -> None:
     assert told(filled) == told(filled, "cloud")
     assert told(filled, "--order", "week", "--limit", "2") == told(filled, "cloud", "--order", "week", "--limit", "2")
     assert "old" not in told(filled, "--order", "rising")
     assert "merge" in told(filled, "--help")
 
 
-def test_as_json_every_number_is_there(filled: Path) -> None:
+def test_tags_command_json_contains_every_number(filled: Path) -> None:
     shown = msgspec.json.decode(told(filled, "--json", "--limit", "1"))
     assert (shown["order"], shown["version"], shown["words"][0]["form"]) == ("all", 1, "LowTide")
     one = msgspec.json.decode(told(filled, "show", "dawn", "--json"))
     assert (one["tag"]["uses"], [tag["name"] for tag in one["related"]]) == (9, ["lowtide"])
 
 
-def test_an_empty_cloud_says_so(store: Path) -> None:
+def test_tags_command_on_empty_cloud_reports_no_tags(store: Path) -> None:
     assert told(store) == "no tags yet\n"
     assert "rising" in told(store, "--order", "rising")
     assert told(store, "rules") == "no rules\n"
 
 
-def test_one_tag_is_shown_with_its_days_its_reasons_and_what_goes_with_it(filled: Path) -> None:
+def test_tags_show_lists_days_reasons_and_related_tags(filled: Path) -> None:
     shown = told(filled, "show", "#LOWTIDE")
     assert "#LowTide  30 uses" in shown
     assert re.search(r"█████\n", shown)
@@ -140,24 +140,26 @@ def test_one_tag_is_shown_with_its_days_its_reasons_and_what_goes_with_it(filled
         (("picture", "cloud.png"), "end it in .svg"),
     ],
 )
-def test_what_cannot_be_is_one_line(filled: Path, arguments: tuple[str, ...], words: str) -> None:
+def test_tags_command_invalid_tag_or_file_is_reported_in_one_line(
+    filled: Path, arguments: tuple[str, ...], words: str
+) -> None:
     done = shoal(filled, *arguments)
     assert (done.exit_code, done.stderr.count("\n"), words in done.stderr) == (1, 1, True), done.stderr
 
 
-def test_options_that_are_none_are_refused(filled: Path) -> None:
+def test_tags_command_invalid_options_are_refused(filled: Path) -> None:
     for arguments in (("--order", "best"), ("--limit", "0"), ("--limit", "201"), ("nothing",)):
         assert shoal(filled, *arguments).exit_code == 2
 
 
-def test_no_store_is_made_by_looking(tmp_path: Path) -> None:
+def test_tags_command_on_missing_store_does_not_create_it(tmp_path: Path) -> None:
     for command in (("cloud",), ("rules",), ("deny", "x"), ("show", "x")):
         done = shoal(tmp_path / "none.db", *command)
         assert (done.exit_code, "there is no store" in done.stderr) == (1, True)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_an_admin_says_holds_at_once(filled: Path) -> None:
+def test_tags_rules_take_effect_immediately(filled: Path) -> None:
     assert told(filled, "deny", "#LowTide") == "#lowtide\tis denied\n"
     assert "LowTide" not in told(filled)
     assert shoal(filled, "show", "lowtide").exit_code == 1
@@ -169,8 +171,8 @@ def test_what_an_admin_says_holds_at_once(filled: Path) -> None:
     assert told(filled, "rules") == "no rules\n"
 
 
-def test_the_picture_is_written(filled: Path, tmp_path: Path) -> None:
+def test_tags_picture_is_written_as_svg(filled: Path, tmp_path: Path) -> None:
     target = tmp_path / "cloud.svg"
     assert told(filled, "picture", str(target), "--limit", "3") == f"3 tags drawn into {target}\n"
-    root = ET.parse(target)  # noqa: S314  # it is our own
+    root = ET.parse(target)  # noqa: S314  # a trusted file
     assert len(list(root.iter("{http://www.w3.org/2000/svg}a"))) == 3

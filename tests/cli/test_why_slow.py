@@ -22,7 +22,7 @@ def why_slow(store: Path, *arguments: str) -> Result:
     return CliRunner().invoke(main, ["--store", f"sqlite:///{store}", "why-slow", *arguments])
 
 
-def test_a_slow_statement_is_seen_in_the_picture_while_the_server_runs_and_afterwards(tmp_path: Path) -> None:
+def test_why_slow_command_shows_slow_statement_from_running_server_and_from_log(tmp_path: Path) -> None:
     store, log = tmp_path / "shoal.db", tmp_path / "log"
     with served(store, log=log, SHOAL_LOG_FORMAT="json", SHOAL_SLOW_MS=SLOW_MS) as server:
         headers = {"Authorization": f"Bearer {signed_up(server.url, 'ann')}", "X-Request-Id": "late", **TRACEPARENT}
@@ -31,7 +31,7 @@ def test_a_slow_statement_is_seen_in_the_picture_while_the_server_runs_and_after
                 f"{server.url}/api/v1/statuses", data={"status": "late #tag"}, headers=headers, timeout=30
             )
             assert post.status_code == 200
-        # Its line is written after it is remembered.
+        # The log line is written after the request is stored in memory.
         logged(log, lambda line: line.get("id") == "late")
         told = why_slow(store, "late")
         assert told.exit_code == 0, told.output
@@ -66,19 +66,19 @@ def test_a_slow_statement_is_seen_in_the_picture_while_the_server_runs_and_after
     assert "no server runs that could be asked: name its log with --log" in why_slow(store, "late").output
 
 
-def test_servers_on_other_stores_are_asked_by_their_logs() -> None:
+def test_why_slow_command_on_postgresql_store_requires_log_option() -> None:
     done = CliRunner().invoke(main, ["--store", "postgresql://nowhere/none", "why-slow"])
     assert (done.exit_code, done.output.count("\n")) == (1, 1)
     assert "name its log with --log" in done.output
 
 
-def test_a_server_that_records_nothing_says_so(tmp_path: Path) -> None:
+def test_why_slow_command_with_request_log_off_suggests_the_setting(tmp_path: Path) -> None:
     with served(tmp_path / "shoal.db", SHOAL_REQUEST_LOG="off"):
         assert "set request_log to slow or all" in why_slow(tmp_path / "shoal.db", "x").output
         assert why_slow(tmp_path / "shoal.db").output == "no request was slow\n"
 
 
-def test_a_log_of_strangers_lines_is_read_and_cannot_move_the_cursor(tmp_path: Path) -> None:
+def test_why_slow_command_escapes_control_characters_from_log(tmp_path: Path) -> None:
     log = tmp_path / "log"
     good = {
         "kind": "request",
@@ -112,7 +112,7 @@ spans = st.lists(
 
 
 @given(spans)
-def test_no_stage_waits_for_longer_than_it_takes(statements: list[TimedSpan]) -> None:
+def test_why_slow_wait_of_stage_never_exceeds_its_duration(statements: list[TimedSpan]) -> None:
     stage = TimedSpan("", "handle", 10.0, 80.0)
     assert 0.0 <= covered(stage, statements) <= 80.0 + 1e-9
     drawn = [line.plain for line in picture(request(90.0, [TimedSpan("", "wait", 0.0, 10.0), stage, *statements]))]
@@ -124,18 +124,18 @@ def test_no_stage_waits_for_longer_than_it_takes(statements: list[TimedSpan]) ->
     [
         ([], 0.0),
         ([TimedSpan("sqlite", "a", 10, 20)], 20.0),
-        # Side by side they wait together.
+        # Overlapping waits are merged.
         ([TimedSpan("sqlite", "a", 10, 20), TimedSpan("redis", "b", 20, 20)], 30.0),
         ([TimedSpan("sqlite", "a", 10, 40), TimedSpan("redis", "b", 20, 10)], 40.0),
         ([TimedSpan("sqlite", "a", 0, 20)], 10.0),
         ([TimedSpan("sqlite", "a", 80, 50)], 10.0),
     ],
 )
-def test_waits_side_by_side_count_once(statements: list[TimedSpan], waited: float) -> None:
+def test_why_slow_overlapping_waits_are_counted_once(statements: list[TimedSpan], waited: float) -> None:
     assert covered(TimedSpan("", "handle", 10.0, 80.0), statements) == pytest.approx(waited)
 
 
-def test_a_request_without_spans_is_drawn_from_its_stages() -> None:
+def test_why_slow_request_without_spans_is_drawn_from_its_stages() -> None:
     told = LoggedRequest(
         time="t", ms=10.0, id="r", method="GET", route="/x", status=200, stages={"wait": 2.0, "handle": 8.0}
     )

@@ -1,4 +1,4 @@
-"""`shoal worker`, as a program: it works off what waits, and ends when it is told to."""
+"""`shoal worker` as a program: it processes the backlog and exits on SIGTERM."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from shoal.graph.postgres import PostgresGraph
 
 
 @in_loop
-async def test_it_works_off_what_waits_and_ends_when_it_is_told_to(request: pytest.FixtureRequest) -> None:
+async def test_worker_command_processes_backlog_and_exits_on_sigterm(request: pytest.FixtureRequest) -> None:
     url = await postgres.database(request)
     graph = await PostgresGraph.open(url)
     batch = Batch(shard_of(ANN))
@@ -42,5 +42,5 @@ async def test_it_works_off_what_waits_and_ends_when_it_is_told_to(request: pyte
     assert (worker.returncode, said) == (0, b"")
 
 
-def test_how_many_processes_must_be_at_least_one() -> None:
+def test_worker_command_with_zero_processes_is_refused() -> None:
     assert CliRunner().invoke(main, ["worker", "--processes", "0"]).exit_code == 2

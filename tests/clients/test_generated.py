@@ -24,14 +24,14 @@ HERE = Path(__file__).resolve().parent
 
 @pytest.fixture(scope="module")
 def document(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The description of the API, as a file."""
+    """The OpenAPI document as a file."""
     path = tmp_path_factory.mktemp("openapi") / "openapi.json"
     path.write_text(json.dumps(document_of(parts(Settings()))))
     return path
 
 
 def run(*command: str | Path, cwd: Path, **variables: str) -> str:
-    """Run a command and return its output. Fails the test if the command does."""
+    """Run a command and return its output. Fail the test if the command fails."""
     ended = subprocess.run(
         command,
         cwd=cwd,
@@ -45,7 +45,7 @@ def run(*command: str | Path, cwd: Path, **variables: str) -> str:
     return ended.stdout
 
 
-def test_openapi_python_client_generates_a_working_client(shoal: Served, document: Path, tmp_path: Path) -> None:
+def test_openapi_python_client_generates_working_client(shoal: Served, document: Path, tmp_path: Path) -> None:
     config = tmp_path / "config.yaml"
     config.write_text("post_hooks: []\n")
     command: list[str | Path] = [python_generator(), "generate", "--path", document, "--meta", "none"]
@@ -58,7 +58,7 @@ def test_openapi_python_client_generates_a_working_client(shoal: Served, documen
     assert run(sys.executable, "generated_story.py", cwd=tmp_path, **variables) == "done\n"
 
 
-def test_openapi_typescript_generates_a_working_client(shoal: Served, document: Path, tmp_path: Path) -> None:
+def test_openapi_typescript_generates_working_client(shoal: Served, document: Path, tmp_path: Path) -> None:
     node, modules = typescript_tools()
     for name in ("package.json", "tsconfig.json", "story.ts"):
         shutil.copy(HERE / "typescript" / name, tmp_path)

@@ -1,4 +1,4 @@
-"""masto, the JavaScript client that Phanpy and Elk are made with, plays a story against a served Shoal."""
+"""masto, the JavaScript client library of Phanpy and Elk, runs a story against a served Shoal."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from tests.clients.serving import Served
 HERE = Path(__file__).resolve().parent / "masto"
 
 
-def test_masto_plays(shoal: Served) -> None:
+def test_masto_js_story_runs_without_errors(shoal: Served) -> None:
     ann, ben = shoal.join("ann"), shoal.join("ben")
     client = shoal.client(ann.token)
-    # Node's fetch reads no files: the picture comes from the server itself.
+    # Node's fetch does not read files: the server provides the picture.
     held = client.media_post(io.BytesIO(picture(64, 40)), mime_type="image/png", file_name="sand.png")
     client.session.close()
     played = subprocess.run(

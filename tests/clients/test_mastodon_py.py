@@ -1,4 +1,4 @@
-"""Mastodon.py plays its stories against a served Shoal, with more than 120 different calls."""
+"""Mastodon.py stories run against a served Shoal, with more than 120 different calls."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ STORIES: tuple[Story, ...] = (
 
 
 class Stage:
-    """Where stories are played, each once."""
+    """Runs each story once and records its calls."""
 
     def __init__(self, shoal: Served) -> None:
         self._shoal = shoal
         self.calls: dict[Story, set[str]] = {}
 
     def play(self, story: Story) -> None:
-        """Note the calls that were made without an error."""
+        """Run the story and record the calls that succeeded."""
         cast = Cast(self._shoal, set())
         try:
             story(cast)
@@ -40,16 +40,16 @@ class Stage:
 
 @pytest.fixture(scope="module")
 def stage(shoal: Served) -> Stage:
-    """One for all."""
+    """A stage shared by all stories."""
     return Stage(shoal)
 
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)
-def test_mastodon_py_plays(stage: Stage, story: Story) -> None:
+def test_mastodon_py_story_runs_without_errors(stage: Stage, story: Story) -> None:
     stage.play(story)
 
 
-def test_at_least_120_different_calls_are_made(stage: Stage) -> None:
+def test_mastodon_py_stories_make_at_least_120_different_calls(stage: Stage) -> None:
     for story in STORIES:
         if story not in stage.calls:
             stage.play(story)

@@ -1,4 +1,4 @@
-"""toot, the terminal client, against a served Shoal: as a person would type it, without a browser."""
+"""toot, the terminal client, against a served Shoal, without a browser."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.clients.serving import PASSWORD, Account, Served, until
 
 
 class Terminal:
-    """Where somebody types, logged in."""
+    """A terminal with a logged-in toot."""
 
     def __init__(self, shoal: Served, home: Path, account: Account) -> None:
         self._env = {"PATH": "/usr/bin:/bin", "HOME": str(home), "XDG_CONFIG_HOME": str(home), "LANG": "C.UTF-8"}
@@ -32,7 +32,7 @@ class Terminal:
             capture_output=True,
             text=True,
             timeout=60,
-            # Without a terminal of its own it asks for the password where its input comes from.
+            # Without a controlling terminal, toot reads the password from standard input.
             start_new_session=True,
             check=False,
         )
@@ -56,7 +56,7 @@ def terminals(shoal: Served, tmp_path_factory: pytest.TempPathFactory) -> tuple[
 Terminals = tuple[Terminal, Terminal]
 
 
-def test_who_is_logged_in_is_shown(terminals: Terminals) -> None:
+def test_toot_shows_logged_in_account_and_followers(terminals: Terminals) -> None:
     ann, ben = terminals
     assert f"@{ann.account.name}" in ann.type("whoami")
     assert f"@{ben.account.name}" in ann.type("whois", ben.account.name)
@@ -68,7 +68,7 @@ def test_who_is_logged_in_is_shown(terminals: Terminals) -> None:
     assert "Ann of the pier" in ben.type("whois", ann.account.name)
 
 
-def test_posts_are_written_read_and_reacted_to(terminals: Terminals) -> None:
+def test_toot_posts_replies_and_reacts_to_posts(terminals: Terminals) -> None:
     ann, ben = terminals
     post = ann.json("post", "Low tide at #dawn")
     assert "Low tide at #dawn" in ann.type("timelines", "account", ann.account.name, "--no-pager")
@@ -93,7 +93,7 @@ def test_posts_are_written_read_and_reacted_to(terminals: Terminals) -> None:
     assert "scheduled" in ann.type("post", "Later", "--scheduled-in", "1h").lower()
 
 
-def test_media_are_uploaded_and_posted(terminals: Terminals, tmp_path: Path) -> None:
+def test_toot_uploads_and_posts_media(terminals: Terminals, tmp_path: Path) -> None:
     ann, _ = terminals
     (tmp_path / "sand.png").write_bytes(picture(64, 40))
     assert ann.json("upload", str(tmp_path / "sand.png"), "-d", "sand")["description"] == "sand"
@@ -101,7 +101,7 @@ def test_media_are_uploaded_and_posted(terminals: Terminals, tmp_path: Path) -> 
     assert [media["description"] for media in post["media_attachments"]] == ["wet sand"]
 
 
-def test_polls_are_voted_in(terminals: Terminals) -> None:
+def test_toot_votes_in_polls(terminals: Terminals) -> None:
     ann, ben = terminals
     post = ann.json("post", "Which?", "--poll-option", "crab", "--poll-option", "mussel", "--poll-expires-in", "1h")
     assert [option["title"] for option in post["poll"]["options"]] == ["crab", "mussel"]
@@ -110,7 +110,7 @@ def test_polls_are_voted_in(terminals: Terminals) -> None:
     assert (shown["own_votes"], shown["votes_count"]) == ([1], 1)
 
 
-def test_lists_are_kept(terminals: Terminals) -> None:
+def test_toot_manages_lists(terminals: Terminals) -> None:
     ann, ben = terminals
     ann.type("lists", "create", "Harbour")
     assert "Harbour" in ann.type("lists", "list")
@@ -123,7 +123,7 @@ def test_lists_are_kept(terminals: Terminals) -> None:
     assert "Harbour" not in ann.type("lists", "list")
 
 
-def test_tags_are_followed_and_featured(terminals: Terminals) -> None:
+def test_toot_follows_and_features_tags(terminals: Terminals) -> None:
     ann, ben = terminals
     ben.type("post", "Green #kelp")
     assert "✓" in ann.type("tags", "follow", "kelp")
@@ -136,14 +136,14 @@ def test_tags_are_followed_and_featured(terminals: Terminals) -> None:
     assert "✓" in ann.type("tags", "unfollow", "kelp")
 
 
-def test_accounts_and_tags_are_searched(terminals: Terminals) -> None:
+def test_toot_searches_accounts_and_tags(terminals: Terminals) -> None:
     ann, ben = terminals
     ann.type("post", "#eelgrass_a #eelgrass_b #eelgrass_c")
     assert f"@{ben.account.name}" in ann.type("search", ben.account.name)
     until(lambda: "#eelgrass_a, #eelgrass_b, #eelgrass_c" in ann.type("search", "#eelgrass"))
 
 
-def test_notifications_are_read_and_cleared(terminals: Terminals) -> None:
+def test_toot_reads_and_clears_notifications(terminals: Terminals) -> None:
     ann, ben = terminals
     ben.type("post", f"@{ann.account.name} ahoy")
     until(lambda: "ahoy" in ann.type("notifications", "--mentions"))
@@ -151,7 +151,7 @@ def test_notifications_are_read_and_cleared(terminals: Terminals) -> None:
     assert "ahoy" not in ann.type("notifications")
 
 
-def test_others_are_muted_and_blocked(terminals: Terminals, shoal: Served) -> None:
+def test_toot_mutes_and_blocks_accounts(terminals: Terminals, shoal: Served) -> None:
     ann, _ = terminals
     cat = shoal.join("cat")
     for verb, listing, undo in (("mute", "muted", "unmute"), ("block", "blocked", "unblock")):
@@ -160,7 +160,7 @@ def test_others_are_muted_and_blocked(terminals: Terminals, shoal: Served) -> No
         assert "✓" in ann.type(undo, cat.name)
 
 
-def test_who_logs_out_is_nobody(shoal: Served, tmp_path: Path) -> None:
+def test_toot_logout_removes_account(shoal: Served, tmp_path: Path) -> None:
     dan = Terminal(shoal, tmp_path, shoal.join("dan"))
     assert "✓" in dan.type("logout", f"{dan.account.name}@{urlsplit(shoal.url).netloc}")
     assert dan.account.name not in dan.type("auth")

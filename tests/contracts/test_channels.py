@@ -1,4 +1,4 @@
-"""Promises of `streaming/contract.py`, tested on every channel."""
+"""The contract of `streaming/contract.py`, tested on every channel."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.running import eventually, in_loop, run
 
 Open = Callable[[int], AbstractAsyncContextManager[Channel]]
 SLACK = 200
-"""How many messages more than its length a log may keep: Redis cuts a stream by whole blocks."""
+"""Number of messages that a log may keep in excess of its length: Redis trims a stream by whole blocks."""
 
 
 @asynccontextmanager
@@ -50,7 +50,7 @@ on_redis_of_each_kind = pytest.mark.parametrize("backend", ["redis", "redis-clus
 
 
 def flush(backend: str) -> None:
-    """Empty the engine of this backend: asking for its address does so."""
+    """Empty the engine of this backend: requesting its address does this."""
     redis.single() if backend == "redis" else redis.cluster()
 
 
@@ -64,7 +64,7 @@ async def texts(channel: Channel, after: Position, count: int) -> list[str]:
 
 @on_every_backend
 @in_loop
-async def test_every_follower_is_told_everything_once_and_in_the_same_order(backend: str) -> None:
+async def test_channel_followers_receive_every_message_once_in_same_order(backend: str) -> None:
     async with BACKENDS[backend](5_000) as channel, AsyncExitStack() as stack:
         start = await channel.end()
         followers = [await stack.enter_async_context(following(channel, start)) for _ in range(3)]
@@ -83,7 +83,7 @@ async def test_every_follower_is_told_everything_once_and_in_the_same_order(back
 
 @on_every_backend
 @in_loop
-async def test_what_is_published_together_stays_in_its_order(backend: str) -> None:
+async def test_channel_concurrently_published_messages_keep_their_order(backend: str) -> None:
     async with BACKENDS[backend](5_000) as channel:
         start = await channel.end()
         await asyncio.gather(*(channel.publish(text.encode()) for text in numbers(0, 1_200)))
@@ -92,7 +92,7 @@ async def test_what_is_published_together_stays_in_its_order(backend: str) -> No
 
 @on_every_backend
 @in_loop
-async def test_from_the_end_only_what_comes_is_told(backend: str) -> None:
+async def test_channel_follow_from_end_receives_only_new_messages(backend: str) -> None:
     async with BACKENDS[backend](100) as channel:
         await publish(channel, numbers(0, 5))
         end = await channel.end()
@@ -105,7 +105,7 @@ async def test_from_the_end_only_what_comes_is_told(backend: str) -> None:
 
 @on_every_backend
 @in_loop
-async def test_whoever_comes_back_goes_on_after_any_position_they_had(backend: str) -> None:
+async def test_channel_follower_resumes_after_any_previous_position(backend: str) -> None:
     async with BACKENDS[backend](100) as channel:
         positions = [await channel.end()]
         await publish(channel, numbers(0, 20))
@@ -118,7 +118,7 @@ async def test_whoever_comes_back_goes_on_after_any_position_they_had(backend: s
 
 @on_every_backend
 @in_loop
-async def test_a_position_a_little_before_the_end_is_as_far_back_as_asked_or_as_the_log_goes(backend: str) -> None:
+async def test_channel_end_with_offset_is_limited_to_start_of_log(backend: str) -> None:
     async with BACKENDS[backend](100) as channel:
         empty = await channel.end()
         assert empty == await channel.end(9)
@@ -129,7 +129,7 @@ async def test_a_position_a_little_before_the_end_is_as_far_back_as_asked_or_as_
 
 @on_every_backend
 @in_loop
-async def test_positions_of_one_log_are_compared(backend: str) -> None:
+async def test_channel_positions_of_same_log_are_comparable(backend: str) -> None:
     async with BACKENDS[backend](100) as channel:
         await publish(channel, numbers(0, 12))
         start, middle, end = [await channel.end(back) for back in (12, 2, 0)]
@@ -144,7 +144,7 @@ async def test_positions_of_one_log_are_compared(backend: str) -> None:
 @on_every_backend
 @pytest.mark.parametrize("position", ["", "-", "1-1", "0-0", "x-0", "1-²", "9" * 40, "a-b-c", "-1--1", "é"])
 @in_loop
-async def test_a_position_that_is_none_is_a_gap(backend: str, position: str) -> None:
+async def test_channel_follow_from_invalid_position_raises_gap(backend: str, position: str) -> None:
     async with BACKENDS[backend](100) as channel:
         await publish(channel, numbers(0, 3))
         with pytest.raises(Gap):
@@ -157,7 +157,7 @@ async def test_a_position_that_is_none_is_a_gap(backend: str, position: str) -> 
 
 @on_every_backend
 @in_loop
-async def test_whoever_falls_too_far_behind_gets_a_gap_and_holds_up_nobody(backend: str) -> None:
+async def test_channel_slow_follower_gets_gap_and_does_not_block_others(backend: str) -> None:
     async with BACKENDS[backend](100) as channel:
         start = await channel.end()
         async with following(channel, start) as quick, aclosing(channel.follow(start)) as slow:
@@ -181,7 +181,7 @@ async def _exhaust(messages: AsyncIterator[ChannelMessage]) -> None:
 
 @on_every_backend
 @in_loop
-async def test_a_log_keeps_its_length_and_little_more(backend: str) -> None:
+async def test_channel_log_is_trimmed_to_its_length(backend: str) -> None:
     async with BACKENDS[backend](100) as channel:
         await publish(channel, numbers(0, 2_000))
         oldest = int(await texts_first(channel))
@@ -194,7 +194,7 @@ async def texts_first(channel: Channel) -> str:
 
 @on_every_backend
 @in_loop
-async def test_a_log_that_began_again_is_another_log(backend: str) -> None:
+async def test_channel_log_created_again_rejects_old_positions_with_gap(backend: str) -> None:
     async with BACKENDS[backend](100) as channel:
         await publish(channel, numbers(0, 3))
         before = await channel.end(1)
@@ -207,7 +207,9 @@ async def test_a_log_that_began_again_is_another_log(backend: str) -> None:
 @on_redis_of_each_kind
 @pytest.mark.parametrize("meanwhile", [0, 2, 5, 9])
 @in_loop
-async def test_after_a_flush_followers_get_a_gap_however_much_was_published_since(backend: str, meanwhile: int) -> None:
+async def test_redis_channel_followers_get_gap_after_flush_regardless_of_messages_since(
+    backend: str, meanwhile: int
+) -> None:
     async with BACKENDS[backend](100) as channel:
         start = await channel.end()
         async with following(channel, start) as follower:
@@ -227,7 +229,7 @@ async def test_after_a_flush_followers_get_a_gap_however_much_was_published_sinc
 
 @on_redis_of_each_kind
 @in_loop
-async def test_several_processes_have_one_log(backend: str) -> None:
+async def test_redis_channel_processes_share_one_log(backend: str) -> None:
     async with BACKENDS[backend](100) as one, AsyncExitStack() as stack:
         nodes = Nodes(redis.server().url if backend == "redis" else redis._cluster().url)
         stack.push_async_callback(nodes.close)
@@ -240,7 +242,7 @@ async def test_several_processes_have_one_log(backend: str) -> None:
 
 
 @in_loop
-async def test_who_waits_on_redis_asks_for_nothing_meanwhile() -> None:
+async def test_redis_channel_waiting_follower_sends_no_commands() -> None:
     nodes = Nodes(redis.single(), **redis.PATIENT)
     channel = RedisChannel(nodes, 100, block_seconds=60)
     async with following(channel, await channel.end()) as follower:
@@ -264,7 +266,7 @@ async def test_who_waits_on_redis_asks_for_nothing_meanwhile() -> None:
 
 
 class Modelled:
-    """A log without end, and followers who each know the place up to which they were told."""
+    """A model of an unbounded log and of followers with their positions."""
 
     def __init__(self, channel: Channel, length: int) -> None:
         self.channel = channel
@@ -280,7 +282,7 @@ class Modelled:
         self.places.append((self.published, await self.channel.end()))
 
     async def read(self, count: int) -> None:
-        """The one who has waited longest reads on."""
+        """The follower that has waited longest continues reading."""
         if not self.places:
             return
         place, position = self.places.pop(0)
@@ -291,9 +293,9 @@ class Modelled:
         try:
             found = await told(self.channel, position, count)
         except Gap:
-            assert self.published - place > self.length, "it must still have been there"
+            assert self.published - place > self.length, "unexpected gap within the kept length"
             return
-        assert self.published - place <= self.length + SLACK, "it is kept for too long"
+        assert self.published - place <= self.length + SLACK, "the log keeps more messages than allowed"
         assert [message.decode() for _, message in found] == numbers(place, place + count)
         self.places.append((place + count, found[-1].position))
 
@@ -304,7 +306,7 @@ ACTS = st.tuples(st.sampled_from(["publish", "come", "read", "read"]), st.intege
 @on_every_backend
 @settings(deadline=None, max_examples=examples(30, full=60))
 @given(length=st.sampled_from([1, 10, 100]), acts=st.lists(ACTS, max_size=25))
-def test_a_follower_is_told_exactly_what_was_published_or_that_it_is_gone(
+def test_channel_follower_receives_exact_messages_or_gap(
     backend: str, length: int, acts: list[tuple[str, int]]
 ) -> None:
     async def story() -> None:

@@ -1,4 +1,4 @@
-"""Promises of `graph/contract.py` about objects, keys, associations and counts, tested on every graph."""
+"""The contract of `graph/contract.py` for objects, keys, associations and counts, tested on every graph."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ from tests.tiers import deep
 NODES: list[AnyNode] = [
     make(kind, id_on(7, number)) for number, (kind, make) in enumerate(product(KINDS, (bare, filled)), 1)
 ]
-"""One of every kind with no more than it needs, and one with a value of its own in every field."""
+"""Two of every kind: one with required fields only, and one with a distinct value in every field."""
 
 
 def ann(version: int = 1, note: str = "") -> Member:
@@ -95,7 +95,7 @@ def ann(version: int = 1, note: str = "") -> Member:
 
 
 def key_of(id_: int, name: str = "name") -> Key:
-    """A key that is kept on the shard of the id."""
+    """A key on the shard of the id."""
     return Key(shard_of(id_), "user_name", name)
 
 
@@ -131,14 +131,14 @@ async def count(graph: Store, id1: int, atype: AssocType) -> int:
 
 
 @in_loop
-async def test_an_object_of_every_kind_comes_back_as_it_was_stored(backend: Backend) -> None:
+async def test_graph_object_of_every_kind_round_trips(backend: Backend) -> None:
     async with backend.open() as graph:
         await add(graph, *NODES)
         assert await graph.obj_get([node.id for node in NODES]) == {node.id: node for node in NODES}
 
 
 @in_loop
-async def test_an_object_that_is_not_there_is_left_out(backend: Backend) -> None:
+async def test_graph_missing_objects_are_left_out_of_obj_get(backend: Backend) -> None:
     async with backend.open() as graph:
         await add(graph, ann())
         assert await graph.obj_get([ANN, BEN, CYD, ANN]) == {ANN: ann()}
@@ -147,7 +147,7 @@ async def test_an_object_that_is_not_there_is_left_out(backend: Backend) -> None
 
 
 @in_loop
-async def test_thousands_of_objects_are_read_at_once(backend: Backend) -> None:
+async def test_graph_obj_get_reads_thousands_of_objects(backend: Backend) -> None:
     async with backend.open() as graph:
         homes = [[Member(id=id_on(s, n), name=f"m{s} {n}") for n in range(32)] for s in range(64)]
         for members in homes:
@@ -157,7 +157,7 @@ async def test_thousands_of_objects_are_read_at_once(backend: Backend) -> None:
 
 
 @in_loop
-async def test_an_id_that_exists_is_refused_and_the_object_stays(backend: Backend) -> None:
+async def test_graph_obj_add_with_existing_id_is_refused(backend: Backend) -> None:
     async with backend.open() as graph:
         await add(graph, ann())
         with pytest.raises(IdTaken):
@@ -166,7 +166,7 @@ async def test_an_id_that_exists_is_refused_and_the_object_stays(backend: Backen
 
 
 @in_loop
-async def test_of_many_who_add_the_same_id_one_succeeds(backend: Backend) -> None:
+async def test_graph_obj_add_of_same_id_concurrently_succeeds_once(backend: Backend) -> None:
     async with backend.open() as graph:
         answers = await asyncio.gather(*[add(graph, ann(note=str(n))) for n in range(30)], return_exceptions=True)
         assert [type(answer) for answer in answers].count(IdTaken) == 29
@@ -174,7 +174,7 @@ async def test_of_many_who_add_the_same_id_one_succeeds(backend: Backend) -> Non
 
 
 @in_loop
-async def test_each_version_replaces_the_one_before(backend: Backend) -> None:
+async def test_graph_obj_set_replaces_previous_version(backend: Backend) -> None:
     async with backend.open() as graph:
         await add(graph, ann())
         for version in range(2, 6):
@@ -184,7 +184,7 @@ async def test_each_version_replaces_the_one_before(backend: Backend) -> None:
 
 @pytest.mark.parametrize("version", [2, 9, *deep(3, 5)])
 @in_loop
-async def test_a_version_that_does_not_follow_the_stored_one_is_a_conflict(backend: Backend, version: int) -> None:
+async def test_graph_obj_set_with_stale_or_skipped_version_raises_conflict(backend: Backend, version: int) -> None:
     async with backend.open() as graph:
         await add(graph, ann())
         await set_node(graph, ann(2))
@@ -195,7 +195,7 @@ async def test_a_version_that_does_not_follow_the_stored_one_is_a_conflict(backe
 
 
 @in_loop
-async def test_an_object_that_is_not_there_cannot_be_set(backend: Backend) -> None:
+async def test_graph_obj_set_of_missing_object_raises_conflict(backend: Backend) -> None:
     async with backend.open() as graph:
         with pytest.raises(Conflict):
             await set_node(graph, ann(2))
@@ -207,7 +207,7 @@ async def test_an_object_that_is_not_there_cannot_be_set(backend: Backend) -> No
 
 
 @in_loop
-async def test_of_many_who_set_the_same_version_one_succeeds(backend: Backend) -> None:
+async def test_graph_obj_set_of_same_version_concurrently_succeeds_once(backend: Backend) -> None:
     async with backend.open() as graph:
         await add(graph, ann())
         changes = [set_node(graph, ann(2, str(n))) for n in range(30)]
@@ -218,7 +218,7 @@ async def test_of_many_who_set_the_same_version_one_succeeds(backend: Backend) -
 
 
 @in_loop
-async def test_deleting_takes_an_object_away_and_needs_none(backend: Backend) -> None:
+async def test_graph_obj_del_is_idempotent(backend: Backend) -> None:
     async with backend.open() as graph:
         await delete(graph, ANN)
         await add(graph, ann())
@@ -239,7 +239,7 @@ async def add_ticket(graph: Store, ticket: int, id_: int) -> None:
 
 
 @in_loop
-async def test_fresh_id_of_a_stored_association_is_refused(backend: Backend) -> None:
+async def test_graph_fresh_id_of_stored_association_is_refused(backend: Backend) -> None:
     async with backend.open() as graph:
         await add(graph, ann())
         await add_ticket(graph, ANN, ANN)
@@ -252,7 +252,7 @@ async def test_fresh_id_of_a_stored_association_is_refused(backend: Backend) -> 
 
 
 @in_loop
-async def test_fresh_id_of_a_deleted_association_is_refused(backend: Backend) -> None:
+async def test_graph_fresh_id_of_deleted_association_is_refused(backend: Backend) -> None:
     async with backend.open() as graph:
         await add_ticket(graph, ANN, ANN)
         batch = Batch(shard_of(ANN))
@@ -264,7 +264,7 @@ async def test_fresh_id_of_a_deleted_association_is_refused(backend: Backend) ->
 
 
 @in_loop
-async def test_fresh_id_added_concurrently_is_stored_once(backend: Backend) -> None:
+async def test_graph_fresh_id_added_concurrently_is_stored_once(backend: Backend) -> None:
     async with backend.open() as graph:
         adding = [add_ticket(graph, ANN, id_on(0, n)) for n in range(1, 21)]
         answers = await asyncio.gather(*adding, return_exceptions=True)
@@ -274,7 +274,7 @@ async def test_fresh_id_added_concurrently_is_stored_once(backend: Backend) -> N
 
 
 @in_loop
-async def test_fresh_id_that_owns_a_key_already_is_refused_as_taken(backend: Backend) -> None:
+async def test_graph_fresh_id_that_already_owns_key_raises_key_taken(backend: Backend) -> None:
     async def use(graph: Store) -> None:
         batch = Batch(shard_of(ANN))
         batch.key_add(key_of(ANN, "challenge"), ANN)
@@ -293,7 +293,7 @@ async def test_fresh_id_that_owns_a_key_already_is_refused_as_taken(backend: Bac
 
 
 @in_loop
-async def test_a_key_leads_to_its_owner(backend: Backend) -> None:
+async def test_graph_key_get_returns_owners(backend: Backend) -> None:
     async with backend.open() as graph:
         keys = {key_of(id_, f"name {id_}"): id_ for id_ in (ANN, BEN, CYD)}
         for key, id_ in keys.items():
@@ -304,7 +304,7 @@ async def test_a_key_leads_to_its_owner(backend: Backend) -> None:
 
 
 @in_loop
-async def test_a_thousand_keys_are_read_at_once(backend: Backend) -> None:
+async def test_graph_key_get_reads_a_thousand_keys(backend: Backend) -> None:
     async with backend.open() as graph:
         keys: dict[Key, int] = {}
         for batch in [Batch(shard) for shard in range(0, 8192, 164)]:
@@ -318,7 +318,7 @@ async def test_a_thousand_keys_are_read_at_once(backend: Backend) -> None:
 
 
 @in_loop
-async def test_a_key_of_somebody_else_is_refused_and_says_whose_it_is(backend: Backend) -> None:
+async def test_graph_key_owned_by_other_id_is_refused_with_owner(backend: Backend) -> None:
     async with backend.open() as graph:
         await reserve(graph, key_of(ANN), ANN)
         with pytest.raises(KeyTaken, match=r"^the user name is taken$") as refusal:
@@ -328,7 +328,7 @@ async def test_a_key_of_somebody_else_is_refused_and_says_whose_it_is(backend: B
 
 
 @in_loop
-async def test_reserving_ones_own_key_again_changes_nothing(backend: Backend) -> None:
+async def test_graph_key_add_by_same_owner_is_idempotent(backend: Backend) -> None:
     async with backend.open() as graph:
         await reserve(graph, key_of(ANN), ANN)
         await reserve(graph, key_of(ANN), ANN)
@@ -336,7 +336,7 @@ async def test_reserving_ones_own_key_again_changes_nothing(backend: Backend) ->
 
 
 @in_loop
-async def test_only_the_owner_gives_a_key_up(backend: Backend) -> None:
+async def test_graph_key_is_released_by_its_owner_only(backend: Backend) -> None:
     async with backend.open() as graph:
         await give_up(graph, key_of(ANN), ANN)
         await reserve(graph, key_of(ANN), ANN)
@@ -349,7 +349,7 @@ async def test_only_the_owner_gives_a_key_up(backend: Backend) -> None:
 
 
 @in_loop
-async def test_of_many_who_reserve_the_same_name_one_succeeds(backend: Backend) -> None:
+async def test_graph_key_add_concurrently_succeeds_once(backend: Backend) -> None:
     async with backend.open() as graph:
         takers = [reserve(graph, key_of(ANN), n) for n in range(1, 31)]
         answers = await asyncio.gather(*takers, return_exceptions=True)
@@ -360,7 +360,7 @@ async def test_of_many_who_reserve_the_same_name_one_succeeds(backend: Backend) 
 
 
 @in_loop
-async def test_a_key_that_expired_is_free(backend: Backend) -> None:
+async def test_graph_expired_key_is_free(backend: Backend) -> None:
     async with backend.open() as graph:
         await reserve(graph, key_of(ANN), ANN, until=time.time_ns() // 1_000_000 - 1)
         assert await graph.key_get([key_of(ANN)]) == {}
@@ -369,7 +369,7 @@ async def test_a_key_that_expired_is_free(backend: Backend) -> None:
 
 
 @in_loop
-async def test_a_key_that_will_expire_is_held_until_then(backend: Backend) -> None:
+async def test_graph_key_is_held_until_its_expiry(backend: Backend) -> None:
     async with backend.open() as graph:
         await reserve(graph, key_of(ANN), ANN, until=time.time_ns() // 1_000_000 + 3_600_000)
         assert await graph.key_get([key_of(ANN)]) == {key_of(ANN): ANN}
@@ -377,11 +377,11 @@ async def test_a_key_that_will_expire_is_held_until_then(backend: Backend) -> No
             await reserve(graph, key_of(ANN), BEN)
 
 
-# What a batch relies on, and all or nothing
+# Preconditions and atomicity of batches
 
 
 @in_loop
-async def test_a_batch_is_refused_when_what_it_relies_on_is_missing(backend: Backend) -> None:
+async def test_graph_batch_with_missing_expected_object_is_refused(backend: Backend) -> None:
     async with backend.open() as graph:
         batch = Batch(shard_of(ANN))
         batch.expect(ANN)
@@ -396,7 +396,7 @@ async def test_a_batch_is_refused_when_what_it_relies_on_is_missing(backend: Bac
 
 
 @in_loop
-async def test_what_is_to_begin_anew_is_refused_while_it_stands(backend: Backend) -> None:
+async def test_graph_assoc_add_of_new_association_is_refused_while_it_exists(backend: Backend) -> None:
     def follow(time: int, name: str) -> Batch:
         batch = Batch(shard_of(ANN))
         batch.assoc_add(ANN, FOLLOWS, BEN, moment(time), anew=True)
@@ -418,7 +418,7 @@ async def test_what_is_to_begin_anew_is_refused_while_it_stands(backend: Backend
 
 
 @in_loop
-async def test_nothing_is_stored_before_what_a_batch_waits_for(backend: Backend) -> None:
+async def test_graph_batch_is_not_stored_before_its_precondition_completes(backend: Backend) -> None:
     store = await backend.open_store(backend.owners[source_of(shard_of(ANN))])
     try:
         for number, commit in enumerate((store.commit, store.commit_owing), 1):
@@ -443,14 +443,14 @@ async def test_nothing_is_stored_before_what_a_batch_waits_for(backend: Backend)
 
 
 @in_loop
-async def test_a_key_that_is_its_owners_for_good_stays_so_when_they_reserve_it_for_a_while(backend: Backend) -> None:
+async def test_graph_permanent_key_stays_permanent_after_temporary_reservation(backend: Backend) -> None:
     key, past = key_of(ANN, "mine"), 1
     async with backend.open() as graph:
         await reserve(graph, key, ANN)
         await reserve(graph, key, ANN, until=past)
         with pytest.raises(KeyTaken):
             await reserve(graph, key, CYD)
-        # One that was reserved for a while becomes theirs for good.
+        # A temporary reservation becomes permanent.
         other = key_of(ANN, "for a while")
         await reserve(graph, other, ANN, until=past)
         await reserve(graph, other, ANN)
@@ -479,7 +479,7 @@ OBSTACLES = [_taken_id, _stale_version, _taken_key, _missing]
 
 @pytest.mark.parametrize("obstacle", OBSTACLES)
 @in_loop
-async def test_a_batch_that_fails_leaves_nothing(backend: Backend, obstacle: Callable[[Batch], None]) -> None:
+async def test_graph_failed_batch_leaves_no_changes(backend: Backend, obstacle: Callable[[Batch], None]) -> None:
     async with backend.open() as graph:
         await add(graph, ann())
         await reserve(graph, key_of(ANN, "taken"), ANN)
@@ -502,7 +502,7 @@ async def test_a_batch_that_fails_leaves_nothing(backend: Backend, obstacle: Cal
 
 
 @in_loop
-async def test_a_batch_whose_answer_is_lost_is_there_whole_and_nothing_remembers_how_it_was_before(
+async def test_graph_batch_with_lost_reply_is_stored_completely_and_caches_are_invalidated(
     backend: Backend,
 ) -> None:
     async with backend.open(forgetful=True) as graph:
@@ -535,14 +535,14 @@ async def test_a_batch_whose_answer_is_lost_is_there_whole_and_nothing_remembers
                     await put(graph, AssocOp(*job.event.op, plain=True))
             return await broken_promises(graph)
 
-        # What it owes to another store is owed still; some stores leave it to whoever committed for a few seconds.
+        # The inverse in a different store is still pending; some stores leave it to the committing process for a few seconds.
         whole: list[str] = []
         await eventually(settled, whole)
         assert [event for event in events if isinstance(event, PostCreated)] == batch.events
 
 
 @in_loop
-async def test_a_batch_that_fails_does_not_harm_its_neighbours(backend: Backend) -> None:
+async def test_graph_failed_batch_does_not_affect_concurrent_batches(backend: Backend) -> None:
     async with backend.open() as graph:
         await add(graph, ann())
 
@@ -568,7 +568,7 @@ async def test_a_batch_that_fails_does_not_harm_its_neighbours(backend: Backend)
 
 
 @in_loop
-async def test_batches_that_wait_together_see_each_other_in_order(backend: Backend) -> None:
+async def test_graph_concurrent_batches_are_applied_in_order(backend: Backend) -> None:
     async with backend.open() as graph:
         steps = [add(graph, ann()), *[set_node(graph, ann(version)) for version in range(2, 40)], delete(graph, ANN)]
         steps += [add(graph, ann(note="again")), reserve(graph, key_of(ANN), ANN), give_up(graph, key_of(ANN), ANN)]
@@ -579,7 +579,7 @@ async def test_batches_that_wait_together_see_each_other_in_order(backend: Backe
 
 
 @in_loop
-async def test_closing_finishes_what_was_begun(durable: Backend) -> None:
+async def test_graph_close_completes_pending_commits(durable: Backend) -> None:
     async with durable.open() as graph:
         commits = [asyncio.create_task(begin(graph, ANN, POSTED, n, moment(n))) for n in range(1, 201)]
         await asyncio.sleep(0)
@@ -592,7 +592,7 @@ async def test_closing_finishes_what_was_begun(durable: Backend) -> None:
 
 
 @in_loop
-async def test_a_list_is_read_newest_first_whatever_the_order_of_writing(backend: Backend) -> None:
+async def test_graph_assoc_range_is_sorted_newest_first(backend: Backend) -> None:
     async with backend.open() as graph:
         for n in (3, 1, 4, 5, 2):
             await begin(graph, ANN, POSTED, 100 + n, moment(n), b"data %d" % n)
@@ -602,7 +602,7 @@ async def test_a_list_is_read_newest_first_whatever_the_order_of_writing(backend
 
 
 @in_loop
-async def test_before_and_after_leave_their_own_moments_out(backend: Backend) -> None:
+async def test_graph_assoc_range_before_and_after_are_exclusive(backend: Backend) -> None:
     async with backend.open() as graph:
         for n in range(1, 8):
             await begin(graph, ANN, POSTED, n, moment(n))
@@ -626,7 +626,7 @@ async def test_before_and_after_leave_their_own_moments_out(backend: Backend) ->
 
 @pytest.mark.parametrize("limit", [1, 7, *deep(2, 3, 50)])
 @in_loop
-async def test_pages_put_together_are_the_whole_list(backend: Backend, limit: int) -> None:
+async def test_graph_assoc_range_pages_form_complete_list(backend: Backend, limit: int) -> None:
     async with backend.open() as graph:
         numbers = random.Random(limit).sample(range(1000), 23)
         await asyncio.gather(*[begin(graph, ANN, FOLLOWS, id_on(n % 64, n), moment(n)) for n in numbers])
@@ -646,7 +646,7 @@ async def test_pages_put_together_are_the_whole_list(backend: Backend, limit: in
 
 @pytest.mark.parametrize("lists", [3, 120])
 @in_loop
-async def test_many_lists_read_at_once_are_each_as_if_read_alone(backend: Backend, lists: int) -> None:
+async def test_graph_assoc_ranges_matches_individual_assoc_range_calls(backend: Backend, lists: int) -> None:
     async with backend.open() as graph:
         dice = random.Random(lists)
         owners = [id_on(n % 64, n) for n in range(lists)]
@@ -678,7 +678,7 @@ async def test_many_lists_read_at_once_are_each_as_if_read_alone(backend: Backen
 
 
 @in_loop
-async def test_a_list_named_twice_is_read_once(backend: Backend) -> None:
+async def test_graph_assoc_ranges_with_duplicate_ids_returns_each_list_once(backend: Backend) -> None:
     async with backend.open() as graph:
         for n in (1, 2, 3):
             await begin(graph, ANN, POSTED, n, moment(n))
@@ -688,7 +688,7 @@ async def test_a_list_named_twice_is_read_once(backend: Backend) -> None:
 
 
 @in_loop
-async def test_which_of_many_ends_a_list_leads_to_is_answered_per_type(backend: Backend) -> None:
+async def test_graph_assoc_get_returns_existing_associations_per_type(backend: Backend) -> None:
     async with backend.open() as graph:
         await begin(graph, ANN, FOLLOWS, BEN, moment(1), b"x")
         await begin(graph, ANN, LIKES, POST_OF_BEN, moment(2))
@@ -705,7 +705,7 @@ async def test_which_of_many_ends_a_list_leads_to_is_answered_per_type(backend: 
 
 
 @in_loop
-async def test_beginning_again_moves_an_association_to_its_new_time(backend: Backend) -> None:
+async def test_graph_association_added_again_moves_to_new_time(backend: Backend) -> None:
     async with backend.open() as graph:
         await begin(graph, ANN, FOLLOWS, BEN, moment(1), b"first")
         await begin(graph, ANN, FOLLOWS, CYD, moment(2))
@@ -719,7 +719,7 @@ async def test_beginning_again_moves_an_association_to_its_new_time(backend: Bac
 
 
 @in_loop
-async def test_counts_move_only_on_a_real_change(backend: Backend) -> None:
+async def test_graph_counts_change_only_when_association_changes(backend: Backend) -> None:
     async with backend.open() as graph:
         counted: list[tuple[int, int]] = []
         for n, act in enumerate((end, begin, begin, end, end, begin)):
@@ -729,7 +729,7 @@ async def test_counts_move_only_on_a_real_change(backend: Backend) -> None:
 
 
 @in_loop
-async def test_lists_that_are_not_counted_read_as_any_other(backend: Backend) -> None:
+async def test_graph_uncounted_lists_read_like_other_lists(backend: Backend) -> None:
     async with backend.open() as graph:
         assert await graph.assoc_range(AGENDA, DUE, Cursor(limit=5)) == []
         tickets = [id_on(shard, shard) for shard in (3, 40, 4_000, 8_000)]
@@ -750,7 +750,7 @@ async def test_lists_that_are_not_counted_read_as_any_other(backend: Backend) ->
 
 
 @in_loop
-async def test_many_who_do_the_same_at_once_count_once(backend: Backend) -> None:
+async def test_graph_concurrent_adds_of_same_association_count_once(backend: Backend) -> None:
     async with backend.open() as graph:
         await asyncio.gather(*[begin(graph, ANN, FOLLOWS, BEN, moment(n)) for n in range(50)])
         assert (await count(graph, ANN, FOLLOWS), await count(graph, BEN, FOLLOWED_BY)) == (1, 1)
@@ -758,7 +758,7 @@ async def test_many_who_do_the_same_at_once_count_once(backend: Backend) -> None
 
 
 @in_loop
-async def test_counts_of_many_lists_and_types_leave_zeros_out(backend: Backend) -> None:
+async def test_graph_assoc_count_of_several_lists_and_types_omits_zeros(backend: Backend) -> None:
     async with backend.open() as graph:
         await begin(graph, ANN, FOLLOWS, BEN, moment(1))
         await begin(graph, ANN, FOLLOWS, CYD, moment(2))
@@ -774,7 +774,7 @@ async def test_counts_of_many_lists_and_types_leave_zeros_out(backend: Backend) 
 
 
 @in_loop
-async def test_the_likes_of_all_posts_are_tallied_at_their_author(backend: Backend) -> None:
+async def test_graph_aggregate_like_count_is_kept_at_author(backend: Backend) -> None:
     async with backend.open() as graph:
         posts = [id_on(40, n) for n in range(1, 4)]
         for post in posts:
@@ -791,14 +791,14 @@ async def test_the_likes_of_all_posts_are_tallied_at_their_author(backend: Backe
 
 
 @in_loop
-async def test_a_tally_is_kept_of_tallied_types_only(backend: Backend) -> None:
+async def test_graph_aggregate_count_is_kept_for_tallied_types_only(backend: Backend) -> None:
     async with backend.open() as graph:
         await begin(graph, ANN, FOLLOWS, BEN, moment(1), aggregate_id=BEN)
         assert await all_counts(graph) == [(ANN, FOLLOWS.number, 1), (BEN, FOLLOWED_BY.number, 1)]
 
 
 @in_loop
-async def test_a_count_can_be_put_right(backend: Backend) -> None:
+async def test_graph_count_set_overwrites_counts(backend: Backend) -> None:
     async with backend.open() as graph:
         await begin(graph, CYD, FOLLOWS, BEN, moment(1))
         await graph.count_set(CYD, FOLLOWS.number, 7)
@@ -812,7 +812,7 @@ async def test_a_count_can_be_put_right(backend: Backend) -> None:
 
 
 @in_loop
-async def test_every_association_has_its_inverse_with_the_same_time(backend: Backend) -> None:
+async def test_graph_every_association_has_inverse_with_same_time(backend: Backend) -> None:
     async with backend.open() as graph:
         for atype in [atype for atype in ASSOC_TYPES.values() if atype.inverse]:
             inverse = ASSOC_TYPES[atype.inverse]
@@ -826,7 +826,7 @@ async def test_every_association_has_its_inverse_with_the_same_time(backend: Bac
 
 
 @in_loop
-async def test_a_tag_has_its_posts_though_its_id_is_made_of_its_name(backend: Backend) -> None:
+async def test_graph_tag_lists_its_posts(backend: Backend) -> None:
     async with backend.open() as graph:
         tags = [named("tag", f"tag{n}") for n in range(20)]
         for n, tag in enumerate(tags):
@@ -841,7 +841,7 @@ async def test_a_tag_has_its_posts_though_its_id_is_made_of_its_name(backend: Ba
 
 
 @in_loop
-async def test_clocks_that_disagree_never_undo_what_a_member_did_last(backend: Backend) -> None:
+async def test_graph_clock_skew_does_not_undo_latest_change_of_member(backend: Backend) -> None:
     async with backend.open() as graph:
         await begin(graph, ANN, FOLLOWS, BEN, moment(100))
         await end(graph, ANN, FOLLOWS, BEN, moment(50))
@@ -853,7 +853,7 @@ async def test_clocks_that_disagree_never_undo_what_a_member_did_last(backend: B
 
 
 @in_loop
-async def test_within_one_batch_the_last_word_stands(backend: Backend) -> None:
+async def test_graph_batch_with_several_changes_of_one_association_applies_the_last(backend: Backend) -> None:
     async with backend.open() as graph:
         batch = Batch(shard_of(ANN))
         batch.assoc_add(ANN, FOLLOWS, BEN, moment(1))
@@ -867,7 +867,7 @@ async def test_within_one_batch_the_last_word_stands(backend: Backend) -> None:
 
 
 @in_loop
-async def test_a_plain_operation_loses_to_a_later_one(backend: Backend) -> None:
+async def test_graph_plain_operation_loses_to_later_one(backend: Backend) -> None:
     async with backend.open() as graph:
         op = AssocOp(BEN, BLOCKED_BY.number, ANN, moment(5), alive=True, data=b"5", plain=True)
         await put(graph, op)
@@ -881,7 +881,7 @@ async def test_a_plain_operation_loses_to_a_later_one(backend: Backend) -> None:
 
 
 @in_loop
-async def test_at_the_same_time_the_greater_data_wins(backend: Backend) -> None:
+async def test_graph_operations_at_same_time_are_resolved_by_greater_data(backend: Backend) -> None:
     async with backend.open() as graph:
         await begin(graph, ANN, BLOCKS, BEN, moment(5), b"2")
         await begin(graph, ANN, BLOCKS, BEN, moment(5), b"3")
@@ -894,7 +894,7 @@ async def test_at_the_same_time_the_greater_data_wins(backend: Backend) -> None:
 
 
 @in_loop
-async def test_a_member_acting_at_the_same_time_with_lesser_data_is_lifted_past_it(backend: Backend) -> None:
+async def test_graph_member_change_at_same_time_with_lesser_data_gets_later_time(backend: Backend) -> None:
     async with backend.open() as graph:
         await begin(graph, ANN, BLOCKS, BEN, moment(5), b"2")
         await begin(graph, ANN, BLOCKS, BEN, moment(5), b"1")
@@ -906,7 +906,7 @@ async def test_a_member_acting_at_the_same_time_with_lesser_data_is_lifted_past_
 
 
 @in_loop
-async def test_a_plain_operation_brings_no_inverse(backend: Backend) -> None:
+async def test_graph_plain_operation_creates_no_inverse(backend: Backend) -> None:
     async with backend.open() as graph:
         await put(graph, AssocOp(BEN, FOLLOWED_BY.number, ANN, moment(5), alive=True, plain=True))
         assert [row[:3] for row in await all_links(graph)] == [(BEN, FOLLOWED_BY.number, ANN)]
@@ -915,7 +915,7 @@ async def test_a_plain_operation_brings_no_inverse(backend: Backend) -> None:
 
 @st.composite
 def histories(draw: st.DrawFn) -> tuple[list[AssocOp], list[AssocOp]]:
-    """Operations, some at the same time but none with the same data, in two orders, each repeated as it comes."""
+    """Operations with distinct data, some with equal times, in two random orders with repeats."""
     triples = [(POST_OF_BEN, LIKED_BY.number, ANN), (POST_OF_BEN, LIKED_BY.number, CYD), (BEN, BLOCKED_BY.number, ANN)]
     parts = draw(
         st.lists(st.tuples(st.sampled_from(triples), st.integers(0, 5), st.booleans()), min_size=1, max_size=8)
@@ -931,7 +931,7 @@ def histories(draw: st.DrawFn) -> tuple[list[AssocOp], list[AssocOp]]:
 @pytest.mark.parametrize("name", BACKENDS)
 @settings(max_examples=examples(10, full=25))
 @given(orders=histories())
-def test_plain_operations_leave_the_same_state_in_any_order_and_repeated(
+def test_graph_plain_operations_converge_in_any_order_and_with_repeats(
     name: str, orders: tuple[list[AssocOp], list[AssocOp]]
 ) -> None:
     async def after(ops: Sequence[AssocOp]) -> tuple[object, ...]:
@@ -949,7 +949,7 @@ def test_plain_operations_leave_the_same_state_in_any_order_and_repeated(
 
 
 @in_loop
-async def test_a_tombstone_stays_until_it_is_swept(backend: Backend) -> None:
+async def test_graph_tombstone_is_kept_until_swept(backend: Backend) -> None:
     async with backend.open() as graph:
         for id2 in (BEN, CYD):
             await begin(graph, ANN, BLOCKS, id2, moment(1))
@@ -969,7 +969,7 @@ async def test_a_tombstone_stays_until_it_is_swept(backend: Backend) -> None:
 
 
 @in_loop
-async def test_an_association_can_begin_after_its_tombstone_was_swept(backend: Backend) -> None:
+async def test_graph_association_can_be_added_after_its_tombstone_was_swept(backend: Backend) -> None:
     async with backend.open() as graph:
         await begin(graph, ANN, BLOCKS, BEN, moment(5))
         await end(graph, ANN, BLOCKS, BEN, moment(6))
@@ -980,7 +980,7 @@ async def test_an_association_can_begin_after_its_tombstone_was_swept(backend: B
 
 
 @in_loop
-async def test_sweeping_forgets_keys_that_expired(backend: Backend) -> None:
+async def test_graph_sweep_deletes_expired_keys(backend: Backend) -> None:
     async with backend.open() as graph:
         future = time.time_ns() // 1_000_000 + 3_600_000
         for id_, until in ((ANN, 0), (BEN, future), (CYD, future + 5)):
@@ -992,7 +992,9 @@ async def test_sweeping_forgets_keys_that_expired(backend: Backend) -> None:
 
 
 @in_loop
-async def test_sweep_of_several_pages_deletes_every_old_row(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_graph_sweep_of_several_pages_deletes_every_old_row(
+    backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sqlite_store, "_SWEEP_ROWS", 3)
     monkeypatch.setattr(postgres_store, "_SWEEP_PAGE", 3)
     posts = [id_on(0, n) for n in range(1, 8)]
@@ -1001,7 +1003,7 @@ async def test_sweep_of_several_pages_deletes_every_old_row(backend: Backend, mo
             begun, ended = Batch(shard_of(ANN)), Batch(shard_of(ANN))
             for atype, other in ((POSTED, post), (NOTES, post), (FOLLOWS, post), (TAGGED, -post)):
                 begun.assoc_add(ANN, atype, other, moment(1))
-                # Three of them end at the same moment, so a page ends between rows of one time.
+                # Three of them share one time, so a page boundary falls between rows with equal times.
                 ended.assoc_del(ANN, atype, other, moment(2 + n // 3))
             begun.key_add(key_of(ANN, f"a{n}"), ANN, until=1_000 + n // 3)
             await graph.commit(begun)
@@ -1021,7 +1023,7 @@ async def test_sweep_of_several_pages_deletes_every_old_row(backend: Backend, mo
 
 
 @in_loop
-async def test_sweep_keeps_an_association_that_began_again_and_a_key_that_was_extended(backend: Backend) -> None:
+async def test_graph_sweep_keeps_readded_association_and_extended_key(backend: Backend) -> None:
     async with backend.open() as graph:
         future = time.time_ns() // 1_000_000 + 3_600_000
         await begin(graph, ANN, BLOCKS, BEN, moment(1))
@@ -1038,7 +1040,7 @@ async def test_sweep_keeps_an_association_that_began_again_and_a_key_that_was_ex
 
 @pytest.mark.parametrize("page", [3, 1000, *deep(1, 2, 7)])
 @in_loop
-async def test_scans_are_complete_and_in_order_whatever_the_page(backend: Backend, page: int) -> None:
+async def test_graph_scans_are_complete_and_sorted_for_any_page_size(backend: Backend, page: int) -> None:
     async with backend.open() as graph:
         dice = random.Random(page)
         ids = [id_on(dice.randrange(64), n) for n in range(12)]

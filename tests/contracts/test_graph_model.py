@@ -1,4 +1,4 @@
-"""Every graph against a model of a page of plain code, under whatever sequence of commits comes to mind."""
+"""Every graph against a small reference model, with random sequences of commits."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ from tests.stores import (
 )
 
 AUTHORS = {id_on(source, n): id_on(source) for source in (0, 40, 63) for n in (1, 2)}
-"""Posts, two of each member, and who wrote them."""
+"""Posts, two of each member, and their authors."""
 
 MEMBERS = [ANN, BEN, CYD]
 ENDS = [*MEMBERS, *AUTHORS]
 TYPES = [FOLLOWS, LIKES, SHARES, POSTED]
 TYPES_AND_INVERSES = TYPES + [ASSOC_TYPES[atype.inverse] for atype in TYPES if atype.inverse]
 ASIDE = {atype.history: atype.number for atype in TYPES_AND_INVERSES if atype.history}
-"""Types under which histories of live associations are kept, and the types of these."""
+"""Types that store histories of live associations, and the types of these associations."""
 FEWER = {
     "postgres": examples(15, full=50),
     "sharded-postgres": examples(15, full=50),
@@ -54,15 +54,15 @@ FEWER = {
     "cached-sharded-sqlite": examples(25, full=50),
     "dynamodb": examples(5),
 }
-"""So many examples where comparing everything takes up to a hundred requests."""
+"""Number of examples for backends where a full comparison takes up to a hundred requests."""
 EVERY = {} if DEEP else {"dynamodb": 5}
-"""After so many steps everything is compared, where that is not done after each; and at the end of each story."""
+"""Number of steps between full comparisons, for backends that do not compare after each step. Every run is compared at its end."""
 PAST = 1
-"""A moment at which a key has ended already."""
+"""An expiry in the past."""
 
 members, ends, types = st.sampled_from(MEMBERS), st.sampled_from(ENDS), st.sampled_from(TYPES)
 OWN = -1
-"""As a time: the id of the other end, which is the time of most entries of lists of posts."""
+"""As a time: the id of the other end, as most entries of post lists have it."""
 times = st.integers(OWN, 30)
 few_bytes = st.sampled_from([b"", b"1", b"2"])
 
@@ -141,7 +141,7 @@ NOTHING = Stored(-1, b"", alive=False)
 
 
 class Model:
-    """A model of a graph in four dictionaries. Counts are not kept: they are counted."""
+    """A model of a graph in four dictionaries. Counts are computed, not stored."""
 
     def __init__(self) -> None:
         # Every beginning and end of an association that has a history; an end is negative.
@@ -179,7 +179,7 @@ class Model:
                 case Delete(n):
                     self.versions.pop(actor + n, None)
                 case Reserve(name, owner, until):
-                    # A key that is somebody's for good stays so: reserving it anew does not end that.
+                    # A permanent key stays permanent: a temporary reservation does not change this.
                     if not until or self.keys.get((actor, name)) != (owner, 0):
                         self.keys[actor, name] = (owner, until)
                 case GiveUp(name, owner) if self.keys.get((actor, name), (0, 0))[0] == owner:
@@ -191,7 +191,7 @@ class Model:
         self.events += 1
 
     def act(self, id1: int, atype: int, id2: int, word: Stored) -> None:
-        """A member's own doing: it always takes effect, except for ending what is not there."""
+        """Apply a change of a member. It always takes effect, except the deletion of a missing association."""
         last = self.links.get((id1, atype, id2), NOTHING)
         if word.alive or last.alive:
             if _rank(atype, word) <= _rank(atype, last) or (ASSOC_TYPES[atype].history and word.time <= last.time):
@@ -201,7 +201,7 @@ class Model:
                 self.hear(id2, inverse, id1, word)
 
     def hear(self, id1: int, atype: int, id2: int, word: Stored) -> None:
-        """The later word wins; at the same time the greater data; of two that are equal in both, the first."""
+        """Apply an operation. The later one wins, then the greater data, then the first."""
         if ASSOC_TYPES[atype].history:
             moments = self.moments.setdefault((id1, atype, id2), set())
             moments.add(word.time if word.alive else -word.time)
@@ -220,7 +220,7 @@ class Model:
 
 
 def _rank(atype: int, word: Stored) -> tuple[object, ...]:
-    """At the same time an end wins where there is a history, whose data it has."""
+    """Precedence of an operation. At equal times a deletion wins for types with a history: it carries the history."""
     if ASSOC_TYPES[atype].history:
         return word.time, not word.alive, word.data if word.alive else b""
     return word.time, word.data
@@ -247,7 +247,7 @@ def _fill(batch: Batch, actor: int, change: Change, owners: dict[int, int]) -> N
 
 
 class GraphMachine(RuleBasedStateMachine):
-    """One graph and one model, which must never differ."""
+    """Applies random operations to a graph and to the model, and compares them."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -276,7 +276,7 @@ class GraphMachine(RuleBasedStateMachine):
         if not _consistent(batch):
             return
         made = Batch(shard_of(actor))
-        # Whether that is wrong or not makes no difference.
+        # A wrong presumption must not change the result.
         made.presumed_new = presumed_new
         for change in batch:
             _fill(made, actor, change, AUTHORS)
@@ -314,7 +314,7 @@ class GraphMachine(RuleBasedStateMachine):
 
     @rule(time=times)
     def sweep_history(self, time: int) -> None:
-        # How a history is shared out between two rows is no promise, so what goes is read from them.
+        # The contract does not define how two rows divide a history, so the expected deletions are read from the rows.
         rows = self._runner.run(all_links(self._graph))
         left = [row for row in rows if row.alive or row.atype not in REMEMBERED or row.time >= moment(time)]
         assert self._runner.run(self._graph.sweep_history(moment(time))) == len(rows) - len(left)
@@ -328,7 +328,7 @@ class GraphMachine(RuleBasedStateMachine):
         assert len(jobs) <= limit
         self._runner.run(self._graph.ack(jobs))
         given = [job for job in jobs if isinstance(job.event, PostCreated)]
-        assert len(given) == len(jobs), "an inverse that was applied at once is owed no more"
+        assert len(given) == len(jobs), "the inverse was applied immediately and must not be pending"
         self._model.events -= len(given)
 
     @rule(id1=ends, atype=st.sampled_from(TYPES_AND_INVERSES), before=times, after=times, limit=st.integers(0, 4))
@@ -369,13 +369,13 @@ class GraphMachine(RuleBasedStateMachine):
 
 
 def _stored(row: AssocRow) -> Stored:
-    """Without the history that tombstones have."""
+    """The row without the history of a tombstone."""
     data = b"" if row.atype in REMEMBERED and not row.alive else row.data
     return Stored(row.time, data, row.alive)
 
 
 def _histories(rows: list[AssocRow]) -> dict[tuple[int, int, int], set[int]]:
-    """All that is told of each association that has a history, wherever it lies."""
+    """The complete history of each association that has one, from all its rows."""
     told: dict[tuple[int, int, int], set[int]] = {}
     for row in rows:
         atype = ASIDE.get(row.atype, row.atype)
@@ -390,13 +390,13 @@ def _newest_first(page: list[Assoc]) -> list[int]:
 
 
 def _consistent(batch: list[Change]) -> bool:
-    """No object and no key twice in one batch: what that would mean is not promised."""
+    """Whether the batch changes each object and key at most once: the contract does not define repeated changes."""
     things = [change[0] for change in batch if isinstance(change, Add | Replace | Delete | Expect | Reserve | GiveUp)]
     return len(things) == len(set(things))
 
 
 @pytest.mark.parametrize("name", BACKENDS)
-def test_every_graph_does_what_the_model_does(name: str) -> None:
+def test_graph_random_commits_match_reference_model(name: str) -> None:
     started(name)
     machine = cast("type[GraphMachine]", partial(GraphMachine, name))
     stories = FEWER.get(name, settings().max_examples)

@@ -1,4 +1,4 @@
-"""Promises of `graph/contract.py` about types with a history, on every graph: both ends remember every beginning and end."""
+"""The contract of `graph/contract.py` for types with a history, on every graph: both sides record every start and end."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ from tests.running import in_loop, run
 from tests.stores import ANN, BACKENDS, BEN, CYD, Backend, all_links, begin, broken_promises, end, id_on, moment, put
 
 ENDS = ((ANN, FOLLOWS, BEN), (BEN, FOLLOWED_BY, ANN))
-"""Both ends of Ann's follow of Ben, who are in different stores where there are several."""
+"""Both sides of Ann's follow of Ben. With several stores, they are in different ones."""
 
 
 async def told(graph: Store, id1: int, atype: AssocType, id2: int) -> set[int]:
-    """All moments that one end tells."""
+    """All moments recorded at one end."""
     alive = (await graph.assoc_get(id1, [atype], [id2]))[atype]
     ended = await graph.assoc_ended(id1, [atype, ASSOC_TYPES[atype.history]], [id2])
     known = {beginning(row.time, row.data) for row in alive.values()}
@@ -61,7 +61,7 @@ def moments(*told: int) -> set[int]:
 
 
 @in_loop
-async def test_both_ends_remember_every_beginning_and_end(backend: Backend) -> None:
+async def test_graph_follow_history_is_recorded_at_both_ends(backend: Backend) -> None:
     async with backend.open() as graph:
         await begin(graph, ANN, FOLLOWS, BEN, moment(1))
         assert await at_both_ends(graph) == moments(1)
@@ -75,7 +75,7 @@ async def test_both_ends_remember_every_beginning_and_end(backend: Backend) -> N
 
 
 @in_loop
-async def test_a_live_follow_carries_nothing_of_its_past(backend: Backend) -> None:
+async def test_graph_active_follow_row_carries_no_history(backend: Backend) -> None:
     async with backend.open() as graph:
         for n in range(1, 8, 2):
             await begin(graph, ANN, FOLLOWS, BEN, moment(n))
@@ -88,7 +88,7 @@ async def test_a_live_follow_carries_nothing_of_its_past(backend: Backend) -> No
 
 
 @in_loop
-async def test_a_follow_that_began_once_takes_two_rows_and_ends_in_them(backend: Backend) -> None:
+async def test_graph_first_follow_and_unfollow_use_two_rows(backend: Backend) -> None:
     async with backend.open() as graph:
         await begin(graph, ANN, FOLLOWS, BEN, moment(1))
         assert len(await all_links(graph)) == 2
@@ -99,7 +99,7 @@ async def test_a_follow_that_began_once_takes_two_rows_and_ends_in_them(backend:
 
 
 @in_loop
-async def test_the_newest_periods_are_remembered_however_many_there_were(backend: Backend) -> None:
+async def test_graph_follow_history_keeps_newest_periods_up_to_limit(backend: Backend) -> None:
     async with backend.open() as graph:
         for n in range(1, 2 * MOST_PERIODS + 20, 2):
             await begin(graph, ANN, FOLLOWS, BEN, moment(n))
@@ -111,14 +111,14 @@ async def test_the_newest_periods_are_remembered_however_many_there_were(backend
 
 
 @in_loop
-async def test_changed_options_begin_nothing(backend: Backend) -> None:
+async def test_graph_follow_with_changed_options_starts_no_new_period(backend: Backend) -> None:
     changed = encode(FollowTerms(shares=False, since=moment(1)))
     async with backend.open() as graph:
         await begin(graph, ANN, FOLLOWS, BEN, moment(1))
         await begin(graph, ANN, FOLLOWS, BEN, moment(1), changed)
         assert await at_both_ends(graph) == moments(1)
         await end(graph, ANN, FOLLOWS, BEN, moment(2))
-        # From another device, which has not heard of the end: the follow begins anew.
+        # From a device that does not know of the unfollow: the follow starts again.
         await begin(graph, ANN, FOLLOWS, BEN, moment(1), changed)
         assert await at_both_ends(graph) == {*moments(1, -2), moment(2) + 1}
         (row,) = await graph.assoc_range(BEN, FOLLOWED_BY, Cursor(limit=5))
@@ -126,7 +126,7 @@ async def test_changed_options_begin_nothing(backend: Backend) -> None:
 
 
 @in_loop
-async def test_clocks_that_disagree_are_put_in_the_order_of_the_acts(backend: Backend) -> None:
+async def test_graph_follow_history_with_clock_skew_keeps_order_of_changes(backend: Backend) -> None:
     async with backend.open() as graph:
         await begin(graph, ANN, FOLLOWS, BEN, moment(5))
         await end(graph, ANN, FOLLOWS, BEN, moment(3))
@@ -135,7 +135,7 @@ async def test_clocks_that_disagree_are_put_in_the_order_of_the_acts(backend: Ba
 
 
 @in_loop
-async def test_an_end_whose_moment_is_made_up_is_not_remembered(backend: Backend) -> None:
+async def test_graph_silent_unfollow_is_not_recorded_in_history(backend: Backend) -> None:
     async with backend.open() as graph:
         await begin(graph, ANN, FOLLOWS, BEN, moment(5))
         op = AssocOp(BEN, FOLLOWED_BY.number, ANN, moment(5) + 1, alive=False, plain=True, silent=True)
@@ -146,9 +146,9 @@ async def test_an_end_whose_moment_is_made_up_is_not_remembered(backend: Backend
 
 
 @in_loop
-async def test_a_tombstone_from_before_histories_says_when_it_ended(backend: Backend) -> None:
+async def test_graph_tombstone_without_history_gives_end_time(backend: Backend) -> None:
     async with backend.open() as graph:
-        # As older code left it: the tombstone has no data.
+        # A tombstone of an older version has no data.
         for id1, atype, id2 in ((ANN, FOLLOWS, BEN), (BEN, FOLLOWED_BY, ANN)):
             await put(graph, AssocOp(id1, atype.number, id2, moment(4), alive=False, plain=True, silent=True))
         assert await at_both_ends(graph) == moments(-4)
@@ -157,7 +157,7 @@ async def test_a_tombstone_from_before_histories_says_when_it_ended(backend: Bac
 
 
 @in_loop
-async def test_tombstones_with_a_list_are_read_by_time(backend: Backend) -> None:
+async def test_graph_assoc_ended_range_is_sorted_by_time(backend: Backend) -> None:
     async with backend.open() as graph:
         fans = [id_on(source, n) for source in (0, 30, 63) for n in range(20, 24)]
         for n, fan in enumerate(fans):
@@ -180,9 +180,9 @@ async def test_tombstones_with_a_list_are_read_by_time(backend: Backend) -> None
 
 
 @in_loop
-async def test_associations_that_ended_are_read_by_where_they_led_to(backend: Backend) -> None:
+async def test_graph_assoc_ended_returns_tombstones_by_type_and_id(backend: Backend) -> None:
     async with backend.open() as graph:
-        # Lists of posts are in the order of their ids, which some stores keep in another way.
+        # Lists of posts are sorted by id, and some stores use a different layout for them.
         for atype in (FOLLOWS, BLOCKS, LIKES, POSTED):
             await begin(graph, ANN, atype, BEN, moment(1))
             await end(graph, ANN, atype, BEN, moment(2))
@@ -198,7 +198,7 @@ async def test_associations_that_ended_are_read_by_where_they_led_to(backend: Ba
 
 
 @in_loop
-async def test_histories_are_swept_by_themselves(backend: Backend) -> None:
+async def test_graph_sweep_history_deletes_only_old_histories(backend: Backend) -> None:
     async with backend.open() as graph:
         await begin(graph, ANN, FOLLOWS, BEN, moment(1))
         await end(graph, ANN, FOLLOWS, BEN, moment(2))
@@ -210,14 +210,14 @@ async def test_histories_are_swept_by_themselves(backend: Backend) -> None:
         await begin(graph, ANN, BLOCKS, BEN, moment(1))
         await end(graph, ANN, BLOCKS, BEN, moment(2))
         assert await graph.sweep_history(moment(2)) == 0
-        # Two ends each: of Ann and Ben, and of what Cyd's follow of Ben puts aside.
+        # Two rows each: Ann's follow of Ben, and the history rows of Cyd's follow of Ben.
         assert await graph.sweep_history(moment(5)) == 4
         assert await at_both_ends(graph) == set()
         assert await told(graph, CYD, FOLLOWS, BEN) == await told(graph, BEN, FOLLOWED_BY, CYD) == moments(3)
         assert await told(graph, ANN, FOLLOWS, CYD) == moments(1, -8)
         assert await graph.assoc_ended_range(BEN, FOLLOWED_BY, Cursor(limit=5)) == []
         assert await graph.assoc_ended_range(BEN, FOLLOWER_TIMES, Cursor(limit=5)) == []
-        # The other sweep leaves histories alone.
+        # `sweep` does not delete histories.
         assert await graph.sweep(MAX_TIME, 0) == 2
         assert await told(graph, ANN, FOLLOWS, CYD) == moments(1, -8)
         assert await graph.sweep_history(MAX_TIME) == 2
@@ -229,7 +229,7 @@ acts = st.lists(st.tuples(st.integers(1, 9), st.booleans()), min_size=1, max_siz
 
 @st.composite
 def orders(draw: st.DrawFn) -> tuple[Sequence[tuple[int, bool]], Sequence[tuple[int, bool]]]:
-    """Beginnings and ends of one follow, in two orders, repeated as it comes."""
+    """Follow and unfollow operations between two members, in two random orders with repeats."""
     told = draw(acts)
     again = draw(st.lists(st.sampled_from(told), max_size=6))
     return draw(st.permutations(told + again)), draw(st.permutations(told + again + again))
@@ -238,7 +238,7 @@ def orders(draw: st.DrawFn) -> tuple[Sequence[tuple[int, bool]], Sequence[tuple[
 @pytest.mark.parametrize("name", BACKENDS)
 @settings(max_examples=examples(6))
 @given(both=orders())
-def test_a_history_is_the_same_in_whatever_order_it_comes_and_however_often(
+def test_graph_follow_history_converges_in_any_order_and_with_repeats(
     name: str, both: tuple[Sequence[tuple[int, bool]], Sequence[tuple[int, bool]]]
 ) -> None:
     async def after(order: Collection[tuple[int, bool]]) -> tuple[object, ...]:
@@ -255,10 +255,10 @@ def test_a_history_is_the_same_in_whatever_order_it_comes_and_however_often(
 
 
 @in_loop
-async def test_acts_from_both_sides_at_once_are_remembered_by_both(backend: Backend) -> None:
+async def test_graph_follow_history_matches_at_both_ends_after_concurrent_changes(backend: Backend) -> None:
     async with backend.open() as graph:
         await begin(graph, ANN, FOLLOWS, BEN, moment(1))
-        # Ben ends what Ann is just beginning anew: each commits without the other, and the inverses cross.
+        # Ben removes the follow while Ann renews it: both commit independently, and the inverses cross.
         for shard, op in (
             (ANN, AssocOp(ANN, FOLLOWS.number, BEN, moment(2), alive=False)),
             (ANN, AssocOp(ANN, FOLLOWS.number, BEN, moment(3), alive=True)),

@@ -1,4 +1,4 @@
-"""Promises of `graph/bulk.py`, on every graph that takes parts of an import."""
+"""The contract of `graph/bulk.py`, on every graph that supports bulk loads."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FOLLOWING = [("ann", "ben"), ("ann", "cyd"), ("eve", "ben"), ("ben", "ann"), ("d
 
 def takes_parts(graph: object) -> Loading:
     if not (isinstance(graph, Loading) and graph.loads):
-        pytest.skip("it takes no parts")
+        pytest.skip("the graph does not support bulk loads")
     return graph
 
 
@@ -64,7 +64,7 @@ def commits() -> list[Batch]:
 
 @pytest.mark.parametrize("name", BACKENDS)
 @in_loop
-async def test_parts_leave_what_commits_leave(name: str, tmp_path: Path) -> None:
+async def test_graph_bulk_load_gives_same_contents_as_commits(name: str, tmp_path: Path) -> None:
     started(name)
     (tmp_path / "other").mkdir()
     async with Backend(name, tmp_path).open() as graph:
@@ -80,14 +80,14 @@ async def test_parts_leave_what_commits_leave(name: str, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("name", BACKENDS)
 @in_loop
-async def test_a_part_of_which_a_row_is_there_is_refused_whole(name: str, tmp_path: Path) -> None:
+async def test_graph_bulk_load_with_existing_row_is_refused_completely(name: str, tmp_path: Path) -> None:
     started(name)
     async with Backend(name, tmp_path).open() as graph:
         store = takes_parts(graph)
         await store.load(people())
         await store.load(lists())
         before = await contents(graph)
-        # On a data source of its own, so that no other store of several has anything to refuse.
+        # On a separate data source, so that with several stores only one of them refuses.
         new = Member(id=IDS["ann"] + (1 << 40), name="new")
         taken = KeyRow("user_name", "ann", IDS["ann"], 0)
         for part in (
@@ -103,7 +103,7 @@ async def test_a_part_of_which_a_row_is_there_is_refused_whole(name: str, tmp_pa
 
 @pytest.mark.parametrize("name", BACKENDS)
 @in_loop
-async def test_nothing_older_than_a_part_is_remembered(name: str, tmp_path: Path) -> None:
+async def test_graph_bulk_load_invalidates_cached_reads(name: str, tmp_path: Path) -> None:
     started(name)
     async with Backend(name, tmp_path).open() as graph:
         store = takes_parts(graph)

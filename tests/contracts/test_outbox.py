@@ -1,4 +1,4 @@
-"""Promises of `graph/contract.py` about the events that commit with a graph, tested on every graph."""
+"""The contract of `graph/contract.py` for events that commit with a graph, tested on every graph."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from tests.tiers import deep
 
 @pytest.fixture(params=[*BACKENDS, "rabbitmq"])
 def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend | RelayedBackend:
-    """Every outbox there is: those of the graphs, and the broker's."""
+    """Every outbox: those of the graphs, and the broker's."""
     return RelayedBackend(tmp_path) if request.param == "rabbitmq" else Backend(request.param, tmp_path)
 
 
@@ -47,8 +47,8 @@ def durable(request: pytest.FixtureRequest, tmp_path: Path) -> Backend | Relayed
 
 
 SHORT, LONG = 0.2, 3600.0
-"""Leases and delays in seconds: one that a test waits for, and one that does not end. Between a short one and its end a test
-asks for nothing: however short a claim is, a busy machine may take longer."""
+"""Leases and delays in seconds: one that a test waits for, and one that never expires. While a short one runs, a test makes
+no requests: on a busy machine, even a short claim may take longer."""
 
 EVENTS: list[AnyEvent] = [
     PostCreated(post_id=1, author_id=2, visibility=Visibility.UNLISTED, tag_ids=(-3, -4), mention_ids=(5,)),
@@ -59,13 +59,13 @@ EVENTS: list[AnyEvent] = [
     FollowChanged(follower_id=1, source_id=-(2**63)),
     FollowersLost(source_id=-(2**63), at=moment(1)),
     InversePending(op=InverseOp(ANN, FOLLOWS.number, BEN, moment(1), alive=True, data=b"\x00\xff", aggregate_id=0)),
-    # Only a newer version knows it, and this one keeps it as it came.
+    # An event type of a newer version is kept unchanged.
     FutureEvent(data=msgspec.msgpack.encode({"type": "tide_turned", "height": 2.5})),
 ]
 
 
 async def emit(graph: Store, *posts: int, actor: int = ANN) -> None:
-    """One commit for each post, which does nothing but say that it was created."""
+    """Make one commit for each post with its `PostCreated` event only."""
     for post in posts:
         batch = Batch(shard_of(actor))
         batch.emit(PostCreated(post_id=post, author_id=actor))
@@ -84,12 +84,12 @@ async def claim_all(graph: Store, page: int = 10) -> list[Job]:
 
 
 def in_order(jobs: list[Job]) -> list[Job]:
-    """Without the moment of their commit, which some stores tell, and of what is new only."""
+    """The jobs sorted, without the commit time, which only some stores return, and only for new jobs."""
     return sorted((job._replace(at=0) for job in jobs), key=lambda job: (job.store, job.seq))
 
 
 @in_loop
-async def test_an_event_of_every_kind_comes_back_as_it_was_emitted(backend: Backend) -> None:
+async def test_outbox_event_of_every_kind_round_trips(backend: Backend) -> None:
     async with backend.open() as graph:
         batch = Batch(shard_of(ANN))
         for event in EVENTS:
@@ -101,7 +101,7 @@ async def test_an_event_of_every_kind_comes_back_as_it_was_emitted(backend: Back
 
 
 @in_loop
-async def test_events_are_given_oldest_first_and_never_more_than_the_limit(backend: Backend) -> None:
+async def test_outbox_claim_returns_oldest_events_first_up_to_limit(backend: Backend) -> None:
     async with backend.open() as graph:
         await emit(graph, *range(20))
         given: list[int] = []
@@ -113,7 +113,7 @@ async def test_events_are_given_oldest_first_and_never_more_than_the_limit(backe
 
 @pytest.mark.parametrize("limit", [1, 100, *deep(2, 5)])
 @in_loop
-async def test_every_event_of_every_store_is_given_once(backend: Backend, limit: int) -> None:
+async def test_outbox_claim_returns_every_event_of_every_store_once(backend: Backend, limit: int) -> None:
     async with backend.open() as graph:
         for n in range(30):
             await emit(graph, n, actor=id_on(n * 2))
@@ -125,7 +125,7 @@ async def test_every_event_of_every_store_is_given_once(backend: Backend, limit:
 
 
 @in_loop
-async def test_an_event_is_not_there_when_its_batch_failed(backend: Backend) -> None:
+async def test_outbox_event_of_failed_batch_is_not_stored(backend: Backend) -> None:
     async with backend.open() as graph:
         await add(graph, Member(id=ANN, name="ann"))
         batch = Batch(shard_of(ANN))
@@ -138,7 +138,7 @@ async def test_an_event_is_not_there_when_its_batch_failed(backend: Backend) -> 
 
 
 @in_loop
-async def test_a_claimed_event_is_not_given_again_while_its_lease_lasts(backend: Backend) -> None:
+async def test_outbox_claimed_event_is_not_redelivered_during_its_lease(backend: Backend) -> None:
     async with backend.open() as graph:
         await emit(graph, 1, 2)
         assert posts_of(await claim_all(graph)) == [1, 2]
@@ -149,20 +149,20 @@ async def test_a_claimed_event_is_not_given_again_while_its_lease_lasts(backend:
 
 
 @in_loop
-async def test_a_lease_that_ended_gives_the_event_again(backend: Backend) -> None:
+async def test_outbox_event_with_expired_lease_is_redelivered(backend: Backend) -> None:
     async with backend.open() as graph:
         await emit(graph, 1, 2, 3)
         first = await graph.claim(3, SHORT)
         await backend.pass_time(SHORT * 1.5)
         again = await claim_all(graph)
         assert posts_of(again) == [1, 2, 3]
-        # Some stores count the lease that ended as a failed attempt.
+        # Some stores count the expired lease as a failed attempt.
         assert [job._replace(attempt=0) for job in again] == first
         assert await claim_all(graph) == []
 
 
 @in_loop
-async def test_an_acknowledged_event_is_never_given_again(backend: Backend) -> None:
+async def test_outbox_acknowledged_event_is_never_redelivered(backend: Backend) -> None:
     async with backend.open() as graph:
         await emit(graph, 1, 2, 3)
         jobs = await graph.claim(3, SHORT)
@@ -173,7 +173,7 @@ async def test_an_acknowledged_event_is_never_given_again(backend: Backend) -> N
 
 
 @in_loop
-async def test_an_acknowledgement_counts_though_the_lease_has_ended(backend: Backend) -> None:
+async def test_outbox_acknowledgement_after_lease_expiry_counts(backend: Backend) -> None:
     async with backend.open() as graph:
         await emit(graph, 1, 2)
         late = await graph.claim(2, SHORT)
@@ -187,7 +187,7 @@ async def test_an_acknowledgement_counts_though_the_lease_has_ended(backend: Bac
 
 
 @in_loop
-async def test_what_is_put_back_goes_on_from_where_it_was(backend: Backend) -> None:
+async def test_outbox_put_back_job_resumes_from_its_mark(backend: Backend) -> None:
     async with backend.open() as graph:
         await emit(graph, 1, 2)
         first, second = await claim_all(graph)
@@ -199,7 +199,7 @@ async def test_what_is_put_back_goes_on_from_where_it_was(backend: Backend) -> N
 
 
 @in_loop
-async def test_what_is_put_back_for_later_is_given_after_the_delay(backend: Backend) -> None:
+async def test_outbox_put_back_job_with_delay_is_delivered_after_delay(backend: Backend) -> None:
     async with backend.open() as graph:
         await emit(graph, 1, 2)
         first, second = await claim_all(graph)
@@ -211,7 +211,7 @@ async def test_what_is_put_back_for_later_is_given_after_the_delay(backend: Back
 
 
 @in_loop
-async def test_what_is_put_back_after_its_lease_is_given_once(backend: Backend) -> None:
+async def test_outbox_put_back_job_with_expired_lease_is_delivered_once(backend: Backend) -> None:
     async with backend.open() as graph:
         await emit(graph, 1, 2, 3)
         jobs = await graph.claim(3, SHORT)
@@ -224,7 +224,7 @@ async def test_what_is_put_back_after_its_lease_is_given_once(backend: Backend) 
 
 
 @in_loop
-async def test_what_is_buried_is_set_aside_with_its_error(backend: Backend) -> None:
+async def test_outbox_buried_job_is_kept_with_its_error(backend: Backend) -> None:
     async with backend.open() as graph:
         await emit(graph, 1, 2, actor=CYD)
         first, second = await claim_all(graph)
@@ -241,7 +241,7 @@ async def test_what_is_buried_is_set_aside_with_its_error(backend: Backend) -> N
 
 
 @in_loop
-async def test_a_buried_job_is_given_again_when_it_is_replayed_from_where_it_had_come(backend: Backend) -> None:
+async def test_outbox_replayed_job_resumes_from_its_mark(backend: Backend) -> None:
     async with backend.open() as graph:
         await emit(graph, 1, 2)
         await emit(graph, 3, actor=CYD)
@@ -266,7 +266,7 @@ async def test_a_buried_job_is_given_again_when_it_is_replayed_from_where_it_had
 
 
 @in_loop
-async def test_the_lag_is_how_long_the_oldest_undone_event_has_waited(backend: Backend) -> None:
+async def test_outbox_lag_is_age_of_oldest_pending_event(backend: Backend) -> None:
     async with backend.open() as graph:
         assert await graph.lag() == 0
         await emit(graph, 1)
@@ -281,7 +281,7 @@ async def test_the_lag_is_how_long_the_oldest_undone_event_has_waited(backend: B
         await graph.put_back(jobs[1])
         await backend.pass_time(0.01)
         after = await graph.lag()
-        # The clock of the leases may stand still, or be the real one: it went by at most this much.
+        # The clock of the leases may be fixed or real: it advanced by at most this much.
         passed = time.monotonic() - since + 0.01
         assert 0 < after <= before + passed - 0.04
         await graph.ack(await claim_all(graph))
@@ -290,7 +290,7 @@ async def test_the_lag_is_how_long_the_oldest_undone_event_has_waited(backend: B
 
 
 @in_loop
-async def test_whoever_waits_is_woken_when_a_commit_brought_events(backend: Backend) -> None:
+async def test_outbox_waiter_is_woken_by_commit_with_events(backend: Backend) -> None:
     async with backend.open() as graph:
         woken: list[int] = []
         graph.on_event(lambda: woken.append(1))
@@ -306,7 +306,7 @@ async def test_whoever_waits_is_woken_when_a_commit_brought_events(backend: Back
 
 
 @in_loop
-async def test_events_survive_reopening_in_their_order(durable: Backend) -> None:
+async def test_outbox_events_survive_reopening_in_order(durable: Backend) -> None:
     async with durable.open() as graph:
         await emit(graph, *range(10))
         await emit(graph, *range(10, 20), actor=CYD)
@@ -318,7 +318,7 @@ async def test_events_survive_reopening_in_their_order(durable: Backend) -> None
 
 
 @in_loop
-async def test_what_was_claimed_and_not_acknowledged_is_given_again_after_reopening(durable: Backend) -> None:
+async def test_outbox_unacknowledged_events_are_redelivered_after_reopening(durable: Backend) -> None:
     async with durable.open() as graph:
         await emit(graph, 1, 2, 3, 4)
         jobs = await claim_all(graph)
@@ -330,8 +330,8 @@ async def test_what_was_claimed_and_not_acknowledged_is_given_again_after_reopen
 
 @pytest.mark.parametrize("name", DURABLE)
 @in_loop
-async def test_how_far_an_event_has_come_survives_reopening(name: str, tmp_path: Path) -> None:
-    """A store forgets delays with its process; a broker keeps them."""
+async def test_outbox_job_progress_survives_reopening(name: str, tmp_path: Path) -> None:
+    """A store loses delays on restart; a broker keeps them."""
     durable = Backend(name, tmp_path)
     async with durable.open() as graph:
         await emit(graph, 1, 2)
@@ -343,7 +343,7 @@ async def test_how_far_an_event_has_come_survives_reopening(name: str, tmp_path:
 
 
 @in_loop
-async def test_what_was_replayed_survives_reopening(durable: Backend) -> None:
+async def test_outbox_replayed_job_survives_reopening(durable: Backend) -> None:
     async with durable.open() as graph:
         await emit(graph, 1, 2)
         first, second = await claim_all(graph)
@@ -356,7 +356,7 @@ async def test_what_was_replayed_survives_reopening(durable: Backend) -> None:
 
 
 @in_loop
-async def test_what_was_buried_survives_reopening_and_its_number_is_not_used_again(durable: Backend) -> None:
+async def test_outbox_buried_jobs_survive_reopening_and_numbers_are_not_reused(durable: Backend) -> None:
     async with durable.open() as graph:
         await emit(graph, 1)
         (job,) = await claim_all(graph)

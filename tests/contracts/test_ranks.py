@@ -1,4 +1,4 @@
-"""Ranks in lists, on every graph, against a plain list: entries end, begin late, begin again and change their times."""
+"""Ranks in lists, on every graph, against a plain list: entries are removed, backdated, added again and moved in time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.stores import ANN, BEN, CYD, FIRST, Backend, all_links, broken_promis
 
 @pytest.fixture(autouse=True)
 def small_blocks() -> Iterator[None]:
-    """A few dozen entries fill blocks of every level."""
+    """Shrink blocks so that a few dozen entries fill blocks of every level."""
     with (
         patch.multiple(sqlite_ranks, BLOCK=3, FAN=2, OPEN=6, _AT_ONCE=12),
         patch.multiple(postgres_ranks, BLOCK=3, FAN=2, OPEN=6, AT_ONCE=12),
@@ -48,7 +48,7 @@ async def assert_ranked(graph: Store, atype: AssocType, listed: dict[int, int], 
 
 @pytest.mark.parametrize("atype", [POSTED, TAG_OF, BOOKMARKS], ids=repr)
 @in_loop
-async def test_ranks_are_those_of_a_plain_list_whatever_happens_to_it(backend: Backend, atype: AssocType) -> None:
+async def test_graph_assoc_ranks_match_plain_list_after_random_changes(backend: Backend, atype: AssocType) -> None:
     random = Random(13)
     listed: dict[int, int] = {}
     gone: list[int] = []
@@ -79,7 +79,7 @@ async def test_ranks_are_those_of_a_plain_list_whatever_happens_to_it(backend: B
 
 
 @in_loop
-async def test_ranks_stay_right_when_others_write_while_blocks_are_made(backend: Backend) -> None:
+async def test_graph_assoc_ranks_are_correct_with_concurrent_writes_during_block_creation(backend: Backend) -> None:
     listed = {id2: id2 for id2 in range(1000, 1090)}
     async with backend.open() as graph:
         await change(graph, POSTED, listed, {})
@@ -94,7 +94,7 @@ async def test_ranks_stay_right_when_others_write_while_blocks_are_made(backend:
 
 
 @in_loop
-async def test_ranks_are_right_after_whole_rows_came_and_went(backend: Backend) -> None:
+async def test_graph_assoc_ranks_are_correct_after_rows_are_moved(backend: Backend) -> None:
     async with backend.open() as graph:
         if not isinstance(graph, Movable):
             return
@@ -115,7 +115,7 @@ async def test_ranks_are_right_after_whole_rows_came_and_went(backend: Backend) 
 
 
 @in_loop
-async def test_blocks_of_a_list_are_deleted_and_made_anew(backend: Backend) -> None:
+async def test_graph_rank_blocks_are_deleted_and_rebuilt(backend: Backend) -> None:
     async with backend.open() as graph:
         for whose in (BEN, CYD):
             for first in range(1000, 1060, 15):

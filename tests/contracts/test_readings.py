@@ -1,4 +1,4 @@
-"""Promises of `timelines/contract.py`, tested on every store of readings."""
+"""The contract of `timelines/contract.py`, tested on every store of readings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.engines import redis
 from tests.running import in_loop
 
 MEMBERS = [11 << 10, 12 << 10, 5_000 << 10]
-"""On three shards, which the Cluster keeps on three servers."""
+"""Members on three shards, which Redis Cluster stores on three nodes."""
 
 
 @asynccontextmanager
@@ -42,7 +42,7 @@ BACKENDS: dict[str, Callable[[], AbstractAsyncContextManager[Readings]]] = {
 
 @pytest.mark.parametrize("backend", list(BACKENDS))
 @in_loop
-async def test_a_reading_is_there_as_it_was_kept_and_no_other_is(backend: str) -> None:
+async def test_readings_store_returns_kept_reading_only(backend: str) -> None:
     async with BACKENDS[backend]() as readings:
         ids = [new_reading_id(member) for member in MEMBERS for _ in range(3)]
         assert len(set(ids)) == len(ids)
@@ -57,7 +57,7 @@ async def test_a_reading_is_there_as_it_was_kept_and_no_other_is(backend: str) -
 
 
 @in_loop
-async def test_memory_is_bounded_by_bytes_and_by_an_hour() -> None:
+async def test_readings_memory_store_is_limited_by_bytes_and_age() -> None:
     now = 0.0
     readings = MemoryReadings(most_bytes=1_000, clock=lambda: now)
     for id_ in range(5):
@@ -70,7 +70,7 @@ async def test_memory_is_bounded_by_bytes_and_by_an_hour() -> None:
 
 
 @in_loop
-async def test_readings_that_cannot_be_reached_are_unavailable() -> None:
+async def test_readings_store_on_unreachable_redis_raises_unavailable() -> None:
     nodes = Nodes(f"redis://127.0.0.1:{free_port()}", connect_seconds=0.2, answer_seconds=0.2)
     readings = RedisReadings(nodes)
     with pytest.raises(Unavailable):

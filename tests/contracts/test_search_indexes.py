@@ -1,4 +1,4 @@
-"""Promises of a search index, tested on every one; each must answer as the one in memory does."""
+"""The contract of a search index, tested on every index; the answers of each must match the memory index."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ ANN, BEN, CYD = 101, 102, 103
 
 
 class IndexBackend:
-    """One index of the suite. `open` may be called again; what is durable is there again."""
+    """One index of the suite. `open` may be called again; durable data is kept."""
 
     def __init__(self, name: str, folder: Path) -> None:
         self.name = name
@@ -52,7 +52,7 @@ class IndexBackend:
 
     @property
     def is_there(self) -> bool:
-        """Whether it has a file."""
+        """Whether the file exists."""
         return self._path.exists()
 
     @asynccontextmanager
@@ -78,28 +78,28 @@ def backend(request: pytest.FixtureRequest, tmp_path: Path) -> IndexBackend:
 
 
 def post(id_: int, text: str = "", author: int = ANN, *marks: str, tags: Sequence[str] = ()) -> PostRow:
-    """For everybody, unless there are other marks."""
+    """A public post, unless marks are given."""
     return PostRow(id_, author, id_ * 10, (*(marks or (PUBLIC,)), by(author)), tuple(words_of(text)), tuple(tags))
 
 
 def member(id_: int, name: str, display: str = "", note: str = "", **more: Any) -> MemberRow:
-    """Somebody who joined at the moment of their id."""
+    """A member whose join time equals the id."""
     return MemberRow(id_, name, id_, tuple(words_of(f"{name} {display}")), tuple(words_of(note)), **more)
 
 
 def asked(text: str = "", **more: Any) -> Ask:
-    """For posts with each of these words."""
+    """A query for posts with each of these words."""
     clauses = [clause_of(word) for word in text.split()]
     return Ask(every=tuple(clause for clause in clauses if clause), **more)
 
 
 def names(text: str) -> list[Clause]:
-    """For members with each of these words, or words that begin so."""
+    """Clauses for members with each of these words as prefixes."""
     return [clause for word in text.split() if (clause := clause_of(word, open_ended=True))]
 
 
 @in_loop
-async def test_a_word_finds_posts_newest_first(backend: IndexBackend) -> None:
+async def test_search_index_word_finds_posts_newest_first(backend: IndexBackend) -> None:
     async with backend.open() as index:
         await index.write(IndexChange(posts=[post(1, "Low tide"), post(3, "High TIDE"), post(2, "Tides")]))
         assert await index.posts(asked("tide"), 10) == [3, 1]
@@ -109,14 +109,14 @@ async def test_a_word_finds_posts_newest_first(backend: IndexBackend) -> None:
 
 
 @in_loop
-async def test_a_phrase_is_words_behind_each_other(backend: IndexBackend) -> None:
+async def test_search_index_phrase_matches_adjacent_words(backend: IndexBackend) -> None:
     async with backend.open() as index:
         await index.write(IndexChange(posts=[post(1, "blue hour"), post(2, "hour of blue"), post(3, "the blue hour.")]))
         assert await index.posts(Ask(every=(Clause(("blue", "hour")),)), 10) == [3, 1]
 
 
 @in_loop
-async def test_what_must_not_be_there_is_left_out(backend: IndexBackend) -> None:
+async def test_search_index_excluded_words_are_left_out(backend: IndexBackend) -> None:
     async with backend.open() as index:
         await index.write(IndexChange(posts=[post(1, "blue sea"), post(2, "blue sky"), post(3, "red sky")]))
         assert await index.posts(asked("blue", none=(Clause(("sky",)),)), 10) == [1]
@@ -139,14 +139,14 @@ async def test_what_must_not_be_there_is_left_out(backend: IndexBackend) -> None
     ],
 )
 @in_loop
-async def test_every_script_is_found(backend: IndexBackend, text: str, query: str) -> None:
+async def test_search_index_matches_words_of_every_script(backend: IndexBackend, text: str, query: str) -> None:
     async with backend.open() as index:
         await index.write(IndexChange(posts=[post(1, text), post(2, "something else")]))
         assert await index.posts(asked(query), 10) == [1]
 
 
 @in_loop
-async def test_who_finds_what(backend: IndexBackend) -> None:
+async def test_search_index_returns_only_posts_visible_to_viewer(backend: IndexBackend) -> None:
     rows = [
         post(1, "tide"),
         post(2, "tide", ANN, ":private"),
@@ -164,7 +164,7 @@ async def test_who_finds_what(backend: IndexBackend) -> None:
 
 
 @in_loop
-async def test_posts_are_found_by_what_they_are_and_when_they_were_written(backend: IndexBackend) -> None:
+async def test_search_index_filters_posts_by_mark_id_and_time(backend: IndexBackend) -> None:
     async with backend.open() as index:
         await index.write(
             IndexChange(posts=[post(n, "tide", ANN, PUBLIC, *([":has:media"] * (n % 2))) for n in range(1, 7)])
@@ -176,7 +176,7 @@ async def test_posts_are_found_by_what_they_are_and_when_they_were_written(backe
 
 
 @in_loop
-async def test_of_each_group_a_post_must_have_one_mark(backend: IndexBackend) -> None:
+async def test_search_index_requires_one_mark_of_each_group(backend: IndexBackend) -> None:
     async with backend.open() as index:
         cells = {1: ("a",), 2: ("b", "c"), 3: ("d",), 4: ("a", "d"), 5: ()}
         rows = [post(n, "tide", ANN, PUBLIC, *map(within, some)) for n, some in cells.items()]
@@ -190,7 +190,7 @@ async def test_of_each_group_a_post_must_have_one_mark(backend: IndexBackend) ->
 
 
 @in_loop
-async def test_a_row_replaces_the_row_before_it(backend: IndexBackend) -> None:
+async def test_search_index_row_replaces_previous_row(backend: IndexBackend) -> None:
     async with backend.open() as index:
         await index.write(IndexChange(posts=[post(1, "tide", tags=["sea", "dawn"]), post(2, "tide", tags=["sea"])]))
         await index.write(IndexChange(posts=[post(1, "dusk", tags=["dusk"])]))
@@ -201,7 +201,7 @@ async def test_a_row_replaces_the_row_before_it(backend: IndexBackend) -> None:
 
 
 @in_loop
-async def test_what_is_gone_is_found_no_more(backend: IndexBackend) -> None:
+async def test_search_index_deleted_rows_are_not_found(backend: IndexBackend) -> None:
     async with backend.open() as index:
         await index.write(IndexChange(posts=[post(1, "tide", tags=["sea"])], members=[member(ANN, "ann", note="sea")]))
         await index.write(IndexChange(gone=[1, ANN, 7]))
@@ -213,7 +213,7 @@ async def test_what_is_gone_is_found_no_more(backend: IndexBackend) -> None:
 
 
 @in_loop
-async def test_members_are_found_by_the_beginnings_of_their_names_and_by_their_notes(backend: IndexBackend) -> None:
+async def test_search_index_members_are_found_by_name_prefix_and_note_words(backend: IndexBackend) -> None:
     people = [
         member(1, "ann_lee", "Anna Lee"),
         member(2, "joanna", "Ann of Cleves"),
@@ -232,7 +232,7 @@ async def test_members_are_found_by_the_beginnings_of_their_names_and_by_their_n
 
 
 @in_loop
-async def test_of_very_many_with_a_name_the_newest_and_the_latest_posters_are_ranked(
+async def test_sqlite_search_index_ranks_only_newest_members_and_latest_posters_of_common_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite, "NEWEST", 5)
@@ -251,7 +251,7 @@ async def test_of_very_many_with_a_name_the_newest_and_the_latest_posters_are_ra
 
 
 @in_loop
-async def test_tags_are_found_by_their_beginnings_the_most_used_first(backend: IndexBackend) -> None:
+async def test_search_index_tags_are_found_by_prefix_most_used_first(backend: IndexBackend) -> None:
     rows = [post(1, tags=["sea_z", "sea_a"]), post(2, tags=["sea_z", "sky"]), post(3, tags=["sea_b", "海辺"])]
     async with backend.open() as index:
         await index.write(IndexChange(posts=rows))
@@ -262,11 +262,11 @@ async def test_tags_are_found_by_their_beginnings_the_most_used_first(backend: I
 
 
 @in_loop
-async def test_the_directory_knows_who_posted_last_and_who_joined_last(backend: IndexBackend) -> None:
+async def test_search_index_directory_sorts_by_last_post_and_join_time(backend: IndexBackend) -> None:
     people = [member(1, "ann"), member(2, "ben"), member(3, "cyd"), member(4, "dot", listed=False)]
     rows = [post(70, "x", 1), post(71, "x", 2), post(72, "x", 3, ":private"), post(73, "x", 4)]
     async with backend.open() as index:
-        # Whichever comes first, a member or what they posted.
+        # A member and their posts may be indexed in any order.
         await index.write(IndexChange(posts=rows, members=people[:2]))
         await index.write(IndexChange(members=people[2:]))
         assert await index.directory("active", 10) == [2, 1, 3]
@@ -277,7 +277,7 @@ async def test_the_directory_knows_who_posted_last_and_who_joined_last(backend: 
 
 
 @in_loop
-async def test_a_file_of_an_older_version_knows_who_posted_last(tmp_path: Path) -> None:
+async def test_sqlite_search_index_file_of_older_version_knows_last_posters(tmp_path: Path) -> None:
     path = tmp_path / "old.search"
     rows = [post(70, "x", 1), post(71, "x", 2)]
     with closing(sqlite3.connect(path)) as old:
@@ -299,7 +299,7 @@ async def test_a_file_of_an_older_version_knows_who_posted_last(tmp_path: Path) 
 
 
 @in_loop
-async def test_posts_leave_the_rows_of_members_alone_until_many_have_posted(
+async def test_sqlite_search_index_updates_member_rows_only_after_many_have_posted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite, "LATELY", 3)
@@ -320,8 +320,8 @@ async def test_posts_leave_the_rows_of_members_alone_until_many_have_posted(
 
 
 @in_loop
-async def test_posts_are_written_to_sqlite_many_at_a_statement(tmp_path: Path) -> None:
-    """After each one the thread waits for the interpreter, which a busy event loop keeps."""
+async def test_sqlite_search_index_writes_posts_in_few_statements(tmp_path: Path) -> None:
+    """After each statement the thread waits for the GIL, which a busy event loop holds."""
     index = await SqliteIndex.open(tmp_path / "index.db")
     await index.write(IndexChange(members=[member(n, f"m{n}") for n in range(7)]))
     told: list[str] = []
@@ -329,7 +329,7 @@ async def test_posts_are_written_to_sqlite_many_at_a_statement(tmp_path: Path) -
     index._writing.set_trace_callback(told.append)
     rows = [post(1_000 + n, f"tide {n}", n % 7, tags=(f"t{n % 5}",)) for n in range(1, 513)]
     await index.write(IndexChange(posts=rows))
-    # Lines with dashes are what FTS5 does by itself.
+    # Lines with dashes are internal statements of FTS5.
     assert len([line for line in told if not line.startswith("--")]) < 20
     assert await index.rows([row.id for row in rows]) == {row.id: row for row in rows}
     assert await index.tags("t", 9) == [TagUses(f"t{n}", 512 // 5 + (0 < n <= 512 % 5)) for n in (1, 2, 0, 3, 4)]
@@ -338,7 +338,7 @@ async def test_posts_are_written_to_sqlite_many_at_a_statement(tmp_path: Path) -
 
 
 @in_loop
-async def test_rows_and_ids_are_what_was_written(backend: IndexBackend) -> None:
+async def test_search_index_rows_and_ids_return_written_data(backend: IndexBackend) -> None:
     async with backend.open() as index:
         row, ann = post(5, "tide", tags=["sea"]), member(ANN, "ann", "Ann", "by the sea")
         await index.write(IndexChange(posts=[row], members=[ann]))
@@ -349,7 +349,7 @@ async def test_rows_and_ids_are_what_was_written(backend: IndexBackend) -> None:
 
 
 @in_loop
-async def test_an_index_remembers_how_far_it_was_filled_and_forgets_everything(backend: IndexBackend) -> None:
+async def test_search_index_keeps_fill_state_and_clear_deletes_everything(backend: IndexBackend) -> None:
     async with backend.open() as index:
         assert await index.state() == FillState()
         await index.write(IndexChange(posts=[post(1, "tide", tags=["sea"])], members=[member(ANN, "ann")]))
@@ -364,7 +364,7 @@ async def test_an_index_remembers_how_far_it_was_filled_and_forgets_everything(b
 
 
 @in_loop
-async def test_a_word_that_is_said_very_often_does_no_harm(backend: IndexBackend) -> None:
+async def test_search_index_post_with_word_repeated_thousands_of_times_is_found(backend: IndexBackend) -> None:
     async with backend.open() as index:
         await index.write(IndexChange(posts=[post(1, "ha " * 3_000 + "x" * 5_000)]))
         assert await index.posts(asked("ha"), 9) == [1]
@@ -372,7 +372,7 @@ async def test_a_word_that_is_said_very_often_does_no_harm(backend: IndexBackend
 
 @pytest.mark.parametrize("name", ["sqlite", "postgres"])
 @in_loop
-async def test_what_was_written_is_there_after_a_restart_and_for_those_who_only_read(name: str, tmp_path: Path) -> None:
+async def test_search_index_data_survives_restart_and_read_only_index_refuses_writes(name: str, tmp_path: Path) -> None:
     kept = IndexBackend(name, tmp_path)
     async with kept.open() as index:
         await index.write(IndexChange(posts=[post(1, "tide")]))
@@ -383,7 +383,7 @@ async def test_what_was_written_is_there_after_a_restart_and_for_those_who_only_
 
 
 @in_loop
-async def test_an_index_that_is_not_there_is_empty_for_those_who_only_read(tmp_path: Path) -> None:
+async def test_search_index_missing_file_opened_read_only_is_empty_and_not_created(tmp_path: Path) -> None:
     kept = IndexBackend("sqlite", tmp_path)
     async with kept.open(read_only=True) as index:
         assert await index.posts(asked("tide"), 10) == []
@@ -474,10 +474,10 @@ async def _answers(index: SearchIndex, asked_for: tuple[list[Ask], list[Clause]]
 @pytest.mark.parametrize(
     ("name", "few"), [("sqlite", 4_096), ("sqlite", 2), ("postgres", 2_000), ("postgres", 2), ("postgres", 0)]
 )
-def test_every_index_answers_as_the_one_in_memory(
+def test_search_index_answers_match_memory_index(
     name: str, few: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On SQLite, so many members post before their rows say so; on PostgreSQL a question is tried among so many posts first."""
+    """`few` limits on SQLite the posters not yet in member rows, and on PostgreSQL the posts that a query tries first."""
     monkeypatch.setattr(sqlite, "LATELY", few)
     monkeypatch.setattr(postgres_index, "_WINDOWS", (few, 2 * few) if few else ())
     shared = IndexBackend(name, tmp_path)

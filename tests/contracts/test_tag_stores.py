@@ -1,4 +1,4 @@
-"""Promises of `tagcloud/contract.py` about stores, tested on every store."""
+"""The contract of `tagcloud/contract.py` for stores, tested on every store."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ TAGS = 200
 
 @pytest.fixture(params=CLOUDS)
 def backend(request: pytest.FixtureRequest, tmp_path: Path) -> CloudBackend:
-    """Every store there is, one after the other, empty."""
+    """Each store in turn, empty."""
     return CloudBackend(request.param, tmp_path)
 
 
 @pytest.fixture(params=DURABLE_CLOUDS)
 def durable(request: pytest.FixtureRequest, tmp_path: Path) -> CloudBackend:
-    """Every store that outlives its process, one after the other, empty."""
+    """Each durable store in turn, empty."""
     return CloudBackend(request.param, tmp_path)
 
 
@@ -52,7 +52,7 @@ def durable(request: pytest.FixtureRequest, tmp_path: Path) -> CloudBackend:
 
 
 @in_loop
-async def test_one_holder_has_the_lock_and_may_hold_it_longer(backend: CloudBackend) -> None:
+async def test_tag_store_lock_has_one_holder_and_can_be_extended(backend: CloudBackend) -> None:
     async with backend.open() as store:
         assert await store.lock(b"ann")
         assert not await store.lock(b"ben")
@@ -61,7 +61,7 @@ async def test_one_holder_has_the_lock_and_may_hold_it_longer(backend: CloudBack
 
 
 @in_loop
-async def test_who_lets_go_of_the_lock_leaves_it_to_others(backend: CloudBackend) -> None:
+async def test_tag_store_lock_released_by_holder_is_free(backend: CloudBackend) -> None:
     async with backend.open() as store:
         assert await store.lock(b"ann")
         await store.unlock(b"ann")
@@ -69,7 +69,7 @@ async def test_who_lets_go_of_the_lock_leaves_it_to_others(backend: CloudBackend
 
 
 @in_loop
-async def test_a_stranger_cannot_let_go_of_the_lock(backend: CloudBackend) -> None:
+async def test_tag_store_lock_is_not_released_by_other_holder(backend: CloudBackend) -> None:
     async with backend.open() as store:
         await store.unlock(b"ben")
         assert await store.lock(b"ann")
@@ -78,7 +78,7 @@ async def test_a_stranger_cannot_let_go_of_the_lock(backend: CloudBackend) -> No
 
 
 @in_loop
-async def test_a_lock_ends_by_itself(backend: CloudBackend) -> None:
+async def test_tag_store_lock_expires(backend: CloudBackend) -> None:
     async with backend.open() as store:
         assert await store.lock(b"ann", 0.01)
         await asyncio.sleep(0.03)
@@ -87,7 +87,7 @@ async def test_a_lock_ends_by_itself(backend: CloudBackend) -> None:
 
 
 @in_loop
-async def test_the_lock_is_one_for_all_who_have_the_store_open(durable: CloudBackend) -> None:
+async def test_tag_store_lock_is_shared_by_all_connections(durable: CloudBackend) -> None:
     async with durable.open() as one, durable.open() as other:
         assert await one.lock(b"ann")
         assert not await other.lock(b"ben")
@@ -99,7 +99,7 @@ async def test_the_lock_is_one_for_all_who_have_the_store_open(durable: CloudBac
 
 
 @in_loop
-async def test_a_new_store_is_empty(backend: CloudBackend) -> None:
+async def test_tag_store_new_store_is_empty(backend: CloudBackend) -> None:
     async with backend.open() as store:
         assert await store.version() == 0
         assert await store.head() == Head()
@@ -117,7 +117,7 @@ async def test_a_new_store_is_empty(backend: CloudBackend) -> None:
 
 
 @in_loop
-async def test_nothing_is_asked_for_by_an_empty_question(backend: CloudBackend) -> None:
+async def test_tag_store_queries_without_keys_return_empty_results(backend: CloudBackend) -> None:
     async with backend.open() as store:
         await store.write(merge(1, rows=[row("dawn", 1)], authors={(DAWN, DAY, 1): 1}, marks={1: b"m"}))
         assert await store.tags([]) == {}
@@ -129,7 +129,7 @@ async def test_nothing_is_asked_for_by_an_empty_question(backend: CloudBackend) 
 
 
 @in_loop
-async def test_a_version_comes_back_whole(backend: CloudBackend) -> None:
+async def test_tag_store_version_round_trips(backend: CloudBackend) -> None:
     async with backend.open() as store:
         merged = merge(1, cloud=b"\x00\xff", state=bytes(300))
         await store.write(merged)
@@ -138,7 +138,7 @@ async def test_a_version_comes_back_whole(backend: CloudBackend) -> None:
 
 
 @in_loop
-async def test_an_empty_cloud_is_a_cloud(backend: CloudBackend) -> None:
+async def test_tag_store_empty_cloud_is_stored(backend: CloudBackend) -> None:
     async with backend.open() as store:
         head = merge(1).head
         empty = type(head)(1, head.at, head.complete_to)
@@ -148,7 +148,7 @@ async def test_an_empty_cloud_is_a_cloud(backend: CloudBackend) -> None:
 
 
 @in_loop
-async def test_only_the_version_after_the_newest_is_taken(backend: CloudBackend) -> None:
+async def test_tag_store_write_of_version_other_than_next_is_refused(backend: CloudBackend) -> None:
     async with backend.open() as store:
         await store.write(merge(1, rows=[row("dawn", 1)]))
         for version in (0, 1, 3):
@@ -172,7 +172,7 @@ async def test_only_the_version_after_the_newest_is_taken(backend: CloudBackend)
 
 
 @in_loop
-async def test_of_two_that_write_one_version_one_does(durable: CloudBackend) -> None:
+async def test_tag_store_concurrent_writes_of_same_version_succeed_once(durable: CloudBackend) -> None:
     async with durable.open() as one, durable.open() as other:
         for version in range(1, 6):
             mine, yours = (
@@ -189,7 +189,7 @@ async def test_of_two_that_write_one_version_one_does(durable: CloudBackend) -> 
 
 
 @in_loop
-async def test_clouds_come_newest_first(backend: CloudBackend) -> None:
+async def test_tag_store_clouds_are_returned_newest_first(backend: CloudBackend) -> None:
     async with backend.open() as store:
         for version in range(1, 4):
             await store.write(merge(version))
@@ -199,7 +199,7 @@ async def test_clouds_come_newest_first(backend: CloudBackend) -> None:
 
 
 @in_loop
-async def test_about_a_hundred_clouds_are_kept(backend: CloudBackend) -> None:
+async def test_tag_store_keeps_limited_number_of_clouds(backend: CloudBackend) -> None:
     async with backend.open() as store:
         for version in range(1, KEEP_CLOUDS + 4):
             await store.write(merge(version))
@@ -207,7 +207,7 @@ async def test_about_a_hundred_clouds_are_kept(backend: CloudBackend) -> None:
 
 
 @in_loop
-async def test_what_is_written_is_there_when_the_store_is_opened_again(durable: CloudBackend) -> None:
+async def test_tag_store_data_survives_reopening(durable: CloudBackend) -> None:
     async with durable.open() as store:
         await store.write(large(1, TAGS))
         await store.put(increment_id(9), b"nine")
@@ -219,8 +219,8 @@ async def test_what_is_written_is_there_when_the_store_is_opened_again(durable: 
 
 
 @in_loop
-async def test_a_version_may_be_large(backend: CloudBackend) -> None:
-    # The local DynamoDB is slow; these too are more than a page, a request and a slice of an intent hold.
+async def test_tag_store_accepts_large_version(backend: CloudBackend) -> None:
+    # The local DynamoDB is slow; this number still exceeds a page, a request and a slice of an intent.
     tags = 6_000 if backend.name == "dynamodb" and not DEEP else 20_000
     async with backend.open() as store:
         await store.write(large(1, tags))
@@ -231,7 +231,7 @@ async def test_a_version_may_be_large(backend: CloudBackend) -> None:
 
 
 @in_loop
-async def test_a_tag_comes_back_as_it_was_written(backend: CloudBackend) -> None:
+async def test_tag_store_tag_row_round_trips(backend: CloudBackend) -> None:
     full = row(
         "dawn",
         3,
@@ -247,7 +247,7 @@ async def test_a_tag_comes_back_as_it_was_written(backend: CloudBackend) -> None
 
 
 @in_loop
-async def test_numbers_below_zero_are_kept(backend: CloudBackend) -> None:
+async def test_tag_store_keeps_negative_numbers(backend: CloudBackend) -> None:
     async with backend.open() as store:
         below = row("dawn", -(2**40), forms={"dawn": -3}, days={DAY: Day(-1, -1, 0)})
         cold = type(below)(REEF, "reef", 0, (Heat(-0.5, 3), Heat(-1.5e-5, -70_000), Heat(2.0**52, 2**40)))
@@ -257,11 +257,11 @@ async def test_numbers_below_zero_are_kept(backend: CloudBackend) -> None:
 
 
 @in_loop
-async def test_a_tag_that_is_blank_is_forgotten(backend: CloudBackend) -> None:
+async def test_tag_store_deletes_blank_tag(backend: CloudBackend) -> None:
     async with backend.open() as store:
         await store.write(merge(1, rows=[row("dawn", 1), row("reef", 2), row("surf", 0)]))
         assert (await store.tags([DAWN, REEF, SURF])).keys() == {DAWN, REEF}
-        # Not blank: something is still to come.
+        # Not blank: the row has pending forms.
         kept = row("reef", 0, forms={"Reef": 1, "reef": -1})
         await store.write(merge(2, rows=[row("dawn", 0), kept]))
         assert await store.tags([DAWN, REEF]) == {REEF: kept}
@@ -271,7 +271,7 @@ async def test_a_tag_that_is_blank_is_forgotten(backend: CloudBackend) -> None:
 
 
 @in_loop
-async def test_a_scan_is_in_the_order_of_ids_and_goes_on_where_it_ended(backend: CloudBackend) -> None:
+async def test_tag_store_scan_is_sorted_by_id_and_paginated(backend: CloudBackend) -> None:
     rows = sorted((row(f"tag{number}", number) for number in range(1, 60)), key=lambda found: found.id)
     async with backend.open() as store:
         await store.write(merge(1, rows=random.Random(1).sample(rows, len(rows))))
@@ -287,7 +287,7 @@ async def test_a_scan_is_in_the_order_of_ids_and_goes_on_where_it_ended(backend:
 
 
 @in_loop
-async def test_the_top_is_greatest_first_and_ties_go_by_id(backend: CloudBackend) -> None:
+async def test_tag_store_top_is_sorted_by_value_then_id(backend: CloudBackend) -> None:
     names = [f"tag{number}" for number in range(30)]
     rows = [
         row(name, number // 3 - 2, [AT - number // 4 * HOUR_MS] * (number % 3)) for number, name in enumerate(names)
@@ -305,7 +305,7 @@ async def test_the_top_is_greatest_first_and_ties_go_by_id(backend: CloudBackend
 
 
 @in_loop
-async def test_authors_are_kept_by_tag_day_and_member(backend: CloudBackend) -> None:
+async def test_tag_store_authors_are_stored_by_tag_day_and_member(backend: CloudBackend) -> None:
     authors = {(DAWN, DAY, 1): 3, (DAWN, DAY, 2**62): 1, (DAWN, DAY - 1, 1): 4, (REEF, DAY, 1): 5}
     async with backend.open() as store:
         await store.write(merge(1, authors={**authors, (REEF, DAY, 9): 0}))
@@ -315,7 +315,7 @@ async def test_authors_are_kept_by_tag_day_and_member(backend: CloudBackend) -> 
 
 
 @in_loop
-async def test_a_crowd_is_all_who_used_a_tag_on_a_day(backend: CloudBackend) -> None:
+async def test_tag_store_author_counts_include_all_authors_of_tag_and_day(backend: CloudBackend) -> None:
     authors = {(tag, day, member): member for tag in (DAWN, REEF) for day in (DAY - 1, DAY) for member in range(1, 40)}
     async with backend.open() as store:
         await store.write(merge(1, authors=authors))
@@ -325,7 +325,7 @@ async def test_a_crowd_is_all_who_used_a_tag_on_a_day(backend: CloudBackend) -> 
 
 
 @in_loop
-async def test_authors_of_past_days_are_forgotten(backend: CloudBackend) -> None:
+async def test_tag_store_deletes_authors_of_past_days(backend: CloudBackend) -> None:
     authors = {(DAWN, DAY + by, 1): 5 + by for by in range(-3, 1)}
     async with backend.open() as store:
         await store.write(merge(1, authors=authors, before_day=DAY - 2))
@@ -342,7 +342,7 @@ async def test_authors_of_past_days_are_forgotten(backend: CloudBackend) -> None
 
 
 @in_loop
-async def test_marks_come_by_bucket_and_version(backend: CloudBackend) -> None:
+async def test_tag_store_marks_are_returned_by_bucket_and_version(backend: CloudBackend) -> None:
     async with backend.open() as store:
         await store.write(merge(1, marks={5: b"five of 1", 6: b"six of 1"}))
         await store.write(merge(2, marks={5: b"five of 2"}))
@@ -354,7 +354,7 @@ async def test_marks_come_by_bucket_and_version(backend: CloudBackend) -> None:
 
 
 @in_loop
-async def test_increments_of_versions_are_known(backend: CloudBackend) -> None:
+async def test_tag_store_merged_returns_known_increments(backend: CloudBackend) -> None:
     ids = [increment_id(number) for number in range(300)]
     async with backend.open() as store:
         await store.write(merge(1, increments=ids[:200]))
@@ -364,7 +364,7 @@ async def test_increments_of_versions_are_known(backend: CloudBackend) -> None:
 
 
 @in_loop
-async def test_increments_are_forgotten_after_their_time(backend: CloudBackend) -> None:
+async def test_tag_store_deletes_merged_increments_after_retention(backend: CloudBackend) -> None:
     ids = [increment_id(number) for number in range(3)]
     async with backend.open() as store:
         await store.write(merge(1, increments=[ids[0]], at=AT))
@@ -376,7 +376,7 @@ async def test_increments_are_forgotten_after_their_time(backend: CloudBackend) 
 
 
 @in_loop
-async def test_rules_hold_until_they_say_nothing(backend: CloudBackend) -> None:
+async def test_tag_store_rules_are_kept_until_reset(backend: CloudBackend) -> None:
     async with backend.open() as store:
         await store.write(
             merge(1, rules=[TagRule("dawn", denied=True), TagRule("ریف", target="reef"), TagRule("surf")])
@@ -390,7 +390,7 @@ async def test_rules_hold_until_they_say_nothing(backend: CloudBackend) -> None:
 
 
 @in_loop
-async def test_the_inbox_gives_the_oldest_first(backend: CloudBackend) -> None:
+async def test_tag_store_inbox_returns_oldest_increments_first(backend: CloudBackend) -> None:
     async with backend.open() as store:
         for number in range(10):
             await store.put(increment_id(number), b"%d" % number)
@@ -401,7 +401,7 @@ async def test_the_inbox_gives_the_oldest_first(backend: CloudBackend) -> None:
 
 
 @in_loop
-async def test_what_is_discarded_leaves_the_inbox(backend: CloudBackend) -> None:
+async def test_tag_store_discarded_increments_leave_inbox(backend: CloudBackend) -> None:
     async with backend.open() as store:
         for number in range(4):
             await store.put(increment_id(number), b"body")
@@ -411,19 +411,19 @@ async def test_what_is_discarded_leaves_the_inbox(backend: CloudBackend) -> None
 
 
 @in_loop
-async def test_a_merge_takes_its_increments_out_of_the_inbox(backend: CloudBackend) -> None:
+async def test_tag_store_merge_removes_its_increments_from_inbox(backend: CloudBackend) -> None:
     async with backend.open() as store:
         for number in range(4):
             await store.put(increment_id(number), b"body")
         await store.write(merge(1, increments=[increment_id(0), increment_id(2), increment_id(77)]))
         assert [id_ for id_, _ in await store.inbox(10)] == [increment_id(1), increment_id(3)]
-        # It may come again all the same; that it is merged is known.
+        # The increment may arrive again; the store knows that it is merged.
         await store.put(increment_id(0), b"body")
         assert await store.waiting() == 3
 
 
 @in_loop
-async def test_an_increment_may_be_large(backend: CloudBackend) -> None:
+async def test_tag_store_inbox_accepts_large_increments(backend: CloudBackend) -> None:
     async with backend.open() as store:
         bodies = {increment_id(number): bytes([number]) * 700_000 for number in range(3)}
         for id_, body in bodies.items():
@@ -441,7 +441,7 @@ async def test_an_increment_may_be_large(backend: CloudBackend) -> None:
 
 @pytest.mark.parametrize("steps", [3, 6, 9, 12])
 @in_loop
-async def test_a_version_is_whole_or_not_there_when_its_writer_dies_in_it(durable: CloudBackend, steps: int) -> None:
+async def test_tag_store_version_is_atomic_when_writer_crashes_at_given_step(durable: CloudBackend, steps: int) -> None:
     child = await _writing(durable, steps)
     said, _ = await child.communicate()
     assert child.returncode == -signal.SIGKILL
@@ -450,8 +450,10 @@ async def test_a_version_is_whole_or_not_there_when_its_writer_dies_in_it(durabl
 
 @pytest.mark.parametrize("seed", range(2))
 @in_loop
-async def test_a_version_is_whole_or_not_there_when_its_writer_is_killed(durable: CloudBackend, seed: int) -> None:
-    """The child does nothing but write one version after the other."""
+async def test_tag_store_version_is_atomic_when_writer_is_killed_at_random_time(
+    durable: CloudBackend, seed: int
+) -> None:
+    """The child writes one version after the other."""
     chance = random.Random(seed)
     child = await _writing(durable, 0)
     assert child.stdout is not None
@@ -469,10 +471,10 @@ async def _writing(durable: CloudBackend, steps: int) -> asyncio.subprocess.Proc
 
 
 async def _found(durable: CloudBackend, said: bytes) -> int:
-    """The version that is there after the death of a writer who had said these; that and the next one are whole."""
+    """The stored version after the crash of a writer that reported `said`; this version and the next one are complete."""
     last = max(map(int, said.split()))
     async with durable.open() as store:
-        # Who has died still holds the lock for a while, but for where we know that nobody else is there.
+        # The crashed writer holds the lock until it expires, except on SQLite, where there are no other processes.
         assert await store.lock(b"looks") is (durable.name == "sqlite")
         await store.unlock(b"writes")
         version = await whole(store, TAGS)

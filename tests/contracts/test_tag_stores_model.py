@@ -1,4 +1,4 @@
-"""Every store of the tag cloud answers as the one in memory does, whatever is merged in whichever order."""
+"""The answers of every tag cloud store match the memory store after random merges."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ rules = st.builds(TagRule, st.sampled_from(NAMES), st.booleans(), st.sampled_fro
 
 @st.composite
 def merges(draw: st.DrawFn) -> Merge:
-    """The version is filled in when it is written."""
+    """The version is set when the merge is written."""
     found = {
         row.id: TagRow(row.id, TAGS[row.id], row.n, row.heats, row.forms, row.days) for row in draw(st.lists(rows))
     }
@@ -66,7 +66,7 @@ steps = st.lists(
 
 
 async def everything(store: CloudStore) -> dict[str, Any]:
-    """All that a store can be asked."""
+    """The answers of a store to all queries."""
     every: list[AuthorKey] = [(tag, day, member) for tag in TAGS for day in DAYS for member in range(1, 4)]
     return {
         "version": await store.version(),
@@ -99,7 +99,7 @@ async def same(backend: CloudBackend, taken: list[tuple[str, Any]]) -> None:
                     with pytest.raises(Overtaken):
                         await each.write(merge(await each.version(), increments=[value]))
                 else:
-                    # Days only ever pass.
+                    # The day never decreases.
                     before_day = max(before_day, value.before_day)
                     version = await each.version() + 1
                     await each.write(
@@ -124,14 +124,14 @@ async def same(backend: CloudBackend, taken: list[tuple[str, Any]]) -> None:
 @pytest.mark.parametrize("name", ["sqlite", "postgres"])
 @settings(deadline=None, max_examples=examples(20, full=40))
 @given(taken=steps)
-def test_a_store_answers_as_the_one_in_memory(name: str, taken: list[tuple[str, Any]]) -> None:
+def test_tag_store_answers_match_memory_store(name: str, taken: list[tuple[str, Any]]) -> None:
     with TemporaryDirectory() as folder:
         run(same(CloudBackend(name, Path(folder)), taken))
 
 
-# Its many requests take their time.
+# DynamoDB needs many requests, so use fewer examples.
 @settings(deadline=None, max_examples=examples(5, full=10))
 @given(taken=steps)
-def test_so_does_dynamodb(taken: list[tuple[str, Any]]) -> None:
+def test_dynamodb_tag_store_answers_match_memory_store(taken: list[tuple[str, Any]]) -> None:
     with TemporaryDirectory() as folder:
         run(same(CloudBackend("dynamodb", Path(folder)), taken))

@@ -1,4 +1,4 @@
-"""Promises of every transport of increments, and RabbitMQ's behaviour when connections and nodes die."""
+"""The contract of increment transports, and the behaviour of the RabbitMQ transport when connections and nodes fail."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ PATIENCE = 30.0
 
 
 class Carrier:
-    """Transports of one network, as many as a test wants."""
+    """Opens any number of transports of a test network."""
 
     def __init__(self, kind: str) -> None:
         self._kind = kind
         self._store = MemoryCloud()
         self._namespace = "" if kind == "inbox" else rabbitmq.namespace()
         self.look_seconds = TURN
-        """Between two looks of a collector that finds nothing, where it looks."""
+        """Poll interval of an idle collector, for a transport that polls."""
 
     async def emitting(self) -> Transport:
-        """The end at which emitters are."""
+        """Open the transport of an emitter."""
         return await self._open(collecting=False)
 
     async def collecting(self) -> Transport:
-        """The end at which a collector is."""
+        """Open the transport of a collector."""
         return await self._open(collecting=True)
 
     async def _open(self, *, collecting: bool) -> Transport:
@@ -57,13 +57,13 @@ def _no_log(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
 
 @pytest.fixture(params=["inbox", "rabbitmq"])
 def carrier(request: pytest.FixtureRequest) -> Carrier:
-    """Every transport there is, one after the other, empty."""
+    """Each transport in turn, empty."""
     return Carrier(request.param)
 
 
 @pytest.fixture(scope="module")
 def spare() -> Iterator[Program]:
-    """A node that tests may do harm to, one after the other."""
+    """A node that tests may stop or kill, one test after the other."""
     rabbitmq.node()
     program = rabbitmq.start_another()
     yield program
@@ -72,7 +72,7 @@ def spare() -> Iterator[Program]:
 
 @pytest.fixture
 def node(spare: Program) -> Program:
-    """The spare node, started again if the test before stopped it."""
+    """The spare node, restarted if the previous test stopped it."""
     if not spare.running:
         spare.start()
     return spare
@@ -112,7 +112,7 @@ async def sent(transport: Transport, *numbers: int) -> bool:
 
 
 async def told(transport: Transport, *numbers: int) -> list[Parcel]:
-    """Listen until all of these have come; exactly them, with the bodies that were sent."""
+    """Collect until all of these increments have arrived, and check that there are no others."""
     wanted, found = names(*numbers), dict[bytes, bytes]()
     async with asyncio.timeout(PATIENCE), aclosing(arrivals(transport)) as batches:
         async for parcels in batches:
@@ -124,7 +124,7 @@ async def told(transport: Transport, *numbers: int) -> list[Parcel]:
 
 
 async def heard(transport: Transport, looks: int = 3) -> set[Parcel]:
-    """Return the parcels of so many batches; a batch comes empty after a fraction of a second without any."""
+    """Return the parcels of `looks` batches; a batch is empty after a fraction of a second without parcels."""
     found: set[Parcel] = set()
     async with asyncio.timeout(PATIENCE), aclosing(arrivals(transport)) as batches:
         async for parcels in batches:
@@ -141,7 +141,7 @@ async def arrivals(transport: Transport) -> AsyncGenerator[list[Parcel], None]:
 
 
 @in_loop
-async def test_what_was_sent_before_any_collector_ran_comes_to_the_first_one(carrier: Carrier) -> None:
+async def test_tag_transport_increments_sent_before_first_collector_are_delivered(carrier: Carrier) -> None:
     async with closing(carrier.emitting()) as (emitter,):
         await send(emitter, 1, 2, 3)
         await eventually(emitter.waiting, 3)
@@ -150,7 +150,9 @@ async def test_what_was_sent_before_any_collector_ran_comes_to_the_first_one(car
 
 
 @in_loop
-async def test_in_a_hurry_the_next_batch_comes_at_once(carrier: Carrier, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_tag_transport_hurry_returns_next_batch_immediately(
+    carrier: Carrier, monkeypatch: pytest.MonkeyPatch
+) -> None:
     carrier.look_seconds = 10 * PATIENCE
     monkeypatch.setattr("shoal.tagcloud.rabbitmq._LOOK_SECONDS", 10 * PATIENCE)
     async with closing(carrier.collecting()) as (collector,), aclosing(arrivals(collector)) as batches:
@@ -162,7 +164,7 @@ async def test_in_a_hurry_the_next_batch_comes_at_once(carrier: Carrier, monkeyp
 
 @pytest.mark.parametrize("count", [1, 2, QUEUES, QUEUES - 1])
 @in_loop
-async def test_every_collector_is_told_of_every_increment(carrier: Carrier, count: int) -> None:
+async def test_tag_transport_delivers_every_increment_to_every_collector(carrier: Carrier, count: int) -> None:
     async with closing(carrier.emitting(), *[carrier.collecting() for _ in range(count)]) as (emitter, *collectors):
         numbers = range(100)
         await send(emitter, *numbers)
@@ -171,18 +173,18 @@ async def test_every_collector_is_told_of_every_increment(carrier: Carrier, coun
 
 
 @in_loop
-async def test_a_collector_that_came_later_has_its_share_soon(carrier: Carrier) -> None:
+async def test_tag_transport_late_collector_receives_increments(carrier: Carrier) -> None:
     """Increments that the first collector has acknowledged need not reach the others."""
     async with closing(carrier.emitting(), carrier.collecting()) as (emitter, first):
         await send(emitter, *range(10))
         await first.done(await told(first, *range(10)))
         async with closing(carrier.collecting(), carrier.collecting()) as others:
-            # While they sort themselves out, somebody tells them of things.
+            # Send increments while the collectors divide the queues among themselves.
             for number in range(10, 40):
                 await send(emitter, number)
                 await asyncio.sleep(TURN)
             for other in others:
-                await eventually(lambda: _hears(other), True)  # noqa: B023  # asked within this turn of the loop
+                await eventually(lambda: _hears(other), True)  # noqa: B023  # called within this iteration
 
 
 async def _hears(transport: Transport) -> bool:
@@ -190,7 +192,7 @@ async def _hears(transport: Transport) -> bool:
 
 
 @in_loop
-async def test_more_collectors_than_there_are_queues_merge_everything_all_the_same(carrier: Carrier) -> None:
+async def test_tag_transport_with_more_collectors_than_queues_delivers_all_increments(carrier: Carrier) -> None:
     found: set[bytes] = set()
 
     async def collect(transport: Transport) -> None:
@@ -212,7 +214,7 @@ async def test_more_collectors_than_there_are_queues_merge_everything_all_the_sa
 
 
 @in_loop
-async def test_what_is_not_done_comes_again_to_whoever_looks_and_what_is_done_never(carrier: Carrier) -> None:
+async def test_tag_transport_redelivers_increments_until_done(carrier: Carrier) -> None:
     async with closing(carrier.emitting()) as (emitter,):
         await send(emitter, *range(20))
         async with closing(carrier.collecting()) as (first,):
@@ -229,8 +231,8 @@ async def test_what_is_not_done_comes_again_to_whoever_looks_and_what_is_done_ne
 
 
 @in_loop
-async def test_an_increment_that_was_sent_twice_is_done_at_once(carrier: Carrier) -> None:
-    """As by an emitter that did not hear that it was safe."""
+async def test_tag_transport_increment_sent_twice_is_done_once(carrier: Carrier) -> None:
+    """An emitter sends again if it received no confirmation."""
     async with closing(carrier.emitting(), carrier.collecting()) as (emitter, collector):
         await send(emitter, 1, 2)
         await send(emitter, 1)
@@ -239,13 +241,13 @@ async def test_an_increment_that_was_sent_twice_is_done_at_once(carrier: Carrier
 
 
 @in_loop
-async def test_a_collector_that_is_told_nothing_can_look_at_the_clock(carrier: Carrier) -> None:
+async def test_tag_transport_without_increments_yields_empty_batches(carrier: Carrier) -> None:
     async with closing(carrier.collecting()) as (collector,):
         assert await heard(collector) == set()
 
 
 @in_loop
-async def test_done_may_be_said_of_what_never_came(carrier: Carrier) -> None:
+async def test_tag_transport_done_with_unknown_increment_is_ignored(carrier: Carrier) -> None:
     async with closing(carrier.emitting(), carrier.collecting()) as (emitter, collector):
         await collector.done([])
         await collector.done([Parcel(b"nobody's", b"")])
@@ -254,7 +256,7 @@ async def test_done_may_be_said_of_what_never_came(carrier: Carrier) -> None:
 
 
 @in_loop
-async def test_what_waits_is_what_no_version_has(carrier: Carrier) -> None:
+async def test_tag_transport_waiting_counts_increments_not_done(carrier: Carrier) -> None:
     async with closing(carrier.emitting(), carrier.collecting()) as (emitter, collector):
         assert await emitter.waiting() == 0
         await send(emitter, *range(7))
@@ -269,19 +271,19 @@ async def test_what_waits_is_what_no_version_has(carrier: Carrier) -> None:
 
 
 @in_loop
-async def test_increments_that_are_not_done_come_again_on_the_next_connection() -> None:
+async def test_rabbitmq_tag_transport_redelivers_unfinished_increments_after_reconnect() -> None:
     namespace = rabbitmq.namespace()
     emitter, collector = [await opened(namespace, collecting=collecting) for collecting in (False, True)]
     async with closing(_given(emitter), _given(collector)):
         await send(emitter, *range(10))
         parcels = await told(collector, *range(10))
         old = list(collector._places)
-        # The receipts are on their way when the connection breaks, or it has broken.
+        # The connection breaks while the first acknowledgements are in flight and before the others.
         await collector.done(parcels[:3])
         await old[0].channel.connection.close(ConnectionError("cut"))
         await collector.done(parcels[3:5])
         await eventually(lambda: _places(collector), QUEUES)
-        # Those which are done and came again were given their receipt at once.
+        # Redelivered increments that are already done are acknowledged immediately.
         await told(collector, *range(5, 10))
         await eventually(emitter.waiting, 5)
 
@@ -295,7 +297,7 @@ async def _places(transport: RabbitTransport) -> int:
 
 
 @in_loop
-async def test_another_collector_goes_on_where_one_has_died() -> None:
+async def test_rabbitmq_tag_transport_other_collector_takes_over_queue_of_closed_one() -> None:
     namespace = rabbitmq.namespace()
     async with closing(opened(namespace, collecting=False), opened(namespace, collecting=True)) as (emitter, first):
         async with closing(opened(namespace, collecting=True)) as (second,):
@@ -303,12 +305,12 @@ async def test_another_collector_goes_on_where_one_has_died() -> None:
             for collector in (first, second):
                 await told(collector, *range(10))
         await first.done(await told(first, *range(10)))
-        # The queue of the one that died is now in the hands of the other, with all that was in it.
+        # The first collector has taken over the queue of the closed one, with its increments.
         await eventually(emitter.waiting, 0)
 
 
 @in_loop
-async def test_no_queue_fills_up_while_there_is_a_collector() -> None:
+async def test_rabbitmq_tag_transport_collector_with_small_prefetch_drains_queue() -> None:
     namespace = rabbitmq.namespace()
     async with closing(opened(namespace, collecting=False), opened(namespace, collecting=True, prefetch=5)) as (
         emitter,
@@ -327,7 +329,7 @@ async def test_no_queue_fills_up_while_there_is_a_collector() -> None:
 
 
 @in_loop
-async def test_a_collector_that_is_given_nothing_though_something_waits_connects_anew(
+async def test_rabbitmq_tag_transport_stuck_collector_reconnects(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     namespace = rabbitmq.namespace()
@@ -335,7 +337,7 @@ async def test_a_collector_that_is_given_nothing_though_something_waits_connects
         collector = await opened(namespace, collecting=True)
         async with closing(_given(collector)):
             for place in collector._places:
-                # As if the broker had forgotten who is in the line.
+                # Simulate a broker that has lost its consumers.
                 await place.channel.basic_cancel(place._ticket)
             await send(emitter, *range(10))
             assert await heard(collector) == set()
@@ -345,7 +347,7 @@ async def test_a_collector_that_is_given_nothing_though_something_waits_connects
 
 
 @in_loop
-async def test_three_collectors_come_to_have_one_queue_each() -> None:
+async def test_rabbitmq_tag_transport_three_collectors_get_one_queue_each() -> None:
     namespace = rabbitmq.namespace()
     async with AsyncExitStack() as stack:
         emitter = await opened(namespace, collecting=False)
@@ -354,7 +356,7 @@ async def test_three_collectors_come_to_have_one_queue_each() -> None:
         numbers = iter(range(1_000_000))
 
         async def shares() -> list[int]:
-            # The first in line for a queue shows only when something comes.
+            # The active consumer of a queue is known only after a delivery.
             await send(emitter, next(numbers))
             return sorted(len([place for place in one._places if place.first_since]) for one in collectors)
 
@@ -365,18 +367,18 @@ async def test_three_collectors_come_to_have_one_queue_each() -> None:
 
 
 @in_loop
-async def test_a_collector_that_does_not_answer_has_something_in_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_rabbitmq_tag_transport_unresponsive_collector_counts_as_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shoal.amqp._REPLY_SECONDS", 0.05)
     namespace = rabbitmq.namespace()
     emitter, stuck = [await opened(namespace, collecting=collecting) for collecting in (False, True)]
     async with closing(_given(emitter), _given(stuck)):
-        # It takes increments on one connection and would answer on another, which is gone.
+        # It consumes on one connection and would answer on the other, which is closed.
         await stuck._putting.close()
         assert await emitter.waiting() == 1
 
 
 @in_loop
-async def test_an_increment_has_a_maximum_and_says_so() -> None:
+async def test_rabbitmq_tag_transport_oversized_increment_is_refused() -> None:
     async with closing(opened(rabbitmq.namespace(), collecting=True)) as (transport,):
         with pytest.raises(TooLarge, match="at most 1000000 bytes"):
             await transport.send(b"1", bytes(MOST_BYTES + 1))
@@ -385,7 +387,7 @@ async def test_an_increment_has_a_maximum_and_says_so() -> None:
 
 
 @in_loop
-async def test_queues_and_exchanges_that_somebody_deleted_are_made_anew() -> None:
+async def test_rabbitmq_tag_transport_deleted_queues_and_exchanges_are_recreated() -> None:
     namespace = rabbitmq.namespace()
     emitter, collector = [await opened(namespace, collecting=collecting) for collecting in (False, True)]
     async with closing(_given(emitter), _given(collector)):
@@ -401,7 +403,7 @@ async def test_queues_and_exchanges_that_somebody_deleted_are_made_anew() -> Non
 
 
 @in_loop
-async def test_what_is_no_increment_at_all_stops_nobody() -> None:
+async def test_rabbitmq_tag_transport_malformed_messages_do_not_block_collector() -> None:
     namespace = rabbitmq.namespace()
     emitter, collector = [await opened(namespace, collecting=collecting) for collecting in (False, True)]
     async with closing(_given(emitter), _given(collector)):
@@ -417,7 +419,7 @@ async def test_what_is_no_increment_at_all_stops_nobody() -> None:
 
 @pytest.mark.parametrize("how", ["kill", *deep("stop")])
 @in_loop
-async def test_a_broker_that_goes_and_comes_back_loses_nothing_that_was_sent(node: Program, how: str) -> None:
+async def test_rabbitmq_tag_transport_broker_restart_loses_no_sent_increments(node: Program, how: str) -> None:
     namespace = rabbitmq.namespace()
     emitter, collector = [await opened(namespace, collecting=one, url=node.url) for one in (False, True)]
     async with closing(_given(emitter), _given(collector)):
@@ -427,7 +429,7 @@ async def test_a_broker_that_goes_and_comes_back_loses_nothing_that_was_sent(nod
         await eventually(emitter.waiting, 25)
         stopping: Callable[[], None] = getattr(node, how)
         safe = {parcel.id for parcel in parcels[25:]}
-        # RabbitMQ 3.10 writes down a second later that a queue was made: one that is newer never answers after a kill.
+        # RabbitMQ 3.10 persists a new queue a second later: a younger queue never responds after a kill.
         await asyncio.sleep(1.5)
         going = asyncio.create_task(asyncio.to_thread(stopping))
         number = 50
@@ -447,7 +449,7 @@ async def test_a_broker_that_goes_and_comes_back_loses_nothing_that_was_sent(nod
 
 
 @in_loop
-async def test_without_a_broker_nothing_can_be_sent_and_nothing_comes() -> None:
+async def test_rabbitmq_tag_transport_without_broker_refuses_to_send_and_recovers() -> None:
     url, namespace = rabbitmq.node().url, rabbitmq.namespace()
     with contextlib.closing(Link(port_of(url))) as between:
         between.cut()
@@ -463,6 +465,6 @@ async def test_without_a_broker_nothing_can_be_sent_and_nothing_comes() -> None:
 
 
 @in_loop
-async def test_a_broker_is_named_by_an_url_that_it_can_have() -> None:
+async def test_rabbitmq_tag_transport_url_with_unsupported_scheme_is_refused() -> None:
     with pytest.raises(InvalidInput):
         await RabbitTransport.open("redis://localhost", collecting=False)

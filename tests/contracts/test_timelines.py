@@ -1,4 +1,4 @@
-"""Promises of `timelines/contract.py`, tested on every store of home timelines."""
+"""The contract of `timelines/contract.py`, tested on every store of home timelines."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.running import in_loop, run
 
 Open = Callable[[int], AbstractAsyncContextManager[Timelines]]
 ANN, BEN, CYD = 11 << 10, 12 << 10, 5_000 << 10
-"""On three shards, which the Cluster keeps on three servers."""
+"""Members on three shards, which Redis Cluster stores on three nodes."""
 MANY = 1_000
 
 
@@ -34,7 +34,7 @@ async def in_memory(length: int) -> AsyncIterator[Timelines]:
 
 
 class ReadBeside(OwnersTimelines):
-    """Timelines that one process writes and another one reads."""
+    """Timelines that one process writes and a second one reads."""
 
     def __init__(self, length: int, shared: SharedRows) -> None:
         super().__init__(length, shared)
@@ -42,7 +42,7 @@ class ReadBeside(OwnersTimelines):
 
     @staticmethod
     async def _stays_cold(_member: int) -> None:
-        """Nobody warms it up."""
+        """Do not warm the timeline."""
 
     async def read(self, member: int, at: Cursor) -> Window | None:
         try:
@@ -55,7 +55,7 @@ class ReadBeside(OwnersTimelines):
 
 
 def shared_rows(capacity: int, length: int) -> SharedRows:
-    """Rows that are in memory of several processes."""
+    """Rows in shared memory."""
     memory = SharedMemory.create(2, capacity, length)
     rows = TimelineRows(memory.rings, memory.next, memory.floors, memory.members, memory.read_at)
     return SharedRows(rows, memory.filled, memory.words, VERSION, NEWEST, USED, barrier)
@@ -95,7 +95,7 @@ async def warm_up(timelines: Timelines, *members: int) -> None:
 
 @asynccontextmanager
 async def begun(backend: str, length: int = 3, *members: int) -> AsyncIterator[Timelines]:
-    """A store with these warm and empty timelines: Ann's, when none is named."""
+    """A store with warm, empty timelines of the members, Ann's by default."""
     async with BACKENDS[backend](length) as timelines:
         await warm_up(timelines, *(members or (ANN,)))
         yield timelines
@@ -113,7 +113,7 @@ async def ids(timelines: Timelines, member: int = ANN) -> list[int]:
 
 @on_every_backend
 @in_loop
-async def test_a_cold_timeline_takes_nothing_and_says_so(backend: str) -> None:
+async def test_timeline_store_cold_timeline_ignores_writes_and_reads_as_missing(backend: str) -> None:
     async with begun(backend) as timelines:
         assert await push(timelines, 5, BEN) == 0
         await timelines.union(BEN, [1, 2], 0)
@@ -127,7 +127,7 @@ async def test_a_cold_timeline_takes_nothing_and_says_so(backend: str) -> None:
 
 @on_every_backend
 @in_loop
-async def test_a_timeline_takes_writes_from_its_beginning_and_is_read_once_it_is_filled(backend: str) -> None:
+async def test_timeline_store_timeline_accepts_writes_before_fill_and_is_readable_after(backend: str) -> None:
     async with begun(backend, 5, BEN) as timelines:
         await timelines.create(ANN)
         assert await timelines.floor(ANN) == 0
@@ -144,7 +144,7 @@ async def test_a_timeline_takes_writes_from_its_beginning_and_is_read_once_it_is
 
 @on_every_backend
 @in_loop
-async def test_a_filled_timeline_stays_filled(backend: str) -> None:
+async def test_timeline_store_filled_timeline_stays_filled(backend: str) -> None:
     async with begun(backend) as timelines:
         assert await timelines.read(ANN, Cursor(limit=5)) == ([], 0)
         await push(timelines, 9)
@@ -154,7 +154,7 @@ async def test_a_filled_timeline_stays_filled(backend: str) -> None:
 
 @on_every_backend
 @in_loop
-async def test_creating_a_warm_timeline_changes_nothing(backend: str) -> None:
+async def test_timeline_store_create_of_warm_timeline_changes_nothing(backend: str) -> None:
     async with begun(backend) as timelines:
         await push(timelines, 5)
         await timelines.create(ANN)
@@ -163,7 +163,7 @@ async def test_creating_a_warm_timeline_changes_nothing(backend: str) -> None:
 
 @on_every_backend
 @in_loop
-async def test_a_push_reaches_the_warm_among_those_it_is_for(backend: str) -> None:
+async def test_timeline_store_push_reaches_warm_timelines_only(backend: str) -> None:
     async with begun(backend, 3, ANN, BEN) as timelines:
         assert await push(timelines, 5, ANN, BEN, CYD) == 2
         assert await push(timelines, 6, BEN) == 1
@@ -173,7 +173,7 @@ async def test_a_push_reaches_the_warm_among_those_it_is_for(backend: str) -> No
 
 @on_every_backend
 @in_loop
-async def test_entries_are_read_in_order_of_id_however_they_came(backend: str) -> None:
+async def test_timeline_store_entries_are_sorted_by_id(backend: str) -> None:
     for order in permutations((1, 2, 3)):
         async with begun(backend) as timelines:
             for entry in order:
@@ -183,7 +183,7 @@ async def test_entries_are_read_in_order_of_id_however_they_came(backend: str) -
 
 @on_every_backend
 @in_loop
-async def test_a_repeated_push_shows_once(backend: str) -> None:
+async def test_timeline_store_repeated_push_is_stored_once(backend: str) -> None:
     async with begun(backend, 5) as timelines:
         for entry in (7, 7, 8, 7):
             await push(timelines, entry)
@@ -192,7 +192,7 @@ async def test_a_repeated_push_shows_once(backend: str) -> None:
 
 @on_every_backend
 @in_loop
-async def test_what_no_longer_fits_raises_the_floor_past_it(backend: str) -> None:
+async def test_timeline_store_full_timeline_drops_oldest_entry_and_raises_floor(backend: str) -> None:
     async with begun(backend) as timelines:
         for entry in (1, 2, 3, 4):
             await push(timelines, entry)
@@ -201,7 +201,7 @@ async def test_what_no_longer_fits_raises_the_floor_past_it(backend: str) -> Non
 
 @on_every_backend
 @in_loop
-async def test_a_push_below_the_floor_is_passed_over(backend: str) -> None:
+async def test_timeline_store_push_below_floor_is_ignored(backend: str) -> None:
     async with begun(backend, 3, ANN, BEN) as timelines:
         await timelines.union(ANN, [20], 10)
         assert await push(timelines, 9, ANN, BEN) == 1
@@ -212,7 +212,7 @@ async def test_a_push_below_the_floor_is_passed_over(backend: str) -> None:
 
 @on_every_backend
 @in_loop
-async def test_a_union_keeps_the_newest_that_fit_and_tells_where_it_ends(backend: str) -> None:
+async def test_timeline_store_union_keeps_newest_entries_and_raises_floor(backend: str) -> None:
     async with begun(backend) as timelines:
         await push(timelines, 4)
         await timelines.union(ANN, [1, 2, 3, 5], 0)
@@ -221,7 +221,7 @@ async def test_a_union_keeps_the_newest_that_fit_and_tells_where_it_ends(backend
 
 @on_every_backend
 @in_loop
-async def test_a_floor_never_sinks(backend: str) -> None:
+async def test_timeline_store_floor_never_decreases(backend: str) -> None:
     async with begun(backend) as timelines:
         await timelines.union(ANN, [5, 6], 4)
         await timelines.union(ANN, [1, 2], 0)
@@ -230,7 +230,7 @@ async def test_a_floor_never_sinks(backend: str) -> None:
 
 @on_every_backend
 @in_loop
-async def test_removed_and_subtracted_entries_are_gone_and_the_rest_stays(backend: str) -> None:
+async def test_timeline_store_remove_and_subtract_delete_given_entries_only(backend: str) -> None:
     async with begun(backend, 5, ANN, BEN) as timelines:
         for entry in (1, 2, 3, 2):
             await push(timelines, entry, ANN, BEN)
@@ -244,7 +244,7 @@ async def test_removed_and_subtracted_entries_are_gone_and_the_rest_stays(backen
 
 @on_every_backend
 @in_loop
-async def test_what_was_removed_makes_no_room_below_the_floor(backend: str) -> None:
+async def test_timeline_store_removal_does_not_lower_floor(backend: str) -> None:
     async with begun(backend) as timelines:
         await timelines.union(ANN, [1, 2, 3, 4], 0)
         await timelines.subtract(ANN, [4, 3])
@@ -253,7 +253,7 @@ async def test_what_was_removed_makes_no_room_below_the_floor(backend: str) -> N
 
 @on_every_backend
 @in_loop
-async def test_a_page_is_cut_by_before_after_and_limit_in_either_direction(backend: str) -> None:
+async def test_timeline_store_read_applies_before_after_and_limit_in_both_directions(backend: str) -> None:
     async with begun(backend, 8) as timelines:
         await timelines.union(ANN, [1, 2, 3, 4, 5, 6], 0)
         for before, after, limit in [(7, 0, 9), (5, 0, 2), (7, 2, 2), (5, 2, 9), (3, 2, 5), (MANY, 6, 1)]:
@@ -266,7 +266,7 @@ async def test_a_page_is_cut_by_before_after_and_limit_in_either_direction(backe
 
 @on_every_backend
 @in_loop
-async def test_a_dropped_timeline_is_cold_and_begins_anew(backend: str) -> None:
+async def test_timeline_store_dropped_timeline_is_cold_and_restarts_empty(backend: str) -> None:
     async with begun(backend, 3, ANN, BEN) as timelines:
         await timelines.union(ANN, [5, 6], 4)
         await push(timelines, 7, BEN)
@@ -280,7 +280,7 @@ async def test_a_dropped_timeline_is_cold_and_begins_anew(backend: str) -> None:
 
 @on_every_backend
 @in_loop
-async def test_entries_pushed_at_once_reach_each_their_own(backend: str) -> None:
+async def test_timeline_store_concurrent_pushes_reach_their_own_members(backend: str) -> None:
     async with begun(backend, 9, ANN, BEN, CYD) as timelines:
         sent = [(1, (ANN,)), (2, (ANN, BEN, 77)), (3, (CYD, BEN)), (4, (78,)), (5, (ANN, BEN, CYD))]
         written = await asyncio.gather(*(push(timelines, entry, *members) for entry, members in sent))
@@ -294,7 +294,7 @@ async def test_entries_pushed_at_once_reach_each_their_own(backend: str) -> None
 
 @on_every_backend
 @in_loop
-async def test_the_warm_are_listed_and_cleared(backend: str) -> None:
+async def test_timeline_store_lists_and_clears_warm_timelines(backend: str) -> None:
     async with begun(backend, 3, ANN, BEN, CYD) as timelines:
         assert sorted(await timelines.members(9)) == [ANN, BEN, CYD]
         assert len(await timelines.members(2)) == 2
@@ -304,14 +304,14 @@ async def test_the_warm_are_listed_and_cleared(backend: str) -> None:
 
 
 class Modelled:
-    """Timelines without end: what is above a floor must be exactly what they hold above it."""
+    """A model of unbounded timelines: entries above the floor must match exactly."""
 
     def __init__(self, timelines: Timelines) -> None:
         self.timelines = timelines
         self.held: dict[int, set[int]] = {}
         self.floors: dict[int, int] = {}
         self.heights = {0}
-        """Where a floor may be: at what was once put there, or said to be the end of what is known."""
+        """Allowed floors: entries that were added, and floors that were given."""
 
     async def act(self, verb: str, member: int, entry: int, others: list[int]) -> None:
         await getattr(self, f"_{verb}")(member, entry, others)
@@ -372,7 +372,7 @@ ACTS = st.tuples(
 @on_every_backend
 @settings(deadline=None, max_examples=examples(50, full=200))
 @given(length=st.integers(1, 4), acts=st.lists(ACTS, max_size=40))
-def test_above_its_floor_a_timeline_is_exactly_what_was_put_there(
+def test_timeline_store_random_operations_match_model_above_floor(
     backend: str, length: int, acts: list[tuple[str, int, int, list[int]]]
 ) -> None:
     async def story() -> None:

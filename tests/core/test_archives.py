@@ -1,4 +1,4 @@
-"""Follow lists of other networks' archives, in the shapes that these have; and files that are meant to do harm."""
+"""Follow lists in the archive formats of other networks, and hostile files."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ FILES: dict[str, tuple[bytes, list[str], int]] = {
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_the_follow_lists_of_other_networks_are_read(name: str) -> None:
+def test_follow_list_archive_of_other_network_is_parsed(name: str) -> None:
     data, handles, unreadable = FILES[name]
     found = read_archive(data)
     assert [str(handle) for handle in found.handles] == handles
@@ -108,14 +108,14 @@ HOSTILE: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_file_that_is_no_follow_list_is_refused_in_one_sentence(name: str) -> None:
+def test_follow_list_archive_invalid_or_hostile_file_is_refused_in_one_sentence(name: str) -> None:
     with pytest.raises(InvalidInput, match=r"^file: ") as refused:
         read_archive(HOSTILE[name])
     assert refused.value.field == "file"
     assert len(str(refused.value)) < 300
 
 
-def test_lists_are_bounded_in_bytes_and_in_accounts() -> None:
+def test_follow_list_archive_size_and_account_limits_are_enforced() -> None:
     handles = [f"ann{n}@mastodon.social" for n in range(MOST_HANDLES)]
     assert len(read_archive("\n".join(handles).encode()).handles) == MOST_HANDLES
     assert len(read_handles(handles).handles) == MOST_HANDLES

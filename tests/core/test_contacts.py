@@ -1,4 +1,4 @@
-"""Hashes of e-mail addresses: as any client computes them, and what is refused."""
+"""Hashes of e-mail addresses: compatibility with clients, and validation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def plain_hmac(key: bytes, text: bytes) -> str:
     return hashlib.sha256(bytes(byte ^ 0x5C for byte in padded) + inner).hexdigest()
 
 
-def test_a_hash_is_what_any_client_computes_however_the_address_is_typed() -> None:
+def test_email_hash_is_hmac_sha256_of_normalized_address() -> None:
     expected = plain_hmac(bytes.fromhex(SALT), b"ann@example.org")
     assert {hash_address(SALT, typed) for typed in ("ann@example.org", " Ann@Example.ORG ")} == {expected}
     assert hash_address(SALT, "ann+1@example.org") != expected
@@ -29,18 +29,18 @@ def test_a_hash_is_what_any_client_computes_however_the_address_is_typed() -> No
 
 
 @pytest.mark.parametrize(("salt", "address"), [(SALT, "ann"), (SALT, ""), ("salt", "ann@example.org")])
-def test_what_is_no_address_or_no_salt_has_no_hash(salt: str, address: str) -> None:
+def test_email_hash_of_invalid_address_or_salt_is_refused(salt: str, address: str) -> None:
     with pytest.raises(InvalidInput):
         hash_address(salt, address)
 
 
 @pytest.mark.parametrize("wrong", ["", "ann@example.org", "a" * 63, "A" * 64, "a" * 65, "g" * 64])
-def test_what_is_no_hash_is_refused(wrong: str) -> None:
+def test_contact_hashes_malformed_hash_is_refused(wrong: str) -> None:
     with pytest.raises(InvalidInput, match=r"^hashes: 64"):
         check_hashes(["a" * 64, wrong])
 
 
-def test_hashes_are_so_many_at_once() -> None:
+def test_contact_hashes_beyond_limit_are_refused() -> None:
     hashes = [f"{n:064x}" for n in range(MOST_HASHES)]
     assert len(check_hashes(hashes)) == MOST_HASHES
     with pytest.raises(TooLarge):

@@ -14,13 +14,13 @@ def figures(block: EmailDomainBlock, now: int) -> list[tuple[int, int]]:
     return [(day.uses, day.accounts) for day in history(block, now)]
 
 
-def test_an_address_has_its_domain_and_all_above_it() -> None:
+def test_email_domain_block_lookup_includes_parent_domains() -> None:
     assert domains_of("a@x.Spam.example") == ["x.spam.example", "spam.example", "example"]
     assert domains_of("a@localhost") == ["localhost"]
     assert domains_of("a@bücher.example.") == ["xn--bcher-kva.example", "example"]
 
 
-def test_addresses_that_reach_one_box_have_one_digest() -> None:
+def test_canonical_email_digest_ignores_case_dots_and_plus_suffix() -> None:
     one = canonical_digest("test@example.com")
     assert one == "973dfe463ec85785f5f95af5ba3906eedb2d931c24e69824a89ea65dba4e813b"
     for same in ("Test@example.com", "te.st@example.com", "test+other@EXAMPLE.com", " t.e.s.t+a+b@example.com "):
@@ -28,7 +28,7 @@ def test_addresses_that_reach_one_box_have_one_digest() -> None:
     assert canonical_digest("test@exam.ple.com") != one
 
 
-def test_canonical_digest_of_compatible_characters_is_that_of_plain_ones() -> None:
+def test_canonical_email_digest_of_compatibility_characters_equals_ascii_digest() -> None:
     for same in (
         "\uff54\uff45\uff53\uff54@example.com",
         "test\uff20example.com",
@@ -37,7 +37,7 @@ def test_canonical_digest_of_compatible_characters_is_that_of_plain_ones() -> No
         assert canonical_digest(same) == canonical_digest("test@example.com")
 
 
-def test_canonical_digests_of_an_international_domain_are_alike_in_both_spellings() -> None:
+def test_canonical_email_digest_of_international_domain_is_equal_in_unicode_and_punycode() -> None:
     assert canonical_digest("a@b\u00fccher.example") == canonical_digest("a@xn--bcher-kva.example")
     before = sha256("a@b\u00fccher.example".encode()).hexdigest()
     for spelling in ("a@b\u00fccher.example", "a@xn--bcher-kva.example"):
@@ -45,7 +45,7 @@ def test_canonical_digests_of_an_international_domain_are_alike_in_both_spelling
     assert canonical_digests("a@b.example") == (canonical_digest("a@b.example"),)
 
 
-def test_attempts_are_kept_for_seven_days() -> None:
+def test_email_block_attempts_are_kept_for_seven_days() -> None:
     block = BLOCK
     for day in (10, 10, 11, 16):
         block = attempted(block, "192.0.2.1", day * DAY + 5)
@@ -55,12 +55,12 @@ def test_attempts_are_kept_for_seven_days() -> None:
     assert len(attempted(block, "192.0.2.1", 17 * DAY).days) == 3
 
 
-def test_an_attempt_while_the_clock_is_set_back_counts_for_that_day() -> None:
+def test_email_block_attempt_after_clock_set_back_counts_for_earlier_day() -> None:
     block = attempted(attempted(BLOCK, "a", 10 * DAY), "a", 9 * DAY)
     assert figures(block, 10 * DAY)[:2] == [(1, 1), (1, 1)]
 
 
-def test_clients_are_counted_about_right_in_a_fixed_size() -> None:
+def test_email_block_unique_client_count_is_approximate_in_fixed_size() -> None:
     block = BLOCK
     for number in range(1_000):
         for _ in range(2):

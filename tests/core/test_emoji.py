@@ -1,4 +1,4 @@
-"""A reaction is exactly one emoji of Unicode, in one form however it was typed."""
+"""A reaction is exactly one Unicode emoji, in a normalized form."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WHOLE = [
 
 
 @pytest.mark.parametrize("text", WHOLE)
-def test_an_emoji_is_taken_as_it_is_and_without_its_variation_selectors(text: str) -> None:
+def test_emoji_reaction_is_normalized_with_and_without_variation_selectors(text: str) -> None:
     assert checked_emoji(text) == text
     assert checked_emoji(text.replace("\ufe0f", "")) == text
     assert checked_emoji(checked_emoji(text)) == text
@@ -62,14 +62,14 @@ def test_an_emoji_is_taken_as_it_is_and_without_its_variation_selectors(text: st
         "👍" * 1_000,
     ],
 )
-def test_anything_else_is_refused(text: str) -> None:
+def test_emoji_reaction_with_text_or_several_emoji_is_refused(text: str) -> None:
     with pytest.raises(InvalidInput, match="single emoji") as refused:
         checked_emoji(text)
     assert refused.value.field == "emoji"
 
 
 @given(st.lists(st.sampled_from([*WHOLE, "a", "1", "\ufe0f", "\u200d", "🏽", "🇳"]), max_size=4).map("".join))
-def test_what_is_taken_is_one_form_of_what_was_sent(text: str) -> None:
+def test_emoji_reaction_normalization_is_idempotent_and_changes_only_variation_selectors(text: str) -> None:
     try:
         found = checked_emoji(text)
     except InvalidInput:

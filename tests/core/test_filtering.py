@@ -1,4 +1,4 @@
-"""Keywords are found as a slow and obvious reader would find them, and no text takes long."""
+"""Filter keywords: matches agree with a naive search, and run time is linear."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from shoal.core.filters import Filter, FilterKeyword, FilterPost, Text, compiled
 
 
 def found(text: str | list[str], *keywords: str, whole_word: bool = True) -> tuple[str, ...]:
-    """The keywords that are in a text, or in pieces of one."""
+    """The keywords found in a text or in a list of text pieces."""
     words = tuple(FilterKeyword(n, keyword, whole_word) for n, keyword in enumerate(keywords, 1))
     made = compiled(Filter(id=1, owner_id=2, title="t", keywords=words))
     return made.keywords_in(Text([text] if isinstance(text, str) else text))
@@ -24,7 +24,7 @@ def is_word(character: str) -> bool:
 
 
 def slowly(text: str, keyword: str, *, whole_word: bool) -> bool:
-    """Whether the keyword is there: every place is looked at."""
+    """Naive search for the keyword at every position."""
     text, keyword = text.casefold(), keyword.casefold()
     for at in range(len(text) - len(keyword) + 1):
         if text[at : at + len(keyword)] != keyword:
@@ -42,12 +42,12 @@ _KEYWORD = st.text(alphabet="aAbß_é\u0301 #+-İ", min_size=1, max_size=4)
 
 
 @given(_FEW, _KEYWORD, st.booleans())
-def test_what_is_found_is_what_a_slow_reader_finds(text: str, keyword: str, whole_word: bool) -> None:
+def test_filter_keyword_matches_agree_with_naive_search(text: str, keyword: str, whole_word: bool) -> None:
     assert bool(found(text, keyword, whole_word=whole_word)) is slowly(text, keyword, whole_word=whole_word)
 
 
 @given(st.text(max_size=60), st.text(min_size=1, max_size=3), st.booleans())
-def test_any_text_can_be_looked_through(text: str, keyword: str, whole_word: bool) -> None:
+def test_filter_keyword_search_accepts_any_text(text: str, keyword: str, whole_word: bool) -> None:
     text, keyword = text.replace("\0", ""), keyword.replace("\0", "") or "a"
     assert bool(found(text, keyword, whole_word=whole_word)) is slowly(text, keyword, whole_word=whole_word)
 
@@ -68,33 +68,35 @@ def test_any_text_can_be_looked_through(text: str, keyword: str, whole_word: boo
         ("the end", "the start", False, False),
     ],
 )
-def test_words_in_many_scripts_and_signs(text: str, keyword: str, whole: bool, part: bool) -> None:
+def test_filter_keyword_matching_handles_scripts_and_punctuation(
+    text: str, keyword: str, whole: bool, part: bool
+) -> None:
     assert bool(found(text, keyword)) is whole
     assert bool(found(text, keyword, whole_word=False)) is part
 
 
-def test_nothing_is_found_across_two_pieces() -> None:
+def test_filter_keyword_does_not_match_across_text_pieces() -> None:
     assert found(["hot", "dog"], "hotdog", "t\nd", "t d", whole_word=False) == ()
     assert found(["hot", "dog"], "dog") == ("dog",)
 
 
-def test_a_keyword_is_told_as_it_was_typed_and_once() -> None:
+def test_filter_keyword_match_is_reported_once_as_typed() -> None:
     assert found("tea and TEA", "Tea", "tea", "coffee", "an", whole_word=False) == ("tea", "an")
 
 
-def test_signs_that_patterns_are_made_of_are_only_signs() -> None:
+def test_filter_keyword_regex_characters_are_literal() -> None:
     assert found("a.c", "a.c") == ("a.c",)
     assert found("abc", "a.c", "a*", "[abc]", "(abc", "^abc", "abc$", ".*") == ()
 
 
-def test_the_posts_of_a_filter_are_a_set() -> None:
+def test_filter_posts_are_compiled_to_set() -> None:
     made = compiled(Filter(id=1, owner_id=2, title="t", posts=(FilterPost(5, 50), FilterPost(6, 60))))
     assert made.posts == {50, 60}
     assert made.keywords_in(Text(["anything"])) == ()
 
 
 def _seconds(text: str, keyword: str) -> float:
-    """The least of some runs."""
+    """The minimum time of three runs."""
     least = float("inf")
     for _ in range(3):
         began = time.process_time()
@@ -107,7 +109,7 @@ def _seconds(text: str, keyword: str) -> float:
     ("unit", "keyword"),
     [("a", "a"), ("a", "a" * 200), ("a", "a" * 199 + "b"), ("aab ", "aa"), ("a ", "a " * 99 + "b"), ("ab", "ba")],
 )
-def test_hostile_texts_take_time_in_proportion_to_their_length(unit: str, keyword: str) -> None:
+def test_filter_keyword_search_on_hostile_text_takes_linear_time(unit: str, keyword: str) -> None:
     short, long = (unit * (n // len(unit)) for n in (50_000, 400_000))
     assert _seconds(long, keyword) < 40 * _seconds(short, keyword) + 0.05
     assert _seconds(long, keyword) < 1.0

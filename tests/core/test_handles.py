@@ -1,4 +1,4 @@
-"""Handles of accounts elsewhere: every way of writing one gives the same form, and nothing else is taken for one."""
+"""Handles of accounts on other networks: all spellings have one normalized form, and other text is rejected."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SAME = {
 
 
 @pytest.mark.parametrize("form", SAME)
-def test_every_way_of_writing_a_handle_has_one_form(form: str) -> None:
+def test_account_handle_spellings_have_one_normalized_form(form: str) -> None:
     assert {str(read_handle(text)) for text in SAME[form]} == {form}
 
 
@@ -63,11 +63,11 @@ def test_every_way_of_writing_a_handle_has_one_form(form: str) -> None:
         "\ud800@mastodon.social",
     ],
 )
-def test_anything_else_is_no_handle(text: str) -> None:
+def test_account_handle_invalid_text_is_rejected(text: str) -> None:
     assert read_handle(text) is None
 
 
-def test_a_row_of_a_profile_names_accounts_by_links_and_whole_addresses() -> None:
+def test_handles_in_profile_text_are_found_in_links_and_full_addresses() -> None:
     text = (
         "Me: https://mastodon.social/@ann, @ann@pixelfed.social (and ann.bsky.social). Mail ann@example.org, ask @ben!"
     )
@@ -80,6 +80,6 @@ def test_a_row_of_a_profile_names_accounts_by_links_and_whole_addresses() -> Non
     assert list(handles_in("she/her")) == list(handles_in("ann")) == list(handles_in("and/or, either/or")) == []
 
 
-def test_a_name_here_is_looked_for_without_what_bluesky_adds() -> None:
+def test_account_handle_user_name_omits_bluesky_domain() -> None:
     names = {text: handle.user_name for text in ("ann.bsky.social", "ann@x.com") if (handle := read_handle(text))}
     assert set(names.values()) == {"ann"}

@@ -1,4 +1,4 @@
-"""Ids: ordered, never repeated, and honest about their shard and their moment."""
+"""Ids: increasing, unique, and decodable to their shard and time."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ shards = st.integers(0, SHARDS - 1)
 
 
 def ticking(*moments: int) -> Callable[[], int]:
-    """A clock that shows these moments, one after the other."""
+    """A clock that returns these times in order."""
     hands: Iterator[int] = iter(moments)
     return lambda: next(hands)
 
 
 @given(milliseconds, shards, st.integers(0, 1023))
-def test_an_id_says_its_moment_and_its_shard(moment: int, shard: int, sequence: int) -> None:
+def test_id_encodes_time_and_shard(moment: int, shard: int, sequence: int) -> None:
     id_ = compose(moment, shard, sequence)
     assert (milliseconds_of(id_), shard_of(id_)) == (moment, shard)
     assert 0 <= floor_at(moment) <= id_ < floor_at(moment + 1) <= MAX_ID
 
 
-def test_the_layout_is_41_bits_of_time_13_of_shard_and_10_of_sequence() -> None:
+def test_id_layout_is_41_bits_time_13_bits_shard_10_bits_sequence() -> None:
     assert compose(EPOCH_MS, 0, 0) == 0
     assert compose(EPOCH_MS, 0, 1) == 1
     assert compose(EPOCH_MS, 1, 0) == 1 << 10
@@ -53,19 +53,19 @@ def test_the_layout_is_41_bits_of_time_13_of_shard_and_10_of_sequence() -> None:
     assert moment_of(0) == datetime(2024, 1, 1, tzinfo=UTC)
 
 
-def test_ids_fit_a_signed_64_bit_column_until_2058() -> None:
+def test_ids_fit_signed_64_bit_column_until_2058() -> None:
     last_of_2057 = int(datetime(2057, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp() * 1000)
     assert compose(last_of_2057, SHARDS - 1, 1023) <= MAX_ID
 
 
-def test_a_moment_before_the_epoch_is_refused_in_an_id_and_is_zero_as_a_cursor() -> None:
+def test_id_before_epoch_is_refused_and_cursor_before_epoch_is_zero() -> None:
     with pytest.raises(ValueError, match="before 2024"):
         compose(EPOCH_MS - 1, 0)
     assert floor_at(EPOCH_MS - 1) == floor_at(0) == 0
 
 
 @given(st.lists(st.tuples(st.integers(-5_000, 5_000), st.integers(0, 2)), min_size=1, max_size=200))
-def test_ids_of_a_shard_only_grow_however_the_clock_moves(steps: list[tuple[int, int]]) -> None:
+def test_id_maker_ids_of_shard_increase_for_any_clock(steps: list[tuple[int, int]]) -> None:
     make = IdMaker(ticking(*[NOW + offset for offset, _ in steps]))
     made: dict[int, list[int]] = {}
     for _, shard in steps:
@@ -76,16 +76,16 @@ def test_ids_of_a_shard_only_grow_however_the_clock_moves(steps: list[tuple[int,
 
 
 @given(milliseconds, shards)
-def test_an_id_says_the_moment_it_was_made(moment: int, shard: int) -> None:
+def test_id_maker_uses_current_time(moment: int, shard: int) -> None:
     assert IdMaker(ticking(moment))(shard) == compose(moment, shard)
 
 
-def test_a_clock_before_the_epoch_still_makes_ids_that_grow() -> None:
+def test_id_maker_with_clock_before_epoch_returns_increasing_ids() -> None:
     make = IdMaker(lambda: 0)
     assert [make(7) for _ in range(3)] == [compose(EPOCH_MS, 7, n) for n in range(3)]
 
 
-def test_the_1025th_id_of_a_millisecond_borrows_from_the_next() -> None:
+def test_id_maker_1025th_id_of_millisecond_uses_next_millisecond() -> None:
     make = IdMaker(lambda: NOW)
     ids = [make(5) for _ in range(3_000)]
     assert ids == sorted(set(ids))
@@ -93,19 +93,19 @@ def test_the_1025th_id_of_a_millisecond_borrows_from_the_next() -> None:
     assert {shard_of(id_) for id_ in ids} == {5}
 
 
-def test_after_borrowing_the_maker_goes_on_from_where_it_was_and_then_with_the_clock() -> None:
+def test_id_maker_after_sequence_overflow_continues_and_catches_up_with_clock() -> None:
     make = IdMaker(ticking(*[NOW] * 1025, NOW + 1, NOW + 2))
     ids = [make(0) for _ in range(1027)]
     assert ids[-3:] == [compose(NOW + 1, 0, 0), compose(NOW + 1, 0, 1), compose(NOW + 2, 0, 0)]
 
 
-def test_shards_do_not_use_up_each_others_sequences() -> None:
+def test_id_maker_sequences_of_shards_are_independent() -> None:
     make = IdMaker(lambda: NOW)
     assert {make(shard) & 1023 for shard in range(SHARDS)} == {0}
 
 
 @given(st.lists(st.tuples(st.integers(0, 1_023), st.integers(-2, 2)), min_size=2, max_size=8))
-def test_blocks_of_makers_with_any_start_and_clock_are_equal_or_disjoint(starts: list[tuple[int, int]]) -> None:
+def test_id_maker_blocks_with_any_start_and_clock_are_equal_or_disjoint(starts: list[tuple[int, int]]) -> None:
     blocks: set[int] = set()
     for first, offset in starts:
         make = IdMaker(lambda offset=offset: NOW + offset, first=first)  # type: ignore[misc]
@@ -117,13 +117,13 @@ def test_blocks_of_makers_with_any_start_and_clock_are_equal_or_disjoint(starts:
     assert {shard_of(id_) for id_ in members} == {9}
 
 
-def test_block_is_followed_by_ids_behind_it() -> None:
+def test_id_maker_block_is_followed_by_later_ids() -> None:
     make = IdMaker(lambda: NOW, first=7)
     assert [make(2), make.block(2), make(2)] == [compose(NOW, 2, 7), compose(NOW, 2, BLOCK), compose(NOW, 2, 2 * BLOCK)]
 
 
 @in_loop
-async def test_two_makers_on_one_shard_meet_and_the_store_sends_one_on_to_the_next_id() -> None:
+async def test_id_makers_with_colliding_ids_retry_until_unique() -> None:
     graph = MemoryGraph()
     makers = [IdMaker(lambda: NOW), IdMaker(lambda: NOW)]
 
@@ -143,21 +143,21 @@ async def test_two_makers_on_one_shard_meet_and_the_store_sends_one_on_to_the_ne
 
 
 @given(st.text(max_size=30))
-def test_an_id_made_of_a_name_is_negative_and_on_the_shard_of_the_name(name: str) -> None:
+def test_named_id_is_negative_and_on_shard_of_name(name: str) -> None:
     id_ = named("tag", name)
     assert -(2**63) <= id_ < 0
     assert shard_of(id_) == place(name).shard
     assert id_ == named("tag", name) != named("another space", name)
 
 
-def test_a_hundred_thousand_names_have_as_many_ids() -> None:
+def test_named_ids_of_hundred_thousand_names_are_unique() -> None:
     names = [f"tag{n}" for n in range(100_000)]
     ids = {named("tag", name) for name in names}
     assert len(ids) == len(names)
     assert max(ids) < 0
 
 
-def test_time_of_the_id_clock_never_decreases_when_the_clock_is_set_back() -> None:
+def test_id_maker_time_never_decreases_when_clock_is_set_back() -> None:
     times = iter((5_000, 4_000, 6_000))
     maker = IdMaker(lambda: next(times))
     assert [maker.now() for _ in range(3)] == [5_000, 5_000, 6_000]

@@ -1,4 +1,4 @@
-"""Which blocks an address falls under."""
+"""IP blocks: parsing of networks, and lookup of the blocks that match an address."""
 
 from __future__ import annotations
 
@@ -26,42 +26,42 @@ def table(**blocks: IpSeverity) -> IpTable:
         ("::ffff:203.0.113.0/120", "203.0.113.0/24"),
     ],
 )
-def test_a_network_has_one_form(typed: str, network: str) -> None:
+def test_ip_network_spellings_normalize_to_one_cidr(typed: str, network: str) -> None:
     assert check_network(typed) == network
     assert check_network(network) == network
 
 
 @pytest.mark.parametrize("typed", ["", "x", "203.0.113", "203.0.113.0/33", "203.0.113.0/-1", "::1/129", "1" * 5_000])
-def test_what_is_no_network_is_refused(typed: str) -> None:
+def test_ip_network_malformed_is_rejected(typed: str) -> None:
     with pytest.raises(InvalidInput):
         check_network(typed)
 
 
-def test_an_address_falls_under_every_network_that_has_it_and_the_most_severe_counts() -> None:
+def test_ip_table_address_in_several_networks_gets_most_severe_block() -> None:
     found = table(**{"203.0.113.0/24": ASK, "203.0.0.0/16": NONE, "203.0.113.9/32": BLOCK, "2001:db8::/32": BLOCK})
     assert most_severe(found.blocks_of("203.0.113.9"), 0) is NONE
     assert most_severe(found.blocks_of("203.0.1.1"), 0) is NONE
     assert most_severe(found.blocks_of("203.1.1.1"), 0) is None
     assert most_severe(found.blocks_of("2001:db8:1::9"), 0) is BLOCK
     assert most_severe(found.blocks_of("2001:db9::9"), 0) is None
-    # IPv4 as IPv6, and an address with the name of an interface.
+    # An IPv4-mapped IPv6 address, and an address with a zone index.
     assert most_severe(found.blocks_of("::ffff:203.0.1.1"), 0) is NONE
     assert most_severe(found.blocks_of("2001:db8::9%eth0"), 0) is BLOCK
 
 
 @pytest.mark.parametrize("address", ["", "unix:", "testclient", "203.0.113.9, 10.0.0.1"])
-def test_what_is_no_address_falls_under_nothing(address: str) -> None:
+def test_ip_table_invalid_address_matches_no_block(address: str) -> None:
     assert most_severe(table(**{"0.0.0.0/0": NONE, "::/0": NONE}).blocks_of(address), 0) is None
     assert not contains("0.0.0.0/0", address)
 
 
-def test_all_addresses_are_a_network_too() -> None:
+def test_ip_table_zero_prefix_network_matches_all_ipv4_addresses() -> None:
     found = table(**{"0.0.0.0/0": NONE})
     assert most_severe(found.blocks_of("198.51.100.1"), 0) is NONE
     assert most_severe(found.blocks_of("2001:db8::1"), 0) is None
 
 
-def test_a_block_that_has_expired_is_none() -> None:
+def test_ip_block_expired_is_ignored() -> None:
     short = IpBlock(id=1, network="203.0.113.0/24", severity=NONE, expires_at=1_000)
     long = IpBlock(id=2, network="203.0.0.0/16", severity=ASK)
     found = IpTable((short, long))
@@ -73,7 +73,7 @@ def test_a_block_that_has_expired_is_none() -> None:
     ]
 
 
-def test_a_network_contains_its_addresses() -> None:
+def test_ip_network_contains_its_addresses_and_no_others() -> None:
     assert contains("203.0.113.0/24", "203.0.113.200")
     assert contains("203.0.113.0/24", "::ffff:203.0.113.200")
     assert not contains("203.0.113.0/24", "203.0.114.1")

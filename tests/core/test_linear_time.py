@@ -1,4 +1,4 @@
-"""Everything that reads a text takes time linear in it."""
+"""Every function that parses text runs in time linear in the length of the text."""
 
 from __future__ import annotations
 
@@ -94,6 +94,6 @@ READERS: Mapping[str, Callable[[str], object]] = {
 
 
 @pytest.mark.parametrize("reader", READERS)
-def test_reading_a_text_twice_as_long_takes_at_most_about_twice_the_time(reader: str) -> None:
+def test_text_parser_runs_in_time_linear_in_input_length(reader: str) -> None:
     for unit in UNITS:
         assert_linear(READERS[reader], unit)

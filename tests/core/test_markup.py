@@ -1,4 +1,4 @@
-"""HTML of texts: safe whatever was typed, and the text again when the tags are taken out."""
+"""HTML of texts: safe for any input, and equal to the input once the tags are removed."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def html(text: str) -> str:
 
 
 class Reader(HTMLParser):
-    """Gives the text back, and refuses every tag, attribute and address that is not expected."""
+    """Collects the text, and fails on any unexpected tag, attribute or URL."""
 
     def __init__(self, markup: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -98,38 +98,38 @@ class Reader(HTMLParser):
         self.text += data
 
     def handle_comment(self, data: str) -> None:
-        pytest.fail(f"a comment got in: {data}")
+        pytest.fail(f"unexpected comment: {data}")
 
     def handle_decl(self, decl: str) -> None:
-        pytest.fail(f"a declaration got in: {decl}")
+        pytest.fail(f"unexpected declaration: {decl}")
 
     def handle_pi(self, data: str) -> None:
-        pytest.fail(f"an instruction got in: {data}")
+        pytest.fail(f"unexpected processing instruction: {data}")
 
     def unknown_decl(self, data: str) -> None:
-        pytest.fail(f"a section got in: {data}")
+        pytest.fail(f"unexpected section: {data}")
 
 
-def test_no_text_is_no_html() -> None:
+def test_status_html_of_empty_text_is_empty() -> None:
     assert html("") == html("\n\n") == ""
 
 
-def test_lines_and_paragraphs_are_kept() -> None:
+def test_status_html_keeps_line_breaks_and_paragraphs() -> None:
     assert html("\na\nb\n\n\nc\n") == "<p>a<br />b</p><p>c</p>"
 
 
-def test_what_was_typed_is_escaped() -> None:
+def test_status_html_escapes_user_input() -> None:
     assert html("<b>\"&amp;'") == "<p>&lt;b&gt;&quot;&amp;amp;&#x27;</p>"
 
 
-def test_a_short_link_is_shown_whole() -> None:
+def test_status_html_short_link_is_displayed_in_full() -> None:
     assert html("http://a.b/?c&d") == (
         '<p><a href="http://a.b/?c&amp;d" target="_blank" rel="nofollow noopener" translate="no">'
         '<span class="invisible">http://</span><span class="">a.b/?c&amp;d</span><span class="invisible"></span></a></p>'
     )
 
 
-def test_a_long_link_hides_what_follows_its_first_thirty_characters() -> None:
+def test_status_html_long_link_hides_text_after_thirty_characters() -> None:
     shown = "example.com/" + "a" * 18
     assert html(f"https://{shown}bcd") == (
         f'<p><a href="https://{shown}bcd" target="_blank" rel="nofollow noopener" translate="no">'
@@ -137,42 +137,42 @@ def test_a_long_link_hides_what_follows_its_first_thirty_characters() -> None:
     )
 
 
-def test_a_mention_links_to_the_account_and_keeps_its_casing() -> None:
+def test_status_html_mention_links_to_account_and_keeps_case() -> None:
     assert html("Hi @Bob!") == (
         '<p>Hi <span class="h-card" translate="no"><a href="https://shoal.example/@bob" class="u-url mention">'
         "@<span>Bob</span></a></span>!</p>"
     )
 
 
-def test_a_mention_at_our_domain_is_one_of_ours() -> None:
+def test_status_html_mention_with_own_domain_links_to_local_account() -> None:
     assert "@<span>Bob@Shoal.Example</span></a></span>" in html("@Bob@Shoal.Example")
 
 
 @pytest.mark.parametrize("text", ["@nobody", "@bob@elsewhere.example"])
-def test_a_mention_of_nobody_here_stays_plain_text(text: str) -> None:
+def test_status_html_mention_of_unknown_account_stays_plain_text(text: str) -> None:
     assert html(text) == f"<p>{text}</p>"
 
 
-def test_a_tag_links_to_its_canonical_page_and_keeps_its_casing() -> None:
+def test_status_html_hashtag_links_to_canonical_page_and_keeps_case() -> None:
     assert html("#LakeLife") == (
         '<p><a href="https://shoal.example/tags/lakelife" class="mention hashtag" rel="tag">#<span>LakeLife</span></a></p>'
     )
 
 
-def test_addresses_from_the_caller_are_escaped_too() -> None:
+def test_status_html_escapes_mention_and_tag_urls() -> None:
     markup = to_html("@bob #x", mentions={"bob": 'https://a/"b'}, tag_url=lambda name: f"https://a/?t={name}&<")
     assert 'href="https://a/&quot;b"' in markup
     assert 'href="https://a/?t=x&amp;&lt;"' in markup
 
 
 @given(texts)
-def test_taking_the_tags_out_gives_the_typed_text_and_nothing_strange_gets_in(text: str) -> None:
+def test_status_html_without_tags_equals_typed_text(text: str) -> None:
     reader = Reader(html(text))
     assert reader.open == []
     assert reader.text == re.sub(r"\n{2,}", "\n\n", text.strip("\n"))
 
 
 @given(texts)
-def test_outside_of_our_own_tags_nothing_is_left_unescaped(text: str) -> None:
+def test_status_html_outside_generated_tags_is_fully_escaped(text: str) -> None:
     left = re.sub(r'<(?:/?(?:p|span|a)|br /)(?: [a-z]+="[^"<>]*")*>', "", html(text))
     assert not set('<>"') & set(left)

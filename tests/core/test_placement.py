@@ -1,4 +1,4 @@
-"""Placement: the scheme of the paper, number by number, and how evenly it spreads real names."""
+"""Shard placement: the published scheme with known values, and its distribution over real user names."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ KNOWN = [
 
 @pytest.fixture(scope="module")
 def user_names() -> list[str]:
-    """631,154 names that people once chose."""
+    """Return 631,154 real user names."""
     if not USER_NAMES.exists():
         if os.environ.get("CI") and DATA.exists():
             pytest.fail(f"{USER_NAMES} is missing though {DATA} is there")
@@ -39,27 +39,25 @@ def user_names() -> list[str]:
 
 
 def chi_square(values: Iterable[int], bins: int) -> float:
-    """Pearson's statistic of counts against equal shares: about `bins` when the spread is by chance."""
+    """Pearson's statistic of counts against equal shares: about `bins` for a random spread."""
     counts = Counter(values)
     expected = counts.total() / bins
     return sum((counts[n] - expected) ** 2 / expected for n in range(bins))
 
 
 def chance(bins: int) -> float:
-    """Return the bound that the statistic passes once in a million times: its mean and five standard deviations."""
+    """Return the mean of the statistic plus five standard deviations, exceeded once in a million runs."""
     return bins + 5 * sqrt(2 * bins)
 
 
 @pytest.mark.parametrize(("name", "digest", "levels"), KNOWN)
-def test_a_name_is_placed_by_the_first_six_digits_of_its_digest(
-    name: str, digest: str, levels: tuple[int, int, int]
-) -> None:
+def test_shard_placement_uses_first_six_digits_of_md5(name: str, digest: str, levels: tuple[int, int, int]) -> None:
     assert md5(name.encode(), usedforsecurity=False).hexdigest() == digest
     assert tuple(place(name)) == levels
 
 
 @given(st.text(max_size=40))
-def test_every_name_is_placed_as_the_paper_says(name: str) -> None:
+def test_shard_placement_of_any_name_follows_published_scheme(name: str) -> None:
     digits = md5(name.lower().encode(), usedforsecurity=False).hexdigest()
     a, b, c = (int(digits[n : n + 2], 16) for n in (0, 2, 4))
     placement = place(name)
@@ -68,21 +66,21 @@ def test_every_name_is_placed_as_the_paper_says(name: str) -> None:
     assert source_of(placement.shard) == placement.a
 
 
-def test_case_does_not_matter() -> None:
+def test_shard_placement_ignores_case() -> None:
     assert place("FrUnk") == place("frunk")
     assert media_path("FrUnk") == media_path("frunk")
 
 
-def test_the_media_path_is_the_three_levels_and_the_name() -> None:
+def test_media_path_is_three_levels_and_user_name() -> None:
     assert media_path("frunk") == "29/46/45/frunk"
 
 
-def test_a_data_source_is_128_shards_in_a_row() -> None:
+def test_data_source_holds_128_consecutive_shards() -> None:
     assert [source_of(shard) for shard in (0, 127, 128, SHARDS - 1)] == [0, 0, 1, DATA_SOURCES - 1]
     assert SHARDS == DATA_SOURCES * SHARDS_PER_SOURCE == 8192
 
 
-def test_real_names_spread_evenly_over_data_sources_and_shards(user_names: list[str]) -> None:
+def test_shard_placement_spreads_real_user_names_evenly(user_names: list[str]) -> None:
     placements = [place(name) for name in user_names]
     assert len(placements) > 600_000
     assert chi_square((placement.a for placement in placements), DATA_SOURCES) < chance(DATA_SOURCES)
@@ -92,7 +90,7 @@ def test_real_names_spread_evenly_over_data_sources_and_shards(user_names: list[
     assert max(abs(n - mean) for n in per_source.values()) < 0.05 * mean
 
 
-def test_real_names_leave_no_directory_crowded(user_names: list[str]) -> None:
+def test_media_directories_with_real_user_names_stay_small(user_names: list[str]) -> None:
     placements = Counter(map(place, user_names))
-    # 631,154 names over 524,288 directories: 1.2 each; by chance the fullest holds 9 or 10.
+    # 631,154 names over 524,288 directories: 1.2 each; at random the fullest holds 9 or 10.
     assert max(placements.values()) < 16

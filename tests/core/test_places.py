@@ -1,4 +1,4 @@
-"""Places: how they are rounded, how far they are from each other, and which cells cover a disk."""
+"""Places: rounding, distances, and the grid cells that cover a search disk."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ disks = st.builds(
         ("none", None),
     ],
 )
-def test_a_place_is_kept_as_exactly_as_was_chosen(precision: str, expected: Place | None) -> None:
+def test_post_location_is_rounded_to_chosen_precision(precision: str, expected: Place | None) -> None:
     found = rounded(ZURICH, PlacePrecision(precision))
     assert found == (expected and pytest.approx(expected, abs=1e-3 if precision == "100m" else 1e-9))
     assert rounded(None, PlacePrecision(precision)) is None
@@ -53,23 +53,25 @@ def test_a_place_is_kept_as_exactly_as_was_chosen(precision: str, expected: Plac
 @given(anywhere, st.sampled_from(list(WIDEST_KM)))
 @example(Place(-69.781, -180.0), PlacePrecision.M100)
 @settings(max_examples=examples(150, full=300), deadline=None)
-def test_a_rounded_place_is_near_on_the_globe_and_stays_as_it_is(place: Place, precision: PlacePrecision) -> None:
+def test_post_location_rounding_is_idempotent_and_stays_within_precision(
+    place: Place, precision: PlacePrecision
+) -> None:
     found = rounded(place, precision)
     assert found is not None
     assert checked_place(found) == found
     assert rounded(found, precision) == found
-    # The middle of a cell of the grid is less than 0.8 widths from its corners: a width is 0.01 degrees, 1.11 km.
+    # The center of a grid cell is less than 0.8 widths from its corners: a width is 0.01 degrees, 1.11 km.
     assert distance_km(*place, *found) < 0.8 * WIDEST_KM[precision]
 
 
 @pytest.mark.parametrize("latitude", [0.0, 47.3, 60.0, 78.2, 89.0, 89.9])
-def test_the_grid_is_as_wide_near_the_poles_as_at_the_equator(latitude: float) -> None:
+def test_post_location_grid_cell_width_is_constant_across_latitudes(latitude: float) -> None:
     around = {rounded(Place(latitude, n / 100), PlacePrecision.KM) for n in range(-18_000, 18_000)}
     circle_km = 40_030 * math.cos(math.radians(round(latitude, 2)))
     assert len(around) <= circle_km / 1.1
 
 
-def test_distances_are_those_of_the_globe() -> None:
+def test_place_distance_is_great_circle_distance() -> None:
     assert distance_km(*ZURICH, *BERN) == pytest.approx(95.5, abs=0.5)
     assert distance_km(0, 179.95, 0, -179.95) == pytest.approx(11.12, abs=0.01)
     assert distance_km(90, 0, 90, 123) == pytest.approx(0, abs=1e-6)
@@ -78,14 +80,14 @@ def test_distances_are_those_of_the_globe() -> None:
 
 
 @pytest.mark.parametrize("radius", [0.09, 500.1, 0.0, -1.0, math.nan, math.inf])
-def test_a_radius_is_of_a_tenth_to_500_kilometres(radius: float) -> None:
+def test_search_radius_outside_allowed_range_is_rejected(radius: float) -> None:
     with pytest.raises(InvalidInput) as refusal:
         disk(*ZURICH, radius)
     assert refusal.value.field == "radius_km"
 
 
 @pytest.mark.parametrize("place", [(90.1, 0), (0, -180.1), (math.nan, 0), (0, math.inf)])
-def test_a_disk_is_around_a_place_on_the_globe(place: tuple[float, float]) -> None:
+def test_search_disk_with_invalid_coordinates_is_rejected(place: tuple[float, float]) -> None:
     with pytest.raises(InvalidInput):
         disk(*place)
 
@@ -95,7 +97,7 @@ def test_a_disk_is_around_a_place_on_the_globe(place: tuple[float, float]) -> No
 @example(Disk(-90.0, 0.0, 3.0), [(n / 2, 1.0) for n in range(12)])
 @example(Disk(0.0, 180.0, 70.0), [(n / 2, 1.0) for n in range(12)])
 @settings(max_examples=examples(75, full=150), deadline=None)
-def test_few_cells_have_every_place_of_a_disk(around: Disk, spots: list[tuple[float, float]]) -> None:
+def test_search_disk_cover_with_few_cells_contains_every_place(around: Disk, spots: list[tuple[float, float]]) -> None:
     covering = cover(around)
     assert len(set(covering)) == len(covering) <= MOST
     for bearing, share in spots:
@@ -104,13 +106,13 @@ def test_few_cells_have_every_place_of_a_disk(around: Disk, spots: list[tuple[fl
         assert set(cells_of(place)) & set(covering)
 
 
-def test_a_post_in_a_small_disk_is_not_looked_for_in_the_whole_country() -> None:
+def test_search_disk_cover_of_small_disk_is_small() -> None:
     assert len(cover(disk(*ZURICH, 1))) <= 7
     assert not set(cells_of(BERN)) & set(cover(disk(*ZURICH, 10)))
 
 
 def _away(start: Disk, bearing: float, distance: float) -> Place:
-    """Return the place so many kilometres from the middle of a disk in a direction (radians)."""
+    """Return the place at a distance (km) and a bearing (radians) from the center of a disk."""
     angle, latitude = distance / 6371.0088, math.radians(start.latitude)
     sine = math.sin(latitude) * math.cos(angle) + math.cos(latitude) * math.sin(angle) * math.cos(bearing)
     east = math.atan2(

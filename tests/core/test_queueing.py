@@ -1,4 +1,4 @@
-"""A queue that gets more than can be done stays short and never runs empty, because a part of what comes is refused."""
+"""Load shedding: an overloaded queue stays short and never runs empty, because part of the incoming jobs is refused."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from shoal.outbox.runner import ExpectedWait
 _PIECE = 50
 
 
-def test_nothing_is_refused_up_to_the_first_second_and_all_from_the_last_on() -> None:
+def test_load_shedding_refuses_share_that_grows_linearly_with_wait() -> None:
     assert [refused_part(wait, 1.0, 3.0) for wait in (0, 0.5, 1, 1.5, 2, 3, 60)] == [0, 0, 0, 0.25, 0.5, 1, 1]
 
 
-def test_the_wait_is_the_length_times_what_one_takes() -> None:
+def test_expected_wait_is_queue_length_times_service_time() -> None:
     wait = ExpectedWait()
     assert wait.begin(100, 0.0, more=True)
     wait.counted(1_000, 0.0, 0.0)
     assert wait.seconds == 0
-    # A hundred took half a second.
+    # A hundred jobs took half a second.
     assert wait.begin(100, 0.5, more=True)
     wait.counted(1_000, 0.5, 0.5)
     assert wait.seconds == pytest.approx(5.0)
-    # The queue is not counted again at once, nor at all when there are no more.
+    # The queue is not counted again immediately, nor when it is empty.
     assert not wait.begin(100, 0.55, more=True)
     assert not wait.begin(3, 0.6, more=False)
     assert wait.seconds == 0
 
 
-def test_a_rest_is_not_taken_for_slow_work() -> None:
+def test_expected_wait_ignores_idle_periods() -> None:
     wait = ExpectedWait()
     wait.begin(100, 0.0, more=True)
     wait.begin(100, 1.0, more=False)
@@ -41,7 +41,7 @@ def test_a_rest_is_not_taken_for_slow_work() -> None:
     assert wait.seconds == pytest.approx(1.0)
 
 
-def test_a_queue_that_is_dear_to_count_is_counted_seldom() -> None:
+def test_expected_wait_with_slow_count_counts_queue_rarely() -> None:
     wait = ExpectedWait()
     wait.begin(100, 0.0, more=True)
     wait.counted(10**6, 0.0, 0.05)
@@ -50,7 +50,7 @@ def test_a_queue_that_is_dear_to_count_is_counted_seldom() -> None:
 
 
 @pytest.mark.parametrize("times", [1.25, 2, 4, 20])
-def test_offered_more_than_can_be_done_the_work_never_stops_and_the_wait_stays_where_the_rest_is_refused(
+def test_load_shedding_under_overload_keeps_worker_busy_and_wait_stable(
     times: float,
 ) -> None:
     rate, seconds = 1_000, 30
@@ -63,9 +63,9 @@ def test_offered_more_than_can_be_done_the_work_never_stops_and_the_wait_stays_w
 
 
 def overloaded(rate: int, offered: int, seconds: int) -> tuple[list[float], int]:
-    """How long each of what is done had waited, and how often there was nothing to do after the first second.
+    """Return the wait of each finished job, and how often the worker was idle after the first second.
 
-    A worker does `rate` a second, in pieces, and counts the queue between two of them.
+    A worker processes `rate` jobs a second, in batches, and counts the queue between batches.
     """
     draw = random.Random(7).random
     queue: deque[float] = deque()

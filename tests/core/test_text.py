@@ -1,4 +1,4 @@
-"""Texts are checked on the way in and read for what they name; reading never takes more than linear time."""
+"""Texts are validated on input and parsed for mentions, hashtags and links; parsing runs in linear time."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from shoal.core.text import (
 from shoal.core.tokenizer import fold
 from tests.examples import DEEP
 
-# Pieces that meet in every order are likelier to surprise than characters drawn from all of Unicode.
+# Combinations of these pieces find more bugs than characters drawn from all of Unicode.
 PIECES = [
     *"@#:/().,;!?&<>\"'_-=\n \t",
     *(
@@ -88,12 +88,12 @@ def tags(text: str) -> list[str]:
     return values(text, "tag")
 
 
-def test_a_text_that_names_nothing_has_no_spans() -> None:
+def test_parse_of_plain_text_returns_no_spans() -> None:
     assert parse("") == ()
     assert parse("nothing to see: here (or there)") == ()
 
 
-def test_spans_say_what_was_found_and_where() -> None:
+def test_parse_returns_kind_position_and_value_of_spans() -> None:
     text = "Hi @Ann, see https://example.com/a. #LakeLife"
     assert [(span.kind, text[span.start : span.end], span.value) for span in parse(text)] == [
         ("mention", "@Ann", "ann"),
@@ -103,7 +103,7 @@ def test_spans_say_what_was_found_and_where() -> None:
 
 
 @given(texts)
-def test_spans_are_ordered_and_never_overlap(text: str) -> None:
+def test_parse_spans_are_ordered_and_do_not_overlap(text: str) -> None:
     at = 0
     for span in parse(text):
         assert at <= span.start < span.end <= len(text)
@@ -113,7 +113,7 @@ def test_spans_are_ordered_and_never_overlap(text: str) -> None:
 @pytest.mark.parametrize("piece", HOSTILE)
 @pytest.mark.parametrize("before", ["", "http://a/("])
 def test_parse_reads_large_hostile_text_in_linear_time(before: str, piece: str) -> None:
-    # A quadratic reader exceeds the timeout of every test; a shorter one would count the work of other processes.
+    # A quadratic parser exceeds the test timeout; a shorter limit would depend on the load of the machine.
     parse(before + piece * ((1_000_000 if DEEP else 150_000) // len(piece)))
 
 
@@ -134,17 +134,17 @@ def test_parse_reads_large_hostile_text_in_linear_time(before: str, piece: str) 
         ("https://example.com/@bob", []),
     ],
 )
-def test_mentions_are_found_where_people_mean_them(text: str, names: list[str]) -> None:
+def test_mention_in_running_text_is_recognized(text: str, names: list[str]) -> None:
     assert values(text, "mention") == names
 
 
-def test_a_mention_may_say_its_domain() -> None:
+def test_mention_with_domain_is_parsed() -> None:
     (span,) = parse("cc @Bob@Example.COM.")
     assert (span.value, span.domain, span.end) == ("bob", "example.com", 19)
     assert [span.domain for span in parse("@a@müller.de @b@localhost @c@ @d")] == ["müller.de", "localhost", "", ""]
 
 
-def test_only_mentions_of_our_domain_are_ours() -> None:
+def test_mentions_of_returns_only_local_mentions() -> None:
     text = "@Bob @ann@here.example @BOB @eve@elsewhere.example"
     assert mentions_of(text) == ("bob",)
     assert mentions_of(text, domain="Here.Example") == ("bob", "ann")
@@ -172,16 +172,16 @@ def test_only_mentions_of_our_domain_are_ours() -> None:
         ("https://example.com/#section", []),
     ],
 )
-def test_tags_are_found_where_people_mean_them(text: str, found: list[str]) -> None:
+def test_hashtag_in_running_text_is_recognized(text: str, found: list[str]) -> None:
     assert tags(text) == found
 
 
-def test_each_tag_comes_once_as_it_was_typed_first() -> None:
+def test_tags_of_repeated_hashtag_returns_first_spelling_once() -> None:
     assert tags_of("#LakeLife #b #lakelife #Ｂ") == (("lakelife", "LakeLife"), ("b", "b"))
 
 
 @given(st.text())
-def test_the_canonical_form_of_a_canonical_tag_is_itself(name: str) -> None:
+def test_canonical_tag_is_idempotent(name: str) -> None:
     canonical = canonical_tag(name)
     assert canonical_tag(canonical) == canonical
     assert len(canonical) <= MAX_TAG
@@ -219,26 +219,26 @@ def test_canonical_tag_of_marks_in_any_order_is_stable(name: str) -> None:
         ("αι", ["ᾳ", "ᾼ", "ΑΙ"]),
     ],
 )
-def test_tag_in_every_case_has_one_canonical_form_and_its_own_spelling(canonical: str, spellings: list[str]) -> None:
+def test_canonical_tag_of_any_case_is_the_same_and_spelling_is_kept(canonical: str, spellings: list[str]) -> None:
     for spelling in spellings:
         assert tags_of(f"#{spelling}") == ((canonical, spelling),)
         assert check_tag(spelling) == canonical
 
 
 @pytest.mark.parametrize(("name", "found"), [("ß" * 50, ["s" * 100]), ("ß" * 51, []), ("İ" * 100, ["i" * 100])])
-def test_tag_whose_folded_form_is_too_long_is_plain_text(name: str, found: list[str]) -> None:
+def test_hashtag_whose_folded_form_is_too_long_is_plain_text(name: str, found: list[str]) -> None:
     assert tags(f"#{name}") == found
     assert canonical_tag(name) == "".join(found)
 
 
-def test_canonical_tag_of_the_beginning_of_a_tag_begins_the_canonical_tag() -> None:
+def test_canonical_tag_of_prefix_is_prefix_of_canonical_tag() -> None:
     for tag, beginning in [("straße", "straß"), ("STRASSE", "straß"), ("οδος", "Οδος"), ("İstanbul", "i̇s")]:
         assert canonical_tag(tag).startswith(canonical_tag(beginning))
         assert fold(tag).startswith(fold(beginning))
 
 
 @given(st.one_of(texts, st.text().map(lambda name: "#" + name)))
-def test_a_canonical_tag_is_a_tag_and_so_is_what_was_displayed(text: str) -> None:
+def test_canonical_tag_and_displayed_tag_are_valid_hashtags(text: str) -> None:
     for canonical, displayed in tags_of(text):
         assert canonical == canonical_tag(displayed)
         assert tags_of(f"#{canonical}") == ((canonical, canonical),)
@@ -246,7 +246,7 @@ def test_a_canonical_tag_is_a_tag_and_so_is_what_was_displayed(text: str) -> Non
 
 
 @pytest.mark.parametrize("name", ["", "#", "2024", "a b", "a-b", "a" * 101, "·", "##a", "\ufdfa", "a\n"])
-def test_what_is_not_a_tag_is_refused(name: str) -> None:
+def test_check_tag_with_invalid_tag_is_rejected(name: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         check_tag(name)
     assert caught.value.field == "tag"
@@ -270,7 +270,7 @@ def test_what_is_not_a_tag_is_refused(name: str) -> None:
         "https://example.com#c",
     ],
 )
-def test_a_link_is_found_whole_inside_and_at_the_end_of_a_sentence(link: str) -> None:
+def test_link_inside_and_at_end_of_sentence_is_matched_in_full(link: str) -> None:
     for text in (
         link,
         f"({link})",
@@ -298,18 +298,18 @@ def test_a_link_is_found_whole_inside_and_at_the_end_of_a_sentence(link: str) ->
         ("http://a.b/c\nhttps://d.e", ["http://a.b/c", "https://d.e"]),
     ],
 )
-def test_a_link_ends_where_it_should_and_has_a_safe_scheme(text: str, found: list[str]) -> None:
+def test_link_ends_before_punctuation_and_has_http_scheme(text: str, found: list[str]) -> None:
     assert links(text) == found
 
 
-def test_a_tag_that_took_the_scheme_of_a_link_keeps_it() -> None:
+def test_hashtag_joined_to_link_scheme_takes_precedence() -> None:
     assert [span.kind for span in parse("#日本http://a.b")] == ["tag"]
 
 
 # Lengths and checks
 
 
-def test_links_and_domains_count_as_clients_count_them() -> None:
+def test_text_length_counts_links_and_mention_domains_like_clients() -> None:
     assert text_length("plain é") == 7
     assert text_length(f"a https://example.com/{'b' * 500} c") == LINK_LENGTH + 4
     assert text_length("http://a.b") == LINK_LENGTH
@@ -343,7 +343,7 @@ def test_check_text_counts_characters_and_bounds_bytes() -> None:
         check_text("\U0001f468" + (family[1:] + "\u200d") * 110, field="display_name", maximum=10)
 
 
-def test_a_text_is_kept_in_one_form() -> None:
+def test_check_text_normalizes_to_nfc_and_line_feeds() -> None:
     assert check_text("e\u0301\r\n\tb", field="status", maximum=4) == "é\n\tb"
 
 
@@ -352,7 +352,7 @@ def test_check_text_with_any_line_ends_returns_line_feeds() -> None:
 
 
 @pytest.mark.parametrize("code", [0x0, 0x8, 0xB, 0x1B, 0xD800, 0xDFFF])
-def test_a_character_that_is_not_text_is_refused(code: int) -> None:
+def test_check_text_with_control_or_surrogate_character_is_rejected(code: int) -> None:
     with pytest.raises(InvalidInput, match=rf"note contains .* U\+{code:04X}") as caught:
         check_text(f"a{chr(code)}b", field="note", maximum=100)
     assert caught.value.field == "note"
@@ -367,25 +367,25 @@ def test_check_text_with_more_than_30_marks_in_a_row_is_refused(mark: str) -> No
 
 
 @pytest.mark.parametrize("mark", ["\u0301", "\u0344"])
-def test_as_text_with_many_marks_keeps_at_most_30(mark: str) -> None:
+def test_text_sanitizer_with_many_marks_keeps_at_most_30(mark: str) -> None:
     kept = as_text(f"<{mark * 500}>")
     assert check_text(kept, field="note", maximum=100) == unicodedata.normalize("NFC", kept)
     assert (kept[0], kept[-1], len(kept)) == ("<", ">", 32)
 
 
-def test_a_tag_with_many_marks_is_plain_text() -> None:
+def test_hashtag_with_many_combining_marks_is_plain_text() -> None:
     assert tags("#a" + "\u0301" * 40) == []
     assert tags("#a" + "\u0301" * 20) != []
 
 
 @pytest.mark.parametrize("length", [11, 1_000_000])
-def test_a_text_that_is_too_long_is_told_both_lengths(length: int) -> None:
+def test_check_text_too_long_error_reports_both_lengths(length: int) -> None:
     with pytest.raises(TooLarge, match=f"note has {length} characters; the maximum is 10") as caught:
         check_text("a" * length, field="note", maximum=10)
     assert caught.value.field == "note"
 
 
-def test_a_post_may_have_a_link_that_is_longer_than_a_post() -> None:
+def test_check_text_of_post_with_link_longer_than_limit_is_accepted() -> None:
     text = "http://a.b/" + "c" * 1000
     assert check_text(text, field="status", maximum=500, length=text_length) == text
     with pytest.raises(TooLarge):
@@ -393,25 +393,25 @@ def test_a_post_may_have_a_link_that_is_longer_than_a_post() -> None:
 
 
 @given(st.text(alphabet=st.characters(codec="utf-8", exclude_categories=["Cc"])))
-def test_a_checked_text_passes_unchanged_when_checked_again(text: str) -> None:
+def test_check_text_is_idempotent(text: str) -> None:
     once = check_text(text, field="status", maximum=10_000)
     assert check_text(once, field="status", maximum=10_000) == once
     assert once == ("" if is_blank(text) else unicodedata.normalize("NFC", text))
 
 
-def test_a_user_name_is_kept_in_lower_case() -> None:
+def test_check_user_name_returns_lower_case() -> None:
     assert check_user_name("Anna_K7") == "anna_k7"
 
 
 @pytest.mark.parametrize("name", ["", "a" * 31, "a-b", "a b", "é", "\u212a", "a\n", "@a", "Admin", *sorted(RESERVED)])
-def test_a_name_that_cannot_be_or_is_reserved_is_refused(name: str) -> None:
+def test_check_user_name_invalid_or_reserved_is_rejected(name: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         check_user_name(name)
     assert caught.value.field == "username"
 
 
 @pytest.mark.parametrize("address", ["a@b.example", "A.B+c@Mail.Example.ORG", " me@localhost ", "ü@müller.example"])
-def test_an_address_is_kept_in_lower_case(address: str) -> None:
+def test_check_email_returns_lower_case(address: str) -> None:
     assert check_email(address) == address.strip().lower()
 
 
@@ -452,7 +452,7 @@ def test_check_email_of_a_dot_atom_in_any_script_is_accepted(address: str) -> No
 
 
 @pytest.mark.parametrize("address", NO_ADDRESSES)
-def test_what_is_no_address_is_refused(address: str) -> None:
+def test_check_email_with_invalid_address_is_rejected(address: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         check_email(address)
     assert caught.value.field == "email"
@@ -470,19 +470,19 @@ def test_what_is_no_address_is_refused(address: str) -> None:
         ("abcdefghijklmnop", "abcdefghi…"),
     ],
 )
-def test_an_excerpt_is_the_first_line_cut_after_a_word(text: str, excerpt: str) -> None:
+def test_plain_excerpt_is_first_line_cut_after_a_word(text: str, excerpt: str) -> None:
     assert plain_excerpt(text, 10) == excerpt
 
 
 @given(st.text(), st.integers(min_value=1, max_value=50))
-def test_an_excerpt_never_passes_its_limit(text: str, limit: int) -> None:
+def test_plain_excerpt_never_exceeds_limit(text: str, limit: int) -> None:
     excerpt = plain_excerpt(text, limit)
     assert len(excerpt) <= limit
     assert "\n" not in excerpt
 
 
 @given(st.text(st.characters(codec=None)))
-def test_a_text_from_elsewhere_becomes_one_that_is_taken(text: str) -> None:
+def test_text_sanitizer_output_passes_check_text(text: str) -> None:
     ours = as_text(f"a\r\n\x00{text}\ud800\rb")
     assert check_text(ours, field="text", maximum=10_000) == unicodedata.normalize("NFC", ours)
     assert (ours[:2], ours[-2:], "\r" in ours) == ("a\n", "\nb", False)
@@ -502,6 +502,6 @@ def test_a_text_from_elsewhere_becomes_one_that_is_taken(text: str) -> None:
         ("a\u200f", "\u2068a\u200f\u2069"),
     ],
 )
-def test_isolated_text_cannot_turn_the_text_around_it(text: str, expected: str) -> None:
+def test_isolated_text_does_not_change_direction_of_surrounding_text(text: str, expected: str) -> None:
     assert isolated(text) == expected
     assert isolated(expected) == expected

@@ -1,4 +1,4 @@
-"""The whole truth table of who may see what: every viewer, post, author and relation there is."""
+"""The complete truth table of post visibility: every viewer, post, author and relation."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def post_of(visibility: Visibility, mentions: tuple[Mention, ...] = ()) -> Post:
 
 
 def told(viewer: int | None, visibility: Visibility, mentions: tuple[Mention, ...], relation: Relation) -> bool:
-    """Whether the post is for this viewer, by its visibility alone."""
+    """Return whether the visibility alone lets this viewer see the post."""
     mentioned = any(mention.id == viewer for mention in mentions)
     return {
         PUBLIC: True,
@@ -39,11 +39,11 @@ def told(viewer: int | None, visibility: Visibility, mentions: tuple[Mention, ..
     }[visibility]
 
 
-def test_the_table_is_whole() -> None:
+def test_visibility_truth_table_covers_every_combination() -> None:
     assert len(CASES) == 3 * 4 * 3 * 3 * 32
 
 
-def test_may_see_is_right_for_every_viewer_post_author_and_relation() -> None:
+def test_post_visibility_is_correct_for_every_viewer_post_author_and_relation() -> None:
     for viewer, visibility, mentions, author, relation in CASES:
         there = author is not None and not author.suspended
         severed = relation.blocking or relation.blocked_by
@@ -52,14 +52,14 @@ def test_may_see_is_right_for_every_viewer_post_author_and_relation() -> None:
         assert may_see(viewer, post_of(visibility, mentions), author, relation) is expected, case
 
 
-def test_what_comes_unasked_is_what_may_be_seen_less_whom_one_mutes() -> None:
+def test_post_listing_shows_visible_posts_except_of_muted_authors() -> None:
     for viewer, visibility, mentions, author, relation in CASES:
         post = post_of(visibility, mentions)
         expected = may_see(viewer, post, author, relation) and not relation.muting
         assert may_list(viewer, post, author, relation) is expected
 
 
-def test_a_share_is_seen_as_its_own_visibility_says() -> None:
+def test_share_visibility_follows_setting_of_the_share() -> None:
     for viewer, visibility, sharer, relation in product([None, VIEWER, AUTHOR], Visibility, AUTHORS, RELATIONS):
         share = Share(id=11, author_id=AUTHOR, post_id=10, post_author_id=OTHER, visibility=visibility)
         there = sharer is not None and not sharer.suspended
@@ -69,7 +69,7 @@ def test_a_share_is_seen_as_its_own_visibility_says() -> None:
         assert may_see_share(viewer, share, sharer, relation) is expected, case
 
 
-def test_public_posts_may_be_shared_by_all_and_followers_posts_by_their_author_only() -> None:
+def test_post_sharing_allows_public_posts_to_all_and_followers_posts_to_author() -> None:
     allowed = {
         (viewer, visibility)
         for viewer, visibility in product([AUTHOR, VIEWER], Visibility)
@@ -80,13 +80,13 @@ def test_public_posts_may_be_shared_by_all_and_followers_posts_by_their_author_o
 
 
 @pytest.mark.parametrize("flag", ["blocking", "blocked_by"])
-def test_a_block_either_way_severs(flag: str) -> None:
+def test_relation_block_in_either_direction_is_severed(flag: str) -> None:
     assert msgspec.structs.replace(STRANGER, **{flag: True}).severed
     assert not STRANGER.severed
     assert not Relation(following=True, followed_by=True, muting=True).severed
 
 
-def test_being_followed_or_muting_changes_nothing_of_what_may_be_seen() -> None:
+def test_post_visibility_ignores_followed_by_and_muting() -> None:
     for viewer, visibility, mentions, author, relation in CASES:
         plain = Relation(following=relation.following, blocking=relation.blocking, blocked_by=relation.blocked_by)
         post = post_of(visibility, mentions)

@@ -1,4 +1,4 @@
-"""Words: what a text is kept as, and what it is asked for with."""
+"""The tokenizer: the words that a text is indexed under, and the clause that a query becomes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from shoal.search.contract import says
         ("don't", ["don", "t"]),
     ],
 )
-def test_a_text_is_cut_into_words(text: str, words: list[str]) -> None:
+def test_tokenizer_splits_text_into_words(text: str, words: list[str]) -> None:
     assert words_of(text) == words
 
 
@@ -51,23 +51,23 @@ def test_a_text_is_cut_into_words(text: str, words: list[str]) -> None:
         ("日語a", Clause(("日語", "語", "a"))),
     ],
 )
-def test_a_text_is_asked_for_as_words_behind_each_other(text: str, clause: Clause | None) -> None:
+def test_search_clause_of_text_is_sequence_of_words(text: str, clause: Clause | None) -> None:
     assert clause_of(text) == clause
 
 
-def test_no_word_is_longer_than_is_looked_at_and_none_is_heard_for_ever() -> None:
+def test_tokenizer_truncates_long_words_and_caps_repeats() -> None:
     assert words_of("é" * 500) == ["e" * MAX_WORD]
     assert words_of("ha " * 1_000) == ["ha"] * MAX_REPEATS
 
 
 @given(st.text(), st.text(alphabet="ab 日本語ö_-", max_size=12), st.text())
-def test_whatever_stands_in_a_text_by_itself_is_found_in_it(before: str, part: str, after: str) -> None:
+def test_search_clause_finds_separate_part_in_any_text(before: str, part: str, after: str) -> None:
     clause = clause_of(part)
     assert clause is None or says(words_of(f"{before[:40]} {part} {after[:40]}"), clause)
 
 
 @given(st.text(alphabet="日本語海辺の", min_size=1, max_size=20), st.data())
-def test_every_part_of_a_text_without_blanks_is_found(text: str, data: st.DataObject) -> None:
+def test_search_clause_finds_every_part_of_cjk_text(text: str, data: st.DataObject) -> None:
     begin = data.draw(st.integers(0, len(text) - 1))
     end = data.draw(st.integers(begin + 1, len(text)))
     clause = clause_of(text[begin:end])
@@ -76,18 +76,18 @@ def test_every_part_of_a_text_without_blanks_is_found(text: str, data: st.DataOb
 
 
 @given(st.text())
-def test_words_have_nothing_in_them_that_means_something_to_an_index(text: str) -> None:
+def test_tokenizer_words_contain_no_index_syntax(text: str) -> None:
     for word in words_of(text):
         assert not set(word) & set(" \t\n:'\"\\()*&|!<>\0")
         assert words_of(word)
 
 
 @given(st.text())
-def test_what_is_folded_is_folded_the_same_whatever_its_case(text: str) -> None:
+def test_tokenizer_folding_does_not_change_words(text: str) -> None:
     assert words_of(fold(text)) == words_of(text)
 
 
-def test_a_hostile_text_is_read_at_once() -> None:
+def test_tokenizer_reads_hostile_text_quickly() -> None:
     began = time.process_time()
     for text in ("\u0301" * 9_000, "a\u0327\u0301" * 3_000, "日" * 9_000, ":" * 9_000, "🌅" * 9_000):
         words_of(text)

@@ -1,4 +1,4 @@
-"""The unit of the nightly backup: its commands work with no more than it may write to, and systemd understands it."""
+"""The systemd units of the nightly backup: the commands write only to the allowed paths, and the units are valid."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _lines(name: str, key: str) -> list[str]:
     return [line.partition("=")[2] for line in text.splitlines() if line.startswith(f"{key}=")]
 
 
-def test_the_commands_of_the_unit_make_a_backup_and_look_through_it(tmp_path: Path) -> None:
+def test_backup_unit_commands_create_and_verify_backup(tmp_path: Path) -> None:
     (tmp_path / "shoal").mkdir()
     (tmp_path / "shoal" / "shoal.toml").write_text(f'store = "sqlite:///{tmp_path}/shoal/shoal.db"\n')
     asyncio.run(_member(tmp_path))
@@ -35,7 +35,7 @@ def test_the_commands_of_the_unit_make_a_backup_and_look_through_it(tmp_path: Pa
         done = subprocess.run([sys.executable, "-m", "shoal.cli", *moved], capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr) == (0, "")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["backup", "shoal"]
-    # Everything that was written lies where the unit allows it.
+    # All files were written to paths that the unit allows.
     (allowed,) = _lines("shoal-backup.service", "ReadWritePaths")
     assert {path.replace("/srv", str(tmp_path)) for path in allowed.split()} == set(map(str, tmp_path.iterdir()))
 
@@ -45,7 +45,7 @@ async def _member(folder: Path) -> None:
         await shoal.register("ann")
 
 
-def test_the_timer_starts_the_unit_and_catches_up() -> None:
+def test_backup_timer_starts_service_and_catches_up_missed_runs() -> None:
     timer = configparser.ConfigParser()
     timer.read(UNITS / "shoal-backup.timer")
     assert timer["Timer"]["Persistent"] == "true"
@@ -53,8 +53,8 @@ def test_the_timer_starts_the_unit_and_catches_up() -> None:
     assert (UNITS / "shoal-backup.service").exists()
 
 
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd here")
-def test_systemd_understands_them(tmp_path: Path) -> None:
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
+def test_backup_units_pass_systemd_analyze_verify(tmp_path: Path) -> None:
     for name in ("shoal-backup.service", "shoal-backup.timer"):
         text = (UNITS / name).read_text().replace("/srv/shoal/venv/bin/shoal", "/bin/true").replace("User=shoal", "")
         (tmp_path / name).write_text(text)

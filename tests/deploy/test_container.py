@@ -1,6 +1,6 @@
-"""The files for containers: commands of the image run in a bare Debian, whose root is read-only then; the compose files are linted.
+"""The container files: the image is built and started in a minimal Debian with a read-only root; the compose files are linted.
 
-No container engine is started: the base images come from registries that tests do not reach.
+No container engine is started: tests have no access to the registries of the base images.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ SERVICE_KEYS = {
     "ulimits",
     "volumes",
 }
-"""Keys of services that we use, as the Compose Specification has them."""
+"""Service keys in use, as defined by the Compose Specification."""
 OWN = {"web-1", "web-2", "worker-1", "worker-2", "shoal"}
 
 
@@ -59,7 +59,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Image]:
 
 @contextlib.contextmanager
 def started(made: Image, **environment: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """The entry point as process 1, as the image's user, without any capability, on a root that nobody can write to."""
+    """Run the entry point as process 1, as the image's user, without capabilities, on a read-only root."""
     root = shlex.quote(str(made.root))
     mounts = ["mount --make-rprivate /", f"mount --bind {root} {root}", f"mount -o remount,bind,ro {root}"]
     for volume in made.volumes:
@@ -95,7 +95,7 @@ def started(made: Image, **environment: str) -> Iterator[tuple[subprocess.Popen[
         process.stdout.close()
 
 
-def test_the_image_serves_on_a_read_only_root_as_a_user_without_rights(built: Image) -> None:
+def test_container_image_serves_on_read_only_root_as_unprivileged_user(built: Image) -> None:
     port = free_port()
     health = shlex.join(built.health)
     with started(built, SHOAL_PORT=str(port)) as (process, _):
@@ -126,15 +126,15 @@ def test_the_image_serves_on_a_read_only_root_as_a_user_without_rights(built: Im
         assert sh(built.root, health, {**built.environment, "SHOAL_PORT": str(port)}).returncode != 0
 
 
-def test_the_image_has_the_engines_and_no_tools_of_the_build(built: Image) -> None:
+def test_container_image_has_engine_clients_and_no_build_tools(built: Image) -> None:
     done = sh(built.root, "python -c 'import asyncpg, redis, aiormq, shoal'", built.environment)
     assert done.returncode == 0, done.stderr
     assert sh(built.root, "test -e /build || test -e /src || test -e /wheels").returncode == 1
-    # Bytecode is there: nobody could write it later.
+    # Bytecode is compiled in advance, since it cannot be written at run time.
     assert sh(built.root, "ls /opt/shoal/lib/python3*/site-packages/shoal/__pycache__/settings.*.pyc").returncode == 0
 
 
-def test_the_containerfile_names_settings_that_exist_and_ends_as_nobody_special() -> None:
+def test_containerfile_env_names_existing_settings_and_runs_as_unprivileged_user() -> None:
     given = instructions()
     environment = dict(each.rest.split("=", 1) for each in given if each.name == "ENV")
     load({name: text for name, text in environment.items() if name.startswith("SHOAL_")} | {"SHOAL_CONFIG": ""})
@@ -154,7 +154,7 @@ VARIABLES = {f"SHOAL_{name.upper()}" for name in Settings.__struct_fields__} | {
 
 
 def compose(name: str) -> dict[str, Any]:
-    """A compose file, with its variables as the comment at its head says."""
+    """Return a compose file with the variables set that its header comment names."""
     text = (DEPLOY / "container" / name).read_text()
     given = {"DOMAIN": "social.example.org", "POSTGRES_PASSWORD": "one", "RABBITMQ_PASSWORD": "two", "PUSH_KEY": ""}
 
@@ -175,7 +175,7 @@ def compose(name: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", COMPOSE)
-def test_a_compose_file_has_what_the_specification_knows_and_nothing_that_is_not_there(name: str) -> None:
+def test_compose_file_uses_known_keys_and_existing_references(name: str) -> None:
     whole = compose(name)
     assert {key for key in whole if not key.startswith("x-")} == {"name", "services", "networks", "volumes"}
     for service, said in whole["services"].items():
@@ -183,7 +183,7 @@ def test_a_compose_file_has_what_the_specification_knows_and_nothing_that_is_not
         assert set(said.get("depends_on", ())) <= whole["services"].keys()
         for needed in said.get("depends_on", {}):
             other = whole["services"][needed]
-            assert "test" in other["healthcheck"], f"{needed} does not say when it is ready"
+            assert "test" in other["healthcheck"], f"{needed} has no health check"
         if healthcheck := said.get("healthcheck", {}).get("test"):
             assert healthcheck[0] == "CMD"
         networks = said.get("networks", ())
@@ -200,7 +200,7 @@ def test_a_compose_file_has_what_the_specification_knows_and_nothing_that_is_not
 
 
 @pytest.mark.parametrize("name", COMPOSE)
-def test_settings_of_a_compose_file_load_and_trust_the_proxy_alone(name: str) -> None:
+def test_compose_file_settings_load_and_trust_only_the_proxy(name: str) -> None:
     whole = compose(name)
     own = [said for service, said in whole["services"].items() if service in OWN]
     assert len(own) == (1 if name == "compose.yaml" else 4)
@@ -210,16 +210,18 @@ def test_settings_of_a_compose_file_load_and_trust_the_proxy_alone(name: str) ->
     for said in own:
         environment = said["environment"]
         assert environment.keys() <= VARIABLES
-        assert all(isinstance(text, str) for text in environment.values()), "YAML makes something else of it"
+        assert all(isinstance(text, str) for text in environment.values()), "YAML parses a value as another type"
         settings = load({**environment, "SHOAL_CONFIG": ""})
         assert settings.base_url == "https://social.example.org"
         assert settings.trusted_proxies == (caddy,)
         front = said["networks"].get("front") if isinstance(said["networks"], dict) else None
-        assert front or "ip_range" in whole["networks"]["front"]["ipam"]["config"][0], "it may be given Caddy's address"
+        assert front or "ip_range" in whole["networks"]["front"]["ipam"]["config"][0], (
+            "the service could be assigned Caddy's address"
+        )
         assert (said["read_only"], said["cap_drop"]) == (True, ["ALL"])
 
 
-def test_the_cluster_is_whole() -> None:
+def test_compose_cluster_defines_all_services_and_consistent_urls() -> None:
     services = compose("compose.cluster.yaml")["services"]
     assert services.keys() == (OWN - {"shoal"}) | {"postgres", "redis", "rabbitmq", "caddy"}
     settings = load({**services["web-1"]["environment"], "SHOAL_CONFIG": ""})
@@ -227,14 +229,14 @@ def test_the_cluster_is_whole() -> None:
     for worker in ("worker-1", "worker-2"):
         assert services[worker]["command"] == ["worker"]
         assert services[worker]["healthcheck"] == {"disable": True}
-        assert "out" in services[worker]["networks"], "mail and web push go out from here"
+        assert "out" in services[worker]["networks"], "workers need outbound access for mail and web push"
     # The hosts of the URLs are services, and Caddy's upstreams are the web processes.
     urls = (settings.store, settings.timelines, settings.broker)
     assert [re.search(r"//(?:[^@]*@)?(\w+)", str(url))[1] for url in urls] == ["postgres", "redis", "rabbitmq"]  # type: ignore[index]
     assert services["caddy"]["environment"]["UPSTREAM"] == "web-1:8500 web-2:8500"
 
 
-def test_caddy_takes_its_file_with_the_names_of_a_compose_file(tmp_path: Path) -> None:
+def test_caddyfile_adapts_with_variables_of_compose_file(tmp_path: Path) -> None:
     environment = {
         **os.environ,
         "DOMAIN": "social.example.org",

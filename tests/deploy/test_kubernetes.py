@@ -1,4 +1,4 @@
-"""The manifests: valid by the schemas of Kubernetes, and what they name exists. No cluster is started."""
+"""The Kubernetes manifests: valid against the schemas, with references that exist. No cluster is started."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tests.test_package import PROJECT
 
 FILES = sorted((DEPLOY / "kubernetes").glob("*.yaml"))
 VERSIONS = ("1.28", "1.37")
-"""The oldest and the newest that the manifests are for."""
+"""The oldest and the newest supported version."""
 
 
 def manifests() -> Iterator[dict[str, Any]]:
-    """All of them, in the order of the files."""
+    """Yield all manifests, in the order of the files."""
     for path in FILES:
         yield from yaml.safe_load_all(path.read_text())
 
@@ -37,7 +37,7 @@ def of_kind(kind: str) -> list[dict[str, Any]]:
 
 
 def pods() -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
-    """The name, the labels and the specification of the pods of each."""
+    """Yield the name, labels and specification of each pod template."""
     for one in of_kind("Deployment"):
         yield one["metadata"]["name"], one["spec"]["template"]["metadata"]["labels"], one["spec"]["template"]["spec"]
     for one in of_kind("CronJob"):
@@ -49,17 +49,17 @@ PODS = {name: (labels, spec) for name, labels, spec in pods()}
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("one", ALL, ids=lambda one: f"{one['kind']} {one['metadata']['name']}")
-def test_it_is_what_kubernetes_takes(one: dict[str, Any], version: str) -> None:
+def test_kubernetes_manifest_validates_against_schema(one: dict[str, Any], version: str) -> None:
     kubernetes_validate.validate(one, version, strict=True)
 
 
-def test_a_key_that_kubernetes_does_not_know_is_found() -> None:
+def test_kubernetes_validation_reports_unknown_key() -> None:
     wrong = {**of_kind("Service")[0], "spce": {}}
     with pytest.raises(kubernetes_validate.ValidationError):
         kubernetes_validate.validate(wrong, VERSIONS[-1], strict=True)
 
 
-def test_settings_and_secrets_load(tmp_path: Path) -> None:
+def test_kubernetes_config_map_and_secret_load_as_settings(tmp_path: Path) -> None:
     (settings,), (secret,) = of_kind("ConfigMap"), of_kind("Secret")
     assert settings["data"].keys() <= VARIABLES
     files = {name: path for name, path in settings["data"].items() if name.endswith("_FILE")}
@@ -73,7 +73,7 @@ def test_settings_and_secrets_load(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", PODS)
-def test_pods_have_no_rights_and_what_they_mount(name: str) -> None:
+def test_kubernetes_pods_are_unprivileged_and_mount_declared_volumes(name: str) -> None:
     _, spec = PODS[name]
     (user,) = [each.rest for each in instructions() if each.name == "USER"]
     assert spec["securityContext"]["runAsNonRoot"]
@@ -88,30 +88,30 @@ def test_pods_have_no_rights_and_what_they_mount(name: str) -> None:
     mounted = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
     assert mounted == {"secrets": "/run/secrets/shoal", "data": "/data", "uploads": "/tmp"}  # noqa: S108  # in the pod
     assert mounted.keys() == {volume["name"] for volume in spec["volumes"]}
-    assert container["resources"]["limits"].keys() == {"memory"}, "a limit on processors makes latencies jump"
+    assert container["resources"]["limits"].keys() == {"memory"}, "a CPU limit causes latency spikes"
     assert container["args"][0] in COMMANDS
 
 
-def test_web_processes_are_replaced_one_after_the_other_and_take_requests_until_nobody_sends_any() -> None:
+def test_kubernetes_web_rolling_update_drains_requests_and_probes_are_set() -> None:
     web = next(one for one in of_kind("Deployment") if one["metadata"]["name"] == "shoal-web")
     assert web["spec"]["strategy"]["rollingUpdate"] == {"maxUnavailable": 0, "maxSurge": 1}
     (container,) = web["spec"]["template"]["spec"]["containers"]
     paths = {kind: container[f"{kind}Probe"]["httpGet"]["path"] for kind in ("startup", "readiness", "liveness")}
-    # A database that is away must not have every process killed.
+    # The liveness probe must not restart every process while the database is unreachable.
     assert paths == {"startup": "/health", "readiness": "/ready", "liveness": "/health"}
     (_, seconds) = container["lifecycle"]["preStop"]["exec"]["command"]
     assert web["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] > int(seconds) + 20
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "PodDisruptionBudget", "Service"])
-def test_selectors_find_pods(kind: str) -> None:
+def test_kubernetes_selectors_match_exactly_one_pod_template(kind: str) -> None:
     for one in of_kind(kind):
         selector = one["spec"]["selector"]
         labels = selector.get("matchLabels", selector)
         assert sum(labels.items() <= found.items() for found, _ in PODS.values()) == 1, one["metadata"]["name"]
 
 
-def test_ports_have_one_name_from_the_container_to_the_ingress() -> None:
+def test_kubernetes_port_names_match_from_container_to_ingress() -> None:
     (service,), (ingress,) = of_kind("Service"), of_kind("Ingress")
     _, spec = PODS["shoal-web"]
     ports = {port["name"]: port["containerPort"] for port in spec["containers"][0]["ports"]}

@@ -1,6 +1,6 @@
-"""`docs/howto/deploy.md` is true: what it says to type is typed into a bare Debian, in order, down to the nightly backup.
+"""Run the commands of `docs/howto/deploy.md` in order in a minimal Debian, up to the nightly backup.
 
-What is not typed is what the page's own table names: `apt-get` and `systemctl`. For `systemctl` the commands of the units are run.
+The exceptions are `apt-get` and `systemctl`. Instead of `systemctl`, the commands of the units are run.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ MINUTES = 30
 
 
 def commands() -> list[str]:
-    """Lines of the numbered sections that are to be typed."""
+    """Return the commands of the numbered sections."""
     numbered = PAGE.read_text().partition("## 1. ")[2].partition("\n## Containers")[0]
     return re.findall(r"^ {4}(\S.*)$", numbered, re.MULTILINE)
 
 
 class Machine:
-    """The bare Debian, and the services that were started on it."""
+    """The minimal Debian, and the services started on it."""
 
     def __init__(self, root: Path, stack: ExitStack) -> None:
         self.root = root
@@ -58,7 +58,7 @@ class Machine:
         return subprocess.run(inside, env=environment, capture_output=True, text=True, timeout=300, check=False)
 
     def type_with_password(self, command: str, password: str) -> None:
-        """Type a command at a terminal, and the password as often as it asks for it."""
+        """Type a command at a terminal, and the password at each prompt."""
         self.typed.append(command)
         ours, theirs = pty.openpty()
         environment = {"PATH": INSIDE, "HOME": "/root"}
@@ -78,7 +78,7 @@ class Machine:
         return ["/usr/sbin/chroot", str(self.root), "/bin/sh", "-c", f"cd /root && {command}"]
 
     def systemctl(self, verb: str, names: list[str]) -> None:
-        """Do what the command would lead to: run what the unit runs, as its user."""
+        """Emulate `systemctl`: run the command of the unit as its user."""
         units = [name for name in names if not name.startswith("-")]
         assert verb in {"daemon-reload", "enable", "start", "reload", "restart"}
         for name in units:
@@ -127,12 +127,12 @@ def _check_configuration(service: str, root: Path) -> None:
 def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     with ExitStack() as stack:
         root = stack.enter_context(layer(tmp_path_factory.mktemp("machine") / "layer"))
-        # What the packages of the first command bring: folders of configuration, and a group.
+        # The packages of the first command create configuration folders and a group.
         for folder in ("etc/caddy", "etc/prometheus", "etc/systemd/system", "usr/local/src/shoal"):
             (root / folder).mkdir(parents=True, exist_ok=True)
         with (root / "etc/group").open("a") as groups:
             groups.write("prometheus:x:990:\n")
-        # An installer of Debian writes this one; debootstrap does not.
+        # The Debian installer writes this file; debootstrap does not.
         (root / "etc/hosts").write_text("127.0.0.1 localhost\n")
         listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
         for name in filter(None, listed.split("\0")):
@@ -144,7 +144,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
         yield Machine(root, stack)
 
 
-def test_the_page_leads_from_a_bare_debian_to_a_server_with_everything(machine: Machine) -> None:
+def test_deploy_guide_commands_set_up_complete_server_on_bare_debian(machine: Machine) -> None:
     begun = time.monotonic()
     port, metrics = free_port(), free_port()
     with post_office() as office:
@@ -178,7 +178,7 @@ def test_the_page_leads_from_a_bare_debian_to_a_server_with_everything(machine: 
 
 
 def _look(machine: Machine, port: int) -> None:
-    """All is well but the name, which is nobody's, and the clock of the machine of the tests."""
+    """Assert that all checks pass, except checks of DNS, the proxy and the test machine."""
     done = machine.type("shoal doctor --json")
     found = json.loads(done.stdout)
     assert {one["check"] for one in found if one["grade"] == "bad"} <= {"name", "proxy", "disk", "files"}, done.stdout
@@ -186,7 +186,7 @@ def _look(machine: Machine, port: int) -> None:
         assert {one["grade"] for one in found if one["check"] == check} == {"ok"}, (check, found)
 
 
-def test_files_of_the_server_are_its_users_alone(machine: Machine) -> None:
+def test_deploy_guide_server_files_are_readable_only_by_service_user(machine: Machine) -> None:
     for path in ("srv/shoal/shoal.db", "srv/shoal/shoal.toml"):
         told = (machine.root / path).stat()
         assert oct(told.st_mode & 0o777) == "0o600", path
@@ -195,7 +195,7 @@ def test_files_of_the_server_are_its_users_alone(machine: Machine) -> None:
     assert list((machine.root / "srv/backup/shoal").glob("*/manifest.json"))
 
 
-def test_the_packages_of_the_page_are_those_that_the_machine_of_the_tests_has() -> None:
+def test_deploy_guide_packages_match_installed_test_packages() -> None:
     (install,) = [line for line in commands() if line.startswith("apt-get install")]
     packages = set(install.split()[3:])
     installed = (ROOT / "scripts" / "engines").read_text()
@@ -210,14 +210,14 @@ def test_the_packages_of_the_page_are_those_that_the_machine_of_the_tests_has() 
     )
 
 
-def test_files_that_the_page_names_are_there() -> None:
+def test_deploy_guide_file_references_exist() -> None:
     named = re.findall(r"/usr/local/src/shoal/(\S+)|`(deploy/[\w./-]+)`", PAGE.read_text())
     assert len(named) > 10
     for one, other in named:
         assert (ROOT / (one or other)).exists(), one or other
 
 
-def test_an_alert_is_sent_by_mail(tmp_path: Path) -> None:
+def test_alertmanager_alert_is_sent_by_mail(tmp_path: Path) -> None:
     with post_office() as office:
         host = office.url.partition("//")[2]
         port = free_port()

@@ -1,4 +1,4 @@
-"""The files of `deploy/` for Prometheus and Grafana: what they name exists, and a real Prometheus takes them and the metrics."""
+"""The Prometheus and Grafana files of `deploy/`: they name existing metrics, and a real Prometheus loads and evaluates them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ VARIABLES = {"$job": "shoal", "$instance": ".*", "$route": ".*", "$__rate_interv
 
 
 def queries() -> list[str]:
-    """Queries of all panels of the dashboard, with everything chosen."""
+    """Return the queries of all dashboard panels, with the variables set to match everything."""
     found = [
         target["expr"] for panel in json.loads(DASHBOARD.read_text())["panels"] for target in panel.get("targets", ())
     ]
@@ -34,7 +34,7 @@ def queries() -> list[str]:
 
 
 def named(text: str) -> set[str]:
-    """The metrics of ours that a file names, histograms by their own names."""
+    """Return the Shoal metrics that a file names, histograms by their base names."""
     names = set(re.findall(r"\bshoal_[a-z_]+", text))
     series = {
         f"{name}_{end}": name
@@ -46,12 +46,12 @@ def named(text: str) -> set[str]:
 
 
 @pytest.mark.parametrize("file", [ALERTS, DASHBOARD], ids=lambda file: file.name)
-def test_every_metric_that_is_named_exists(file: Path) -> None:
+def test_prometheus_files_name_only_existing_metrics(file: Path) -> None:
     assert len(names := named(file.read_text())) > 10
     assert names - METRICS.keys() == set()
 
 
-def test_the_dashboard_shows_every_metric_but_those_that_say_nothing_by_themselves() -> None:
+def test_grafana_dashboard_shows_every_metric_except_listed_ones() -> None:
     silent = {
         "shoal_engine_info",
         "shoal_process_virtual_memory_bytes",
@@ -70,7 +70,7 @@ def test_the_dashboard_shows_every_metric_but_those_that_say_nothing_by_themselv
     assert METRICS.keys() - named(DASHBOARD.read_text()) == silent
 
 
-def test_panels_of_the_dashboard_have_ids_of_their_own_and_do_not_overlap() -> None:
+def test_grafana_dashboard_panels_have_unique_ids_and_do_not_overlap() -> None:
     panels = json.loads(DASHBOARD.read_text())["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels)
     places = [
@@ -92,7 +92,7 @@ def test_panels_of_the_dashboard_have_ids_of_their_own_and_do_not_overlap() -> N
     ],
     ids=lambda command: " ".join(command[:2]),
 )
-def test_promtool_finds_no_fault(command: tuple[str | Path, ...]) -> None:
+def test_promtool_accepts_rules_and_configuration(command: tuple[str | Path, ...]) -> None:
     done = subprocess.run(
         [program("promtool"), *command], check=False, capture_output=True, text=True, timeout=PATIENCE
     )
@@ -100,20 +100,20 @@ def test_promtool_finds_no_fault(command: tuple[str | Path, ...]) -> None:
 
 
 class Prometheus:
-    """A Prometheus that runs, and a server that it takes metrics from."""
+    """A running Prometheus, and the server that it scrapes."""
 
     def __init__(self, port: int, server: Server) -> None:
         self._url = f"http://127.0.0.1:{port}/api/v1/"
         self.server = server
 
     def ask(self, what: str, **parameters: str) -> Any:
-        """The data of an answer."""
+        """Return the data of an API response."""
         answer = httpx.get(self._url + what, params=parameters, timeout=PATIENCE).json()
         assert answer["status"] == "success", (parameters, answer)
         return answer["data"]
 
     def values(self, query: str) -> dict[str, float]:
-        """The values of a query, by the instance that they are of."""
+        """Return the values of a query by instance."""
         found = self.ask("query", query=query)["result"]
         return {one["metric"].get("instance", ""): float(one["value"][1]) for one in found}
 
@@ -127,7 +127,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
         ("scrape_interval: 15s", "scrape_interval: 500ms"),
         ("evaluation_interval: 15s", "evaluation_interval: 500ms"),
         ("127.0.0.1:9500", f"127.0.0.1:{metrics}"),
-        # Nobody listens there.
+        # A port without a listener.
         ("127.0.0.1:9601", f"127.0.0.1:{free_port()}"),
     )
     (folder / "prometheus.yml").write_text(text)
@@ -143,14 +143,14 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
 
 
 def until(holds: Callable[[], object]) -> None:
-    """Wait for it."""
+    """Wait until the condition holds."""
     deadline = time.monotonic() + PATIENCE
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.05)
 
 
-def test_prometheus_takes_the_metrics_of_a_server(prometheus: Prometheus) -> None:
+def test_prometheus_scrapes_metrics_of_server(prometheus: Prometheus) -> None:
     for _ in range(3):
         assert httpx.get(f"{prometheus.server.url}/api/v1/timelines/home", timeout=PATIENCE).status_code == 401
     until(lambda: sorted(prometheus.values('up{job="shoal"}').values()) == [0, 1])
@@ -159,7 +159,7 @@ def test_prometheus_takes_the_metrics_of_a_server(prometheus: Prometheus) -> Non
     assert [*prometheus.values("shoal_engine_up{engine='SQLite', place='shoal.db'}").values()] == [1]
 
 
-def test_prometheus_works_out_every_rule(prometheus: Prometheus) -> None:
+def test_prometheus_evaluates_every_alert_rule(prometheus: Prometheus) -> None:
     def health() -> set[str]:
         groups = prometheus.ask("rules")["groups"]
         return {rule["health"] for group in groups for rule in group["rules"]}
@@ -169,6 +169,6 @@ def test_prometheus_works_out_every_rule(prometheus: Prometheus) -> None:
     assert rules == ALERTS.read_text().count("- alert:")
 
 
-def test_prometheus_answers_every_query_of_the_dashboard(prometheus: Prometheus) -> None:
+def test_prometheus_executes_every_dashboard_query(prometheus: Prometheus) -> None:
     for query in queries():
         prometheus.ask("query", query=query)

@@ -1,4 +1,4 @@
-"""Behind the proxies of `deploy/`: uploads, WebSockets and streams get through, and limits are those of the client."""
+"""The proxies of `deploy/` pass uploads, WebSockets and streams, and rate limits apply to the client address."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Front:
         self.token = token
 
     def client(self, source: str = "127.0.0.1") -> httpx.Client:
-        """Asks from this address."""
+        """Return a client that connects from this address."""
         transport = httpx.HTTPTransport(verify=trusting(), local_address=source)
         headers = {"Authorization": f"Bearer {self.token}"}
         return httpx.Client(base_url=self.url, transport=transport, headers=headers, timeout=30)
@@ -66,7 +66,7 @@ def front(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         yield Front(url, token)
 
 
-def test_a_picture_gets_through_and_comes_back(front: Front) -> None:
+def test_reverse_proxy_passes_image_upload_and_download(front: Front) -> None:
     with front.client() as client:
         made = client.post("/api/v2/media", files={"file": picture()})
         assert made.status_code == 200
@@ -75,24 +75,24 @@ def test_a_picture_gets_through_and_comes_back(front: Front) -> None:
 
 
 @pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="videos are taken where ffmpeg is")
-def test_a_large_upload_gets_through_and_one_that_is_too_large_does_not(front: Front) -> None:
+def test_reverse_proxy_passes_large_upload_and_refuses_too_large_one(front: Front) -> None:
     clip = b"\0\0\0\x18ftypmp42\0\0\0\0mp42isom"
     with front.client() as client:
         assert client.post("/api/v2/media", files={"file": clip + bytes(38 * MIB)}).status_code == 202
-        # The refusal may close on a client that is still sending.
+        # The connection may be closed while the client is still sending.
         with contextlib.suppress(httpx.WriteError):
             assert client.post("/api/v2/media", files={"file": clip + bytes(60 * MIB)}).status_code == 413
 
 
-def test_an_archive_may_be_larger_than_any_other_upload(front: Front) -> None:
+def test_reverse_proxy_passes_archive_larger_than_upload_limit(front: Front) -> None:
     with front.client() as client:
-        # It is the server that refuses a stranger, and not the proxy that refuses the size.
+        # The server refuses the unauthenticated request; the proxy does not refuse the size.
         sent = client.post("/settings/import", files={"file": ("archive.zip", bytes(70 * MIB))})
         assert sent.status_code in {303, 401}, sent.text[:300]
 
 
 class _Taking(http.server.BaseHTTPRequestHandler):
-    """A server that reads whatever it is sent, and says how much that was."""
+    """A server that reads the request body and returns its size."""
 
     def do_POST(self) -> None:
         size = left = int(self.headers["Content-Length"])
@@ -102,12 +102,12 @@ class _Taking(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(str(size - left).encode())
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the name of the library
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # named by the library
         """Nothing is logged."""
 
 
 @pytest.mark.parametrize("name", PROXIES)
-def test_bodies_of_archives_alone_are_let_through_whatever_their_size(name: str, tmp_path: Path) -> None:
+def test_reverse_proxy_body_size_limit_exempts_only_archive_import(name: str, tmp_path: Path) -> None:
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Taking) as taking:
         threading.Thread(target=taking.serve_forever, daemon=True).start()
         with (
@@ -121,7 +121,7 @@ def test_bodies_of_archives_alone_are_let_through_whatever_their_size(name: str,
         taking.shutdown()
 
 
-def test_a_websocket_gets_through(front: Front) -> None:
+def test_reverse_proxy_passes_websocket(front: Front) -> None:
     url = f"ws{front.url.removeprefix('http')}/api/v1/streaming?stream=user&access_token={front.token}"
     with connect(url, ssl=trusting() if url.startswith("wss") else None) as socket, front.client() as client:
         posted = client.post("/api/v1/statuses", json={"status": "hello"}).json()
@@ -129,7 +129,7 @@ def test_a_websocket_gets_through(front: Front) -> None:
         assert (told["event"], json.loads(told["payload"])["id"]) == ("update", posted["id"])
 
 
-def test_a_stream_of_events_is_not_held_back(front: Front) -> None:
+def test_reverse_proxy_does_not_buffer_event_stream(front: Front) -> None:
     with front.client() as client, client.stream("GET", "/api/v1/streaming/user") as answer:
         lines = answer.iter_lines()
         assert next(lines) == ":)"
@@ -138,7 +138,7 @@ def test_a_stream_of_events_is_not_held_back(front: Front) -> None:
         assert json.loads(next(lines).removeprefix("data: "))["id"] == posted["id"]
 
 
-def test_limits_are_those_of_the_client_whatever_it_says_of_itself(front: Front) -> None:
+def test_rate_limits_behind_proxy_use_client_address_despite_forged_headers(front: Front) -> None:
     with front.client("127.0.0.5") as one, front.client("127.0.0.6") as other:
         for number in range(3):
             lies = {"X-Forwarded-For": f"203.0.113.{number}", "Forwarded": f"for=203.0.113.{number}"}
@@ -146,8 +146,8 @@ def test_limits_are_those_of_the_client_whatever_it_says_of_itself(front: Front)
         assert other.get("/").status_code == 200
 
 
-def test_who_does_not_end_a_head_is_shut_out_by_the_proxy(front: Front) -> None:
-    """After the ten seconds of its own limit: Shoal never sees the connection, and holds no place for it."""
+def test_reverse_proxy_closes_connection_with_incomplete_request_head(front: Front) -> None:
+    """The proxy enforces its own limit of ten seconds: the connection never reaches Shoal and uses no slot."""
     where = urlsplit(front.url)
     assert where.port is not None
     with contextlib.ExitStack() as stack:
@@ -164,7 +164,7 @@ def test_who_does_not_end_a_head_is_shut_out_by_the_proxy(front: Front) -> None:
 
 
 @pytest.mark.parametrize("kind", PROXIES)
-def test_a_refusal_of_a_busy_server_gets_through_with_when_to_come_again(kind: str, tmp_path: Path) -> None:
+def test_reverse_proxy_passes_503_with_retry_after_from_busy_server(kind: str, tmp_path: Path) -> None:
     token, large = run(_token(tmp_path / "shoal.db")), picture(3_000, 3_000)
     busy = served(
         tmp_path / "shoal.db",

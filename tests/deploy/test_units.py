@@ -1,6 +1,6 @@
-"""The units of the server and of workers: systemd understands them and finds little exposed, and what they start works so confined.
+"""The systemd units of server and workers: they are valid, have a low exposure score, and the confined server works.
 
-systemd itself is not started: `tests/deploy/confined.py` has the kernel hold a server to what the unit says.
+systemd itself is not started: `tests/deploy/confined.py` applies the restrictions of the unit to a server process.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from tests.serving import children, first_url
 UNITS = DEPLOY / "systemd"
 SERVICES = ("shoal.service", "shoal-worker@.service")
 MOST_EXPOSED = 1.5
-"""Points of 10 in `systemd-analyze security`, less being better; an unhardened service has 9.6."""
+"""Points of 10 in `systemd-analyze security`, lower is better; an unhardened service has 9.6."""
 
 
 @pytest.mark.parametrize("name", [*SERVICES, "shoal-backup.service"])
-def test_systemd_finds_little_exposed(name: str) -> None:
+def test_systemd_units_have_low_exposure_score(name: str) -> None:
     command = [program("systemd-analyze"), "security", "--offline=true", "--no-pager", str(UNITS / name)]
     told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     exposure = re.search(r"Overall exposure level for \S+: ([\d.]+)", told)
@@ -46,7 +46,7 @@ def test_systemd_finds_little_exposed(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SERVICES)
-def test_systemd_understands_it(name: str, tmp_path: Path) -> None:
+def test_systemd_units_pass_systemd_analyze_verify(name: str, tmp_path: Path) -> None:
     text = (UNITS / name).read_text()
     (tmp_path / name).write_text(text.replace("/srv/shoal/venv/bin/shoal", "/bin/true").replace("User=shoal\n", ""))
     command = [program("systemd-analyze"), "verify", str(tmp_path / name)]
@@ -54,7 +54,7 @@ def test_systemd_understands_it(name: str, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_the_worker_is_held_to_what_the_server_is_held_to() -> None:
+def test_worker_unit_has_same_hardening_as_server_unit() -> None:
     def said(name: str) -> set[str]:
         lines = (UNITS / name).read_text().splitlines()
         own = ("ExecStart=", "Environment=", "TimeoutStopSec=", "Description=", "#")
@@ -65,7 +65,7 @@ def test_the_worker_is_held_to_what_the_server_is_held_to() -> None:
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """A folder for /srv/shoal, which a temporary folder of the service's own does not hide."""
+    """Create a folder for /srv/shoal outside /tmp, since PrivateTmp hides /tmp."""
     mounting_needed()
     program("systemd-analyze")
     path = Path(tempfile.mkdtemp(prefix="shoal-unit-", dir="/var/tmp"))  # not /tmp, see above
@@ -73,7 +73,7 @@ def folder() -> Iterator[Path]:
     shutil.rmtree(path, ignore_errors=True)
 
 
-def test_the_server_works_as_confined_as_the_unit_says(folder: Path) -> None:
+def test_server_unit_confined_server_handles_signup_and_uploads(folder: Path) -> None:
     unit = folder / "shoal.service"
     unit.write_text((UNITS / "shoal.service").read_text().replace("/srv/shoal", str(folder)))
     (folder / "shoal.toml").write_text(f'store = "sqlite:///{folder}/shoal.db"\nport = 0\nrate_limits = false\n')
@@ -115,7 +115,7 @@ def _can_write(pid: int, path: Path) -> bool:
 
 
 async def _used(url: str, folder: Path) -> None:
-    """Sign up, which hashes a password; post a picture, which a confined child decodes; and a video, if ffmpeg is here."""
+    """Sign up (hashes a password), upload a picture (decoded in a confined child) and, if ffmpeg is installed, a video."""
     async with httpx.AsyncClient(base_url=url, timeout=60) as client:
         scopes = {"scopes": "read write"}
         asked = {"client_name": "x", "redirect_uris": "urn:ietf:wg:oauth:2.0:oob", **scopes}
@@ -151,13 +151,13 @@ async def _upload_video(client: httpx.AsyncClient, folder: Path) -> None:
     await eventually(done, 200)
 
 
-def test_the_filter_refuses_what_is_not_the_servers_business() -> None:
+def test_server_unit_syscall_filter_denies_privileged_calls() -> None:
     allowed = confined.calls(UNITS / "shoal.service")
     assert {"openat", "execve", "clone3", "epoll_wait", "fdatasync", "setpriority", "prlimit64"} <= allowed
     assert not {"mount", "ptrace", "reboot", "init_module", "bpf", "setuid", "chroot", "sched_setscheduler"} & allowed
 
 
-def test_a_process_without_a_service_manager_tells_nobody(tmp_path: Path) -> None:
+def test_service_manager_without_notify_socket_is_not_notified(tmp_path: Path) -> None:
     service_manager.ready({})
     service_manager.ready({"NOTIFY_SOCKET": str(tmp_path / "nobody")})
     assert service_manager.pause({"WATCHDOG_USEC": "600000"}) is None
@@ -166,7 +166,7 @@ def test_a_process_without_a_service_manager_tells_nobody(tmp_path: Path) -> Non
     assert service_manager.pause({**here, "WATCHDOG_PID": str(os.getppid())}) is None
 
 
-def test_a_server_that_hangs_says_no_more_and_a_supervisor_goes_on(tmp_path: Path) -> None:
+def test_watchdog_notifications_are_sent_by_server_process_itself_and_by_supervisor(tmp_path: Path) -> None:
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     listener.bind(str(tmp_path / "notify"))
     listener.settimeout(60)
@@ -178,7 +178,7 @@ def test_a_server_that_hangs_says_no_more_and_a_supervisor_goes_on(tmp_path: Pat
             told = [listener.recv(100) for _ in range(4)]
             assert {b"READY=1", b"WATCHDOG=1"} == set(told)
             if hangs:
-                # A second process could go on telling the service manager that the server lives.
+                # A second process could keep reporting the hung server as alive.
                 assert children(process.pid) == []
                 process.send_signal(signal.SIGSTOP)
                 while Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":

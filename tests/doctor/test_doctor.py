@@ -1,4 +1,4 @@
-"""`shoal doctor` before real engines, disks and mail servers: it says what is wrong, and changes nothing."""
+"""`shoal doctor` against real engines, disks and mail servers: it reports problems, and changes nothing."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ def listing(folder: Path) -> dict[str, tuple[int, int]]:
     return {str(path): (path.stat().st_size, path.stat().st_mtime_ns) for path in folder.rglob("*") if path.is_file()}
 
 
-def test_it_changes_nothing_where_there_is_nothing_yet(tmp_path: Path) -> None:
+def test_doctor_in_empty_folder_creates_no_files(tmp_path: Path) -> None:
     found = visit(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["shoal.toml"]
     assert (found.only("store").grade, found.only("server").grade) == ("warn", "warn")
     assert found.bad() == set()
 
 
-def test_it_changes_nothing_beside_a_server_that_runs(tmp_path: Path) -> None:
+def test_doctor_with_running_server_changes_no_files(tmp_path: Path) -> None:
     port, metrics = free_port(), free_port()
     asyncio.run(made(f"sqlite:///{tmp_path / 'shoal.db'}"))
     with served(tmp_path / "shoal.db", "--port", str(port), SHOAL_METRICS_PORT=str(metrics)):
@@ -69,13 +69,13 @@ def test_it_changes_nothing_beside_a_server_that_runs(tmp_path: Path) -> None:
     assert "the server (process" in found.only("files").said
 
 
-def test_it_sees_the_limit_of_the_server_that_runs(tmp_path: Path) -> None:
+def test_doctor_reports_open_file_limit_of_running_server(tmp_path: Path) -> None:
     port = free_port()
     with served(tmp_path / "shoal.db", "--port", str(port), files=512):
         assert "may open 512 files" in visit(tmp_path, port=port).only("files").said
 
 
-def test_who_answers_must_have_this_store(tmp_path: Path) -> None:
+def test_doctor_reports_server_without_this_store(tmp_path: Path) -> None:
     port = free_port()
     (tmp_path / "other").mkdir()
     with served(tmp_path / "shoal.db", "--port", str(port)):
@@ -84,7 +84,7 @@ def test_who_answers_must_have_this_store(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o644, 0o622])
-def test_secrets_are_for_few(tmp_path: Path, mode: int) -> None:
+def test_doctor_settings_file_with_secrets_and_wide_permissions_is_bad(tmp_path: Path, mode: int) -> None:
     visit(tmp_path, push_key=new_key(), metrics_port=9500)
     path = tmp_path / "shoal.toml"
     path.chmod(mode)
@@ -95,7 +95,7 @@ def test_secrets_are_for_few(tmp_path: Path, mode: int) -> None:
         assert "chmod 600" in finding.advice
 
 
-def test_secrets_of_the_file_count_whatever_the_environment_says(tmp_path: Path) -> None:
+def test_doctor_settings_file_secrets_count_regardless_of_environment(tmp_path: Path) -> None:
     path = tmp_path / "shoal.toml"
     path.write_text('mail = "smtps://post:word@mail.example"\n')
     path.chmod(0o644)
@@ -106,14 +106,14 @@ def test_secrets_of_the_file_count_whatever_the_environment_says(tmp_path: Path)
     assert visit_file(path).only("settings_file").grade == "bad"
 
 
-def test_a_file_without_secrets_may_be_read_by_everybody(tmp_path: Path) -> None:
+def test_doctor_settings_file_without_secrets_may_be_world_readable(tmp_path: Path) -> None:
     path = tmp_path / "shoal.toml"
     path.write_text('timelines = "redis://ann@127.0.0.1:1"\n')
     path.chmod(0o644)
     assert visit_file(path).only("settings_file").grade == "ok"
 
 
-def test_secrets_from_files_are_read_and_their_files_looked_at(tmp_path: Path) -> None:
+def test_doctor_secret_files_are_read_and_their_permissions_checked(tmp_path: Path) -> None:
     (tmp_path / "key").write_text(new_key())
     (tmp_path / "key").chmod(0o644)
     visit(tmp_path)
@@ -126,7 +126,7 @@ def test_secrets_from_files_are_read_and_their_files_looked_at(tmp_path: Path) -
     assert "cannot be read" in found.only("settings").said
 
 
-def test_settings_that_do_not_exist_are_told_with_what_was_meant(tmp_path: Path) -> None:
+def test_doctor_unknown_settings_are_reported_with_suggestion(tmp_path: Path) -> None:
     path = tmp_path / "shoal.toml"
     path.write_text('titel = "Tide pool"\nnonsense = 1\n')
     found = visit_file(path, SHOAL_BASEURL="https://shoal.example", SHOAL_CONFIG=str(path))
@@ -134,7 +134,7 @@ def test_settings_that_do_not_exist_are_told_with_what_was_meant(tmp_path: Path)
     assert [one.grade for one in told] == ["bad", "bad", "warn"]
     assert "is title meant" in told[0].advice
     assert "is base_url meant" in told[2].advice
-    # The rest is looked at all the same.
+    # The other checks still run.
     assert found.grades("memory") == ["ok"]
 
 
@@ -147,14 +147,14 @@ def test_settings_that_do_not_exist_are_told_with_what_was_meant(tmp_path: Path)
         ('trusted_proxies = "["', "not JSON"),
     ],
 )
-def test_settings_that_cannot_be_are_one_line(tmp_path: Path, text: str, said: str) -> None:
+def test_doctor_invalid_settings_are_reported_in_one_line(tmp_path: Path, text: str, said: str) -> None:
     path = tmp_path / "shoal.toml"
     path.write_text(text)
     told = [one for one in visit_file(path).all if one.check == "settings"]
     assert any(one.grade == "bad" and said in one.said for one in told), told
 
 
-def test_a_file_that_is_not_there_is_bad_only_if_it_was_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_missing_settings_file_is_bad_only_if_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert visit_file(tmp_path / "none.toml").only("settings").grade == "bad"
     monkeypatch.chdir(tmp_path)
     done = subprocess.run([sys.executable, "-m", "shoal.cli", "doctor"], capture_output=True, text=True, check=False)
@@ -175,7 +175,7 @@ def test_doctor_exit_status_is_that_of_the_worst_finding(
     assert CliRunner().invoke(main, ["doctor"]).exit_code == status
 
 
-def test_the_command_prints_a_line_a_check_or_json_and_its_status_says_whether_something_is_bad(tmp_path: Path) -> None:
+def test_doctor_command_prints_one_line_per_check_or_json(tmp_path: Path) -> None:
     def shoal(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "shoal.cli", *arguments]
         return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
@@ -189,7 +189,7 @@ def test_the_command_prints_a_line_a_check_or_json_and_its_status_says_whether_s
     assert {"check": "settings", "grade": "bad"}.items() <= json.loads(wrong.stdout)[0].items()
 
 
-def test_a_disk_that_is_full_is_bad(tmp_path: Path) -> None:
+def test_doctor_full_disk_is_bad(tmp_path: Path) -> None:
     with small_disk(tmp_path / "small", "200m") as disk:
         assert visit(tmp_path, store=f"sqlite:///{disk / 'shoal.db'}").grades("disk")[0] == "warn"
         (disk / "filler").write_bytes(bytes(120 << 20))
@@ -197,7 +197,7 @@ def test_a_disk_that_is_full_is_bad(tmp_path: Path) -> None:
     assert visit(tmp_path).grades("disk") == ["ok"]
 
 
-def test_a_disk_without_inodes_is_bad(tmp_path: Path) -> None:
+def test_doctor_disk_without_free_inodes_is_bad(tmp_path: Path) -> None:
     with small_disk(tmp_path / "small", "4g,nr_inodes=40") as disk:
         assert visit(tmp_path, store=f"sqlite:///{disk / 'shoal.db'}").grades("disk")[0] == "ok"
         with contextlib.suppress(OSError):
@@ -209,20 +209,20 @@ def test_a_disk_without_inodes_is_bad(tmp_path: Path) -> None:
         assert (finding.grade, "inodes" in finding.said) == ("bad", True)
 
 
-def test_uploads_want_a_disk_and_not_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_upload_folder_in_memory_is_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with small_disk(tmp_path / "small", "4g") as disk:
         monkeypatch.setattr("tempfile.tempdir", str(disk))
         assert visit(tmp_path).only("tmp").grade == "warn"
 
 
-def test_a_small_machine_is_told() -> None:
+def test_doctor_small_machine_memory_is_warning() -> None:
     assert preflight.memory(Settings()).grade == "ok"
     assert preflight.memory(Settings(object_cache=1_000_000_000)).grade == "warn"
     shared = Settings(timelines="redis://127.0.0.1", timeline_members=1_000_000_000)
     assert preflight.memory(shared).grade == "ok"
 
 
-def test_videos_need_ffmpeg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_missing_or_broken_ffmpeg_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert asyncio.run(preflight.programs()).grade == "warn"
     for name in ("ffmpeg", "ffprobe"):
@@ -232,12 +232,12 @@ def test_videos_need_ffmpeg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize("key", ["", "no key"])
-def test_the_key_for_web_push_is_one(tmp_path: Path, key: str) -> None:
+def test_doctor_invalid_push_key_is_bad(tmp_path: Path, key: str) -> None:
     finding = visit(tmp_path, push_key=key).only("push_key")
     assert finding.grade == ("bad" if key else "ok")
 
 
-def test_the_key_beside_the_store_is_for_few(tmp_path: Path) -> None:
+def test_doctor_push_key_file_with_wide_permissions_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "shoal.db.push-key"
     path.write_text(new_key())
     path.chmod(0o644)
@@ -246,7 +246,7 @@ def test_the_key_beside_the_store_is_for_few(tmp_path: Path) -> None:
     assert "holds no key" in visit(tmp_path).only("push_key").said
 
 
-def test_a_store_of_another_version_is_bad(tmp_path: Path) -> None:
+def test_doctor_store_of_other_schema_version_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "shoal.db"
     asyncio.run(made(f"sqlite:///{path}"))
     assert visit(tmp_path).only("store").grade == "ok"
@@ -255,7 +255,7 @@ def test_a_store_of_another_version_is_bad(tmp_path: Path) -> None:
     assert "version" in visit(tmp_path).only("store").said
 
 
-def test_the_age_of_the_newest_backup_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_old_or_missing_backup_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asyncio.run(made(f"sqlite:///{tmp_path / 'shoal.db'}"))
     assert visit(tmp_path).only("backup").grade == "warn"
     command = ["--config", str(tmp_path / "shoal.toml"), "backup", "--to", str(tmp_path / "backups")]
@@ -266,7 +266,7 @@ def test_the_age_of_the_newest_backup_is_told(tmp_path: Path, monkeypatch: pytes
     assert visit(tmp_path).only("backup").grade == "bad"
 
 
-def test_jobs_that_were_set_aside_are_told(tmp_path: Path) -> None:
+def test_doctor_dead_letter_jobs_are_reported(tmp_path: Path) -> None:
     path = tmp_path / "shoal.db"
     asyncio.run(made(f"sqlite:///{path}"))
     asyncio.run(_bury(path))
@@ -285,7 +285,7 @@ async def _bury(path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def with_passwords() -> str:
-    """The URL of a PostgreSQL that wants the password `secret`."""
+    """Return the URL of a PostgreSQL that requires the password `secret`."""
     program = postgres.start_own()
 
     async def set_up() -> None:
@@ -300,7 +300,7 @@ def with_passwords() -> str:
     return program.url
 
 
-def test_a_wrong_password_of_postgres_is_told_without_the_password(tmp_path: Path, with_passwords: str) -> None:
+def test_doctor_wrong_postgres_password_is_reported_without_password(tmp_path: Path, with_passwords: str) -> None:
     right, wrong = (with_passwords.replace("shoal@", f"shoal:{word}@") for word in ("secret", "s3cret"))
     assert visit(tmp_path, store=right, timelines="memory://").only("engine").grade == "ok"
     found = visit(tmp_path, store=wrong)
@@ -311,7 +311,7 @@ def test_a_wrong_password_of_postgres_is_told_without_the_password(tmp_path: Pat
     assert "s3cret" not in str(found.all)
 
 
-def test_a_wrong_password_of_redis_is_told(tmp_path: Path) -> None:
+def test_doctor_wrong_redis_password_is_reported(tmp_path: Path) -> None:
     program = redis.own()
     try:
         with Redis.from_url(program.url) as client:
@@ -325,7 +325,7 @@ def test_a_wrong_password_of_redis_is_told(tmp_path: Path) -> None:
         program.kill()
 
 
-def test_a_wrong_password_of_rabbitmq_is_told(tmp_path: Path) -> None:
+def test_doctor_wrong_rabbitmq_password_is_reported(tmp_path: Path) -> None:
     url = rabbitmq.node().url
     assert visit(tmp_path, broker=url).only("engine").grade == "ok"
     scheme, _, rest = url.partition("://")
@@ -334,7 +334,7 @@ def test_a_wrong_password_of_rabbitmq_is_told(tmp_path: Path) -> None:
     assert (finding.grade, "user and password in broker" in finding.advice) == ("bad", True), finding
 
 
-def test_a_broker_is_not_changed(tmp_path: Path) -> None:
+def test_doctor_check_of_broker_declares_no_queues(tmp_path: Path) -> None:
     node = rabbitmq.node()
     place = f"nobody-{os.getpid()}"
     rabbitmq.control(node, "add_vhost", place)
@@ -357,7 +357,7 @@ def test_a_broker_is_not_changed(tmp_path: Path) -> None:
     rabbitmq.control(node, "delete_vhost", place)
 
 
-def test_an_engine_that_stopped_and_one_that_is_silent_are_told_in_time(tmp_path: Path) -> None:
+def test_doctor_unreachable_or_silent_engines_are_reported_within_timeout(tmp_path: Path) -> None:
     gone = f"redis://127.0.0.1:{free_port()}"
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
@@ -390,11 +390,11 @@ def test_an_engine_that_stopped_and_one_that_is_silent_are_told_in_time(tmp_path
         ("DynamoDB", "", "ok"),
     ],
 )
-def test_an_engine_must_be_new_enough(engine: str, version: str, grade: str) -> None:
+def test_doctor_outdated_engine_version_is_reported(engine: str, version: str, grade: str) -> None:
     assert preflight.diagnose(EngineHealth(engine, "here", version)).grade == grade
 
 
-def test_the_mail_server_is_greeted_and_gets_no_mail(tmp_path: Path) -> None:
+def test_doctor_mail_check_authenticates_and_sends_no_mail(tmp_path: Path) -> None:
     login = ("post", "secret")
     made = self_signed(tmp_path)
     with post_office(certificate=(made.certificate, made.key), login=login) as office:
@@ -409,13 +409,13 @@ def test_the_mail_server_is_greeted_and_gets_no_mail(tmp_path: Path) -> None:
     assert visit(tmp_path, mail=office.url).only("mail").grade == "bad"
 
 
-def test_a_folder_for_mail_is_for_developers(tmp_path: Path) -> None:
+def test_doctor_mail_folder_is_warning_and_is_not_created(tmp_path: Path) -> None:
     assert visit(tmp_path, mail=f"file://{tmp_path / 'mail'}").only("mail").grade == "warn"
     assert not (tmp_path / "mail").exists()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="another user is root's to become")
-def test_who_may_not_see_the_store_is_told_and_gets_all_other_findings() -> None:
+def test_doctor_unreadable_store_is_reported_with_all_other_findings() -> None:
     with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
         folder = Path(name)
         (folder / "own").mkdir(mode=0o700)
@@ -437,7 +437,7 @@ def test_who_may_not_see_the_store_is_told_and_gets_all_other_findings() -> None
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="another user is root's to become")
-def test_another_user_is_told_to_be_the_user_of_the_server(tmp_path: Path) -> None:
+def test_doctor_run_as_other_user_advises_to_use_server_user(tmp_path: Path) -> None:
     path = tmp_path / "shoal.toml"
     visit(tmp_path)
     child = os.fork()

@@ -1,4 +1,4 @@
-"""`shoal doctor` behind real proxies: right ones, and each mistake that is made with them."""
+"""`shoal doctor` behind real proxies: correct configurations, and common misconfigurations."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ UPGRADE = "proxy_set_header Upgrade $http_upgrade;"
 
 
 class Behind:
-    """A server that knows itself by the address of a proxy, which is not there yet."""
+    """A server whose base URL is the address of a proxy that is not started yet."""
 
     def __init__(self, folder: Path, port: int, made: SelfSigned) -> None:
         self.folder = folder
@@ -32,12 +32,12 @@ class Behind:
         self.made = made
 
     def visit(self, scheme: str = "https", **more: object) -> Found:
-        """Have the doctor look at it."""
+        """Run the doctor against the server."""
         return visit(self.folder, port=self.port, base_url=f"{scheme}://localhost:{self.front}", **more)
 
     @contextlib.contextmanager
     def nginx(self, *changes: tuple[str, str], made: SelfSigned | None = None) -> Iterator[None]:
-        """Put nginx in front, with these changes to the file of `deploy/`."""
+        """Start nginx in front of the server, with these changes to the file of `deploy/`."""
         folder = self.folder / "nginx"
         folder.mkdir(exist_ok=True)
         with nginx(folder, self.port, *changes, port=self.front, made=made or self.made):
@@ -51,7 +51,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> SelfSigned:
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, int]]:
-    """The folder of a server, and its port."""
+    """Run a server; yield its folder and port."""
     folder, port = tmp_path_factory.mktemp("server"), free_port()
     with served(folder / "shoal.db", "--port", str(port), SHOAL_RATE_LIMITS="true"):
         yield folder, port
@@ -66,14 +66,14 @@ def behind(running: tuple[Path, int], made: SelfSigned, monkeypatch: pytest.Monk
 CHECKS = ("tls", "clock_of_proxy", "forwarded", "websocket", "uploads")
 
 
-def test_nginx_as_it_ships_is_right(behind: Behind) -> None:
+def test_doctor_shipped_nginx_configuration_passes_all_checks(behind: Behind) -> None:
     with behind.nginx():
         found = behind.visit()
         assert {check: found.only(check).grade for check in CHECKS} == dict.fromkeys(CHECKS, "ok"), found.all
         assert "good for 89 more days" in found.only("tls").said or "90 more" in found.only("tls").said
 
 
-def test_caddy_as_it_ships_is_right(behind: Behind) -> None:
+def test_doctor_shipped_caddy_configuration_passes_all_checks(behind: Behind) -> None:
     (behind.folder / "caddy").mkdir(exist_ok=True)
     with caddy(behind.folder / "caddy", behind.port, port=behind.front):
         found = visit(behind.folder, port=behind.port, base_url=f"http://127.0.0.1:{behind.front}")
@@ -89,7 +89,7 @@ def test_caddy_as_it_ships_is_right(behind: Behind) -> None:
         ("uploads", "refuses bodies", [("client_max_body_size 57m;", "client_max_body_size 10m;")]),
     ],
 )
-def test_each_mistake_of_a_proxy_is_found_and_no_other(
+def test_doctor_proxy_misconfiguration_is_the_only_bad_finding(
     behind: Behind, check: str, said: str, changes: list[tuple[str, str]]
 ) -> None:
     with behind.nginx(*changes):
@@ -98,7 +98,7 @@ def test_each_mistake_of_a_proxy_is_found_and_no_other(
         assert said in found.only(check).said
 
 
-def test_a_proxy_that_reaches_nobody_or_another_server_is_found(behind: Behind) -> None:
+def test_doctor_proxy_without_backend_or_with_other_server_is_reported(behind: Behind) -> None:
     assert "proxy" in behind.visit().bad()
     with behind.nginx((f"127.0.0.1:{behind.port};", f"127.0.0.1:{free_port()};")):
         assert "answers 502" in behind.visit().only("proxy").said
@@ -109,7 +109,7 @@ def test_a_proxy_that_reaches_nobody_or_another_server_is_found(behind: Behind) 
         assert "another server answers" in behind.visit().only("proxy").said
 
 
-def test_a_certificate_that_is_over_or_unknown_or_over_soon_is_told(
+def test_doctor_expired_untrusted_or_expiring_certificate_is_reported(
     behind: Behind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old = expired(tmp_path)
@@ -126,24 +126,24 @@ def test_a_certificate_that_is_over_or_unknown_or_over_soon_is_told(
         assert behind.visit().only("tls").grade == "warn"
 
 
-def test_limits_that_are_off_are_no_error(tmp_path: Path) -> None:
+def test_doctor_disabled_rate_limits_are_not_an_error(tmp_path: Path) -> None:
     port = free_port()
     (tmp_path / "caddy").mkdir()
     with served(tmp_path / "shoal.db", "--port", str(port)), caddy(tmp_path / "caddy", port) as url:
         assert "rate_limits are off" in visit(tmp_path, port=port, base_url=url).only("forwarded").said
 
 
-def test_a_name_that_has_no_address_is_told(tmp_path: Path) -> None:
+def test_doctor_unresolvable_host_name_is_reported(tmp_path: Path) -> None:
     assert "has no address" in visit(tmp_path, base_url="https://shoal.invalid").only("name").said
 
 
-def test_an_address_without_tls_is_told(tmp_path: Path) -> None:
+def test_doctor_base_url_without_tls_or_with_path_is_reported(tmp_path: Path) -> None:
     assert "without TLS" in visit(tmp_path, base_url="http://shoal.invalid").only("base_url").said
     assert visit(tmp_path, base_url="https://shoal.invalid/path").only("base_url").grade == "bad"
 
 
 class _LateClock(http.server.BaseHTTPRequestHandler):
-    """Answers with a time that is a quarter of an hour old."""
+    """Answers with a `Date` header in the past."""
 
     def date_time_string(self, timestamp: float | None = None) -> str:
         return super().date_time_string(0)
@@ -153,11 +153,11 @@ class _LateClock(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(b"{}")
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the name of the library
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # named by the library
         """Nothing is logged."""
 
 
-def test_a_clock_that_disagrees_with_the_proxys_is_told(tmp_path: Path) -> None:
+def test_doctor_clock_difference_to_proxy_is_reported(tmp_path: Path) -> None:
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _LateClock) as late:
         threading.Thread(target=late.serve_forever, daemon=True).start()
         found = visit(tmp_path, base_url=f"http://127.0.0.1:{late.server_port}")
@@ -167,7 +167,7 @@ def test_a_clock_that_disagrees_with_the_proxys_is_told(tmp_path: Path) -> None:
     assert "not as Shoal does" in found.only("proxy").said
 
 
-def test_an_answer_that_never_ends_is_given_up(tmp_path: Path) -> None:
+def test_doctor_endless_proxy_response_times_out(tmp_path: Path) -> None:
     async def drip(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             with contextlib.suppress(ConnectionError):
@@ -198,7 +198,7 @@ def test_an_answer_that_never_ends_is_given_up(tmp_path: Path) -> None:
     thread.join(20)
 
 
-def test_the_library_opens_what_was_looked_at(tmp_path: Path) -> None:
+def test_doctor_run_before_first_start_leaves_store_usable(tmp_path: Path) -> None:
     visit(tmp_path)
 
     async def opened() -> None:

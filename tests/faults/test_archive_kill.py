@@ -1,4 +1,4 @@
-"""An import of an archive that is killed at any moment, and run again, leaves the same as one that nobody disturbed."""
+"""An archive import that is killed at any moment and run again equals an uninterrupted import."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ POSTS = 800
 
 
 def archive(folder: Path) -> Path:
-    """Threads, albums that go on in comments, and photos."""
+    """Create an archive with threads, photos, and albums that continue in comments."""
     uris = [f"media/posts/202211/{n}_n.jpg" for n in range(60)]
     albums = [
         {
@@ -57,7 +57,7 @@ async def _begun(store: Path) -> int:
 
 
 async def _told(store: Path, folder: Path) -> list[Any]:
-    """Return what the member has in the end, once everything is found sound."""
+    """Run the consistency check, and return the exported data of the member."""
     async with Shoal.open(f"sqlite:///{store}") as shoal:
         await shoal.settle()
         assert (await check(shoal.network)).clean
@@ -76,7 +76,7 @@ async def _posts(store: Path) -> int:
 
 
 def _keys(store: Path) -> int:
-    """Return the number of keys in a store: each imported post and photo has one."""
+    """Return the number of keys in a store; each imported post and photo has a key."""
     with closing(sqlite3.connect(f"file:{store}?mode=ro", uri=True)) as connection:
         count: int = connection.execute("SELECT count(*) FROM key").fetchone()[0]
         return count
@@ -106,7 +106,9 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
     return told
 
 
-def test_the_command_is_killed_and_run_again(tmp_path: Path, undisturbed: list[Any]) -> None:
+def test_archive_import_command_killed_and_rerun_equals_uninterrupted_import(
+    tmp_path: Path, undisturbed: list[Any]
+) -> None:
     store, path, chance = tmp_path / "killed.db", archive(tmp_path), random.Random(1)
     asyncio.run(_begun(store))
     midway = 0
@@ -118,12 +120,12 @@ def test_the_command_is_killed_and_run_again(tmp_path: Path, undisturbed: list[A
         process.kill()
         process.wait(10)
         midway += 0 < asyncio.run(_posts(store)) < POSTS + 20
-    assert midway, "no kill came between"
+    assert midway, "no kill interrupted the import"
     subprocess.run(command(store, path), check=True, capture_output=True)
     assert asyncio.run(_told(store, tmp_path)) == undisturbed
 
 
-def test_the_server_is_killed_and_goes_on_when_it_is_started_again(tmp_path: Path, undisturbed: list[Any]) -> None:
+def test_archive_import_resumes_after_server_is_killed_and_restarted(tmp_path: Path, undisturbed: list[Any]) -> None:
     store, path = tmp_path / "served.db", archive(tmp_path)
     owner = asyncio.run(_begun(store))
     state = store.with_name(f"{store.name}.archives") / str(owner) / "state.json"
@@ -163,4 +165,4 @@ def _wait(state: Path, phase: str, done: int = 0) -> None:
             if told["phase"] == phase and told["done"] >= done:
                 return
         time.sleep(0.01)
-    raise AssertionError(f"it is not {phase} in time: {state.read_text()[:500]}")
+    raise AssertionError(f"import did not reach {phase} in time: {state.read_text()[:500]}")

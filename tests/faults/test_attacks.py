@@ -1,6 +1,6 @@
-"""A server that is attacked serves the others, takes a bounded part of memory and files, and is well afterwards.
+"""A server under attack serves other clients, uses bounded memory and file descriptors, and is healthy afterwards.
 
-All in small: the large form is `shoal bench attack`.
+Small versions of the attacks of `shoal bench attack`.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from shoal.settings import Settings
 MIB = 1 << 20
 SCOPES = ("read", "write")
 MOST_MEMORY = 250
-"""Megabytes that no attack makes a server take."""
+"""Megabytes that no attack makes a server exceed."""
 IN_A_ROW = {"heads": (20, 2.0), "drips": (30, 3.0), "uploads": (12, 60.0), "passwords": (60, 60.0)}
-"""How many connections of each attack, and for how many seconds at most."""
+"""Connections of each attack, and the maximum duration in seconds."""
 SILENT_SECONDS = 2.5
-"""More than the two seconds between the times at which the kernel asks again for a connection that found no place."""
+"""More than the two seconds after which the kernel retries a connection while the backlog is full."""
 GOOD = 1
-"""Connections of the good client, which has one at a time."""
+"""Connections of the regular client, which uses one connection."""
 REFUSED_AT_ONCE = 10
-"""Connections more than there is room for, at most, that a look may find: accepted, and closed a moment later."""
+"""Maximum number of connections above the limit in a sample: accepted, and about to be closed."""
 LOOK_SECONDS = 0.1
-"""Between two looks at an attacked server: whoever asks without a pause is an attack too."""
+"""Pause between two samples, so that sampling does not add load."""
 NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-"""Given to each client, since one that makes its own reads every certificate there is: 20 ms of processor time."""
+"""Shared by all clients: a new context loads all CA certificates, 20 ms of CPU time."""
 
 
 class Attacked(NamedTuple):
-    """The attackers' outcomes, and the most memory and sockets that the server had meanwhile."""
+    """The attackers' outcomes, and the peak memory and sockets of the server during the attack."""
 
     found: Outcomes
     memory: float
@@ -52,7 +52,7 @@ class Attacked(NamedTuple):
 
 
 class Place:
-    """A server with a member, and what attackers know of it."""
+    """A server with a member, and the target data for attackers."""
 
     def __init__(self, server: Server, target: Target, token: str) -> None:
         self.server = server
@@ -61,7 +61,7 @@ class Place:
         self._pid = server.process.pid
 
     def is_well(self) -> None:
-        """Another client posts and reads on new connections."""
+        """Assert that another client posts and reads on new connections."""
         for _ in range(5):
             with self._client() as client:
                 assert client.post("/api/v1/statuses", json={"status": "all is well"}).status_code == 200
@@ -83,11 +83,11 @@ class Place:
 
     @property
     def connections(self) -> int:
-        """Sockets of the server, those at which it listens included."""
+        """Sockets of the server, including listening sockets."""
         return sum(link.startswith("socket:") for link in map(_target, Path(f"/proc/{self._pid}/fd").iterdir()))
 
     def attacked(self, name: str, count: int, seconds: float) -> Attacked:
-        """Return what came of an attack, and the most that was seen of the server while others were served."""
+        """Run an attack while serving another client; return the outcomes and the peak usage."""
 
         async def story() -> Attacked:
             attack = asyncio.create_task(ATTACKS[name](self.target, count, seconds))
@@ -102,7 +102,7 @@ class Place:
 
 
 def _target(link: Path) -> str:
-    """Return what a descriptor leads to; nothing for one that was closed meanwhile."""
+    """Return the target of a descriptor, or an empty string if it has been closed."""
     try:
         return str(link.readlink())
     except OSError:
@@ -110,7 +110,7 @@ def _target(link: Path) -> str:
 
 
 async def _people(store: Path) -> list[str]:
-    """Tokens of members, on a new store."""
+    """Create members on a new store; return their tokens."""
     async with open_network(Settings(store=f"sqlite:///{store}", media="memory://"), background=False) as network:
         app = (await oauth.register(network.writes, "x", redirect_uris=("urn:x",), scopes=SCOPES)).app
         made = [await members.register(network.writes, f"member_{number}") for number in range(21)]
@@ -119,7 +119,7 @@ async def _people(store: Path) -> list[str]:
 
 @contextmanager
 def placed(tmp_path: Path, files: int = 0, **environment: str) -> Iterator[Place]:
-    """A served network whose attackers come from other addresses than its one good client."""
+    """Serve a network whose attackers use other addresses than its regular client."""
     tokens = run(_people(tmp_path / "shoal.db"))
     environment = {"SHOAL_TRUSTED_PROXIES": "[]", "SHOAL_LOG_LEVEL": "error", **environment}
     media = f"file://{tmp_path / 'media'}"
@@ -132,27 +132,27 @@ def placed(tmp_path: Path, files: int = 0, **environment: str) -> Iterator[Place
         place.is_well()
 
 
-def test_silent_connections_of_one_address_leave_room_for_others(tmp_path: Path) -> None:
+def test_connection_limit_per_address_leaves_connections_for_other_clients(tmp_path: Path) -> None:
     with placed(tmp_path, SHOAL_CONNECTIONS_PER_ADDRESS="20") as place:
         before = place.connections
         found, _, most = place.attacked("silent", 150, SILENT_SECONDS)
-        # By the server's own count: a connection that still waits in the kernel's queue is open as well for who made it.
+        # Counted at the server: a connection in the kernel's backlog is open for the client as well.
         assert 15 < most - before <= 20 + GOOD
-        # Those that were refused may be told so, or find a connection that is closed already.
+        # Refused clients get a 429, or find the connection closed.
         assert found["open"] >= 20
         assert found["429"] + found["closed"] > 0
 
 
-def test_more_connections_than_files_leave_the_stores_theirs(tmp_path: Path) -> None:
+def test_connection_limit_reserves_file_descriptors_for_stores(tmp_path: Path) -> None:
     with placed(tmp_path, files=400, SHOAL_TRUSTED_PROXIES='["127.0.0.1"]') as place:
         before = place.connections
         found, _, most = place.attacked("scattered", 350, SILENT_SECONDS)
-        # Half of the files, and the few connections that are being refused at the moment of a look.
+        # Half of the files, plus the few connections being refused when the sample is taken.
         assert 100 < most - before <= 200 + REFUSED_AT_ONCE
         assert found["503"] + found["closed"] > 0
 
 
-def test_heads_without_an_end_take_no_memory(tmp_path: Path) -> None:
+def test_unterminated_request_heads_use_bounded_memory(tmp_path: Path) -> None:
     with placed(tmp_path) as place:
         before = place.memory
         found, most, _ = place.attacked("heads", 20, 3.0)
@@ -160,7 +160,7 @@ def test_heads_without_an_end_take_no_memory(tmp_path: Path) -> None:
         assert most < before + 60
 
 
-def test_slow_uploads_take_no_memory(tmp_path: Path) -> None:
+def test_slow_uploads_use_bounded_memory(tmp_path: Path) -> None:
     with placed(tmp_path) as place:
         before = place.memory
         found, most, _ = place.attacked("drips", 60, 4.0)
@@ -169,27 +169,27 @@ def test_slow_uploads_take_no_memory(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="videos are taken where ffmpeg is")
-def test_large_uploads_at_once_take_a_bounded_part_of_memory(tmp_path: Path) -> None:
+def test_concurrent_large_uploads_use_bounded_memory(tmp_path: Path) -> None:
     with placed(tmp_path) as place:
         found, most, _ = place.attacked("uploads", 10, 60.0)
         assert found == {"202": 10}
         assert most < MOST_MEMORY
 
 
-def test_wrong_passwords_at_once_are_refused_soon(tmp_path: Path) -> None:
+def test_login_flood_with_wrong_passwords_is_refused_quickly(tmp_path: Path) -> None:
     with placed(tmp_path) as place:
         found, most, _ = place.attacked("passwords", 60, 300.0)
         assert found["400"] >= 2
         assert found["503"] >= 20
         assert found.keys() <= {"400", "429", "503"}
-        # Those who need no password come first on a processor.
+        # Password hashing runs at a lower CPU priority than other requests.
         assert place.niceness == {os.getpriority(os.PRIO_PROCESS, 0), os.getpriority(os.PRIO_PROCESS, 0) + 10}
         assert most < MOST_MEMORY
 
 
 @pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="videos are taken where ffmpeg is")
-def test_attacks_one_straight_after_the_other_take_a_bounded_part_of_memory(tmp_path: Path) -> None:
+def test_consecutive_attacks_use_bounded_memory(tmp_path: Path) -> None:
     with placed(tmp_path) as place:
         peaks = [place.attacked(name, *how).memory for name, how in IN_A_ROW.items()]
-        # What a server has at rest and one of its programs for clips, and what hashing takes.
+        # The memory of an idle server and one video process, plus the memory of hashing.
         assert max(peaks) < 125 + 64 * authentication.AT_ONCE

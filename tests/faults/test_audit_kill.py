@@ -1,4 +1,4 @@
-"""An act and its entry of the audit log are both there after `kill -9`, or neither is."""
+"""An act and its audit log entry are atomic: after `kill -9`, both exist or neither does."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PEOPLE, KILLS = 24, 5
 SCOPES = ("read", "write", "admin:read", "admin:write")
 
 
-def test_after_a_kill_each_act_has_its_entry_and_each_entry_its_act(tmp_path: Path) -> None:
+def test_audit_log_after_kill_has_exactly_one_entry_per_act(tmp_path: Path) -> None:
     store = tmp_path / "shoal.db"
     token, ids = asyncio.run(_people(store))
     acknowledged: dict[int, int] = dict.fromkeys(ids, 0)
@@ -79,7 +79,7 @@ async def _told(store: Path, acknowledged: dict[int, int]) -> None:
             member = nodes[id_]
             assert isinstance(member, Member)
             mine = [one.entry.verb for one in told if one.entry.target_id == id_]
-            # The version counts changes of the object: each has its entry, in order, and no entry is without one.
+            # The version counts changes of the object: each change has one entry, in order.
             assert len(mine) == member.version - 1
             assert len(mine) >= least
             assert mine == [AuditVerb.MEMBER_SILENCED, AuditVerb.MEMBER_UNSILENCED] * (len(mine) // 2) + [

@@ -1,4 +1,4 @@
-"""A network at work is backed up, destroyed and restored: what was acknowledged before is there, and everything holds."""
+"""A network under load is backed up, destroyed and restored: acknowledged writes are present, and the check passes."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ MEMBERS = 10
 WRITERS = 8
 BACKUPS = 3
 _DERIVED = {"cloud", "search"}
-"""Promises about what is made anew after a restore."""
+"""Invariants of derived data that is rebuilt after a restore."""
 
 
 @dataclass
 class Said:
-    """Everything that members did, with the time (Unix ms) at which it was acknowledged."""
+    """All actions of members, with the time (Unix ms) of the acknowledgement."""
 
     posts: dict[int, float] = field(default_factory=dict)
     begun: dict[int, float] = field(default_factory=dict)
-    """When a post was asked for."""
+    """When the creation of a post was requested."""
     deleted: dict[int, float] = field(default_factory=dict)
-    """When the deletion of a post was asked for."""
+    """When the deletion of a post was requested."""
     gone: dict[int, float] = field(default_factory=dict)
-    """When it was acknowledged."""
+    """When the deletion was acknowledged."""
     likes: dict[tuple[int, int], float] = field(default_factory=dict)
     follows: dict[tuple[int, int], float] = field(default_factory=dict)
     uploads: int = 0
@@ -57,7 +57,7 @@ Store = str | dict[str, str]
 
 @pytest.fixture(params=["sqlite", "three sqlite", "two postgres"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
-    """Return the setting of a network's store."""
+    """Return the `store` setting of a network."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/shoal.db"
     if request.param == "three sqlite":
@@ -65,7 +65,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
     return {part: run(postgres.database(request)) for part in ("0-31", "32-63")}
 
 
-def test_a_network_at_work_is_backed_up_destroyed_and_restored(store: Store, tmp_path: Path) -> None:
+def test_backup_under_load_restores_all_acknowledged_writes(store: Store, tmp_path: Path) -> None:
     media = f"file://{tmp_path}/media"
     tokens = run(_people(store, media))
     said = Said()
@@ -105,7 +105,7 @@ def _shoal(store: Store, folder: Path, *arguments: str) -> str:
 
 
 async def _worked(url: str, tokens: dict[int, str], said: Said, store: Store, folder: Path) -> list[Manifest]:
-    """Have members work, and make backups meanwhile by the command."""
+    """Generate load, and create backups with the command under load."""
     over = asyncio.Event()
     async with httpx.AsyncClient(base_url=url, timeout=60) as client:
         writers = [asyncio.create_task(_work(client, tokens, said, seed, over)) for seed in range(WRITERS)]
@@ -198,7 +198,7 @@ async def _as_it_was(store: Store, media: str, said: Said, manifest: Manifest) -
         report = await check(shoal.network, young=-1.0)
         wrong = [line for line in report.invariants if line.found and line.name not in _DERIVED]
         assert [line for line in wrong if line.name != "files"] == []
-        # A file that was deleted while the backup was made: it was so young that no earlier round had copied it.
+        # A file deleted during the backup was too new to be copied by an earlier round.
         assert sum(line.found for line in wrong) <= 2 * manifest.lacks
         nodes = {node.id: node for node in await all_objects(shoal.network.store)}
         kept = {post for post, at in said.posts.items() if at < manifest.moment}

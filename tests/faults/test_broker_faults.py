@@ -1,4 +1,4 @@
-"""Nodes of a RabbitMQ cluster are killed under load: the others go on with every event, and each has its effect once."""
+"""Nodes of a RabbitMQ cluster are killed under load: the other nodes process every event exactly once."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from shoal_devcluster.program import Program
 MEMBERS = 8
 MANY = 60
 BOUND_SECONDS = 20.0
-"""From the death of a node that led the queues to the next event that is done."""
+"""From the death of the queue leader to the next processed event."""
 WORK = "shoal.work"
 
 
-def test_a_node_that_is_killed_costs_no_event_and_none_has_its_effect_twice(
+def test_rabbitmq_cluster_node_kill_loses_no_event_and_repeats_no_effect(
     request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     cluster = rabbitmq_cluster.start()
@@ -58,14 +58,14 @@ def test_a_node_that_is_killed_costs_no_event_and_none_has_its_effect_twice(
 
 
 @in_loop
-async def test_a_queue_whose_leader_died_is_published_to_though_the_dead_node_stays_away(
+async def test_outbox_publish_succeeds_after_queue_leader_dies_permanently(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The first message of a connection comes before the queue has a new leader: then RabbitMQ 3.10 refuses all of it."""
+    """RabbitMQ 3.10 rejects all messages of a connection that publishes before the queue has a new leader."""
     monkeypatch.setattr(amqp, "_GONE_SECONDS", 3.0)
     cluster = await asyncio.to_thread(rabbitmq_cluster.start)
     try:
-        # The queues are led by the node through which they were made.
+        # The node that declares a queue becomes its leader.
         worker = await RabbitOutbox.open(cluster.nodes[0].url)
         outbox = await RabbitOutbox.open(cluster.nodes[1].url, taking=False)
         cluster.nodes[0].kill()
@@ -79,7 +79,7 @@ async def test_a_queue_whose_leader_died_is_published_to_though_the_dead_node_st
             return True
 
         await eventually(sent, True, BOUND_SECONDS)
-        # The worker, which had its connections to that node, is counted on, and has nothing in hand.
+        # The worker, which was connected to that node, is counted as silent and holds no job.
         assert (await outbox.figures()).silent == 1
         await eventually(outbox.backlog, 1, BOUND_SECONDS)
         await worker.close()
@@ -97,7 +97,7 @@ def _worker(folder: Path, settings: Settings) -> Program:
 
 
 class _Crowd:
-    """Members who follow each other, post and like, and what they did."""
+    """Members who follow each other, post and like, and a record of their actions."""
 
     def __init__(self, members: list[Handle], timelines: Timelines) -> None:
         self.members = members
@@ -141,7 +141,7 @@ async def _lives(settings: Settings, cluster: rabbitmq_cluster.RabbitCluster) ->
             for member in members:
                 group.create_task(crowd.work(member))
             await crowd.more()
-            # The first is the one that all are connected to.
+            # All clients are connected to the first node.
             first = await asyncio.to_thread(cluster.leader_of, WORK)
             assert first is cluster.nodes[0]
             await _killed(first, crowd)
@@ -156,12 +156,12 @@ async def _lives(settings: Settings, cluster: rabbitmq_cluster.RabbitCluster) ->
         try:
             await shoal.settle(120.0)
         except TimeoutError:
-            pytest.fail(f"not all was done in two minutes:\n{await asyncio.to_thread(cluster.told)}")
+            pytest.fail(f"jobs are left after two minutes:\n{await asyncio.to_thread(cluster.told)}")
         await _holds(shoal, crowd)
 
 
 async def _killed(node: Program, crowd: _Crowd) -> None:
-    """End a node; the next event is done soon after, and all others go on."""
+    """Kill a node; assert that the next event is processed in time, and that the load continues."""
     await asyncio.to_thread(node.kill)
     began = time.monotonic()
     post, follower = await crowd.members[0].create("after the death of a node"), crowd.members[1]

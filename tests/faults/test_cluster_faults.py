@@ -1,7 +1,7 @@
-"""Engines and processes that die, links that break, clocks that lie: what was acknowledged is there, and everything holds.
+"""Killed engines and processes, broken links, wrong clocks: acknowledged writes are present, and the check passes.
 
-Real servers and processes, all on this machine; one cluster for the whole module, and another after a test that failed.
-`Place.sound` says what must hold.
+Real servers and processes on this machine; one cluster for the module, and a new cluster after a failed test.
+`Place.sound` checks the invariants.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from shoal.graph.schema import FOLLOWS, LIKES
 from shoal.outbox.rabbitmq import RabbitOutbox
 
 MANY, FEW = (60, 30) if DEEP else (40, 20)
-"""Acknowledged requests before something is done to the cluster, and after."""
+"""Acknowledged requests before and after a fault."""
 CROWD = 200 if DEEP else 120
 SAMPLE = 20
 TO_EVERYBODY = "to everybody"
 AWAY_SECONDS = 8.0
-"""Longer than whoever waits for a PostgreSQL that is away: connecting takes 2.5 s at most, a lock 4 s."""
+"""Longer than the timeouts of a PostgreSQL outage: 2.5 s for a connection, 4 s for a lock."""
 LATE_SECONDS = 0.4
 ARRIVED_SECONDS = 0.05
 READERS = 4
@@ -65,7 +65,7 @@ def here(places: Places) -> Place:
     return places.take()
 
 
-def test_workers_that_are_killed_in_the_middle_of_a_fan_out_leave_nothing_undone(here: Place) -> None:
+def test_fanout_completes_after_workers_are_killed_midway(here: Place) -> None:
     author = here.people[0]
     followers = asyncio.run(crowd(here, author, CROWD))
     here.rest()
@@ -79,7 +79,7 @@ def test_workers_that_are_killed_in_the_middle_of_a_fan_out_leave_nothing_undone
 
 
 async def _kill_workers(here: Place, author: Person, followers: list[int], begun: Begun) -> None:
-    """All of them, once a fan-out has begun; asking the store takes so long that it cannot be over."""
+    """Kill all workers once a fan-out has begun; slow links to the stores keep it from completing."""
     async with open_network(here.settings, background=False) as network, _broker(here) as broker:
         here.links["postgres-1"].slow(0.2)
         here.links["postgres-2"].slow(0.2)
@@ -94,7 +94,7 @@ async def _kill_workers(here: Place, author: Person, followers: list[int], begun
 
 @asynccontextmanager
 async def _broker(here: Place, prefetch: int = 0) -> AsyncIterator[RabbitOutbox]:
-    """The jobs at the broker; to be taken from there if there is a `prefetch`."""
+    """Open the broker; consume from it if `prefetch` is set."""
     broker = await RabbitOutbox.open(here.settings.broker, taking=prefetch > 0, prefetch=prefetch)
     try:
         yield broker
@@ -103,17 +103,17 @@ async def _broker(here: Place, prefetch: int = 0) -> AsyncIterator[RabbitOutbox]
 
 
 async def _in_hand(_network: Network, broker: RabbitOutbox, _followers: list[int], _post: int) -> bool:
-    """A worker has the job, and waits to hear who the followers are."""
+    """Return whether a worker holds the job and is reading the followers."""
     return (await broker.figures()).in_hand > 0
 
 
 async def _pushed(network: Network, _broker: RabbitOutbox, followers: list[int], post: int) -> bool:
-    """The first timelines have the post."""
+    """Return whether the first timelines have the post."""
     return await _newest(network, followers[:SAMPLE], post) > 0
 
 
 async def _newest(network: Network, followers: list[int], post: int) -> int:
-    """On how many of these timelines a post is the newest entry."""
+    """Return the number of these timelines whose newest entry is the post."""
     windows = await asyncio.gather(*[network.timelines.read(member, Cursor(limit=1)) for member in followers])
     return sum(window is not None and window.ids == [post] for window in windows)
 
@@ -124,12 +124,12 @@ async def _reached(here: Place, author: Person, followers: list[int]) -> int:
 
 
 async def _forget(here: Place, followers: list[int]) -> None:
-    """Their timelines become cold: later checks need not look at them."""
+    """Drop the timelines of the followers, so that later checks skip them."""
     async with open_network(here.settings, background=False) as network:
         await network.timelines.drop(followers)
 
 
-def test_a_web_process_that_is_killed_under_load_loses_nothing_and_the_other_goes_on(here: Place) -> None:
+def test_web_process_kill_under_load_loses_no_acknowledged_write(here: Place) -> None:
     with here.load(seed=2) as load:
         for web in here.cluster.web:
             load.more(MANY)
@@ -138,11 +138,11 @@ def test_a_web_process_that_is_killed_under_load_loses_nothing_and_the_other_goe
             with load.at_ease():
                 web.start()
         load.more(FEW)
-    assert load.broken, "nobody noticed"
+    assert load.broken, "no request failed"
     here.sound()
 
 
-def test_a_worker_that_is_killed_under_load_loses_nothing(here: Place) -> None:
+def test_worker_kill_under_load_loses_no_job(here: Place) -> None:
     with here.load(seed=3) as load:
         for worker in here.cluster.workers:
             load.more(MANY)
@@ -153,12 +153,12 @@ def test_a_worker_that_is_killed_under_load_loses_nothing(here: Place) -> None:
     here.sound()
 
 
-def test_the_replica_of_a_redis_master_that_is_killed_takes_over(here: Place) -> None:
+def test_redis_replica_takes_over_after_master_is_killed(here: Place) -> None:
     redis = here.cluster.redis
     master, replica = redis.masters[0], redis.replicas[0]
     with here.load(seed=4) as load:
         load.more(MANY)
-        # What the master acknowledges from now on, its replica never hears.
+        # Writes acknowledged by the master from now on do not reach the replica.
         replica.program.pause()
         master.ask("CLIENT", "KILL", "TYPE", "replica")
         try:
@@ -177,19 +177,19 @@ def test_the_replica_of_a_redis_master_that_is_killed_takes_over(here: Place) ->
     here.sound()
 
 
-def test_redis_may_forget_everything_at_any_time(here: Place) -> None:
+def test_redis_flush_under_load_loses_no_acknowledged_write(here: Place) -> None:
     with here.load(seed=5) as load:
         for _ in range(3):
             load.more(MANY)
             for member in here.cluster.redis.members:
-                # One that follows another is told by that one.
+                # Replicas are flushed by their master.
                 with contextlib.suppress(ResponseError):
                     member.ask("FLUSHALL")
         load.more(MANY)
     here.sound()
 
 
-def test_members_notice_nothing_when_rabbitmq_is_away_and_what_follows_comes_after(here: Place) -> None:
+def test_rabbitmq_outage_is_invisible_to_members_and_jobs_run_later(here: Place) -> None:
     with here.load(seed=6) as load:
         load.more(FEW)
         for end in (here.cluster.rabbitmq.stop, here.cluster.rabbitmq.kill):
@@ -202,7 +202,7 @@ def test_members_notice_nothing_when_rabbitmq_is_away_and_what_follows_comes_aft
     here.sound()
 
 
-def test_when_one_postgres_is_away_the_members_of_the_other_go_on(here: Place) -> None:
+def test_postgres_outage_affects_only_members_of_that_store(here: Place) -> None:
     with here.halves(seed=7) as (other, away):
         other.more(FEW)
         away.more(FEW)
@@ -221,22 +221,22 @@ def test_when_one_postgres_is_away_the_members_of_the_other_go_on(here: Place) -
     here.sound()
 
 
-def test_a_link_to_postgres_may_be_slow(here: Place) -> None:
-    # Both web processes judge by the same rows, and while one is about to store what it decided, the other has done so.
+def test_postgres_slow_link_loses_no_acknowledged_write(here: Place) -> None:
+    # Both web processes decide on shared rows; one commits between the read and the commit of the other.
     with here.load(seed=9, twice=True) as load, _harmed(here.links["postgres-1"], lambda link: link.slow(0.05)):
         load.more(4 * MANY)
     assert load.served, load.refused
     here.sound()
 
 
-def test_a_post_that_is_deleted_while_postgres_still_answers_with_it_does_not_come_back(here: Place) -> None:
+def test_post_deletion_during_slow_postgres_read_is_not_undone_by_cache(here: Place) -> None:
     late = [asyncio.run(_delete_while_it_is_read(here, author)) for author in here.living_in(0)[:4]]
-    assert any(late), "nobody was told of a post when it was gone"
+    assert any(late), "no reader received the post after its deletion"
     here.sound()
 
 
 async def _delete_while_it_is_read(here: Place, author: Person) -> int:
-    """How many were told of it by the web process that did not make it, and so does not remember it."""
+    """Return how many readers received the post from the web process that has not cached it."""
     near, far = (f"{url}/api/v1/statuses" for url in here.urls)
     async with httpx.AsyncClient(timeout=20.0) as client:
 
@@ -253,12 +253,12 @@ async def _delete_while_it_is_read(here: Place, author: Person) -> int:
         author.deleted.add(post)
         assert await shown(f"{far}/{post}") == [404]
         told = await early
-        assert await shown(f"{far}/{post}") == [404], "it is back"
+        assert await shown(f"{far}/{post}") == [404], "the deleted post is visible again"
         return told.count(200)
 
 
 @pytest.mark.parametrize("harm", [Link.cut, Link.silence], ids=["cut", "silent"])
-def test_a_link_to_postgres_may_be_broken_for_a_while(here: Place, harm: Callable[[Link], None]) -> None:
+def test_postgres_broken_link_affects_only_members_of_that_store(here: Place, harm: Callable[[Link], None]) -> None:
     with here.halves(seed=10) as (cut_off, other):
         cut_off.more(FEW)
         with _harmed(here.links["postgres-1"], harm):
@@ -271,7 +271,7 @@ def test_a_link_to_postgres_may_be_broken_for_a_while(here: Place, harm: Callabl
 
 
 @pytest.mark.parametrize("harm", [Link.cut, Link.silence], ids=["cut", "silent"])
-def test_members_notice_nothing_when_the_link_to_rabbitmq_is_broken(here: Place, harm: Callable[[Link], None]) -> None:
+def test_rabbitmq_broken_link_is_invisible_to_members(here: Place, harm: Callable[[Link], None]) -> None:
     with here.load(seed=12) as load:
         with _harmed(here.links["rabbitmq"], harm):
             load.more(MANY)
@@ -289,7 +289,7 @@ def _harmed(link: Link, harm: Callable[[Link], None]) -> Iterator[None]:
         link.heal()
 
 
-def test_jobs_may_come_twice_and_in_any_order(here: Place) -> None:
+def test_worker_jobs_delivered_twice_and_out_of_order_have_the_same_effect(here: Place) -> None:
     for worker in here.cluster.workers:
         worker.stop()
     with here.load(seed=9) as load:
@@ -304,7 +304,7 @@ def test_jobs_may_come_twice_and_in_any_order(here: Place) -> None:
 
 
 async def _owe(here: Place) -> None:
-    """Members end that they like a post while the store of its author is away, so that it is owed, and like it again after."""
+    """Unlike posts while the store of the author is unreachable, so that the inverse is pending, and like them again."""
     posts_there = [post for author in here.living_in(1) for post in author.posts]
     likes = list(zip(cycle(here.living_in(0)), random.Random(9).sample(posts_there, OWED), strict=False))
     async with open_network(here.settings, background=False) as network:
@@ -313,7 +313,7 @@ async def _owe(here: Place) -> None:
             await asyncio.gather(*[verb(network.writes, person.id, post) for person, post in likes])
 
         await each(reactions.like)
-        # So that this process remembers the posts.
+        # Repeated, so that this process caches the posts.
         await each(reactions.like)
         with _harmed(here.links["postgres-2"], Link.cut):
             await each(reactions.unlike)
@@ -333,7 +333,7 @@ async def _insist(
 
 
 async def _shuffled(here: Place) -> list[Job]:
-    """Put every job that waits at the broker there twice, in disorder, instead; which jobs there were."""
+    """Replace the jobs at the broker by two copies of each in random order; return the jobs."""
     async with open_outboxes(here.settings, read_only=True) as outboxes:
         await eventually(outboxes["store"].backlog, 0, 60)
     async with _broker(here, prefetch=10_000) as broker:
@@ -348,7 +348,7 @@ async def _shuffled(here: Place) -> list[Job]:
         return jobs
 
 
-def test_what_a_member_did_last_counts_although_the_clock_has_stepped_back(here: Place) -> None:
+def test_member_actions_after_clock_step_back_override_earlier_ones(here: Place) -> None:
     asyncio.run(_step_back(here))
     here.sound()
 
@@ -358,7 +358,7 @@ async def _step_back(here: Place) -> None:
     ann, bob = here.living_in(0)[0].id, here.living_in(1)[0].id
     async with open_network(here.settings, background=False) as network:
         maker = IdMaker(lambda: clock[0])
-        # The second is another process, which was started after the clock had stepped back.
+        # `late` simulates a process started after the clock step.
         early, late = replace(network.writes, new_id=maker), replace(network.writes, new_id=IdMaker(lambda: clock[0]))
         cat = (await members.register(early, "cat")).id
         first = await posts.create(early, cat, Draft(text="before"))

@@ -1,4 +1,4 @@
-"""A full disk: a clear refusal, nothing half done, reading goes on, and writing again once there is room."""
+"""A full disk: writes are refused with a clear error and no partial state, reads work, and writes resume with free space."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _BALLAST = 1_500_000
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of four megabytes, with a file in it that can be taken away."""
+    """Mount a file system of four megabytes with a removable ballast file."""
     with disks.small_disk(tmp_path / "disk", "4m") as disk:
         (disk / "ballast").write_bytes(bytes(_BALLAST))
         yield disk
 
 
-def test_a_full_disk_refuses_posts_and_nothing_else(small_disk: Path, tmp_path: Path) -> None:
+def test_full_disk_refuses_posts_with_507_and_still_serves_reads(small_disk: Path, tmp_path: Path) -> None:
     store = small_disk / "shoal.db"
     token = asyncio.run(_ann(store))
     with served(store, SHOAL_MEDIA=f"file://{tmp_path / 'media'}") as server:

@@ -40,7 +40,7 @@ class Journal:
         self.deleted: set[str] = set()
 
 
-def test_every_acknowledged_write_is_there_after_a_kill(tmp_path: Path) -> None:
+def test_server_kill_loses_no_acknowledged_write(tmp_path: Path) -> None:
     store = tmp_path / "shoal.db"
     tokens = asyncio.run(_people(store))
     journal = Journal()
@@ -80,7 +80,7 @@ async def _write_until_killed(server: Server, tokens: dict[str, str], journal: J
 
 
 async def _grown(journal: Journal, wanted: int) -> None:
-    """However slow the machine is, there is something to lose."""
+    """Wait until enough writes are acknowledged, on any machine."""
     deadline = time.monotonic() + 60.0
     while len(journal.posts) < wanted:
         assert time.monotonic() < deadline, "the load is too small to prove anything"
@@ -88,7 +88,7 @@ async def _grown(journal: Journal, wanted: int) -> None:
 
 
 async def _write(client: httpx.AsyncClient, tokens: dict[str, str], journal: Journal, chance: random.Random) -> None:
-    """Post, like, follow and delete until the connection breaks; only what was answered is written down."""
+    """Post, like, follow and delete until the connection breaks; record only acknowledged writes."""
     try:
         while True:
             member, token = chance.choice(list(tokens.items()))
@@ -107,7 +107,7 @@ async def _act(
             "/api/v1/statuses", headers=bearer, json={"status": f"number {chance.random()} #kill"}
         )
         if answer.status_code == 503:
-            # Deliveries are behind: the post was refused, not acknowledged.
+            # The delivery backlog is too long: the post was refused, not acknowledged.
             await asyncio.sleep(0.05)
             return
         assert answer.status_code == 200, answer.text
@@ -127,7 +127,7 @@ async def _act(
 
 
 async def _delete(client: httpx.AsyncClient, tokens: dict[str, str], journal: Journal, chance: random.Random) -> None:
-    """A delete that was not answered may have happened: the post is no evidence any more, before the answer too."""
+    """Delete a post; drop it from the journal first, since an unacknowledged deletion may have happened."""
     post = chance.choice(list(journal.posts))
     author = journal.posts.pop(post)
     answer = await client.delete(f"/api/v1/statuses/{post}", headers={"Authorization": f"Bearer {tokens[author]}"})
@@ -139,7 +139,7 @@ async def _all_there(server: Server, tokens: dict[str, str], journal: Journal) -
     async with httpx.AsyncClient(base_url=server.url, timeout=10) as client:
         for post, author in journal.posts.items():
             answer = await client.get(f"/api/v1/statuses/{post}", headers={"Authorization": f"Bearer {tokens[author]}"})
-            assert answer.status_code == 200, f"post {post} was acknowledged and is lost"
+            assert answer.status_code == 200, f"acknowledged post {post} is lost"
         for post in journal.deleted:
             assert (await client.get(f"/api/v1/statuses/{post}")).status_code == 404
         for member, post in journal.likes:
@@ -159,8 +159,8 @@ async def _sound(store: Path, journal: Journal) -> None:
         assert report.clean, report
 
 
-def test_the_tag_cloud_goes_on_at_once_after_a_kill(tmp_path: Path) -> None:
-    """The only owner of a file does not wait for the lock that it had itself when it was killed."""
+def test_tag_cloud_merge_resumes_immediately_after_owner_is_killed(tmp_path: Path) -> None:
+    """The only owner of a file does not wait for the lock that it held before it was killed."""
     store = tmp_path / "shoal.db"
     token = next(iter(asyncio.run(_people(store)).values()))
     with served(store) as server:
@@ -178,11 +178,11 @@ async def _killed_with_the_lock(server: Server, store: Path, token: str) -> None
         async with httpx.AsyncClient(base_url=server.url, timeout=60) as client:
             deadline = time.monotonic() + 120
             while not held():
-                assert time.monotonic() < deadline, "nobody was seen to merge"
+                assert time.monotonic() < deadline, "no merge was observed"
                 await _tag(client, token, "before")
                 for _ in range(1_000):
                     if held():
-                        # It may have let go meanwhile; once it stands still, this is certain.
+                        # Stop the process first: it may have released the lock since the last check.
                         server.process.send_signal(signal.SIGSTOP)
                         if held():
                             break
@@ -192,7 +192,7 @@ async def _killed_with_the_lock(server: Server, store: Path, token: str) -> None
 
 
 async def _counted(server: Server, token: str) -> None:
-    """A new use is in the cloud long before that lock would end."""
+    """Assert that a new use is counted long before the lock would expire."""
     async with httpx.AsyncClient(base_url=server.url, timeout=10) as client:
         await _tag(client, token, "after")
 
@@ -212,13 +212,13 @@ async def _tag(client: httpx.AsyncClient, token: str, tag: str) -> None:
 PLANNED = 400
 
 
-def test_every_scheduled_post_is_written_once_though_its_writers_are_killed(
+def test_scheduled_posts_are_published_exactly_once_despite_server_kills(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scheduled_posts, "LEAST_MS", 0)
     store = tmp_path / "shoal.db"
     asyncio.run(_plan(store))
-    # Each is killed when it has begun.
+    # Kill each server after it has published some of the posts.
     for some in (1, PLANNED // 3, 2 * PLANNED // 3):
         with served(store) as server:
             _await_posts(server, some)
@@ -241,7 +241,7 @@ async def _plan(store: Path) -> None:
 def _await_posts(server: Server, wanted: int) -> None:
     deadline = time.monotonic() + 60.0
     while httpx.get(f"{server.url}/api/v1/accounts/lookup?acct=ann", timeout=60).json()["statuses_count"] < wanted:
-        assert time.monotonic() < deadline, "what is due is not done"
+        assert time.monotonic() < deadline, "due posts are not published"
         time.sleep(0.002)
 
 

@@ -1,4 +1,4 @@
-"""Processes that share a store: whatever the owner was doing when it was killed, an acknowledged post is there, and once."""
+"""Processes share a store: when its owner is killed at any moment, each acknowledged post is stored exactly once."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ asyncio.run(main())
 """
 
 
-def test_every_acknowledged_post_is_there_once_though_owners_are_killed(tmp_path: Path) -> None:
+def test_shared_store_owner_kills_lose_or_duplicate_no_acknowledged_post(tmp_path: Path) -> None:
     asyncio.run(_begin(tmp_path))
     killed = 0
     with _writers(tmp_path) as writers:
@@ -82,11 +82,11 @@ def test_every_acknowledged_post_is_there_once_though_owners_are_killed(tmp_path
 
 
 def _until_written(folder: Path, writers: int) -> None:
-    """Wait until more is acknowledged, and every process that was begun has had its part."""
+    """Wait until more posts are acknowledged, and every process has written."""
     before = len(_acknowledged(folder))
     deadline = time.monotonic() + 60
     while len(_acknowledged(folder)) < before + 20 or _have_written(folder) < writers:
-        assert time.monotonic() < deadline, "nothing is acknowledged any more"
+        assert time.monotonic() < deadline, "no further post is acknowledged"
         time.sleep(0.05)
 
 
@@ -122,7 +122,7 @@ def _writers(folder: Path) -> Iterator[list[subprocess.Popen[bytes]]]:
 
 
 def _owner(folder: Path, writers: list[subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
-    """The process that has the store; its number stands in the lock file."""
+    """Return the process that owns the store; the lock file contains its id."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         pid = int((folder / "shoal.db-lock").read_text() or 0)
@@ -130,7 +130,7 @@ def _owner(folder: Path, writers: list[subprocess.Popen[bytes]]) -> subprocess.P
             if writer.pid == pid and writer.poll() is None:
                 return writer
         time.sleep(0.02)
-    raise AssertionError("no process has the store")
+    raise AssertionError("no process owns the store")
 
 
 async def _each_once(folder: Path) -> None:

@@ -1,7 +1,7 @@
 """The primary of a PostgreSQL store is killed under load, and its standby takes over.
 
-A standby that is waited for lacks nothing that was acknowledged. One that is behind lacks its last moments: what other stores
-remember of them is found by `check`, and no process goes on showing what was lost.
+A synchronous standby has every acknowledged write. An asynchronous standby loses the last writes: `check` finds the references
+to them in other stores, and no process shows the lost posts.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKES, POSTED, AssocType
 
 MANY, FEW = 60, 20
 BOUND_SECONDS = 20.0
-"""From the end of a promotion to an answer for everybody; a busy machine included."""
+"""From the end of a promotion to an answer for all members, also on a busy machine."""
 
 
-def test_nothing_acknowledged_is_lost_when_a_synchronous_standby_takes_over() -> None:
+def test_postgres_synchronous_standby_promotion_loses_no_acknowledged_write() -> None:
     with a_place(standby=True) as here:
-        # So far away that what is not waited for is lost.
+        # Slow enough that writes without synchronous replication are lost.
         here.standby.link.slow(0.25)
         here.standby.is_waited_for()
         with here.load(seed=21) as load:
@@ -39,22 +39,22 @@ def test_nothing_acknowledged_is_lost_when_a_synchronous_standby_takes_over() ->
             began = time.monotonic()
             load.more(2 * MANY)
             assert time.monotonic() - began < BOUND_SECONDS
-        assert load.broken or load.refused, "nobody noticed"
+        assert load.broken or load.refused, "no request failed"
         here.sound()
 
 
 @dataclass
 class Lost:
-    """Things that were acknowledged and are not in the graph."""
+    """Acknowledged writes that are missing in the graph."""
 
     posts: set[int] = field(default_factory=set)
     likes: int = 0
-    """Likes of lost posts by members of the other store, who have them still."""
+    """Likes of lost posts that the other store still has."""
     follows: int = 0
-    """Follows from one store to the other that only one end has heard of."""
+    """Follows between the stores that only one end has."""
 
 
-def test_what_a_standby_lacks_that_was_behind_is_told_by_a_check_and_shown_by_nobody() -> None:
+def test_postgres_lagging_standby_losses_are_found_by_check_and_not_shown() -> None:
     with a_place(standby=True) as here:
         with here.load(seed=22) as load:
             load.more(MANY)
@@ -68,7 +68,7 @@ def test_what_a_standby_lacks_that_was_behind_is_told_by_a_check_and_shown_by_no
             load.more(2 * MANY)
         here.rest()
         for person, posts in zip(here.people, before, strict=True):
-            assert not [id_ for id_, text in person.posts.items() if posts.get(id_, text) != text], "an id came again"
+            assert not [id_ for id_, text in person.posts.items() if posts.get(id_, text) != text], "an id was reused"
         lost = run(_reconciled(here, certain))
         assert len(lost.posts) > len(certain), "the standby was not behind"
         assert lost.likes >= len(certain)
@@ -84,7 +84,7 @@ def test_what_a_standby_lacks_that_was_behind_is_told_by_a_check_and_shown_by_no
 
 
 async def _liked_across(here: Place) -> list[int]:
-    """Have members of the first store post, and members of the other one like that; the posts."""
+    """Create posts by members of the first store, liked by members of the other store; return the posts."""
     posts: list[int] = []
     async with httpx.AsyncClient(base_url=here.urls[0], timeout=60.0) as client:
         for author, other in zip(here.living_in(0), here.living_in(1), strict=True):
@@ -96,7 +96,7 @@ async def _liked_across(here: Place) -> list[int]:
 
 
 async def _reconciled(here: Place, posts: Sequence[int] = ()) -> Lost:
-    """Take from the graph what each member has; give what they were told and do not have, and these posts besides."""
+    """Reload the state of each member from the graph; return the acknowledged writes that are missing, plus these posts."""
     lost = Lost(set(posts))
     async with open_network(here.settings, background=False) as network:
 

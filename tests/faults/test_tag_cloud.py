@@ -1,7 +1,7 @@
-"""I4, with real processes: whoever of the emitters and collectors is killed, and whenever, every use is counted once.
+"""I4, with real processes: every use is counted once, although emitters and collectors are killed at random times.
 
 Tag uses of real posts go through 20 emitter processes, RabbitMQ and 3 collector processes into one store: those of every fourth
-post, and in `make test-all` all of them. Some jobs are given to two emitters, and some posts are taken back.
+post, and in `make test-all` all of them. Some jobs are given to two emitters, and some posts are deleted.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ EMITTERS, COLLECTORS = 20, 3
 EMITTER_KILLS, VERSIONS_A_KILL = 40, 4
 ALONE_AFTER = 8
 DAYS = 12
-"""The posts are told as if they had been written in so many days: some of them are too old to be counted by day."""
+"""The posts are spread over this number of days: some are too old for the daily counts."""
 _POSTS_A_JOB = 40
 
 _processes = multiprocessing.get_context("forkserver")
-# They are forked from one that has imported everything: each costs some milliseconds.
+# Workers are forked from a process with all imports done, which takes a few milliseconds each.
 _processes.set_forkserver_preload(["tests.faults.tag_processes"])
 
 
 class Crew:
-    """All processes. Now and then one of them is killed, and another takes its place."""
+    """All processes. At random times, a process is killed and replaced."""
 
     def __init__(self, place: Place, jobs: int, random: Random) -> None:
         self._place = place
@@ -62,7 +62,7 @@ class Crew:
         return _started(_processes.Process(target=collect, args=(self._place,)))
 
     async def emitted(self) -> None:
-        """Until every emitter has sent its share. One is killed after every so many jobs."""
+        """Wait until every emitter has sent its jobs; kill an emitter at regular intervals of jobs."""
         while busy := [number for number, process in self._emitters.items() if process.is_alive()]:
             safe = sum(len(self._place.safe(number)) for number in range(EMITTERS))
             if safe > self._every * (self.emitters_killed + 1):
@@ -74,9 +74,9 @@ class Crew:
         assert [process.exitcode for process in self._emitters.values()] == [0] * EMITTERS
 
     async def kill_collectors(self, store: SqliteCloud) -> None:
-        """Kill one after every few versions, at whatever it is.
+        """Kill a collector after every few versions, at a random moment.
 
-        With three of them, what one has wrongly let go of is still in the hands of others: so in the end there is only one.
+        Three collectors could hide a message that one of them acknowledged too early; so a single collector runs at the end.
         """
         while True:
             if await store.version() > VERSIONS_A_KILL * (self.collectors_killed + 1):
@@ -91,7 +91,7 @@ class Crew:
             await asyncio.sleep(0.01)
 
     def end(self) -> None:
-        """Kill all that are left."""
+        """Kill all remaining processes."""
         for process in [*self._emitters.values(), *self._collectors]:
             _kill(process)
 
@@ -108,7 +108,7 @@ def _kill(process: BaseProcess) -> None:
 
 @pytest.fixture(params=[pytest.param(EVERY, id="slice"), pytest.param(1, id="whole", marks=pytest.mark.deep)])
 def every(request: pytest.FixtureRequest) -> int:
-    """How many posts there are for each one whose tags are used."""
+    """Return n, where the tags of every nth post are used."""
     return int(request.param)
 
 
@@ -137,7 +137,7 @@ def _uses(at: int, post: dict[str, object], every: int) -> Iterator[Use]:
         yield Use(at + 1, 2, author, written, NOW - max(0, age - 500) * 200, gone)
 
 
-def test_every_use_is_counted_once_whoever_is_killed(uses: list[Use], every: int, tmp_path: Path) -> None:
+def test_tag_cloud_counts_every_use_once_despite_process_kills(uses: list[Use], every: int, tmp_path: Path) -> None:
     place = Place(rabbitmq.node().url, rabbitmq.namespace(), tmp_path, every)
     random = Random(20)
     jobs = [Job(at, uses[at : at + _POSTS_A_JOB]) for at in range(0, len(uses), _POSTS_A_JOB)]
@@ -151,7 +151,7 @@ def test_every_use_is_counted_once_whoever_is_killed(uses: list[Use], every: int
 
 
 async def _counted(place: Place, uses: list[Use], jobs: int, random: Random) -> None:
-    # Made before they start: it is declared by whoever comes first, and read at the end.
+    # Opened before the processes start, which declare these objects too; read at the end.
     store = await SqliteCloud.open(place.cloud)
     watcher = await RabbitTransport.open(place.url, place.namespace, collecting=False)
     with _at_work(place, jobs, random) as crew:

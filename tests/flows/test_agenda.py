@@ -1,4 +1,4 @@
-"""Things on the agenda happen once, whichever process works and whatever dies in between."""
+"""Agenda items run exactly once, in any process and despite crashes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def now() -> int:
 
 
 def agenda(shoal: Shoal, minutes: float = 0, writes: Writes | None = None) -> Agenda:
-    """One that believes it is so much later."""
+    """Return an agenda with its clock moved forward by `minutes`."""
     return Agenda(writes or shoal.network.writes, clock=lambda: now() + int(minutes * MINUTE))
 
 
@@ -67,13 +67,13 @@ async def an_app(shoal: Shoal) -> App:
 
 
 async def stays(shoal: Shoal, app: App) -> bool:
-    """Whether the app is there when it is tomorrow."""
+    """Return whether the app still exists after a day."""
     await agenda(shoal, 24 * 60 + 1).once()
     return app.id in await shoal.network.store.obj_get((app.id,))
 
 
 @in_loop
-async def test_an_app_that_nobody_uses_goes_after_a_day() -> None:
+async def test_oauth_app_unused_is_deleted_after_a_day() -> None:
     async with Shoal.open("memory://") as shoal:
         app = await an_app(shoal)
         assert await agenda(shoal, 24 * 60 - 1).once() == 0
@@ -85,7 +85,7 @@ async def test_an_app_that_nobody_uses_goes_after_a_day() -> None:
 
 @pytest.mark.parametrize("how", ["a token of its own", "a token of a member", "a code"])
 @in_loop
-async def test_an_app_by_which_somebody_got_something_stays(how: str) -> None:
+async def test_oauth_app_with_token_or_code_is_kept(how: str) -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         app, writes = await an_app(shoal), shoal.network.writes
@@ -101,7 +101,7 @@ async def test_an_app_by_which_somebody_got_something_stays(how: str) -> None:
 
 
 @in_loop
-async def test_an_app_that_is_used_as_it_goes_is_gone_or_stays_and_nothing_between() -> None:
+async def test_oauth_app_used_during_deletion_is_either_kept_or_deleted() -> None:
     async with Shoal.open("memory://") as shoal:
         made = [await an_app(shoal) for _ in range(12)]
         late = agenda(shoal, 24 * 60 + 1)
@@ -119,13 +119,13 @@ async def due(shoal: Shoal) -> int:
 
 
 async def told(shoal: Shoal) -> list[int]:
-    """The polls that were said to be over, of events that nobody has worked off."""
+    """Return the polls with an undelivered `PollEnded` event."""
     jobs = await shoal.network.store.claim(10_000, 0.0)
     return [job.event.poll_id for job in jobs if isinstance(job.event, PollEnded)]
 
 
 @in_loop
-async def test_a_post_is_written_at_its_moment_and_not_before() -> None:
+async def test_scheduled_post_is_published_at_its_time() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         await ben.follow(ann)
@@ -147,7 +147,7 @@ async def test_a_post_is_written_at_its_moment_and_not_before() -> None:
 
 
 @in_loop
-async def test_what_is_put_off_or_taken_back_is_not_written_then() -> None:
+async def test_scheduled_post_rescheduled_or_cancelled_is_not_published_at_old_time() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         moved, sooner, gone = [await plan(shoal, ann, text) for text in ("moved", "sooner", "gone")]
@@ -173,7 +173,7 @@ async def test_what_is_put_off_or_taken_back_is_not_written_then() -> None:
 
 
 @in_loop
-async def test_it_is_planned_at_least_five_minutes_ahead_and_checked_at_once() -> None:
+async def test_scheduled_post_creation_validates_time_content_and_limit() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         for minutes in (-10, 0, 4.9, 12 * 366 * 24 * 60):
@@ -194,7 +194,7 @@ async def test_it_is_planned_at_least_five_minutes_ahead_and_checked_at_once() -
 
 
 @in_loop
-async def test_a_request_that_is_repeated_gives_the_plan_and_then_the_post() -> None:
+async def test_scheduled_post_request_repeated_returns_the_scheduled_post_then_the_post() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         at, writes = now() + 10 * MINUTE, shoal.network.writes
@@ -216,7 +216,7 @@ async def test_a_request_that_is_repeated_gives_the_plan_and_then_the_post() -> 
 
 
 async def notified(who: Handle) -> list[tuple[Kind, int]]:
-    """The notifications of a member: their kinds, and what they are about."""
+    """Return the notifications of a member as pairs of kind and subject."""
     return [(item.notice.kind, item.notice.about) for item in (await who.notifications.page()).items]
 
 
@@ -301,7 +301,7 @@ async def test_scheduled_post_of_a_deleted_author_is_dropped() -> None:
 
 
 @in_loop
-async def test_a_poll_is_said_to_be_over_once() -> None:
+async def test_poll_end_event_is_sent_once() -> None:
     async with Shoal.open("memory://", run_consequences=False) as shoal:
         (ann,) = await register(shoal, "ann")
         writes = shoal.network.writes
@@ -320,7 +320,7 @@ async def test_a_poll_is_said_to_be_over_once() -> None:
 
 
 @in_loop
-async def test_a_ticket_that_was_left_behind_is_thrown_away() -> None:
+async def test_agenda_ticket_without_matching_item_is_discarded() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         made = await plan(shoal, ann, "x")
@@ -333,7 +333,7 @@ async def test_a_ticket_that_was_left_behind_is_thrown_away() -> None:
 
 
 @in_loop
-async def test_a_long_agenda_is_done_in_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_agenda_longer_than_a_page_is_processed_completely(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agenda_module, "_PAGE", 3)
     async with Shoal.open("memory://") as shoal:
         people = await register(shoal, *[f"other{n}" for n in range(5)])
@@ -341,14 +341,14 @@ async def test_a_long_agenda_is_done_in_pages(monkeypatch: pytest.MonkeyPatch) -
         for n in range(20):
             await scheduled_posts.schedule(shoal.network.writes, people[n % 5].id, Draft(text=str(n)), at)
         later = agenda(shoal, 11)
-        # Two tickets of the very same time at the seam of two pages wait for the next look.
+        # Tickets with equal times at a page boundary can wait for the next run.
         assert await later.once() + await later.once() == 20
         assert await due(shoal) == 0
         assert sum([len((await one.posts()).entries) for one in people]) == 20
 
 
 @in_loop
-async def test_what_fails_rests_and_is_tried_again() -> None:
+async def test_agenda_item_that_fails_is_retried_after_backoff() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         await plan(shoal, ann, "first", 6)
@@ -372,11 +372,11 @@ async def test_what_fails_rests_and_is_tried_again() -> None:
 
 
 class _Died(Exception):
-    """A process ended here."""
+    """The process died."""
 
 
 class _Fragile:
-    """A graph before or after whose commits something happens."""
+    """A graph with hooks before and after each commit."""
 
     def __init__(
         self, graph: Graph, before: Callable[[Batch], Awaitable[None]], after: Callable[[Batch], Awaitable[None]]
@@ -406,7 +406,7 @@ def _writes(
 
 @settings(deadline=None, max_examples=examples(20, full=40))
 @given(seed=st.integers(0, 2**32), planned=st.integers(1, 6), asked=st.integers(0, 3), workers=st.integers(1, 4))
-def test_whatever_dies_everything_happens_once(seed: int, planned: int, asked: int, workers: int) -> None:
+def test_agenda_items_run_exactly_once_under_crashes(seed: int, planned: int, asked: int, workers: int) -> None:
     chance = Random(seed)
 
     async def perhaps(_batch: Batch) -> None:
@@ -416,12 +416,12 @@ def test_whatever_dies_everything_happens_once(seed: int, planned: int, asked: i
             raise _Died
 
     async def work(shoal: Shoal) -> None:
-        # One that died begins anew, and knows nothing of what it did.
+        # A worker that died starts again without state.
         for _ in range(4):
             await agenda(shoal, 20, _writes(shoal, perhaps, perhaps)).once()
 
     async def meddle(shoal: Shoal, ann: Handle, plans: list[ScheduledPost]) -> set[int]:
-        """Their author takes some back meanwhile; those of which it was said that they are gone."""
+        """Cancel some of the scheduled posts concurrently, and return the ids of the cancelled ones."""
         taken: set[int] = set()
         for one in plans:
             for _ in range(chance.randrange(6)):
@@ -463,7 +463,7 @@ def test_whatever_dies_everything_happens_once(seed: int, planned: int, asked: i
 
 
 @in_loop
-async def test_a_network_that_runs_does_what_is_due_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_agenda_of_running_network_publishes_due_post(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scheduled_posts, "LEAST_MS", 0)
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
@@ -473,7 +473,7 @@ async def test_a_network_that_runs_does_what_is_due_by_itself(monkeypatch: pytes
             if texts(await ann.posts()) == ["soon"]:
                 return
             await asyncio.sleep(0.01)
-        raise AssertionError("it was not written")
+        raise AssertionError("the scheduled post was not published")
 
 
 def test_moment_of_text_in_lower_case_is_read_as_in_upper_case() -> None:

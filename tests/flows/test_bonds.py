@@ -1,4 +1,4 @@
-"""Any acts between three members leave what a small model of the rules says; acts that cross leave nothing half done."""
+"""Relationship actions between three members match a small model; concurrent actions leave a consistent graph."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _FIRST = -(2**63)
 _KINDS = {"follows": FOLLOWS, "asks": REQUESTS, "blocks": BLOCKS, "watches": WATCHES, "endorses": ENDORSES}
 _ENDING = ("follows", "asks", "watches", "endorses", "listed", "wishes")
 _PLACES = (*[(0, 1)] * 4, (1, 0), (1, 0), (2, 1), (0, 2))
-"""Mostly the same two, so that one act has to do with another."""
+"""Mostly one pair, so that actions interact."""
 _ACTS = (
     "follow",
     "follow",
@@ -55,14 +55,14 @@ acts = st.lists(st.tuples(st.sampled_from(_ACTS), st.sampled_from(_PLACES)), max
 
 
 class Model:
-    """A model of what is between members: pairs of who and to whom, by their places."""
+    """A model of relationships: pairs of actor and target, by their positions."""
 
     def __init__(self) -> None:
         self.locked: set[int] = set()
         self.pairs: dict[str, set[Pair]] = {kind: set() for kind in (*_KINDS, "listed", "wishes")}
 
     def act(self, act: str, pair: Pair) -> bool:
-        """Whether it may be done; then it is."""
+        """Apply an action, and return whether it is allowed."""
         back = (pair[1], pair[0])
         if act in ("lock", "unlock"):
             (self.locked.add if act == "lock" else self.locked.discard)(pair[0])
@@ -128,7 +128,7 @@ class Three:
         self._place = {handle.id: place for place, handle in enumerate(people)}
 
     async def act(self, act: str, pair: Pair) -> bool:
-        """Whether it was done, and not refused."""
+        """Run an action, and return whether it was accepted."""
         writes = self.shoal.network.writes
         one, other = self.people[pair[0]].id, self.people[pair[1]].id
         verbs: dict[str, Callable[[], Awaitable[object]]] = {
@@ -152,12 +152,12 @@ class Three:
         return True
 
     async def rows(self) -> list[AssocRow]:
-        """Every association that is alive."""
+        """Return all live associations."""
         rows = await self.shoal.network.store.assoc_scan((_FIRST, 0, _FIRST), 100_000)
         return [row for row in rows if row.alive]
 
     async def pairs(self) -> dict[str, set[Pair]]:
-        """Return the pairs that the graph has between members, by their places."""
+        """Return the pairs of members in the graph, by their positions."""
         rows, place = await self.rows(), self._place
         found = {
             kind: {(place[row.id1], place[row.id2]) for row in rows if row.atype == atype.number}
@@ -168,14 +168,14 @@ class Three:
         return found
 
     async def ends_that_miss_the_other(self) -> list[AssocRow]:
-        """Associations without their inverse."""
+        """Return associations without their inverse."""
         rows = await self.rows()
         there = {(row.id1, row.atype, row.id2) for row in rows}
         inverse = {number: atype.inverse for number, atype in ASSOC_TYPES.items()}
         return [row for row in rows if inverse[row.atype] and (row.id2, inverse[row.atype], row.id1) not in there]
 
     async def wrong_homes(self) -> list[str]:
-        """Return the names of members whose home is not what its definition says."""
+        """Return the names of members whose home timeline differs from its definition."""
         reads, at = self.shoal.network.reads, Cursor(limit=9)
         return [
             handle.name
@@ -194,7 +194,7 @@ def _names() -> Iterator[str]:
 
 @asynccontextmanager
 async def three(stores: int) -> AsyncIterator[Three]:
-    """Each has posted, and read their home."""
+    """Yield three members who have posted and read their home timelines."""
     url = "memory://" if stores == 1 else {"0-31": "memory://one", "32-63": "memory://two"}
     async with Shoal.open(url) as shoal:
         assert shoal.network.effects.across is (stores > 1)
@@ -209,14 +209,14 @@ async def three(stores: int) -> AsyncIterator[Three]:
 @pytest.mark.parametrize("stores", [1, 2])
 @given(acts=acts)
 @settings(max_examples=examples(30, full=60), deadline=None)
-def test_acts_leave_what_the_rules_say(stores: int, acts: list[Act]) -> None:
+def test_relationship_actions_match_the_model(stores: int, acts: list[Act]) -> None:
     async def main() -> None:
         async with three(stores) as trio:
             model = Model()
             for act, pair in acts:
                 assert await trio.act(act, pair) is model.act(act, pair), (act, pair)
                 if act in ("unfollow", "remove", "block"):
-                    # What hangs on a follow ends later, unless it began anew before.
+                    # Dependents of a follow are deleted in the background, unless they are created again first.
                     await trio.shoal.settle()
                 found = await trio.pairs()
                 assert all(found[kind] == model.pairs[kind] for kind in ("follows", "asks", "blocks")), (act, pair)
@@ -231,8 +231,10 @@ def test_acts_leave_what_the_rules_say(stores: int, acts: list[Act]) -> None:
 @pytest.mark.parametrize("stores", [1, 2])
 @given(rounds=st.lists(acts, min_size=1, max_size=4), owing=st.booleans())
 @settings(max_examples=examples(30, full=60), deadline=None)
-def test_acts_that_cross_leave_nothing_half_done(stores: int, rounds: list[list[Act]], *, owing: bool) -> None:
-    """With `owing` each store hears of what the other did only by the events."""
+def test_relationship_actions_run_concurrently_leave_a_consistent_graph(
+    stores: int, rounds: list[list[Act]], *, owing: bool
+) -> None:
+    """With `owing`, each store learns of changes in the other store only by events."""
 
     async def main() -> None:
         async with three(stores) as trio:
@@ -254,7 +256,7 @@ def test_acts_that_cross_leave_nothing_half_done(stores: int, rounds: list[list[
 
 @contextmanager
 def _late() -> Iterator[None]:
-    """Keep inverses that are owed to another store from reaching it at once."""
+    """Prevent the immediate delivery of pending inverses to another store."""
 
     async def away(*_: object, **__: object) -> None:
         raise Unavailable("away")

@@ -1,4 +1,4 @@
-"""Consequences of a post cost little where nobody listens, is named or watches."""
+"""Consequences of a post are cheap without listeners, mentions and watchers."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ READS = ("obj_get", "assoc_get", "assoc_range", "assoc_ranges", "assoc_count", "
 
 
 @in_loop
-async def test_posts_that_nobody_is_told_of_are_read_together_and_nothing_else_is(tmp_path: Path) -> None:
+async def test_post_consequences_without_recipients_read_posts_in_one_batch(tmp_path: Path) -> None:
     settings = Settings(store=f"sqlite:///{tmp_path}/shoal.db", media="memory://")
-    # Nothing runs beside what is counted.
+    # No background task runs during the count.
     async with open_network(settings, background=False) as network:
         shoal = Shoal(network)
         ann = await shoal.register("ann")
-        # Whom the author and the tags have as followers is known from then on.
+        # After this post the followers of the author and the tags are cached.
         await ann.create("the first #sea #tide")
         await shoal.settle()
         for n in range(40):
@@ -51,7 +51,7 @@ async def test_posts_that_nobody_is_told_of_are_read_together_and_nothing_else_i
 
             return count
 
-        # Whoever made a post remembers it: as for a worker that did not.
+        # Clear the cache of the posts, to simulate a worker in another process.
         cast("CachedGraph", network.reads.graph).memories["objects"].clear()
         with patch.multiple(SqliteGraph, **{name: counting(name) for name in READS}):
             while await shoal.network.runner.run_once():
@@ -59,12 +59,12 @@ async def test_posts_that_nobody_is_told_of_are_read_together_and_nothing_else_i
             await shoal.network.search.close()
         assert sum(posts) == 40, read
         assert read.keys() <= {"obj_get", "assoc_count"}, read
-        # Who watches the author is asked again after each commit of theirs: once, then it is remembered.
+        # The watchers of the author are read again after each commit of the author, and then cached.
         assert read.total() <= 6
 
 
 class Writes(MemoryIndex):
-    """Notes how much is written at a time."""
+    """Record the size of each write."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -77,7 +77,7 @@ class Writes(MemoryIndex):
 
 
 class HeldWrites(Writes):
-    """Writes when it is let."""
+    """An index whose writes wait for a semaphore."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -96,7 +96,7 @@ async def _posts(graph: MemoryGraph, ids: Sequence[int]) -> None:
 
 
 @in_loop
-async def test_a_busy_index_waits_for_more_between_its_writes_and_a_quiet_one_does_not() -> None:
+async def test_search_indexer_batches_writes_under_load_and_writes_immediately_when_idle() -> None:
     graph, index = MemoryGraph(), Writes()
     filler = Filler(index)
     ids = [n << 20 for n in range(1, 2 * AT_ONCE)]
@@ -111,14 +111,14 @@ async def test_a_busy_index_waits_for_more_between_its_writes_and_a_quiet_one_do
         await asyncio.sleep(0)
     await asyncio.gather(*waits)
     assert index.sizes == [1, 1, 100, 100]
-    # Enough is written at once, and so is what comes before the end.
+    # A full batch is written immediately, and so are pending writes on close.
     await filler.look(graph, ids[:AT_ONCE])
     await filler.close()
     assert index.sizes[4:] == [AT_ONCE]
 
 
 @in_loop
-async def test_what_was_asked_for_first_is_safe_before_the_rest_and_the_oldest_tells_how_late_it_is() -> None:
+async def test_search_indexer_completes_first_batch_first_and_reports_lag_of_oldest() -> None:
     graph, index = MemoryGraph(), HeldWrites()
     filler = Filler(index)
     ids = [n << 20 for n in range(1, 2 * AT_ONCE)]
@@ -140,7 +140,7 @@ async def test_what_was_asked_for_first_is_safe_before_the_rest_and_the_oldest_t
 
 
 @in_loop
-async def test_small_writes_without_end_wait_for_each_other_after_a_burst() -> None:
+async def test_search_indexer_throttles_continuous_small_writes_after_a_burst() -> None:
     graph, index = MemoryGraph(), Writes()
     filler = Filler(index)
     ids = [n << 20 for n in range(1, 400)]
@@ -149,7 +149,7 @@ async def test_small_writes_without_end_wait_for_each_other_after_a_burst() -> N
     waits = []
     for id_ in ids:
         waits.append(filler.look(graph, (id_,)))
-        # One write can be made in between.
+        # Yield, so that one write can run in between.
         for _ in range(10):
             await asyncio.sleep(0)
     await asyncio.gather(*waits)
@@ -160,7 +160,7 @@ async def test_small_writes_without_end_wait_for_each_other_after_a_burst() -> N
 
 
 @in_loop
-async def test_an_index_that_keeps_nothing_never_waits() -> None:
+async def test_search_indexer_without_index_completes_immediately() -> None:
     filler = Filler(NoIndex())
     for id_ in range(1, 400):
         done = filler.look(MemoryGraph(), (id_,))

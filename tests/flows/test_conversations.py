@@ -1,4 +1,4 @@
-"""Conversations: a member's view of a thread of direct posts, in whatever order and how often its posts come."""
+"""Conversations: a member's view of a thread of direct posts, independent of the order and repetition of events."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.running import in_loop
 
 
 class Meeting:
-    """A graph whose first readers of a conversation wait for each other, so that they all know the same of it."""
+    """A graph whose first readers of a conversation wait for each other, so that all read one state."""
 
     def __init__(self, graph: Graph, guests: int) -> None:
         self._graph = graph
@@ -43,7 +43,7 @@ class Meeting:
 
 
 async def a_thread(network: Network) -> tuple[int, int, list[Post]]:
-    """Ann and Ben, and what they wrote to each other: Ann, Ann, Ben, Ann."""
+    """Return Ann, Ben and a thread of direct posts by Ann, Ann, Ben and Ann."""
     ann, ben = [(await members.register(network.writes, name)).id for name in ("ann", "ben")]
     told: list[Post] = []
     for author, text in ((ann, "@ben 1"), (ann, "@ben 2"), (ben, "@ann 3"), (ann, "@ben 4")):
@@ -77,12 +77,12 @@ def newest_first(told: list[Post]) -> tuple[int, ...]:
 
 @pytest.mark.parametrize("at_once", [2, 4])
 @in_loop
-async def test_posts_that_are_worked_off_side_by_side_are_all_remembered(at_once: int) -> None:
+async def test_conversation_posts_processed_concurrently_are_all_recorded(at_once: int) -> None:
     async with open_network(build(store="memory://"), background=False) as network:
         ann, ben, told = await a_thread(network)
         for post in told[: 4 - at_once]:
             await go_on(network.effects, event(post), 0)
-        # Each post is worked off for both members.
+        # Each post is processed for both members.
         graph = cast("Graph", Meeting(network.effects.graph, 2 * at_once))
         effects: Effects = replace(network.effects, graph=graph)
         await asyncio.gather(*(go_on(effects, event(post), 0) for post in told[4 - at_once :]))
@@ -91,7 +91,7 @@ async def test_posts_that_are_worked_off_side_by_side_are_all_remembered(at_once
 
 
 @in_loop
-async def test_posts_may_come_in_any_order_and_again() -> None:
+async def test_conversation_posts_processed_in_any_order_and_twice_give_equal_state() -> None:
     for order in permutations(range(4)):
         async with open_network(build(store="memory://"), background=False) as network:
             ann, ben, told = await a_thread(network)
@@ -102,7 +102,7 @@ async def test_posts_may_come_in_any_order_and_again() -> None:
 
 
 @in_loop
-async def test_a_post_that_comes_late_leaves_read_what_was_read() -> None:
+async def test_conversation_read_marker_is_kept_when_older_post_arrives_late() -> None:
     async with open_network(build(store="memory://"), background=False) as network:
         _, ben, told = await a_thread(network)
         await go_on(network.effects, event(told[3]), 0)
@@ -113,7 +113,7 @@ async def test_a_post_that_comes_late_leaves_read_what_was_read() -> None:
 
 
 @in_loop
-async def test_what_a_member_has_done_with_comes_back_with_the_next_post_alone() -> None:
+async def test_conversation_removed_is_restored_by_next_post_only() -> None:
     async with open_network(build(store="memory://"), background=False) as network:
         _, ben, told = await a_thread(network)
         for post in told[:3]:

@@ -1,4 +1,4 @@
-"""Reactions with an emoji: who may put which on a post, what the author hears of it, and how they are counted."""
+"""Emoji reactions: permissions, limits, counts and notifications."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ MANY = (
     "😚",
 )
 TWO_STORES = {"0-62": "memory://one", "63": "memory://two"}
-"""ben's store is another than that of ann and cyd."""
+"""Ben is in another store than Ann and Cyd."""
 
 
 def counts(entry: Entry) -> dict[str, int]:
@@ -86,7 +86,7 @@ def own(entry: Entry) -> set[str]:
 
 
 async def wrong(shoal: Shoal) -> list[str]:
-    """Return what does not hold in the graph."""
+    """Return violated invariants of the graph."""
     await shoal.settle()
     world = await World.of(shoal.network.store)
     found = (world.wrong_counts(), world.missing_inverses(), world.wrong_emoji(), world.remains())
@@ -94,12 +94,12 @@ async def wrong(shoal: Shoal) -> list[str]:
 
 
 async def complaints(shoal: Shoal) -> list[str]:
-    """Return what `shoal check` finds."""
+    """Return the findings of `shoal check`."""
     return [example for one in (await check(shoal.network)).invariants for example in one.examples]
 
 
 async def heard(who: Handle) -> list[tuple[str, str]]:
-    """Return who put which emoji on a post of theirs, as they are notified, newest first."""
+    """Return the reaction notifications of a member as pairs of name and emoji, newest first."""
 
     def told(one: Notification) -> tuple[str, str]:
         assert one.notice.kind is Kind.REACTION
@@ -111,7 +111,7 @@ async def heard(who: Handle) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("url", ["memory://", TWO_STORES], ids=["one store", "two stores"])
 @in_loop
-async def test_members_put_emoji_on_a_post_and_take_them_off(url: str | dict[str, str]) -> None:
+async def test_emoji_reactions_are_added_counted_and_removed(url: str | dict[str, str]) -> None:
     async with Shoal.open(url) as shoal:
         assert shoal.network.effects.across is (url is TWO_STORES)
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
@@ -132,7 +132,7 @@ async def test_members_put_emoji_on_a_post_and_take_them_off(url: str | dict[str
 
 
 @in_loop
-async def test_the_two_forms_of_an_emoji_are_one() -> None:
+async def test_emoji_reaction_with_and_without_variation_selector_counts_as_one_emoji() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
         post = await ann.create("hello")
@@ -145,7 +145,7 @@ async def test_the_two_forms_of_an_emoji_are_one() -> None:
 
 
 @in_loop
-async def test_a_share_shows_the_emoji_of_its_post_and_takes_them_for_it() -> None:
+async def test_emoji_reaction_on_share_applies_to_shared_post() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
         post = await ann.create("hello")
@@ -158,7 +158,7 @@ async def test_a_share_shows_the_emoji_of_its_post_and_takes_them_for_it() -> No
 
 @pytest.mark.parametrize("url", ["memory://", TWO_STORES], ids=["one store", "two stores"])
 @in_loop
-async def test_every_verb_may_be_repeated_and_sent_twenty_times_at_once(url: str | dict[str, str]) -> None:
+async def test_emoji_reaction_add_and_remove_are_idempotent_under_concurrency(url: str | dict[str, str]) -> None:
     async with Shoal.open(url) as shoal:
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
         post = await ann.create("hello")
@@ -181,14 +181,16 @@ Act = tuple[bool, int, int]
     acts=st.lists(st.tuples(st.booleans(), st.integers(0, 3), st.integers(0, 3)), max_size=24),
     at_once=st.integers(1, 4),
 )
-def test_any_acts_in_any_order_are_counted_exactly(url: str | dict[str, str], acts: list[Act], at_once: int) -> None:
+def test_emoji_reaction_counts_are_exact_for_random_actions(
+    url: str | dict[str, str], acts: list[Act], at_once: int
+) -> None:
     async def main() -> None:
         async with Shoal.open(url) as shoal:
             people = await register(shoal, "ann", "ben", "cyd", "dan")
             post = await people[0].create("hello")
             put: set[tuple[int, str]] = set()
             for start in range(0, len(acts), at_once):
-                # The acts of one round have different members or emoji, so their order makes no difference.
+                # Actions in a round have different members or emoji, so their order does not matter.
                 together = {act[1:]: act for act in acts[start : start + at_once]}.values()
                 await asyncio.gather(
                     *[(people[who].react if on else people[who].unreact)(post, MANY[n]) for on, who, n in together]
@@ -206,7 +208,7 @@ def test_any_acts_in_any_order_are_counted_exactly(url: str | dict[str, str], ac
 
 @pytest.mark.parametrize("name", BACKENDS)
 @in_loop
-async def test_every_store_counts_them_exactly(name: str, tmp_path: Path) -> None:
+async def test_emoji_reaction_counts_are_exact_on_every_store(name: str, tmp_path: Path) -> None:
     started(name)
     async with Backend(name, tmp_path).open() as graph:
         writes = Writes(graph, IdMaker(), cast("MediaLibrary", None))
@@ -231,11 +233,11 @@ async def emoji_of(graph: Store, post: Post, viewer: int) -> dict[str, tuple[int
     return {one.emoji: (one.count, one.me) for one in found[post.id]}
 
 
-# How many
+# Limits
 
 
 @in_loop
-async def test_a_member_has_at_most_eight_emoji_on_a_post_also_when_all_come_at_once() -> None:
+async def test_emoji_reactions_per_member_and_post_are_limited_to_eight() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         post, other = await ann.create("hello"), await ann.create("hello")
@@ -246,7 +248,7 @@ async def test_a_member_has_at_most_eight_emoji_on_a_post_also_when_all_come_at_
         assert all(isinstance(one, InvalidInput) and one.field == "emoji" for one in refused)
         there = counts(await ben.read(post))
         assert len(there) == 8
-        # One that is there already is no more than before, and one that is taken off makes room.
+        # Repeating a reaction does not count again, and removing a reaction allows a new one.
         await ben.react(post, next(iter(there)))
         await ben.react(other, UP)
         await ben.unreact(post, next(iter(there)))
@@ -256,7 +258,7 @@ async def test_a_member_has_at_most_eight_emoji_on_a_post_also_when_all_come_at_
 
 @pytest.mark.parametrize("url", ["memory://", TWO_STORES], ids=["one store", "two stores"])
 @in_loop
-async def test_a_post_has_at_most_twenty_emoji_also_when_all_come_at_once(url: str | dict[str, str]) -> None:
+async def test_emoji_reactions_per_post_are_limited_to_twenty_different_emoji(url: str | dict[str, str]) -> None:
     async with Shoal.open(url) as shoal:
         ann, *others = await register(shoal, "ann", *[f"member{n}" for n in range(len(MANY))])
         post = await ann.create("hello")
@@ -273,7 +275,7 @@ async def test_a_post_has_at_most_twenty_emoji_also_when_all_come_at_once(url: s
 
 
 @in_loop
-async def test_an_emoji_that_nobody_has_on_a_full_post_any_more_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_emoji_reaction_on_full_post_replaces_emoji_without_reactions(monkeypatch: pytest.MonkeyPatch) -> None:
     async with Shoal.open("memory://") as shoal:
         ann, *others = await register(shoal, "ann", *[f"member{n}" for n in range(20)])
         post = await ann.create("hello")
@@ -293,7 +295,7 @@ async def test_an_emoji_that_nobody_has_on_a_full_post_any_more_makes_room(monke
 
 
 @in_loop
-async def test_an_emoji_whose_place_is_ended_at_the_moment_it_is_put_there_is_put_again_and_leaves_nothing() -> None:
+async def test_emoji_reaction_is_discarded_when_its_emoji_entry_is_deleted_concurrently() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         writes = shoal.network.writes
@@ -322,7 +324,7 @@ async def test_an_emoji_whose_place_is_ended_at_the_moment_it_is_put_there_is_pu
 
 @pytest.mark.parametrize("text", ["", "a", ":blobcat:", "👍👍", "🏽"])
 @in_loop
-async def test_only_an_emoji_can_be_put_on_a_post(text: str) -> None:
+async def test_emoji_reaction_with_invalid_emoji_is_refused(text: str) -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         post = await ann.create("hello")
@@ -331,11 +333,11 @@ async def test_only_an_emoji_can_be_put_on_a_post(text: str) -> None:
                 await cast("Callable[[Post, str], Awaitable[object]]", verb)(post, text)
 
 
-# Who
+# Permissions
 
 
 @in_loop
-async def test_members_who_may_not_see_a_post_put_nothing_on_it_but_take_off_what_is_theirs() -> None:
+async def test_emoji_reaction_on_invisible_post_is_refused_but_own_can_be_removed() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
         post = await ann.create("hello")
@@ -362,7 +364,7 @@ async def test_members_who_may_not_see_a_post_put_nothing_on_it_but_take_off_wha
 
 
 @in_loop
-async def test_members_who_put_an_emoji_are_listed_in_pages_without_those_across_a_block() -> None:
+async def test_emoji_reaction_list_is_paginated_without_blocked_members() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, *others = await register(shoal, "ann", *[f"member{n}" for n in range(7)])
         post = await ann.create("hello")
@@ -389,12 +391,12 @@ async def test_members_who_put_an_emoji_are_listed_in_pages_without_those_across
         assert (await shoal.visitor.reacted_by(post, PARTY)).profiles == []
 
 
-# What follows
+# Consequences
 
 
 @pytest.mark.parametrize("url", ["memory://", TWO_STORES], ids=["one store", "two stores"])
 @in_loop
-async def test_the_author_hears_of_each_emoji_until_it_is_taken_off(url: str | dict[str, str]) -> None:
+async def test_emoji_reaction_notification_is_shown_until_reaction_is_removed(url: str | dict[str, str]) -> None:
     async with Shoal.open(url) as shoal:
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
         post = await ann.create("hello")
@@ -414,7 +416,7 @@ async def test_the_author_hears_of_each_emoji_until_it_is_taken_off(url: str | d
 
 
 @in_loop
-async def test_the_author_hears_nothing_from_members_they_mute_or_blocked_since() -> None:
+async def test_emoji_reaction_notification_of_muted_or_blocked_member_is_hidden() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
         post = await ann.create("hello")
@@ -429,7 +431,7 @@ async def test_the_author_hears_nothing_from_members_they_mute_or_blocked_since(
 
 
 @in_loop
-async def test_listeners_hear_that_the_emoji_of_a_post_changed() -> None:
+async def test_home_stream_sends_update_when_emoji_reactions_change() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
         await ben.follow(ann)
@@ -447,7 +449,7 @@ async def test_listeners_hear_that_the_emoji_of_a_post_changed() -> None:
 
 @pytest.mark.parametrize("url", ["memory://", TWO_STORES], ids=["one store", "two stores"])
 @in_loop
-async def test_nothing_is_left_of_the_emoji_of_a_deleted_post(
+async def test_emoji_reactions_of_deleted_post_are_deleted_from_store(
     url: str | dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cleanup, "_PAGE", 2)
@@ -471,7 +473,7 @@ async def test_nothing_is_left_of_the_emoji_of_a_deleted_post(
 
 @pytest.mark.parametrize("near", [REACTS, PUTS_EMOJI], ids=repr)
 @in_loop
-async def test_an_emoji_from_another_store_that_arrives_after_the_post_was_cleared_goes(near: AssocType) -> None:
+async def test_emoji_reaction_from_other_store_arriving_after_post_deletion_is_deleted(near: AssocType) -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         post = await ann.create("hello")
@@ -486,7 +488,7 @@ async def test_an_emoji_from_another_store_that_arrives_after_the_post_was_clear
             REACTS: (post.id, REACTED_BY, encode_chosen((place,))),
             PUTS_EMOJI: (place.id, EMOJI_PUT_BY, post.id.to_bytes(8)),
         }
-        # The near end alone, as a store commits it that owes the other end.
+        # Only the near end, like a store that commits it with a pending inverse.
         id2, far, data = ends[near]
         batch.put(AssocOp(ben.id, near.number, id2, now, alive=True, data=data, plain=True))
         await shoal.network.store.commit(batch)
@@ -496,7 +498,7 @@ async def test_an_emoji_from_another_store_that_arrives_after_the_post_was_clear
 
 
 @in_loop
-async def test_a_check_finds_and_ends_an_emoji_at_a_place_that_is_no_more() -> None:
+async def test_shoal_check_deletes_emoji_reaction_without_emoji_entry() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         post = await ann.create("hello")

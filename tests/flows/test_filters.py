@@ -1,4 +1,4 @@
-"""Filters under concurrent changes, and home timelines through them: the page and the definition stay the same."""
+"""Filters: concurrent changes, and filtered home timelines equal to their definition."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EVERYWHERE = tuple(FilterContext)
 
 
 async def a_filter(shoal: Shoal, who: Handle, *keywords: str, for_good: bool = False) -> int:
-    """Its id."""
+    """Create a filter and return its id."""
     wish = FilterChange(
         title="t",
         contexts=EVERYWHERE,
@@ -34,7 +34,7 @@ async def a_filter(shoal: Shoal, who: Handle, *keywords: str, for_good: bool = F
 
 
 @in_loop
-async def test_changes_at_the_same_time_are_all_made() -> None:
+async def test_filter_changes_made_concurrently_are_all_stored() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         made = await a_filter(shoal, ann)
@@ -56,7 +56,7 @@ async def test_changes_at_the_same_time_are_all_made() -> None:
 
 
 @in_loop
-async def test_a_home_without_what_is_filtered_equals_its_definition() -> None:
+async def test_home_timeline_with_filters_equals_its_definition() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         await ann.follow(ben)
@@ -80,7 +80,7 @@ async def test_a_home_without_what_is_filtered_equals_its_definition() -> None:
 
 
 @in_loop
-async def test_filters_cost_a_home_two_reads_and_nothing_for_who_has_none() -> None:
+async def test_home_timeline_with_filters_takes_two_more_reads() -> None:
     costs = []
     for names in ((), ("tea",), tuple(f"word{n}" for n in range(60))):
         async with Shoal.open("memory://") as shoal:

@@ -1,4 +1,4 @@
-"""Options of follows and mutes, and the notes that members keep about others."""
+"""Options of follows and mutes, and private notes about members."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def wish(one: Handle, other: Handle, **feedback: object) -> Relation:
 
 
 async def at_home(handle: Handle) -> list[str]:
-    """The home timeline, which is what its definition says and what is news."""
+    """Return the home timeline, and assert that it equals its definition and the streamed entries."""
     reads, shown = handle._network.reads, await home_texts(handle)
     assert texts(await home.definition(reads, handle.id, Cursor(limit=50))) == shown
     page = await home.page(reads, handle.id, Cursor(limit=50))
@@ -45,7 +45,7 @@ async def at_home(handle: Handle) -> list[str]:
 
 
 @in_loop
-async def test_shares_of_somebody_may_be_left_out_of_home() -> None:
+async def test_home_timeline_excludes_shares_when_follow_disables_them() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
         await cyd.follow(ben)
@@ -56,13 +56,15 @@ async def test_shares_of_somebody_may_be_left_out_of_home() -> None:
         assert await wish(cyd, ben, shares=False) == Relation(following=True, shares=False)
         assert await at_home(cyd) == ["by ben"]
         assert await home.among(shoal.network.reads, cyd.id, [share.id]) == []
-        assert await cyd.follow(ben) == Relation(following=True, shares=False), "what is not said stays"
+        assert await cyd.follow(ben) == Relation(following=True, shares=False), (
+            "an option that is not given keeps its value"
+        )
         assert await wish(cyd, ben, shares=True) == Relation(following=True)
         assert await at_home(cyd) == ["by ben", "> by ann"]
 
 
 @in_loop
-async def test_only_posts_in_the_wanted_languages_come_home() -> None:
+async def test_home_timeline_shows_only_posts_in_languages_of_the_follow() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         await wish(ben, ann, languages=["de", "en", "de", ""])
@@ -101,7 +103,7 @@ _ACTS = (
 @example([("follow", {}), ("endorse", {}), ("be removed", {})])
 @given(st.lists(st.tuples(st.sampled_from(_ACTS), st.sampled_from(_TERMS)), max_size=12))
 @in_loop
-async def test_a_follow_is_answered_by_the_relationship_that_is_read_after_it(
+async def test_follow_returns_the_relationship_that_is_read_afterwards(
     story: list[tuple[str, dict[str, object]]],
 ) -> None:
     async with open_network(build(store="memory://", media="memory://"), background=False) as network:
@@ -132,7 +134,7 @@ async def test_a_follow_is_answered_by_the_relationship_that_is_read_after_it(
 
 
 @in_loop
-async def test_a_follow_that_changes_keeps_its_place() -> None:
+async def test_follow_with_changed_options_keeps_its_position_in_list() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, *others = await register(shoal, "ann", "ben", "cyd", "dan")
         for other in others:
@@ -146,7 +148,7 @@ async def test_a_follow_that_changes_keeps_its_place() -> None:
 
 
 @in_loop
-async def test_notifications_and_endorsements_end_with_the_follow() -> None:
+async def test_follow_notify_option_and_endorsement_are_removed_on_unfollow() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
         writes = shoal.network.writes
@@ -167,7 +169,7 @@ async def test_notifications_and_endorsements_end_with_the_follow() -> None:
 
 
 @in_loop
-async def test_an_endorsement_is_not_shown_once_the_follow_has_ended() -> None:
+async def test_endorsement_without_follow_is_not_shown() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         await ann.follow(ben)
@@ -182,7 +184,7 @@ async def test_an_endorsement_is_not_shown_once_the_follow_has_ended() -> None:
 
 
 @in_loop
-async def test_a_mute_says_how_far_it_goes_and_may_be_changed() -> None:
+async def test_mute_options_for_notifications_and_duration_can_be_changed() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         writes = shoal.network.writes
@@ -198,7 +200,7 @@ async def test_a_mute_says_how_far_it_goes_and_may_be_changed() -> None:
 
 
 @in_loop
-async def test_a_mute_ends_by_itself() -> None:
+async def test_mute_with_duration_expires() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         await ann.follow(ben)
@@ -214,11 +216,11 @@ async def test_a_mute_ends_by_itself() -> None:
         assert await stands(ann, ben) == Relation(following=True)
         assert await at_home(ann) == ["hello"]
         assert (await members.page(shoal.network.reads, ann.id, ann.id, MUTES, muted, severed=True)).profiles == []
-        assert (await ann.mute(ben)).muting, "it can be muted again"
+        assert (await ann.mute(ben)).muting, "a member can be muted again after the mute expires"
 
 
 @in_loop
-async def test_a_note_is_for_who_wrote_it() -> None:
+async def test_member_note_is_visible_to_its_author_only() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         writes, longest = shoal.network.writes, "\U0001f41f" * 2_000
@@ -233,7 +235,7 @@ async def test_a_note_is_for_who_wrote_it() -> None:
 
 
 @in_loop
-async def test_relations_are_read_in_a_fixed_number_of_reads() -> None:
+async def test_relationships_of_many_members_are_read_in_one_query() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, *others = await register(shoal, "ann", *(f"other{n}" for n in range(30)))
         for other in others:
@@ -249,7 +251,7 @@ async def test_relations_are_read_in_a_fixed_number_of_reads() -> None:
 
 
 @in_loop
-async def test_familiar_followers_are_those_whom_one_follows_and_who_follow() -> None:
+async def test_familiar_followers_are_followed_members_following_the_target() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, cyd, dan = await register(shoal, "ann", "ben", "cyd", "dan")
         for one, other in ((ann, ben), (ann, cyd), (ben, dan), (cyd, dan), (dan, cyd), (ann, dan)):

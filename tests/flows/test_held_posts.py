@@ -1,6 +1,4 @@
-"""A post that several members reported waits for a moderator out of public lists; the moderator's word ends it, and the reporters
-learn of it.
-"""
+"""Posts reported by several members are hidden from public lists until a moderator decides; the reporters are notified."""
 
 from __future__ import annotations
 
@@ -32,7 +30,7 @@ from tests.running import eventually, in_loop
 
 @pytest.fixture(params=["one store", "two stores"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str | dict[str, str]:
-    """The stores of a network: ann and ben are in another than dan and joe."""
+    """The stores of a network: Ann and Ben are in another store than Dan and Joe."""
     if request.param == "one store":
         return "memory://"
     return {"0-31": f"sqlite:///{tmp_path}/one.db", "32-63": f"sqlite:///{tmp_path}/two.db"}
@@ -40,7 +38,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str | dict[str, str]:
 
 @asynccontextmanager
 async def network(url: str | dict[str, str] = "memory://", **more: Any) -> AsyncIterator[Shoal]:
-    """Two reports hold a post, of members however new."""
+    """Open a network that holds a post after two reports, by reporters of any age."""
     settings = {"reports_to_hold": 2, "reporter_age_days": 0.0, **more}
     async with Shoal.open(url, **settings) as shoal:
         yield shoal
@@ -67,7 +65,7 @@ async def public_lists(who: Handle) -> dict[str, list[str]]:
 
 
 @in_loop
-async def test_a_post_that_enough_members_reported_is_in_public_lists_for_its_author_and_their_followers_alone(
+async def test_reported_post_at_threshold_is_listed_publicly_for_author_and_followers_only(
     url: str | dict[str, str],
 ) -> None:
     async with network(url) as shoal:
@@ -92,14 +90,14 @@ async def test_a_post_that_enough_members_reported_is_in_public_lists_for_its_au
         for who in (ann, fan):
             assert await public_lists(who) == everywhere | {"trends": []}
             assert await home_texts(who) == ["rude #words"]
-        # It is where somebody looks for it.
+        # Direct requests still find the post.
         assert (await eve.read(post)).post.text == "rude #words"
         assert texts(await eve.posts(ann)) == ["rude #words"]
         assert (await check(shoal.network)).clean
 
 
 @in_loop
-async def test_a_listener_to_a_public_stream_learns_that_a_post_is_held() -> None:
+async def test_public_stream_sends_removal_when_post_is_held() -> None:
     async with network() as shoal:
         ann, fan, eve, one, two = await register(shoal, "ann", "fan", "eve", "joe", "dan")
         await fan.follow(ann)
@@ -137,7 +135,7 @@ async def test_a_listener_to_a_public_stream_learns_that_a_post_is_held() -> Non
 
 
 @in_loop
-async def test_reports_of_a_member_who_is_often_wrong_do_not_count() -> None:
+async def test_report_by_frequently_wrong_reporter_does_not_count_towards_hold() -> None:
     async with network() as shoal:
         ann, ben, good, bad = await register(shoal, "ann", "ben", "good", "bad")
         judge = await shoal.register("judge")
@@ -148,7 +146,7 @@ async def test_reports_of_a_member_who_is_often_wrong_do_not_count() -> None:
         await report(good, post)
         await report(bad, post)
         assert await review(shoal, post) is Review.NONE
-        # Often right, too: then it counts again.
+        # After as many upheld reports the reporter counts again.
         for _ in range(3):
             right = await report(bad, await ben.create("harmful"))
             await shoal.moderation.resolve(right, judge, upheld=True)
@@ -159,7 +157,7 @@ async def test_reports_of_a_member_who_is_often_wrong_do_not_count() -> None:
 
 
 @in_loop
-async def test_a_suspended_reporter_does_not_count() -> None:
+async def test_report_by_suspended_reporter_does_not_count_towards_hold() -> None:
     async with network() as shoal:
         ann, one, two, three = await register(shoal, "ann", "joe", "dan", "three")
         post = await ann.create("rude")
@@ -173,7 +171,7 @@ async def test_a_suspended_reporter_does_not_count() -> None:
 
 
 @in_loop
-async def test_a_reporter_who_joined_less_than_three_days_before_does_not_count() -> None:
+async def test_report_by_reporter_younger_than_three_days_does_not_count_towards_hold() -> None:
     async with network(reporter_age_days=3.0) as shoal:
         ann, new = await register(shoal, "ann", "new")
         post = await ann.create("rude")
@@ -197,7 +195,7 @@ async def _age(shoal: Shoal, handle: Handle, *, days: float) -> None:
 
 
 @in_loop
-async def test_no_post_is_held_where_the_setting_is_zero() -> None:
+async def test_reported_post_is_not_held_when_threshold_is_zero() -> None:
     async with network(reports_to_hold=0) as shoal:
         ann, one, two = await register(shoal, "ann", "joe", "dan")
         post = await ann.create("rude")
@@ -207,7 +205,7 @@ async def test_no_post_is_held_where_the_setting_is_zero() -> None:
 
 
 @in_loop
-async def test_a_dismissed_report_clears_a_post_for_good(url: str | dict[str, str]) -> None:
+async def test_held_post_with_dismissed_report_is_cleared_and_not_held_again(url: str | dict[str, str]) -> None:
     async with network(url) as shoal:
         ann, eve, judge, *reporters = await register(shoal, "ann", "eve", "judge", "joe", "dan", "three", "four")
         post = await ann.create("rude")
@@ -227,7 +225,7 @@ async def test_a_dismissed_report_clears_a_post_for_good(url: str | dict[str, st
 
 
 @in_loop
-async def test_an_upheld_report_keeps_a_post_out_for_good(url: str | dict[str, str]) -> None:
+async def test_reported_post_with_upheld_report_stays_out_of_public_lists(url: str | dict[str, str]) -> None:
     async with network(url) as shoal:
         ann, eve, judge, one, two = await register(shoal, "ann", "eve", "judge", "joe", "dan")
         post = await ann.create("rude")
@@ -242,13 +240,13 @@ async def test_an_upheld_report_keeps_a_post_out_for_good(url: str | dict[str, s
         assert await review(shoal, post) is Review.CLEARED
         await shoal.moderation.reopen(second)
         assert await review(shoal, post) is Review.WAITING
-        # An edit changes nothing of it.
+        # An edit does not change the review state.
         await ann.update(post, "still rude")
         assert await review(shoal, post) is Review.WAITING
 
 
 @in_loop
-async def test_what_moderators_did_tells_whether_they_upheld_a_report() -> None:
+async def test_report_resolution_is_upheld_after_moderation_action() -> None:
     async with network() as shoal:
         judge = await shoal.register("judge")
         acts: dict[str, Callable[[Handle, Post], Awaitable[object]]] = {
@@ -270,7 +268,7 @@ async def test_what_moderators_did_tells_whether_they_upheld_a_report() -> None:
 
 
 @in_loop
-async def test_a_second_report_of_a_post_by_one_member_is_no_second_voice_and_both_are_heard() -> None:
+async def test_report_repeated_by_member_counts_once_but_is_resolved_separately() -> None:
     async with network() as shoal:
         ann, judge, one, two = await register(shoal, "ann", "judge", "joe", "dan")
         post = await ann.create("rude")
@@ -286,7 +284,7 @@ async def test_a_second_report_of_a_post_by_one_member_is_no_second_voice_and_bo
 
 
 @in_loop
-async def test_reports_of_one_moment_hold_a_post_whatever_the_order_and_however_often(
+async def test_report_events_concurrent_or_repeated_give_equal_review_state(
     url: str | dict[str, str],
 ) -> None:
     async with network(url) as shoal:
@@ -304,7 +302,7 @@ async def test_reports_of_one_moment_hold_a_post_whatever_the_order_and_however_
 
 
 @in_loop
-async def test_a_report_whose_inverse_has_not_arrived_at_the_post_counts(tmp_path: Path) -> None:
+async def test_report_with_pending_inverse_counts_towards_hold(tmp_path: Path) -> None:
     stores = {"0-31": f"sqlite:///{tmp_path}/one.db", "32-63": f"sqlite:///{tmp_path}/two.db"}
     async with network(stores) as shoal:
         ann, one, two = await register(shoal, "ann", "joe", "dan")
@@ -316,7 +314,7 @@ async def test_a_report_whose_inverse_has_not_arrived_at_the_post_counts(tmp_pat
             filed = Report(id=effects.new_id(shard), reporter_id=by.id, target_id=ann.id, post_ids=(post.id,))
             batch = Batch(shard)
             batch.obj_add(filed)
-            # The near end alone, as a store commits it that owes the other end.
+            # Only the near end, like a store that commits it with a pending inverse.
             data = encode_reports(filed.id, None)
             batch.put(AssocOp(by.id, REPORTS_POST.number, post.id, filed.id, alive=True, data=data, plain=True))
             await shoal.network.store.commit(batch)
@@ -325,7 +323,7 @@ async def test_a_report_whose_inverse_has_not_arrived_at_the_post_counts(tmp_pat
 
 
 @in_loop
-async def test_who_reports_themselves_neither_holds_nor_clears_their_post() -> None:
+async def test_report_of_own_post_does_not_affect_review() -> None:
     async with network(reports_to_hold=1) as shoal:
         ann, judge, one = await register(shoal, "ann", "judge", "joe")
         post = await ann.create("rude")
@@ -338,7 +336,7 @@ async def test_who_reports_themselves_neither_holds_nor_clears_their_post() -> N
 
 
 @in_loop
-async def test_moderators_find_the_reports_of_posts_that_wait() -> None:
+async def test_moderation_report_list_filters_reports_of_held_posts() -> None:
     async with network() as shoal:
         ann, judge, one, two = await register(shoal, "ann", "judge", "joe", "dan")
         rude, kind = await ann.create("rude"), await ann.create("kind")
@@ -352,7 +350,7 @@ async def test_moderators_find_the_reports_of_posts_that_wait() -> None:
 
 
 async def told(who: Handle) -> list[tuple[str, bool]]:
-    """Return of which reports they are told, and whether these are closed."""
+    """Return the verdict notifications of a member as pairs of target and closed state."""
 
     def one(item: Notification) -> tuple[str, bool]:
         assert item.notice.kind is Kind.REPORT_RESOLVED
@@ -365,12 +363,12 @@ async def told(who: Handle) -> list[tuple[str, bool]]:
 
 
 @in_loop
-async def test_a_reporter_learns_that_their_report_was_closed_until_it_is_opened_again(
+async def test_report_closed_notification_is_removed_when_report_is_reopened(
     url: str | dict[str, str],
 ) -> None:
     async with network(url) as shoal:
         ann, judge, one, two = await register(shoal, "ann", "judge", "joe", "dan")
-        # They may have severed all ties with whom they reported.
+        # The reporter can have blocked the reported member.
         await one.block(ann)
         filed = await one.report(ann)
         other = await report(two, await ann.create("rude"))
@@ -396,7 +394,7 @@ async def test_a_reporter_learns_that_their_report_was_closed_until_it_is_opened
 
 
 @in_loop
-async def test_upheld_post_leaves_home_and_for_you_of_followers_until_it_is_cleared(url: str | dict[str, str]) -> None:
+async def test_reported_post_upheld_is_hidden_from_home_and_for_you_until_cleared(url: str | dict[str, str]) -> None:
     async with network(url) as shoal:
         ann, fan, eve = await register(shoal, "ann", "fan", "eve")
         await fan.follow(ann)

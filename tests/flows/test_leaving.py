@@ -1,4 +1,4 @@
-"""Members who delete their account: hidden at once, back within days, and then gone with everything, exactly."""
+"""Account deletion: the member is hidden immediately, can return within days, and is then deleted with all data."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ EMOJI = "🌊🐟⚓🦀🐚🚤🌅⛵"
 
 
 def agenda(shoal: Shoal, days: float) -> Agenda:
-    """One that believes it is so many days later."""
+    """Return an agenda with its clock moved forward by `days`."""
     return Agenda(shoal.network.writes, clock=lambda: time.time_ns() // 1_000_000 + int(days * DAY))
 
 
 async def worked_off(shoal: Shoal, days: float = 31) -> None:
-    """Have all be done that is due then, and what follows from it."""
+    """Run all agenda items due after `days`, and their consequences."""
     for _ in range(50):
         await agenda(shoal, days).once()
         await shoal.settle()
@@ -62,7 +62,7 @@ def a_photo() -> bytes:
 
 @asynccontextmanager
 async def a_full_life(url: str = "memory://") -> AsyncIterator[tuple[Shoal, Handle, Handle]]:
-    """Ann has one of everything, and everything with Ben, who stays."""
+    """Yield a network, Ann with data of every kind, and Ben, who interacts with Ann and stays."""
     async with Shoal.open(url, media="memory://", tags="memory://", search="memory://", invitations="members") as shoal:
         ann = await shoal.register("ann", password=PASSWORD, email="ann@example.org")
         ben = await shoal.register("ben", password=PASSWORD)
@@ -109,7 +109,7 @@ async def a_full_life(url: str = "memory://") -> AsyncIterator[tuple[Shoal, Hand
 
 
 @in_loop
-async def test_nothing_is_left_of_a_member_who_left_and_every_count_is_exact() -> None:
+async def test_account_deletion_removes_all_data_and_keeps_counts_exact() -> None:
     async with a_full_life() as (shoal, ann, ben):
         told = await ann.leave(PASSWORD)
         await worked_off(shoal)
@@ -124,7 +124,7 @@ async def test_nothing_is_left_of_a_member_who_left_and_every_count_is_exact() -
             "bookmarks": 1,
             "reactions": 1,
             "votes": 1,
-            # The one that no post has had for a day went by itself.
+            # The unattached upload was deleted after a day.
             "media": 1,
             "albums": 1,
             "lists": 1,
@@ -139,7 +139,7 @@ async def test_nothing_is_left_of_a_member_who_left_and_every_count_is_exact() -
         assert receipt.counts["bytes"] > 0
         await nothing_of(shoal, ann.id)
         await sound(shoal)
-        # Ben keeps what is his, and nothing says ann.
+        # Ben keeps his data, and no data mentions Ann.
         entries = (await ben.home()).entries
         assert [entry.post.text for entry in entries] == ["an answer", "And here?", "Ben's post #tide"]
         about = {entry.post.text: entry for entry in entries}["Ben's post #tide"]
@@ -151,13 +151,13 @@ async def test_nothing_is_left_of_a_member_who_left_and_every_count_is_exact() -
 
 
 async def sound(shoal: Shoal) -> None:
-    """Everything that is promised holds."""
+    """Assert that all invariants hold."""
     report = await check(shoal.network)
     assert {line.name: line.examples for line in report.invariants if line.found} == {}
 
 
 async def nothing_of(shoal: Shoal, member: int) -> None:
-    """The member has no object and no association, from either end, and nobody finds them."""
+    """Assert that the member has no object and no association at either end, and is not found."""
     graph: Graph = shoal.network.store
     assert member not in await graph.obj_get((member,))
     for atype in ASSOC_TYPES.values():
@@ -173,7 +173,7 @@ async def nothing_of(shoal: Shoal, member: int) -> None:
 
 
 @in_loop
-async def test_who_leaves_is_hidden_at_once_and_finds_everything_again() -> None:
+async def test_account_deletion_hides_member_immediately_and_cancellation_restores_all_data() -> None:
     async with a_full_life() as (shoal, ann, ben):
         before = await seen_of(ann, ben)
         await ann.leave(PASSWORD)
@@ -198,14 +198,14 @@ async def test_who_leaves_is_hidden_at_once_and_finds_everything_again() -> None
 
 
 async def seen_of(ann: Handle, ben: Handle) -> tuple[object, ...]:
-    """Return what Ben sees: how much there is on the profile of Ann, and his home."""
+    """Return Ben's view: the counts on Ann's profile, and his home timeline."""
     profile = await ben.profile_of(ann.id)
     home = [entry.id for entry in (await ben.home()).entries]
     return profile.followers, profile.following, profile.posts, profile.member.note, home
 
 
 @in_loop
-async def test_a_wrong_password_deletes_nothing() -> None:
+async def test_account_deletion_with_wrong_password_deletes_nothing() -> None:
     async with a_full_life() as (shoal, ann, _):
         with pytest.raises(InvalidInput, match="password"):
             await ann.leave("another password")
@@ -215,7 +215,7 @@ async def test_a_wrong_password_deletes_nothing() -> None:
 
 
 @in_loop
-async def test_nobody_comes_back_when_the_deletion_has_begun_and_nobody_gets_the_name(
+async def test_account_deletion_in_progress_cannot_be_cancelled_and_reserves_the_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with a_full_life() as (shoal, ann, _):
@@ -232,12 +232,12 @@ async def test_nobody_comes_back_when_the_deletion_has_begun_and_nobody_gets_the
             await shoal.come_back("ann", PASSWORD)
         with pytest.raises(Taken):
             await shoal.register("ann")
-        # The address is another matter: it is theirs to use again.
+        # The email address is free again.
         assert (await shoal.register("anne", email="ann@example.org")).name == "anne"
 
 
 @in_loop
-async def test_a_receipt_is_for_who_has_it_and_ends_after_a_year() -> None:
+async def test_account_deletion_receipt_is_readable_by_its_code_and_expires_after_a_year() -> None:
     async with a_full_life() as (shoal, ann, _):
         told = await ann.leave(PASSWORD)
         waiting = await shoal.receipt(told.receipt)
@@ -256,7 +256,7 @@ async def test_a_receipt_is_for_who_has_it_and_ends_after_a_year() -> None:
 
 
 @in_loop
-async def test_moderators_keep_out_whom_they_suspend_meanwhile() -> None:
+async def test_account_deletion_of_suspended_member_cannot_be_cancelled_until_enabled() -> None:
     async with a_full_life() as (shoal, ann, _):
         await moderation.set_role(shoal.network.writes, ann.id, Role.MODERATOR)
         await ann.leave(PASSWORD)
@@ -273,7 +273,7 @@ async def test_moderators_keep_out_whom_they_suspend_meanwhile() -> None:
 
 
 @in_loop
-async def test_an_operator_deletes_at_once_or_moves_the_day_and_keeps() -> None:
+async def test_account_deletion_by_operator_can_be_immediate_rescheduled_or_cancelled() -> None:
     async with a_full_life() as (shoal, ann, _):
         first = await ann.leave(PASSWORD)
         second = await shoal.delete_member(ann.id, days=3)
@@ -292,7 +292,7 @@ async def test_an_operator_deletes_at_once_or_moves_the_day_and_keeps() -> None:
 
 
 class _Dying:
-    """A graph that is away from its n-th commit on."""
+    """A graph that is unavailable from its n-th commit on."""
 
     def __init__(self, graph: Graph, commits: int) -> None:
         self._graph = graph
@@ -310,7 +310,7 @@ class _Dying:
 
 @pytest.mark.parametrize("commits", [0, 1, 2, 3, 5, 8, 12, 18, 24, 30, 36])
 @in_loop
-async def test_it_is_taken_up_where_it_was_left_by_several_at_once(commits: int) -> None:
+async def test_account_deletion_interrupted_is_resumed_by_concurrent_workers(commits: int) -> None:
     async with a_full_life() as (shoal, ann, _):
         told = await shoal.delete_member(ann)
         writes = replace(shoal.network.writes, graph=cast("Graph", _Dying(shoal.network.writes.graph, commits)))
@@ -323,12 +323,12 @@ async def test_it_is_taken_up_where_it_was_left_by_several_at_once(commits: int)
 
 
 class _Owner:
-    """Whose databases they are."""
+    """The owner of the databases."""
 
 
 @pytest.mark.parametrize("store", ["sqlite", "postgres", *deep("dynamodb")])
 @in_loop
-async def test_nothing_is_left_on_any_store(store: str, tmp_path: Path) -> None:
+async def test_account_deletion_removes_all_data_on_every_store(store: str, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'shoal.db'}"
     if store == "postgres":
         url = await postgres.database(_Owner())
@@ -346,7 +346,7 @@ async def test_nothing_is_left_on_any_store(store: str, tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_much_of_each_kind_fits_into_the_transactions_of_dynamodb() -> None:
+async def test_account_deletion_of_large_account_fits_dynamodb_transactions() -> None:
     async with Shoal.open(dynamodb.new_table(), media="memory://", tags="memory://", search="memory://") as shoal:
         ann, ben = await shoal.register("ann"), await shoal.register("ben")
         for n in range(3):

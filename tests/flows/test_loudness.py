@@ -1,4 +1,4 @@
-"""Loud members and tags that have few followers left become quiet, and no reader notices."""
+"""High fan-out members and tags with few remaining followers are demoted without visible effect for readers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ PUSHED, PULLED = "pushed", "pulled #tide"
 
 
 class Stage(NamedTuple):
-    """Somebody is loud, whom all these follow; the last post was not pushed."""
+    """A high fan-out member and the followers; the last post was not pushed."""
 
     network: Network
     star: Handle
@@ -52,7 +52,7 @@ class Stage(NamedTuple):
         return Shoal(self.network)
 
     async def they_leave(self) -> list[FollowersLost]:
-        """So many that few are left."""
+        """Unfollow with all but a few followers, and return the merge events."""
         for fan in self.fans[FEW:]:
             await fan.unfollow(self.star)
         return await self.work_off()
@@ -64,7 +64,7 @@ class Stage(NamedTuple):
         await self.work_off()
 
     async def work_off(self) -> list[FollowersLost]:
-        """Everything but the merges, which are given back."""
+        """Process all events except the merges, which are returned."""
         merges: list[FollowersLost] = []
         store = self.network.store
         while jobs := await store.claim(100, 60.0):
@@ -77,13 +77,13 @@ class Stage(NamedTuple):
         return merges
 
     async def merge(self, event: FollowersLost, mark: int = 0) -> None:
-        """To the end."""
+        """Run a merge to its end."""
         left: int | None = mark
         while left is not None:
             left = await home.merge_demoted(self.network.effects, event, left)
 
     async def check(self) -> None:
-        """Every home is at this moment what it is by definition."""
+        """Assert that every home timeline equals its definition."""
         for fan in self.fans:
             assert await same_as_defined(fan)
 
@@ -145,7 +145,7 @@ async def a_stage(url: str = "memory://", *, page: int = 1) -> AsyncIterator[Sta
 
 @pytest.mark.parametrize("backend", ["memory", "sqlite", "two stores"])
 @in_loop
-async def test_who_has_less_than_half_the_followers_that_make_loud_is_quiet_again(backend: str, tmp_path: Path) -> None:
+async def test_high_fan_out_mark_is_removed_below_half_of_the_threshold(backend: str, tmp_path: Path) -> None:
     urls: dict[str, str | dict[str, str]] = {
         "memory": "memory://",
         "sqlite": f"sqlite:///{tmp_path}/shoal.db",
@@ -160,7 +160,7 @@ async def test_who_has_less_than_half_the_followers_that_make_loud_is_quiet_agai
         for fan in fans[FEW + 1 :]:
             await fan.unfollow(star)
         await shoal.settle()
-        assert await loud(shoal.network) == {star.id}, "a half is enough to stay loud"
+        assert await loud(shoal.network) == {star.id}, "half of the threshold keeps the mark"
         assert await materialised(fans[0]) == []
         await fans[FEW].unfollow(star)
         await shoal.settle()
@@ -190,7 +190,9 @@ async def _is_removed(star: Handle, fan: Handle) -> None:
 
 @pytest.mark.parametrize("leave", [_is_blocked, _blocks, _is_removed])
 @in_loop
-async def test_it_does_not_matter_how_a_follower_goes(leave: Callable[[Handle, Handle], Awaitable[None]]) -> None:
+async def test_high_fan_out_mark_is_removed_after_any_kind_of_unfollow(
+    leave: Callable[[Handle, Handle], Awaitable[None]],
+) -> None:
     async with a_stage() as stage:
         for fan in stage.fans[FEW:]:
             await leave(stage.star, fan)
@@ -201,7 +203,7 @@ async def test_it_does_not_matter_how_a_follower_goes(leave: Callable[[Handle, H
 
 
 @in_loop
-async def test_a_tag_becomes_quiet_again() -> None:
+async def test_high_fan_out_tag_becomes_normal_after_unfollows() -> None:
     async with a_stage() as stage:
         for fan in stage.fans:
             await fan.follow_tag("tide")
@@ -219,7 +221,7 @@ async def test_a_tag_becomes_quiet_again() -> None:
 
 
 @in_loop
-async def test_what_is_posted_while_followers_are_merged_is_pushed_again() -> None:
+async def test_high_fan_out_demotion_pushes_posts_made_during_the_merge() -> None:
     async with a_stage() as stage:
         (event,) = await stage.they_leave()
         left: int | None = 0
@@ -239,7 +241,7 @@ async def test_what_is_posted_while_followers_are_merged_is_pushed_again() -> No
 
 
 @in_loop
-async def test_who_comes_and_goes_while_followers_are_merged_has_it_or_not() -> None:
+async def test_high_fan_out_demotion_handles_follows_and_unfollows_during_the_merge() -> None:
     async with a_stage() as stage:
         first, second, *_, last = stage.fans
         (event,) = await stage.they_leave()
@@ -260,7 +262,7 @@ async def test_who_comes_and_goes_while_followers_are_merged_has_it_or_not() -> 
 
 
 @in_loop
-async def test_who_follows_just_before_the_end_is_merged_even_if_the_event_of_the_follow_is_late() -> None:
+async def test_high_fan_out_demotion_merges_new_follower_whose_event_is_late() -> None:
     async with a_stage() as stage:
         (event,) = await stage.they_leave()
         *_, last = stage.fans
@@ -272,7 +274,7 @@ async def test_who_follows_just_before_the_end_is_merged_even_if_the_event_of_th
 
 
 @in_loop
-async def test_a_follower_who_is_gone_by_the_time_of_the_merge_keeps_nothing_of_it() -> None:
+async def test_high_fan_out_demotion_skips_member_unfollowing_during_the_merge() -> None:
     async with a_stage(page=1_000) as stage:
         (event,) = await stage.they_leave()
         newest = home.newest
@@ -290,7 +292,7 @@ async def test_a_follower_who_is_gone_by_the_time_of_the_merge_keeps_nothing_of_
 
 
 @in_loop
-async def test_a_timeline_that_becomes_warm_while_followers_are_merged_lacks_nothing() -> None:
+async def test_high_fan_out_demotion_keeps_timeline_rebuilt_during_the_merge_complete() -> None:
     async with a_stage() as stage:
         (event,) = await stage.they_leave()
         for fan in stage.fans[:FEW]:
@@ -307,12 +309,12 @@ async def test_a_timeline_that_becomes_warm_while_followers_are_merged_lacks_not
 
 
 @in_loop
-async def test_a_merge_that_died_goes_on_and_one_that_is_repeated_changes_nothing() -> None:
+async def test_high_fan_out_demotion_resumes_after_crash_and_is_idempotent() -> None:
     async with a_stage() as stage:
         (event,) = await stage.they_leave()
         mark = await home.merge_demoted(stage.network.effects, event, 0)
         assert mark
-        # Its worker dies here: it is given again from its mark, and beside that from the beginning.
+        # The worker dies here: the merge is delivered again from its cursor, and concurrently from the start.
         await home.merge_demoted(stage.network.effects, event, 0)
         await stage.merge(event, mark)
         await stage.merge(event)
@@ -323,12 +325,12 @@ async def test_a_merge_that_died_goes_on_and_one_that_is_repeated_changes_nothin
         await stage.work_off()
         assert await loud(stage.network) == {stage.star.id}
         await stage.merge(event)
-        assert await loud(stage.network) == {stage.star.id}, "that is another mark"
+        assert await loud(stage.network) == {stage.star.id}, "the mark is a new one"
         await stage.check()
 
 
 @in_loop
-async def test_who_grows_loud_again_while_followers_are_merged_stays_loud() -> None:
+async def test_high_fan_out_demotion_is_aborted_when_followers_return_during_the_merge() -> None:
     async with a_stage() as stage:
         (event,) = await stage.they_leave()
         mark = await home.merge_demoted(stage.network.effects, event, 0)
@@ -342,7 +344,7 @@ async def test_who_grows_loud_again_while_followers_are_merged_stays_loud() -> N
         await stage.check()
         (later,) = await stage.they_leave()
         await stage.merge(event, mark)
-        assert await loud(stage.network) == {stage.star.id}, "what was not pushed is not merged yet"
+        assert await loud(stage.network) == {stage.star.id}, "the unpushed post is not merged yet"
         await stage.merge(later)
         assert await loud(stage.network) == set()
         await stage.check()
@@ -350,8 +352,8 @@ async def test_who_grows_loud_again_while_followers_are_merged_stays_loud() -> N
 
 
 @in_loop
-async def test_a_mark_that_is_set_at_the_last_moment_stays() -> None:
-    """Between the last look at the mark and its end another worker finds too many followers."""
+async def test_high_fan_out_demotion_keeps_mark_set_concurrently() -> None:
+    """Another worker finds too many followers between the last check of the mark and its removal."""
     async with a_stage() as stage:
         (event,) = await stage.they_leave()
         high_fan_out_sources = stage.network.effects.high_fan_out_sources
@@ -370,7 +372,7 @@ async def test_a_mark_that_is_set_at_the_last_moment_stays() -> None:
 
 
 @in_loop
-async def test_a_page_that_is_read_while_the_mark_goes_lacks_nothing() -> None:
+async def test_home_timeline_read_during_high_fan_out_demotion_is_complete() -> None:
     async with a_stage() as stage:
         (event,) = await stage.they_leave()
         timelines = stage.network.timelines
@@ -387,7 +389,7 @@ async def test_a_page_that_is_read_while_the_mark_goes_lacks_nothing() -> None:
 
 
 @in_loop
-async def test_a_process_that_has_not_heard_of_it_asks_before_it_leaves_anybody_out() -> None:
+async def test_high_fan_out_mark_in_stale_process_is_rechecked_before_push_is_skipped() -> None:
     async with a_stage() as stage:
         effects = stage.network.effects
         elsewhere = HighFanOutSources(effects.graph, effects.new_id, HIGH_FAN_OUT_FROM)
@@ -402,7 +404,7 @@ async def test_a_process_that_has_not_heard_of_it_asks_before_it_leaves_anybody_
 
 
 @in_loop
-async def test_upkeep_finds_the_loud_of_a_network_from_before(tmp_path: Path) -> None:
+async def test_upkeep_demotes_stale_high_fan_out_marks(tmp_path: Path) -> None:
     """Marks that nobody looked at again, or a `high_fan_out_from` that was raised."""
     url = f"sqlite:///{tmp_path}/shoal.db"
     async with a_stage(url) as stage:
@@ -439,7 +441,7 @@ async def test_upkeep_finds_the_loud_of_a_network_from_before(tmp_path: Path) ->
 
 
 @in_loop
-async def test_an_unfollow_in_a_network_without_loud_members_reads_nothing_more(tmp_path: Path) -> None:
+async def test_unfollow_without_high_fan_out_members_takes_no_extra_reads(tmp_path: Path) -> None:
     settings = Settings(store=f"sqlite:///{tmp_path}/shoal.db", media="memory://")
     async with open_network(settings, background=False) as network:
         shoal = Shoal(network)
@@ -463,7 +465,7 @@ async def test_an_unfollow_in_a_network_without_loud_members_reads_nothing_more(
 
 
 @in_loop
-async def test_members_are_loud_and_quiet_again_in_every_process() -> None:
+async def test_high_fan_out_promotion_and_demotion_apply_in_every_process() -> None:
     place = Place()
     async with processes(2, await place.settings(high_fan_out_from=4)) as (one, two):
         for shoal in (one, two):

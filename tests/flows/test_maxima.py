@@ -1,4 +1,4 @@
-"""At most so many of something, exactly, also when many come at the same moment: on every store, and from several processes."""
+"""Limits are exact under concurrency, on every store and across processes."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ STORES = ("memory", "sqlite", "postgres", "dynamodb")
 
 
 class _Owner:
-    """Has a database for as long as it lives."""
+    """Owns a database for its lifetime."""
 
 
 @asynccontextmanager
 async def networks(store: str, folder: Path) -> AsyncIterator[list[Network]]:
-    """One network, or for PostgreSQL and DynamoDB the same as two processes have it, with Redis between them."""
+    """Yield one network, or for PostgreSQL and DynamoDB two processes that share a network and Redis."""
     owner = _Owner()
     if store in {"memory", "sqlite"}:
         url = "memory://" if store == "memory" else f"sqlite:///{folder / 'shoal.db'}"
@@ -63,7 +63,7 @@ async def networks(store: str, folder: Path) -> AsyncIterator[list[Network]]:
 
 
 async def aggregate_id(work: list[Coroutine[Any, Any, Any]]) -> tuple[int, int]:
-    """How many came through and how many were refused; anything else fails."""
+    """Return the numbers of accepted and refused calls; fail on other errors."""
     answers = await asyncio.gather(*work, return_exceptions=True)
     strange = [answer for answer in answers if isinstance(answer, BaseException) and not isinstance(answer, REFUSED)]
     assert not strange, strange[0]
@@ -73,21 +73,21 @@ async def aggregate_id(work: list[Coroutine[Any, Any, Any]]) -> tuple[int, int]:
 
 @pytest.mark.parametrize("store", ["memory", "sqlite"])
 @in_loop
-async def test_of_240_filters_at_once_exactly_100_are_made(store: str, tmp_path: Path) -> None:
+async def test_filter_limit_is_exact_for_concurrent_creation(store: str, tmp_path: Path) -> None:
     async with networks(store, tmp_path) as (network,):
         writes = network.writes
         ann = (await members.register(writes, "ann")).id
         wish = FilterChange(title="t", contexts=tuple(FilterContext))
         assert await aggregate_id([filters.create(writes, ann, wish) for _ in range(240)]) == (MAX_FILTERS, 140)
         assert len(await filters_of(writes.graph, ann)) == MAX_FILTERS
-        # One that goes makes room for one.
+        # Deleting one allows one more.
         await filters.delete(writes, ann, (await filters_of(writes.graph, ann))[0].id)
         assert await aggregate_id([filters.create(writes, ann, wish) for _ in range(9)]) == (1, 8)
 
 
 @pytest.mark.parametrize("store", STORES)
 @in_loop
-async def test_lists_at_once_from_several_processes_stay_within_their_maximum(store: str, tmp_path: Path) -> None:
+async def test_list_limit_is_exact_for_concurrent_creation_across_processes(store: str, tmp_path: Path) -> None:
     async with networks(store, tmp_path) as found:
         all_writes = [replace(network.writes, limits=replace_limits(network.writes, lists=5)) for network in found]
         ann = (await members.register(all_writes[0], "ann")).id
@@ -97,25 +97,25 @@ async def test_lists_at_once_from_several_processes_stay_within_their_maximum(st
 
 
 def replace_limits(writes: Writes, **changes: int) -> Any:
-    """The limits with some that are smaller."""
+    """Return the limits with smaller values for some."""
     return type(writes.limits)(
         **{**{name: getattr(writes.limits, name) for name in writes.limits.__struct_fields__}, **changes}
     )
 
 
 async def small(shoal: Shoal, **limits: int) -> Writes:
-    """Writes whose maxima are so small."""
+    """Return writes with the given limits."""
     writes = shoal.network.writes
     return replace(writes, limits=replace_limits(writes, **limits))
 
 
 async def count(shoal: Shoal, id1: int, atype: AssocType) -> int:
-    """How many there are."""
+    """Return the number of associations."""
     return len(await shoal.network.store.assoc_range(id1, atype, Cursor(limit=999)))
 
 
 @in_loop
-async def test_pins_featured_and_followed_tags_plans_and_places_on_a_list_keep_to_theirs(
+async def test_pin_tag_schedule_and_list_member_limits_are_exact_for_concurrent_additions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(relationships, "MAX_FOLLOWED_TAGS", 3)
@@ -136,13 +136,13 @@ async def test_pins_featured_and_followed_tags_plans_and_places_on_a_list_keep_t
         ):
             assert await aggregate_id([verb(n) for n in range(8)]) == (3, 5), atype.name
             assert await count(shoal, id1, atype) == 3, atype.name
-        # What is there already is no error at the maximum.
+        # Repeating an existing follow at the limit is not an error.
         for held in await shoal.network.store.assoc_range(ann.id, FOLLOWS_TAG, Cursor(limit=1)):
             await relationships.follow_tag(writes, ann.id, held.data.decode())
 
 
 @in_loop
-async def test_keywords_of_several_filters_at_once_stay_within_their_maximum(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_filter_keyword_limit_is_exact_for_concurrent_additions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(filters, "MAX_KEYWORDS_IN_ALL", 4)
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
@@ -157,14 +157,14 @@ async def test_keywords_of_several_filters_at_once_stay_within_their_maximum(mon
 
 
 @in_loop
-async def test_follows_have_a_maximum_that_grows_with_followers_and_requests_wait_at_it() -> None:
+async def test_follow_limit_grows_with_followers_and_includes_requests() -> None:
     async with Shoal.open("memory://", max_follows=10) as shoal:
         ann, *others = await register(shoal, "ann", *(f"member{n}" for n in range(24)))
         assert await aggregate_id([ann.follow(other) for other in others[:14]]) == (10, 4)
         assert await count(shoal, ann.id, FOLLOWS) == 10
         followed = {held.id2 for held in await shoal.network.store.assoc_range(ann.id, FOLLOWS, Cursor(limit=99))}
         await ann.follow(next(other for other in others if other.id in followed))
-        # A request would come to one more.
+        # A request counts towards the limit.
         await members.update_profile(shoal.network.writes, others[20].id, ProfileChange(locked=True))
         with pytest.raises(InvalidInput, match="at most 10"):
             await ann.follow(others[20])
@@ -175,7 +175,7 @@ async def test_follows_have_a_maximum_that_grows_with_followers_and_requests_wai
 
 
 @in_loop
-async def test_a_request_that_is_granted_is_not_refused_for_the_maximum() -> None:
+async def test_follow_request_approval_is_not_refused_at_the_follow_limit() -> None:
     async with Shoal.open("memory://", max_follows=1) as shoal:
         ann, ben, cat = await register(shoal, "ann", "ben", "cat")
         await members.update_profile(shoal.network.writes, ben.id, ProfileChange(locked=True))
@@ -186,7 +186,7 @@ async def test_a_request_that_is_granted_is_not_refused_for_the_maximum() -> Non
 
 
 @in_loop
-async def test_what_is_added_changes_nothing_that_pages_remember_of_the_member() -> None:
+async def test_list_creation_does_not_change_the_cached_member_object() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         writes = shoal.network.writes

@@ -1,4 +1,4 @@
-"""Registering, logging in, and profiles."""
+"""Registration, login and profiles."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def login_of(shoal: Shoal, member_id: int) -> Login:
 
 @pytest.mark.usefixtures("real_hashes")
 @in_loop
-async def test_passwords_are_kept_as_argon2id_hashes_and_nothing_else_opens_the_door() -> None:
+async def test_password_is_stored_as_argon2id_hash_and_login_requires_it() -> None:
     async with Shoal.open("memory://") as shoal:
         ann = await shoal.register("ann", SECRET, email="Ann@Example.org")
         login = await login_of(shoal, ann.id)
@@ -47,7 +47,7 @@ async def test_passwords_are_kept_as_argon2id_hashes_and_nothing_else_opens_the_
 
 
 @in_loop
-async def test_log_in_with_a_name_as_phones_and_people_type_it_finds_the_member() -> None:
+async def test_login_with_name_variants_of_case_space_and_at_sign_succeeds() -> None:
     async with Shoal.open("memory://") as shoal:
         ann = await shoal.register("ann", SECRET, email="ann@example.org")
         for typed in ("ann ", " ann", "ANN\t", "@ann", " @Ann ", "ann@example.org ", "\uff41nn@example.org"):
@@ -59,7 +59,7 @@ async def test_log_in_with_a_name_as_phones_and_people_type_it_finds_the_member(
 
 @pytest.mark.parametrize("address", ["a%evil.com@ok.org", "a..b@ok.org", "=?utf-8?q?a?=@ok.org", "\uff41nn@ok.org"])
 @in_loop
-async def test_log_in_with_an_address_from_before_the_strict_check_finds_the_member(
+async def test_login_with_email_from_before_strict_validation_succeeds(
     monkeypatch: pytest.MonkeyPatch, address: str
 ) -> None:
     async with Shoal.open("memory://") as shoal:
@@ -72,7 +72,7 @@ async def test_log_in_with_an_address_from_before_the_strict_check_finds_the_mem
 
 
 @in_loop
-async def test_nobody_logs_in_as_a_member_without_a_password_until_one_is_set() -> None:
+async def test_login_of_member_without_password_is_refused_until_password_is_set() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         for guess in ("", "x" * 8):
@@ -83,7 +83,7 @@ async def test_nobody_logs_in_as_a_member_without_a_password_until_one_is_set() 
 
 
 @in_loop
-async def test_a_new_password_ends_the_old_one() -> None:
+async def test_password_change_invalidates_old_password() -> None:
     async with Shoal.open("memory://") as shoal:
         ann = await shoal.register("ann", SECRET)
         await credentials.set_password(shoal.network.writes, ann.id, "another one")
@@ -94,7 +94,7 @@ async def test_a_new_password_ends_the_old_one() -> None:
 
 @pytest.mark.parametrize(("length", "taken"), [(7, False), (8, True), (1_024, True), (1_025, False)])
 @in_loop
-async def test_a_password_is_neither_short_nor_endless(length: int, taken: bool) -> None:
+async def test_password_length_outside_8_to_1024_is_refused(length: int, taken: bool) -> None:
     async with Shoal.open("memory://") as shoal:
         if taken:
             await shoal.register("ann", "x" * length)
@@ -107,7 +107,7 @@ async def test_a_password_is_neither_short_nor_endless(length: int, taken: bool)
 
 
 @in_loop
-async def test_a_name_is_taken_in_every_case() -> None:
+async def test_username_uniqueness_is_case_insensitive() -> None:
     async with Shoal.open("memory://") as shoal:
         ann = await shoal.register("Ann")
         assert ann.name == "ann"
@@ -120,7 +120,7 @@ async def test_a_name_is_taken_in_every_case() -> None:
 
 @pytest.mark.parametrize("name", ["", "a b", "änn", "x" * 31, "ann@home", "admin", "a-b"])
 @in_loop
-async def test_a_name_that_is_none_is_refused(name: str) -> None:
+async def test_username_invalid_is_refused(name: str) -> None:
     async with Shoal.open("memory://") as shoal:
         with pytest.raises(InvalidInput) as refusal:
             await shoal.register(name)
@@ -131,7 +131,7 @@ async def test_a_name_that_is_none_is_refused(name: str) -> None:
 
 @pytest.mark.parametrize("backend", ["memory", "sqlite", "two stores"])
 @in_loop
-async def test_of_twenty_who_want_a_name_at_once_one_gets_it(backend: str, tmp_path: Path) -> None:
+async def test_username_registered_concurrently_is_given_to_one_member(backend: str, tmp_path: Path) -> None:
     urls: dict[str, str | dict[str, str]] = {
         "memory": "memory://",
         "sqlite": f"sqlite:///{tmp_path}/shoal.db",
@@ -145,7 +145,7 @@ async def test_of_twenty_who_want_a_name_at_once_one_gets_it(backend: str, tmp_p
 
 
 @in_loop
-async def test_an_address_belongs_to_one_member() -> None:
+async def test_email_address_in_use_is_refused() -> None:
     async with Shoal.open("memory://") as shoal:
         ann = await shoal.register("ann", email="Ann@Example.org")
         with pytest.raises(Taken, match="Email") as refusal:
@@ -159,7 +159,7 @@ async def test_an_address_belongs_to_one_member() -> None:
 
 
 @in_loop
-async def test_a_registration_that_dies_half_way_leaves_the_address_usable_after_its_hold(
+async def test_email_address_of_interrupted_registration_is_released_after_its_hold(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with Shoal.open("memory://") as shoal:
@@ -181,7 +181,7 @@ async def test_a_registration_that_dies_half_way_leaves_the_address_usable_after
 
 
 @in_loop
-async def test_a_registration_of_a_taken_name_does_not_keep_the_address() -> None:
+async def test_email_address_of_registration_with_taken_username_is_released() -> None:
     async with Shoal.open("memory://") as shoal:
         await register(shoal, "ann")
         with pytest.raises(Taken, match="Username"):
@@ -190,7 +190,7 @@ async def test_a_registration_of_a_taken_name_does_not_keep_the_address() -> Non
 
 
 @in_loop
-async def test_a_profile_is_changed_field_by_field() -> None:
+async def test_profile_update_changes_only_given_fields() -> None:
     async with Shoal.open("memory://") as shoal:
         ann = await shoal.register("ann", display_name="Ann", note="I fish")
         await ann.update_profile(note="I sail", fields=[("boat", "Kittiwake"), ("", "")], bot=True)
@@ -202,7 +202,7 @@ async def test_a_profile_is_changed_field_by_field() -> None:
 
 
 @in_loop
-async def test_changes_of_different_things_at_once_do_not_undo_each_other() -> None:
+async def test_profile_updates_of_different_fields_made_concurrently_are_all_kept() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         await asyncio.gather(
@@ -224,7 +224,7 @@ async def test_changes_of_different_things_at_once_do_not_undo_each_other() -> N
     ids=lambda changes: next(iter(changes)),
 )
 @in_loop
-async def test_what_is_too_long_for_a_profile_changes_nothing(changes: dict[str, Any]) -> None:
+async def test_profile_update_with_too_long_value_is_refused(changes: dict[str, Any]) -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         before = await ann.profile()
@@ -235,7 +235,7 @@ async def test_what_is_too_long_for_a_profile_changes_nothing(changes: dict[str,
 
 
 @in_loop
-async def test_the_numbers_of_a_profile_follow_what_happens() -> None:
+async def test_profile_counts_follow_posts_shares_and_follows() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         await ben.follow(ann)
@@ -248,7 +248,7 @@ async def test_the_numbers_of_a_profile_follow_what_happens() -> None:
 
 
 @in_loop
-async def test_a_new_password_ends_every_token() -> None:
+async def test_password_change_revokes_all_access_tokens() -> None:
     async with Shoal.open("memory://") as shoal:
         ann = await shoal.register("ann", "a first password")
         writes = shoal.network.writes
@@ -262,7 +262,7 @@ async def test_a_new_password_ends_every_token() -> None:
 
 
 @in_loop
-async def test_callers_inside_the_process_may_hash_as_many_passwords_as_they_like() -> None:
+async def test_password_hashing_for_in_process_callers_is_not_limited() -> None:
     async with Shoal.open("memory://") as shoal:
         names = [f"member{number}" for number in range(authentication.AT_ONCE + authentication.WAITING + 2)]
         made = await asyncio.gather(*(shoal.register(name, password=SECRET) for name in names))
@@ -298,7 +298,7 @@ async def test_password_of_the_maximum_length_in_decomposed_form_logs_in() -> No
 
 
 @in_loop
-async def test_mentions_in_a_note_and_in_fields_are_those_of_members_there_are() -> None:
+async def test_profile_mentions_in_note_and_fields_link_existing_members_only() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, cara = await register(shoal, "ann", "ben", "cara")
         await ann.update_profile(note="with @ben and @nobody", fields=[("also", "@Cara"), ("@ben", "none")])

@@ -1,4 +1,4 @@
-"""Posts are taken out of sight and members suspended; both come back as they were, and so do the counts of their tags."""
+"""Hidden posts and suspended members are restored completely, with the counts of their tags."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from tests.running import in_loop
 
 
 async def uses(shoal: Shoal, *names: str) -> list[int]:
-    """How often these tags count."""
+    """Return the use counts of the tags."""
     await shoal.settle()
     rows = await shoal.network.tag_store.tags([tag_id(name) for name in names])
     return [rows[tag_id(name)].n if tag_id(name) in rows else 0 for name in names]
 
 
 @in_loop
-async def test_tags_count_while_a_public_post_has_them() -> None:
+async def test_tag_use_counts_include_public_posts_only() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         post = await ann.create("#Dawn at the #reef")
@@ -48,7 +48,7 @@ async def test_tags_count_while_a_public_post_has_them() -> None:
 
 
 @in_loop
-async def test_a_hidden_post_is_its_author_s_alone_until_it_is_revealed() -> None:
+async def test_post_hidden_by_moderator_is_visible_to_author_only_until_revealed() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         await ben.follow(ann)
@@ -79,7 +79,7 @@ async def _only_ann(shoal: Shoal, ann: Handle, ben: Handle, post: int) -> None:
 
 
 @in_loop
-async def test_a_suspended_member_is_gone_with_all_that_counts_and_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_member_suspension_hides_posts_and_counts_until_restored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(indexing, "_PAGE", 2)
     async with Shoal.open("memory://") as shoal:
         ann = await shoal.register("ann", "a long password")
@@ -98,7 +98,7 @@ async def test_a_suspended_member_is_gone_with_all_that_counts_and_comes_back(mo
             await shoal.log_in("ann", "a long password")
         with pytest.raises(Gone):
             await ann.create("still here")
-        # A hidden post that is revealed meanwhile stays out of sight with its author.
+        # A post revealed during the suspension stays hidden until its author is restored.
         await shoal.reveal(posts[4])
         assert await uses(shoal, "n4") == [0]
         await shoal.restore(ann)
@@ -108,7 +108,7 @@ async def test_a_suspended_member_is_gone_with_all_that_counts_and_comes_back(mo
 
 
 @in_loop
-async def test_who_is_not_there_cannot_be_suspended() -> None:
+async def test_member_suspension_of_unknown_member_returns_not_found() -> None:
     async with Shoal.open("memory://") as shoal:
         for nobody in (12, "nobody"):
             with pytest.raises(NotFound):
@@ -116,7 +116,7 @@ async def test_who_is_not_there_cannot_be_suspended() -> None:
 
 
 class Overtaken:
-    """A graph in which the author is restored, and what follows from that is done, just before the first commit."""
+    """A graph that restores the author and processes the event just before the first commit."""
 
     def __init__(self, network: Network, author: int) -> None:
         self._network = network
@@ -134,7 +134,7 @@ class Overtaken:
 
 
 @in_loop
-async def test_a_suspension_that_is_undone_while_it_is_acted_on_leaves_nothing_hidden() -> None:
+async def test_member_suspension_undone_during_processing_leaves_no_hidden_posts() -> None:
     async with open_network(build(store="memory://"), background=False) as network:
         ann = await members.register(network.writes, "ann")
         post = await posts.create(network.writes, ann.id, Draft(text="#dawn"))
@@ -147,7 +147,7 @@ async def test_a_suspension_that_is_undone_while_it_is_acted_on_leaves_nothing_h
 
 
 @in_loop
-async def test_acts_on_one_member_at_the_same_time_all_hold() -> None:
+async def test_moderation_actions_made_concurrently_on_one_member_are_all_kept() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         writes = shoal.network.writes
@@ -168,7 +168,7 @@ async def test_acts_on_one_member_at_the_same_time_all_hold() -> None:
 
 
 @in_loop
-async def test_who_has_a_role_is_in_the_list_of_the_staff_as_long_as_they_have_it() -> None:
+async def test_staff_list_follows_role_changes() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         writes = shoal.network.writes
@@ -186,7 +186,7 @@ async def test_who_has_a_role_is_in_the_list_of_the_staff_as_long_as_they_have_i
 
 
 @in_loop
-async def test_who_is_locked_out_cannot_log_in() -> None:
+async def test_login_of_disabled_member_is_refused() -> None:
     async with Shoal.open("memory://") as shoal:
         writes = shoal.network.writes
         ann = await members.register(writes, "ann", password="low tide at dawn")
@@ -204,7 +204,7 @@ async def _member(shoal: Shoal, who: Handle) -> Member:
 
 
 @in_loop
-async def test_an_application_blocks_domains_addresses_and_networks_and_lists_them() -> None:
+async def test_blocklists_api_blocks_lists_and_unblocks_domains_addresses_and_networks() -> None:
     async with Shoal.open("memory://") as shoal:
         lists = shoal.blocklists
         domain = await lists.block_domain("Spam.Example")
@@ -220,6 +220,6 @@ async def test_an_application_blocks_domains_addresses_and_networks_and_lists_th
         with pytest.raises(NotFound, match=r"spam\.example is not blocked"):
             await lists.unblock("spam.example")
         assert [block async for block in lists.blocks()] == []
-        # The operator's own members may have any address.
+        # Members registered by the application can have any address.
         await lists.block_domain("spam.example")
         await shoal.register("ann", email="ann@spam.example")

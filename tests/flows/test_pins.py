@@ -23,7 +23,7 @@ async def pin(shoal: Shoal, who: Handle, post: Post) -> None:
 
 
 @in_loop
-async def test_pins_stand_with_the_newest_first_for_those_who_may_see_them() -> None:
+async def test_pinned_posts_are_listed_newest_first_to_permitted_viewers() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         made = [await ann.create(f"{n}", visibility=kind) for n, kind in enumerate(list(Visibility)[:3])]
@@ -42,7 +42,7 @@ async def test_pins_stand_with_the_newest_first_for_those_who_may_see_them() -> 
 
 
 @in_loop
-async def test_what_may_not_be_pinned_is_refused() -> None:
+async def test_pin_of_ineligible_post_is_refused() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         theirs = await ben.create("theirs")
@@ -59,7 +59,7 @@ async def test_what_may_not_be_pinned_is_refused() -> None:
 
 
 @in_loop
-async def test_five_posts_are_pinned_at_the_most_also_when_all_are_at_once() -> None:
+async def test_pins_are_limited_to_five_for_concurrent_requests() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         made = [await ann.create(str(n)) for n in range(9)]
@@ -77,7 +77,7 @@ async def test_five_posts_are_pinned_at_the_most_also_when_all_are_at_once() -> 
 
 
 @in_loop
-async def test_a_pin_goes_with_its_post() -> None:
+async def test_pin_is_deleted_with_its_post() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         post = await ann.create("one")
@@ -88,7 +88,7 @@ async def test_a_pin_goes_with_its_post() -> None:
 
 
 @in_loop
-async def test_a_muted_thread_is_muted_from_its_root_to_its_end() -> None:
+async def test_thread_mute_applies_to_whole_thread() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         root = await ann.create("root")
@@ -108,7 +108,7 @@ async def test_a_muted_thread_is_muted_from_its_root_to_its_end() -> None:
 
 
 @in_loop
-async def test_of_pinned_posts_only_those_that_are_wanted_come() -> None:
+async def test_pinned_posts_are_filtered_by_tag_media_and_cursor() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         one, two = await ann.create("one #reef"), await ann.create("two")

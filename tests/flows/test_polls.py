@@ -1,4 +1,4 @@
-"""Polls: what is asked, who votes, and what becomes of the votes."""
+"""Polls: creation, voting, edits and deletion."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ async def view(who: Handle, post: Post) -> PollView:
 
 
 def quick(shoal: Shoal) -> Writes:
-    """Polls that are over at once."""
+    """Return writes whose polls can expire immediately."""
     return replace(shoal.network.writes, limits=Limits(poll_least_seconds=0))
 
 
 @in_loop
-async def test_votes_are_counted_and_everybody_sees_their_own() -> None:
+async def test_poll_votes_are_counted_and_own_choices_shown_to_voter() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
         post = await ask(shoal, ann)
@@ -70,7 +70,7 @@ async def test_votes_are_counted_and_everybody_sees_their_own() -> None:
 
 
 @in_loop
-async def test_several_options_are_chosen_only_where_that_is_allowed() -> None:
+async def test_poll_vote_for_several_options_requires_multiple_choice() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
         one = await ask(shoal, ann)
@@ -86,7 +86,7 @@ async def test_several_options_are_chosen_only_where_that_is_allowed() -> None:
 
 
 @in_loop
-async def test_where_several_options_are_allowed_others_can_be_added_later() -> None:
+async def test_poll_with_multiple_choice_accepts_further_options_later() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         post = await ask(shoal, ann, PollDraft(options=("a", "b", "c"), seconds=600, multiple=True))
@@ -107,7 +107,7 @@ async def test_where_several_options_are_allowed_others_can_be_added_later() -> 
 
 
 @in_loop
-async def test_votes_of_one_member_at_once_are_each_counted_once() -> None:
+async def test_poll_votes_sent_concurrently_by_one_member_are_counted_once_per_option() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         post = await ask(shoal, ann, PollDraft(options=("a", "b", "c", "d"), seconds=600, multiple=True))
@@ -121,7 +121,7 @@ async def test_votes_of_one_member_at_once_are_each_counted_once() -> None:
 
 
 @in_loop
-async def test_a_vote_that_is_not_allowed_is_refused_in_words() -> None:
+async def test_poll_vote_invalid_is_refused_with_message() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         post = await ask(shoal, ann)
@@ -142,7 +142,7 @@ async def test_a_vote_that_is_not_allowed_is_refused_in_words() -> None:
 
 
 @in_loop
-async def test_who_does_not_see_the_post_has_no_poll() -> None:
+async def test_poll_vote_on_invisible_post_returns_not_found() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
         await ben.follow(ann)
@@ -158,7 +158,7 @@ async def test_who_does_not_see_the_post_has_no_poll() -> None:
 
 
 @in_loop
-async def test_of_twenty_votes_at_once_one_counts() -> None:
+async def test_poll_vote_sent_twenty_times_concurrently_is_counted_once() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         post = await ask(shoal, ann)
@@ -183,7 +183,7 @@ async def test_of_twenty_votes_at_once_one_counts() -> None:
     ],
 )
 @in_loop
-async def test_a_poll_past_its_limits_is_refused_and_nothing_is_posted(draft: PollDraft, words: str) -> None:
+async def test_poll_outside_limits_is_refused_and_post_is_not_created(draft: PollDraft, words: str) -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         with pytest.raises(InvalidInput, match=words):
@@ -192,7 +192,7 @@ async def test_a_poll_past_its_limits_is_refused_and_nothing_is_posted(draft: Po
 
 
 @in_loop
-async def test_a_post_has_a_poll_or_pictures_and_always_words() -> None:
+async def test_post_with_poll_and_media_or_without_text_is_refused() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         for draft in (Draft(text="x", poll=ASKED, media=(1,)), Draft(poll=ASKED)):
@@ -204,7 +204,7 @@ async def test_a_post_has_a_poll_or_pictures_and_always_words() -> None:
 
 
 @in_loop
-async def test_a_deleted_post_takes_its_votes_with_it() -> None:
+async def test_poll_votes_are_deleted_with_the_post() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, *voters = await register(shoal, "ann", "ben", "cyd", "dan")
         post = await ask(shoal, ann)
@@ -220,7 +220,7 @@ async def test_a_deleted_post_takes_its_votes_with_it() -> None:
 
 
 @in_loop
-async def test_an_edit_with_other_options_begins_the_vote_anew() -> None:
+async def test_poll_edit_with_new_options_resets_votes() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         post = await ask(shoal, ann)
@@ -228,7 +228,7 @@ async def test_an_edit_with_other_options_begins_the_vote_anew() -> None:
         kept = await ann.update(post, "What, then?")
         assert (await view(ben, kept)).votes == (0, 1, 0)
         longer = await ann.update(post, "What, then?", poll=PollDraft(options=ASKED.options, seconds=900))
-        assert longer == kept, "a poll that is only longer is no edit of the post"
+        assert longer == kept, "extending a poll does not edit the post"
         seen = await view(ben, post)
         assert (seen.votes, seen.choices) == ((0, 1, 0), (1,))
         assert seen.poll.expires_at > post.created_at + 800_000
@@ -245,7 +245,7 @@ async def test_an_edit_with_other_options_begins_the_vote_anew() -> None:
 
 
 @in_loop
-async def test_a_page_of_polls_costs_the_same_for_1_or_40_and_one_read_more_than_one_without() -> None:
+async def test_poll_hydration_takes_one_extra_read_for_1_or_40_polls() -> None:
     costs = []
     for number, asking in ((1, False), (1, True), (40, True)):
         async with Shoal.open("memory://") as shoal:
@@ -262,9 +262,7 @@ ACTS = st.tuples(st.integers(0, VOTERS - 1), st.integers(0, 2), st.lists(st.inte
 
 @settings(deadline=None, max_examples=examples(20, full=40))
 @given(acts=st.lists(ACTS, max_size=40), deleted=st.sets(st.integers(0, 2)))
-def test_every_count_is_the_number_of_those_who_chose_it(
-    acts: list[tuple[int, int, list[int]]], deleted: set[int]
-) -> None:
+def test_poll_counts_equal_votes_for_random_voting(acts: list[tuple[int, int, list[int]]], deleted: set[int]) -> None:
     async def story() -> None:
         async with Shoal.open("memory://") as shoal:
             voters = await register(shoal, *[f"voter{n}" for n in range(VOTERS)])
@@ -276,7 +274,7 @@ def test_every_count_is_the_number_of_those_who_chose_it(
             answers = await asyncio.gather(*votes, return_exceptions=True)
             assert {type(answer) for answer in answers} <= {type(None), InvalidInput}
             done = [act for act, answer in zip(acts, answers, strict=True) if answer is None]
-            # Once each, or once each option where several are allowed, and nobody for their own.
+            # A member votes once, or once per option with multiple choice, and never on an own poll.
             chosen_by = [(voter, at, choice if at else 0) for voter, at, choices in done for choice in choices]
             assert len(set(chosen_by)) == len(chosen_by)
             assert all(voter != at for voter, at, _ in done)
@@ -296,7 +294,7 @@ def test_every_count_is_the_number_of_those_who_chose_it(
 
 
 @in_loop
-async def test_a_vote_from_another_store_that_arrives_after_the_poll_was_cleared_ends() -> None:
+async def test_poll_vote_from_other_store_arriving_after_poll_deletion_is_deleted() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         post = await ask(shoal, ann)
@@ -308,7 +306,7 @@ async def test_a_vote_from_another_store_that_arrives_after_the_poll_was_cleared
         effects = shoal.network.effects
         batch = Batch(shard_of(ben.id))
         now = effects.new_id(batch.shard)
-        # The near ends alone, as a store commits them that owes the others.
+        # Only the near sides, like a store that commits them with pending inverses.
         batch.put(AssocOp(ben.id, VOTES.number, node.id, now, alive=True, data=b"\1", plain=True))
         batch.put(AssocOp(ben.id, CHOOSES.number, option, now, alive=True, data=node.id.to_bytes(8), plain=True))
         batch.key_add(vote_key(ben.id, batch.shard, node.id), now)

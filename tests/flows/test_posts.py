@@ -1,4 +1,4 @@
-"""The life of a post: create, read, update, delete; what it may carry, and what it may not."""
+"""Posts: create, read, update, delete, and the limits of their content."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KIB_64 = 64 * 1024
 
 
 @in_loop
-async def test_a_post_is_read_as_it_was_written() -> None:
+async def test_post_is_read_with_all_fields_as_created() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         await ann.update_profile(place_precision="exact")
@@ -52,7 +52,7 @@ async def test_a_post_is_read_as_it_was_written() -> None:
 
 
 @in_loop
-async def test_a_deleted_post_is_gone_everywhere() -> None:
+async def test_post_deleted_is_removed_from_all_lists_and_counts() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         await ben.follow(ann)
@@ -74,7 +74,7 @@ async def test_a_deleted_post_is_gone_everywhere() -> None:
 
 
 @in_loop
-async def test_what_is_not_ones_own_is_neither_changed_nor_deleted() -> None:
+async def test_post_edit_or_deletion_by_other_member_is_refused() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         post = await ann.create("hello")
@@ -85,7 +85,7 @@ async def test_what_is_not_ones_own_is_neither_changed_nor_deleted() -> None:
 
 
 @in_loop
-async def test_an_edit_keeps_what_it_does_not_name_and_remembers_what_was_said() -> None:
+async def test_post_edit_keeps_unnamed_fields_and_stores_revision() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         post = await ann.create("one", spoiler="s", data={"a": 1}, place=(0.0, 2.0), visibility="followers")
@@ -102,7 +102,7 @@ async def test_an_edit_keeps_what_it_does_not_name_and_remembers_what_was_said()
 
 
 @in_loop
-async def test_an_edit_that_changes_nothing_changes_nothing() -> None:
+async def test_post_edit_without_changes_creates_no_revision() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         post = await ann.create("one #tide", data={"a": [1, 2.5, None]}, place=(0.0, 2.0), language="en")
@@ -111,7 +111,7 @@ async def test_an_edit_that_changes_nothing_changes_nothing() -> None:
 
 
 @in_loop
-async def test_the_same_words_again_are_no_edit_whoever_has_come_since() -> None:
+async def test_post_edit_with_identical_text_is_no_edit_after_mentioned_member_registers() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         post = await ann.create("hello @ben")
@@ -123,7 +123,7 @@ async def test_the_same_words_again_are_no_edit_whoever_has_come_since() -> None
 
 
 @in_loop
-async def test_the_history_goes_with_the_post() -> None:
+async def test_post_history_is_deleted_with_the_post() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         post = await ann.create("one")
@@ -136,7 +136,7 @@ async def test_the_history_goes_with_the_post() -> None:
 
 
 @in_loop
-async def test_of_two_edits_at_once_one_is_refused_or_both_are_kept() -> None:
+async def test_post_edits_made_concurrently_are_all_stored_or_refused_with_conflict() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         post = await ann.create("one")
@@ -149,7 +149,7 @@ async def test_of_two_edits_at_once_one_is_refused_or_both_are_kept() -> None:
 
 @pytest.mark.parametrize("url", ["memory://", "sqlite"])
 @in_loop
-async def test_the_same_request_at_the_same_time_makes_one_post(url: str, tmp_path: Path) -> None:
+async def test_post_creation_with_repeated_idempotency_key_creates_one_post(url: str, tmp_path: Path) -> None:
     async with Shoal.open(url if url == "memory://" else f"sqlite:///{tmp_path}/shoal.db") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         made = await asyncio.gather(*[ann.create("hello", request="k") for _ in range(20)])
@@ -164,7 +164,7 @@ async def test_the_same_request_at_the_same_time_makes_one_post(url: str, tmp_pa
 
 @pytest.mark.parametrize("visibility", list(Visibility))
 @in_loop
-async def test_visibility_is_given_by_value_or_name(visibility: Visibility) -> None:
+async def test_post_visibility_is_accepted_as_enum_or_string(visibility: Visibility) -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         assert (await ann.create("x", visibility=visibility)).visibility is visibility
@@ -173,7 +173,7 @@ async def test_visibility_is_given_by_value_or_name(visibility: Visibility) -> N
 
 @pytest.mark.parametrize("wrong", ["", "PUBLIC", "private", "everyone"])
 @in_loop
-async def test_another_visibility_is_refused_with_the_list_of_those_there_are(wrong: Any) -> None:
+async def test_post_visibility_invalid_is_refused_with_list_of_values(wrong: Any) -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         post = await ann.create("x")
@@ -186,7 +186,7 @@ async def test_another_visibility_is_refused_with_the_list_of_those_there_are(wr
 
 @pytest.mark.parametrize("place", [(90, 180), (-90, -180), (0, 0), (54.123456789, -0.2)])
 @in_loop
-async def test_a_place_on_earth_is_taken(place: tuple[float, float]) -> None:
+async def test_post_place_with_valid_coordinates_is_stored(place: tuple[float, float]) -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         await ann.update_profile(place_precision="exact")
@@ -197,7 +197,7 @@ async def test_a_place_on_earth_is_taken(place: tuple[float, float]) -> None:
     "place", [(90.1, 0), (-90.1, 0), (0, 180.1), (0, -180.1), (float("nan"), 0), (0, float("inf"))]
 )
 @in_loop
-async def test_a_place_elsewhere_is_refused(place: tuple[float, float]) -> None:
+async def test_post_place_with_invalid_coordinates_is_refused(place: tuple[float, float]) -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         with pytest.raises(InvalidInput, match="latitude is -90 to 90") as refusal:
@@ -206,7 +206,7 @@ async def test_a_place_elsewhere_is_refused(place: tuple[float, float]) -> None:
 
 
 @in_loop
-async def test_data_of_64_kib_is_kept_to_the_byte_and_no_more_is_taken() -> None:
+async def test_post_data_is_limited_to_64_kib() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         largest = "x" * (KIB_64 - 2)
@@ -221,7 +221,7 @@ async def test_data_of_64_kib_is_kept_to_the_byte_and_no_more_is_taken() -> None
 
 @pytest.mark.parametrize("data", [object(), {1: {2, 3}, "x": object()}, {"f": print}])
 @in_loop
-async def test_data_that_json_cannot_say_is_refused(data: Any) -> None:
+async def test_post_data_not_serializable_as_json_is_refused(data: Any) -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         with pytest.raises(InvalidInput, match="JSON") as refusal:
@@ -231,7 +231,7 @@ async def test_data_that_json_cannot_say_is_refused(data: Any) -> None:
 
 @pytest.mark.parametrize("data", [0, False, "", [], {}])
 @in_loop
-async def test_data_alone_makes_a_post(data: Any) -> None:
+async def test_post_with_data_only_is_accepted(data: Any) -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         post = await ann.create(data=data)
@@ -241,7 +241,7 @@ async def test_data_alone_makes_a_post(data: Any) -> None:
 
 @pytest.mark.parametrize("text", ["", " ", "\n\t "])
 @in_loop
-async def test_a_post_of_nothing_is_refused(text: str) -> None:
+async def test_post_with_blank_text_is_refused(text: str) -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         post = await ann.create("something")
@@ -251,7 +251,7 @@ async def test_a_post_of_nothing_is_refused(text: str) -> None:
 
 
 @in_loop
-async def test_every_text_has_its_limit() -> None:
+async def test_post_text_spoiler_and_request_key_lengths_are_limited() -> None:
     async with Shoal.open("memory://", max_post_characters=30) as shoal:
         (ann,) = await register(shoal, "ann")
         link = "https://example.org/" + "x" * 50
@@ -270,7 +270,7 @@ async def test_every_text_has_its_limit() -> None:
 
 
 @in_loop
-async def test_text_is_kept_in_one_form_and_without_controls() -> None:
+async def test_post_text_is_normalized_and_control_characters_are_refused() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         assert (await ann.create("cafe\u0301\r\nnext")).text == "café\nnext"
@@ -279,8 +279,8 @@ async def test_text_is_kept_in_one_form_and_without_controls() -> None:
 
 
 @in_loop
-async def test_what_was_deleted_while_it_was_edited_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The edit is committed after the deletion looked at the post, and before it is committed."""
+async def test_post_deletion_concurrent_with_edit_leaves_no_tags(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The edit is committed after the deletion reads the post, and before the deletion is committed."""
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         post = await ann.create("one #tide")
@@ -300,7 +300,7 @@ async def test_what_was_deleted_while_it_was_edited_leaves_nothing(monkeypatch: 
 
 
 @in_loop
-async def test_everything_is_there_after_the_network_was_closed(tmp_path: Path) -> None:
+async def test_posts_edits_and_likes_persist_after_restart(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/shoal.db"
     async with Shoal.open(url) as shoal:
         ann, ben = await register(shoal, "ann", "ben")
@@ -318,7 +318,7 @@ async def test_everything_is_there_after_the_network_was_closed(tmp_path: Path) 
 
 
 @in_loop
-async def test_a_picture_of_somebody_else_is_refused() -> None:
+async def test_post_with_unknown_media_is_refused() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         post = await ann.create("no picture")
@@ -330,7 +330,7 @@ async def test_a_picture_of_somebody_else_is_refused() -> None:
 
 
 @in_loop
-async def test_the_request_of_a_post_that_was_deleted_says_so() -> None:
+async def test_post_creation_with_idempotency_key_of_deleted_post_is_refused() -> None:
     async with Shoal.open("memory://") as shoal:
         ann = await shoal.register("ann")
         await ann.delete(await ann.create("once", request="k"))
@@ -339,7 +339,7 @@ async def test_the_request_of_a_post_that_was_deleted_says_so() -> None:
 
 
 @in_loop
-async def test_more_than_a_hundred_tags_stay_text() -> None:
+async def test_post_tags_are_limited_to_one_hundred() -> None:
     async with Shoal.open("memory://") as shoal:
         ann = await shoal.register("ann")
         post = await ann.create(" ".join(f"#t{number}x" for number in range(150)))

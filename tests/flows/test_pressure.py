@@ -1,4 +1,4 @@
-"""A queue of deliveries does not grow unseen: new posts are refused while it is too old, and reading goes on."""
+"""Backpressure: new posts are refused while deliveries lag too far behind, and reads continue."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.api.world import world
 from tests.running import eventually, in_loop
 
 
-def test_a_part_is_refused_from_a_third_of_the_most_on_and_all_at_it() -> None:
+def test_backpressure_refuses_a_growing_part_of_posts_from_a_third_of_the_maximum_lag() -> None:
     steps = (
         (0, 0.0, 0),
         (3, 0.0, 0),
@@ -37,12 +37,12 @@ def test_a_part_is_refused_from_a_third_of_the_most_on_and_all_at_it() -> None:
     assert pressure.refused == 4
 
 
-def test_without_a_most_nothing_is_refused() -> None:
+def test_backpressure_without_maximum_refuses_no_posts() -> None:
     Pressure(lambda: 1e6).check()
 
 
 @in_loop
-async def test_posts_are_refused_while_deliveries_are_behind_and_pages_are_read(
+async def test_post_creation_is_refused_while_deliveries_lag_and_reads_continue(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     go = asyncio.Event()
@@ -56,7 +56,7 @@ async def test_posts_are_refused_while_deliveries_are_behind_and_pages_are_read(
             await go.wait()
 
         monkeypatch.setattr(shoal.network.effects.channel, "publish", held_up)
-        # The first of what waits was committed a minute ago.
+        # The oldest pending event was committed a minute ago.
         past = SimpleNamespace(time_ns=lambda: time.time_ns() - 60 * 10**9, monotonic=time.monotonic)
         monkeypatch.setattr("shoal.graph.memory.time", past)
         await ann.create("delivered late")
@@ -80,8 +80,8 @@ async def test_posts_are_refused_while_deliveries_are_behind_and_pages_are_read(
         await ann.create("goes again")
 
 
-def test_a_refusal_over_http_asks_nobody_and_counts_nothing() -> None:
-    """It comes before the token, the limit and the body, so it costs next to nothing."""
+def test_post_statuses_under_backpressure_is_refused_without_reads_or_rate_limit_use() -> None:
+    """The check comes before the token, the rate limit and the body, so a refusal is cheap."""
     with world(rate_limits=True) as shoal:
         ann = shoal.join("ann")
         liked = shoal.json("POST", "/api/v1/statuses", ann, json={"status": "from before"})["id"]
@@ -94,11 +94,11 @@ def test_a_refusal_over_http_asks_nobody_and_counts_nothing() -> None:
                 assert "x-ratelimit-remaining" not in answer.headers
             assert shoal.graph.reads == []
         assert shoal.ask("POST", "/api/v1/statuses/").status_code == 503
-        # What is delivered to nobody goes on.
+        # Actions without deliveries are accepted.
         assert shoal.ask("POST", f"/api/v1/statuses/{liked}/favourite", ann).status_code == 200
 
 
-def test_over_http_it_is_503_with_a_time_to_come_again() -> None:
+def test_post_statuses_under_backpressure_returns_503_with_retry_after() -> None:
     with world() as shoal:
         ann = shoal.join("ann")
         shoal.network.writes.pressure.behind = lambda: 60.0

@@ -15,7 +15,7 @@ from tests.running import in_loop
 
 
 @in_loop
-async def test_subscribing_a_session_that_has_ended_is_not_found() -> None:
+async def test_push_subscription_for_ended_session_returns_not_found() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         key = public_bytes(ec.generate_private_key(ec.SECP256R1()).public_key())

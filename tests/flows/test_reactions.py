@@ -1,4 +1,4 @@
-"""Likes, shares and bookmarks, and the totals that they add up to."""
+"""Likes, shares and bookmarks, and the totals received."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def state(entry: Entry) -> tuple[int, int, bool, bool, bool]:
 
 @pytest.mark.parametrize("name", PAIRS)
 @in_loop
-async def test_every_verb_may_be_repeated_and_sent_twenty_times_at_once(name: str) -> None:
+async def test_likes_shares_and_bookmarks_are_idempotent_under_concurrency(name: str) -> None:
     verb, undo = PAIRS[name]
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
@@ -78,7 +78,7 @@ async def test_every_verb_may_be_repeated_and_sent_twenty_times_at_once(name: st
 
 
 @in_loop
-async def test_a_share_is_one_however_often_it_is_made() -> None:
+async def test_share_repeated_concurrently_creates_one_share() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         post = await ann.create("hello")
@@ -91,7 +91,7 @@ async def test_a_share_is_one_however_often_it_is_made() -> None:
 
 
 @in_loop
-async def test_reactions_to_a_share_are_to_the_post() -> None:
+async def test_reactions_to_a_share_apply_to_the_shared_post() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
         post = await ann.create("hello")
@@ -107,7 +107,7 @@ async def test_reactions_to_a_share_are_to_the_post() -> None:
 
 
 @in_loop
-async def test_totals_received_count_only_posts_that_the_viewer_may_find() -> None:
+async def test_totals_received_count_only_posts_visible_to_viewer() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
         await ben.follow(ann)
@@ -125,7 +125,7 @@ async def test_totals_received_count_only_posts_that_the_viewer_may_find() -> No
 
 @pytest.mark.parametrize("backend", ["memory", "sqlite", "two stores"])
 @in_loop
-async def test_totals_received_are_exact_also_after_deletes(backend: str, tmp_path: Path) -> None:
+async def test_totals_received_are_exact_after_undo_and_deletions(backend: str, tmp_path: Path) -> None:
     urls: dict[str, str | dict[str, str]] = {
         "memory": "memory://",
         "sqlite": f"sqlite:///{tmp_path}/shoal.db",
@@ -153,7 +153,7 @@ async def test_totals_received_are_exact_also_after_deletes(backend: str, tmp_pa
 
 
 @in_loop
-async def test_more_likes_than_fit_a_page_are_cleared_with_the_post(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_reactions_of_deleted_post_are_deleted_across_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shoal.consumers.cleanup._PAGE", 3)
     async with Shoal.open("memory://") as shoal:
         ann, *others = await register(shoal, "ann", *(f"other{n}" for n in range(10)))
@@ -170,7 +170,7 @@ async def test_more_likes_than_fit_a_page_are_cleared_with_the_post(monkeypatch:
 
 
 @in_loop
-async def test_likers_are_a_total_and_the_newest_five() -> None:
+async def test_likers_are_returned_with_total_and_newest_five() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, *others = await register(shoal, "ann", *(f"other{n}" for n in range(7)))
         post = await ann.create("hello")
@@ -189,7 +189,7 @@ async def test_likers_are_a_total_and_the_newest_five() -> None:
 
 
 @in_loop
-async def test_what_is_ones_own_may_be_taken_back_when_it_can_no_longer_be_seen() -> None:
+async def test_reactions_on_post_that_became_invisible_can_be_undone() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         post = await ann.create("hello")
@@ -211,7 +211,9 @@ async def test_what_is_ones_own_may_be_taken_back_when_it_can_no_longer_be_seen(
     ("visibility", "mine", "others"), [(Visibility.FOLLOWERS, True, False), (Visibility.DIRECT, False, False)]
 )
 @in_loop
-async def test_what_is_not_for_all_is_not_shared_by_others(visibility: Visibility, mine: bool, others: bool) -> None:
+async def test_share_of_restricted_post_is_refused_except_for_author_of_followers_post(
+    visibility: Visibility, mine: bool, others: bool
+) -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
         await ben.follow(ann)
@@ -229,7 +231,7 @@ async def test_what_is_not_for_all_is_not_shared_by_others(visibility: Visibilit
 
 
 @in_loop
-async def test_reacting_to_nothing_is_refused() -> None:
+async def test_reaction_to_unknown_post_is_refused() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         for verb in (verb for pair in PAIRS.values() for verb in pair):
@@ -239,7 +241,7 @@ async def test_reacting_to_nothing_is_refused() -> None:
 
 
 @in_loop
-async def test_a_late_unshare_does_not_end_a_share_that_was_made_since(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_unshare_delayed_does_not_remove_newer_share(monkeypatch: pytest.MonkeyPatch) -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         post = await ann.create("to be shared")
@@ -263,7 +265,7 @@ async def test_a_late_unshare_does_not_end_a_share_that_was_made_since(monkeypat
 
 @pytest.mark.parametrize("atype", [LIKED_BY, SHARED_BY, BOOKMARKED_BY, REACTED_BY, POST_REPORTED_BY], ids=repr)
 @in_loop
-async def test_what_is_listed_of_a_deleted_post_with_nobody_who_says_so_is_cleared_too(
+async def test_post_deletion_removes_stray_inverses_of_reactions_and_reports(
     atype: AssocType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cleanup, "_PAGE", 2)
@@ -295,7 +297,7 @@ async def test_what_is_listed_of_a_deleted_post_with_nobody_who_says_so_is_clear
 
 @pytest.mark.parametrize(("near", "far"), [(LIKES, LIKED_BY), (BOOKMARKS, BOOKMARKED_BY)])
 @in_loop
-async def test_a_reaction_from_another_store_that_arrives_after_the_post_was_cleared_ends(
+async def test_reaction_from_other_store_arriving_after_post_deletion_is_deleted(
     near: AssocType, far: AssocType
 ) -> None:
     async with Shoal.open("memory://") as shoal:
@@ -306,7 +308,7 @@ async def test_a_reaction_from_another_store_that_arrives_after_the_post_was_cle
         effects = shoal.network.effects
         batch = Batch(shard_of(ben.id))
         now = effects.new_id(batch.shard)
-        # The near end alone, as a store commits it that owes the other end.
+        # Only the near end, like a store that commits it with a pending inverse.
         batch.put(AssocOp(ben.id, near.number, post.id, now, alive=True, aggregate_id=ann.id, plain=True))
         await shoal.network.store.commit(batch)
         pending_inverses = InverseOp(post.id, far.number, ben.id, now, alive=True, data=b"", aggregate_id=ann.id)

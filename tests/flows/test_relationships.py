@@ -21,12 +21,12 @@ Verb = Callable[[Handle, AnyMember], Awaitable[Relation]]
 
 
 async def stands(one: Handle, other: Handle) -> Relation:
-    """How one stands to the other, asked without changing anything."""
+    """Return the relationship of `one` to `other`."""
     return await relation(one._network.store, one.id, other.id)
 
 
 @in_loop
-async def test_a_follow_is_seen_from_both_ends() -> None:
+async def test_follow_is_visible_from_both_members() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         assert await ann.follow(ben) == Relation(following=True)
@@ -45,7 +45,7 @@ async def test_a_follow_is_seen_from_both_ends() -> None:
     ids=["follow", "block", "mute"],
 )
 @in_loop
-async def test_every_verb_may_be_repeated(verb: Verb, undo: Verb) -> None:
+async def test_relationship_actions_are_idempotent(verb: Verb, undo: Verb) -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         before = await stands(ann, ben)
@@ -68,7 +68,7 @@ async def _told(verb: Verb, one: Handle, other: Handle) -> str:
 
 @pytest.mark.parametrize("verb", [Handle.follow, Handle.block, Handle.mute])
 @in_loop
-async def test_nobody_does_it_to_themselves_or_to_nobody(verb: Verb) -> None:
+async def test_relationship_action_on_self_or_unknown_member_is_refused(verb: Verb) -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         with pytest.raises(NotAllowed):
@@ -80,7 +80,7 @@ async def test_nobody_does_it_to_themselves_or_to_nobody(verb: Verb) -> None:
 
 
 @in_loop
-async def test_a_block_ends_follows_both_ways_and_hides_each_from_the_other() -> None:
+async def test_block_removes_follows_and_hides_posts_in_both_directions() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         await ann.follow(ben)
@@ -105,7 +105,7 @@ async def test_a_block_ends_follows_both_ways_and_hides_each_from_the_other() ->
 
 
 @in_loop
-async def test_follows_do_not_come_back_with_the_end_of_a_block() -> None:
+async def test_unblock_does_not_restore_follows() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         await ben.follow(ann)
@@ -123,8 +123,8 @@ async def test_follows_do_not_come_back_with_the_end_of_a_block() -> None:
 
 @pytest.mark.parametrize("blocker", ["ann", "ben"])
 @in_loop
-async def test_a_follow_that_crosses_a_block_does_not_stay(blocker: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ben was allowed to follow; then the block is made, and all that follows from it; then he follows."""
+async def test_follow_concurrent_with_block_is_removed(blocker: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The block and its consequences are completed between the permission check and the commit of the follow."""
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         begin = relationships._begin_follow
@@ -141,10 +141,10 @@ async def test_a_follow_that_crosses_a_block_does_not_stay(blocker: str, monkeyp
 
 
 @in_loop
-async def test_a_mute_hides_at_home_but_not_from_whoever_asks() -> None:
+async def test_mute_hides_posts_from_home_but_not_from_direct_requests() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
-        # The share would be left out above its post.
+        # With folding, the share would be omitted above its post.
         await ben.update_profile(folds_shares=False)
         await ben.follow(ann)
         await ben.follow(cyd)
@@ -163,7 +163,7 @@ async def test_a_mute_hides_at_home_but_not_from_whoever_asks() -> None:
 
 
 @in_loop
-async def test_many_muted_posts_do_not_hide_what_lies_behind_them() -> None:
+async def test_home_timeline_is_filled_behind_many_muted_posts() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
         await cyd.follow(ann)
@@ -177,7 +177,7 @@ async def test_many_muted_posts_do_not_hide_what_lies_behind_them() -> None:
 
 
 @in_loop
-async def test_tags_are_followed_by_any_spelling_and_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_tag_follow_accepts_any_spelling_up_to_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(relationships, "MAX_FOLLOWED_TAGS", 2)
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")

@@ -1,4 +1,4 @@
-"""A reported post: its reporters are shown it no more, on any surface, and can do nothing to it."""
+"""A reported post is hidden from its reporters on every surface, and refuses their interactions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.running import in_loop
 
 @pytest.fixture(params=["one store", "two stores"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str | dict[str, str]:
-    """The stores of a network: ann and ben are in another than dan and joe."""
+    """The stores of a network: Ann and Ben are in another store than Dan and Joe."""
     if request.param == "one store":
         return "memory://"
     return {"0-31": f"sqlite:///{tmp_path}/one.db", "32-63": f"sqlite:///{tmp_path}/two.db"}
@@ -45,7 +45,7 @@ async def _found(asked: Awaitable[Page | Kept | list[Entry]]) -> list[str]:
 
 
 @in_loop
-async def test_who_reports_a_post_finds_it_nowhere() -> None:
+async def test_reported_post_is_hidden_from_reporter_on_every_surface() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
         await cyd.follow(ann)
@@ -88,17 +88,17 @@ async def test_who_reports_a_post_finds_it_nowhere() -> None:
         await shoal.settle()
         for name, surface in surfaces.items():
             assert not [text for text in await surface() if "rude" in text], name
-        # The answer of somebody else stays.
+        # The reply of another member stays visible.
         assert (await cyd.read(reply)).post.text == "well"
         for ask in (cyd.read, cyd.thread, cyd.history, cyd.likers, cyd.shared_by, cyd.reactions):
             assert await refuses(ask(post)), ask
-        # For others nothing has changed.
+        # Other members still see the post.
         assert (await ben.read(post)).post.text == post.text
         assert (await ann.read(post)).post.text == post.text
 
 
 @in_loop
-async def test_a_page_is_refilled_and_its_cursor_goes_on() -> None:
+async def test_home_timeline_page_is_refilled_behind_reported_posts() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         await ben.follow(ann)
@@ -114,7 +114,7 @@ async def test_a_page_is_refilled_and_its_cursor_goes_on() -> None:
 
 
 @in_loop
-async def test_nothing_can_be_done_to_a_post_that_one_has_reported(url: str | dict[str, str]) -> None:
+async def test_reported_post_interactions_by_reporter_are_refused(url: str | dict[str, str]) -> None:
     async with Shoal.open(url) as shoal:
         ann, ben = await register(shoal, "ann", "dan")
         asked = await ann.create("which?", poll=PollDraft(options=("this", "that"), seconds=600))
@@ -136,7 +136,7 @@ async def test_nothing_can_be_done_to_a_post_that_one_has_reported(url: str | di
 
 
 @in_loop
-async def test_a_reporter_may_take_back_what_is_theirs() -> None:
+async def test_reported_post_reactions_by_reporter_can_be_undone() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         post = await ann.create("rude")
@@ -158,7 +158,7 @@ async def test_a_reporter_may_take_back_what_is_theirs() -> None:
 
 
 @in_loop
-async def test_a_listener_hears_no_more_of_a_post_that_they_reported() -> None:
+async def test_home_stream_sends_no_events_of_post_reported_by_listener() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         await ben.follow(ann)
@@ -173,7 +173,7 @@ async def test_a_listener_hears_no_more_of_a_post_that_they_reported() -> None:
 
 
 @in_loop
-async def test_one_s_own_post_stays_in_sight() -> None:
+async def test_reported_post_by_its_own_author_stays_visible() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         post = await ann.create("mine")
@@ -182,7 +182,7 @@ async def test_one_s_own_post_stays_in_sight() -> None:
 
 
 @in_loop
-async def test_what_hides_a_post_goes_with_the_post_and_the_report_stays(url: str | dict[str, str]) -> None:
+async def test_report_associations_are_deleted_with_the_post_and_the_report_is_kept(url: str | dict[str, str]) -> None:
     async with Shoal.open(url) as shoal:
         ann, ben, cyd = await register(shoal, "ann", "dan", "joe")
         post = await ann.create("rude")
@@ -203,7 +203,7 @@ async def test_what_hides_a_post_goes_with_the_post_and_the_report_stays(url: st
 
 
 @in_loop
-async def test_hiding_what_one_reported_costs_no_read() -> None:
+async def test_home_timeline_with_reported_posts_takes_no_extra_reads() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         await ben.follow(ann)

@@ -1,4 +1,4 @@
-"""Settling: whoever waits until everything has happened does not wait for more to come."""
+"""`settle` flushes batched writes immediately instead of waiting for more."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HOUR = 3_600.0
 
 @pytest.mark.parametrize("backend", ["memory", "sqlite"])
 @in_loop
-async def test_what_waits_to_be_written_with_more_is_written_when_somebody_settles(
+async def test_settle_flushes_pending_tag_and_search_writes(
     backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("shoal.app.indexes._EMIT_SECONDS", HOUR)
@@ -22,7 +22,7 @@ async def test_what_waits_to_be_written_with_more_is_written_when_somebody_settl
     async with Shoal.open("memory://" if backend == "memory" else f"sqlite:///{tmp_path}/shoal.db") as shoal:
         ann = await shoal.register("ann")
         for _ in range(2):
-            # More than a few, after which search makes a pause.
+            # Enough posts for the search indexer to pause between writes.
             for number in range(30):
                 await ann.create(f"{number} #sea")
             await shoal.settle()

@@ -1,4 +1,4 @@
-"""Several processes on the same engines are one network: what one changes, all others see at once."""
+"""Several processes on shared engines form one network: a change in one process is immediately visible in all others."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _QUESTIONS = ("obj_get", "key_get", "assoc_get", "assoc_range", "assoc_ranges", 
 
 @contextmanager
 def counted() -> Iterator[list[str]]:
-    """Every question to an engine, as it is asked, but for those of the agenda, which looks whether anything is due."""
+    """Yield a list of all engine calls as they are made, except for the polling of the agenda."""
     asked: list[str] = []
     run = Nodes._run
 
@@ -67,7 +67,7 @@ def counted() -> Iterator[list[str]]:
 
 @contextmanager
 def rounds() -> Iterator[list[int]]:
-    """Note for each question of the block how many others had to be answered before it was asked, one after the other."""
+    """Record for each query in the block the number of sequential queries answered before it."""
     depths: list[int] = []
     answered = 0
     ours = ContextVar("ours", default=False)
@@ -79,7 +79,7 @@ def rounds() -> Iterator[list[int]]:
                 return await method(*args, **more)
             depth = answered
             depths.append(depth)
-            # What is asked side by side is asked before the first of them is answered.
+            # Parallel queries are all sent before the first answer.
             await asyncio.sleep(0.02)
             try:
                 return await method(*args, **more)
@@ -98,7 +98,7 @@ def rounds() -> Iterator[list[int]]:
 
 
 class Waits:
-    """How often in a row the requests of a block began to wait for an engine: what is asked side by side is waited for once."""
+    """The number of sequential waits for engines in a block: parallel calls count as one wait."""
 
     def __init__(self) -> None:
         self.count = self.statements = self._under_way = 0
@@ -110,7 +110,7 @@ class Waits:
 
         async def script(nodes: Nodes, client: Any, called: Script, *values: Any, **more: Any) -> Any:
             answer = run(nodes, client, called, *values, **more)
-            # No request waits for the end of its changes to be told.
+            # No request waits for the publication of its version tokens.
             return await (self._waiting(answer) if called.name != "versions.end" else answer)
 
         async def statement(pool: ConnectionPool, *values: Any, **more: Any) -> Any:
@@ -140,7 +140,7 @@ async def seen_by(shoal: Shoal, handle: Handle) -> Handle:
 
 
 @in_loop
-async def test_what_one_process_does_another_sees_at_once() -> None:
+async def test_cache_coherence_shows_changes_in_other_processes_immediately() -> None:
     place = Place()
     async with processes(3, await place.settings()) as (one, two, three):
         ann, ben = await register(one, "ann", "ben")
@@ -166,7 +166,7 @@ async def test_what_one_process_does_another_sees_at_once() -> None:
 
 
 @in_loop
-async def test_a_post_comes_home_whichever_process_carries_it() -> None:
+async def test_home_timeline_delivery_works_across_processes() -> None:
     place = Place()
     async with processes(3, await place.settings()) as (one, two, three):
         ann, *fans = await register(one, "ann", *(f"fan{n}" for n in range(5)))
@@ -188,7 +188,7 @@ async def test_a_post_comes_home_whichever_process_carries_it() -> None:
 
 
 @in_loop
-async def test_the_loud_are_loud_in_every_process() -> None:
+async def test_high_fan_out_mark_applies_in_every_process() -> None:
     place = Place()
     async with processes(2, await place.settings(high_fan_out_from=2)) as (one, two):
         star, *fans = await register(one, "star", *(f"fan{n}" for n in range(4)))
@@ -201,13 +201,13 @@ async def test_the_loud_are_loud_in_every_process() -> None:
         await one.settle()
         timeline = await two.network.timelines.read(fans[0].id, Cursor(limit=9))
         assert timeline is not None
-        assert timeline.ids == [], "it was pulled, not pushed"
+        assert timeline.ids == [], "the post was pushed instead of pulled"
         for shoal in (one, two):
             assert await home_texts(await seen_by(shoal, fans[0])) == ["hello"]
 
 
 @in_loop
-async def test_a_warm_page_costs_three_questions_to_redis_and_two_waits_for_1_post_or_40() -> None:
+async def test_warm_home_page_takes_three_redis_calls_and_two_waits_for_1_or_40_posts() -> None:
     for posts in (1, 40):
         place = Place()
         async with processes(1, await place.settings()) as (shoal,):
@@ -222,7 +222,7 @@ async def test_a_warm_page_costs_three_questions_to_redis_and_two_waits_for_1_po
             with counted() as asked:
                 page = await ann.home(limit=40)
             assert len(page.entries) == posts
-            # The stamp of the viewer beside the timeline, then the stamps of all that is in it.
+            # The version token of the viewer in parallel with the timeline, then the version tokens of its entries.
             assert asked == ["redis"] * 3
             waits = Waits()
             with waits.counted():
@@ -231,19 +231,19 @@ async def test_a_warm_page_costs_three_questions_to_redis_and_two_waits_for_1_po
 
 
 @in_loop
-async def test_a_change_waits_for_engines_few_times_in_a_row_and_shows_what_it_has_changed_without_reading_it() -> None:
+async def test_post_like_follow_and_create_take_a_fixed_number_of_waits_and_no_read_afterwards() -> None:
     place = Place()
     async with processes(1, await place.settings(run_consequences=False)) as (shoal,):
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
         posts = [await ben.create(f"post {n}") for n in range(3)]
         await ann.follow(ben)
-        # Who everybody is, and what Ann likes, is read once.
+        # Warm the cache with the members and the likes of Ann.
         for post in (*posts[:2], await ann.create("mine too")):
             await ann.like(post)
             await ann.read(post)
 
         async def cost(act: Callable[[], Awaitable[Any]]) -> tuple[int, int, int]:
-            """Waits and statements of a change, and statements to show a post then."""
+            """Return the waits and statements of a change, and the statements to show a post afterwards."""
             waits = Waits()
             with waits.counted():
                 made = await act()
@@ -252,15 +252,15 @@ async def test_a_change_waits_for_engines_few_times_in_a_row_and_shows_what_it_h
             assert (shown.likes, shown.liked) == ((0, False) if shown.post.author_id == ann.id else (1, True))
             return (*done, waits.statements - done[1])
 
-        # The marks, which tell the stamps as well, and the commit.
+        # The marks, which also return the version tokens, and the commit.
         assert await cost(lambda: ann.like(posts[2])) == (2, 1, 0)
-        # The stamps, the marks, the commit.
+        # The version tokens, the marks, the commit.
         assert await cost(lambda: ann.follow(cyd)) == (3, 1, 0)
         assert await cost(lambda: ann.create("mine")) == (3, 1, 0)
 
 
 @in_loop
-async def test_the_first_like_of_a_member_asks_who_they_are_beside_its_mark() -> None:
+async def test_like_by_member_with_cold_cache_reads_links_in_parallel_with_its_mark() -> None:
     place = Place()
     async with processes(1, await place.settings(run_consequences=False)) as (shoal,):
         ann, ben = await register(shoal, "ann", "ben")
@@ -268,17 +268,19 @@ async def test_the_first_like_of_a_member_asks_who_they_are_beside_its_mark() ->
         await ann.follow(ben)
         memory = shoal.network.store
         assert isinstance(memory, CachedGraph)
-        # A mark would wait for the end of what was changed before.
+        # A mark would wait for the end of the previous change.
         await memory._guard.close()
         with rounds() as depths, one_request():
             await ann.like(post)
-        assert depths[:3] == [0, 0, 0], "the mark, how many links Ann has and which; then it commits"
+        assert depths[:3] == [0, 0, 0], (
+            "the mark, the counts and the links of Ann are requested in parallel before the commit"
+        )
         assert 0 not in depths[3:]
         assert (await ann.read(post)).liked
 
 
 @in_loop
-async def test_a_warm_page_of_a_network_in_dynamodb_asks_nothing_of_it_in_each_of_several_processes() -> None:
+async def test_warm_home_page_takes_no_dynamodb_requests_in_several_processes() -> None:
     settings = build(store=dynamodb.new_table(), media="memory://", timelines=redis.single())
     async with processes(1, settings) as (shoal,):
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
@@ -300,11 +302,11 @@ async def test_a_warm_page_of_a_network_in_dynamodb_asks_nothing_of_it_in_each_o
             with waits.counted():
                 assert len((await reader.home()).entries) == 8
             assert memory._store.capacity.requests.total() == before
-            assert waits.count == 2, "for Redis"
+            assert waits.count == 2, "only Redis is waited for"
 
 
 @in_loop
-async def test_a_page_that_nothing_is_remembered_of_costs_a_fixed_number_of_questions() -> None:
+async def test_cold_home_page_takes_a_fixed_number_of_calls() -> None:
     costs = []
     for posts in (2, 40):
         place = Place()
@@ -321,12 +323,12 @@ async def test_a_page_that_nothing_is_remembered_of_costs_a_fixed_number_of_ques
             with counted() as asked:
                 await (await seen_by(another, ann)).home(limit=40)
             costs.append(len(asked))
-    # Two stores may be asked side by side where one has all.
+    # With two stores, a query can become two parallel queries.
     assert max(costs) <= 24
 
 
 @in_loop
-async def test_without_redis_pages_are_pulled_and_writes_go_on() -> None:
+async def test_home_timeline_without_redis_is_pulled_and_writes_continue() -> None:
     server = redis.own()
     place = Place()
     place.timelines = server.url
@@ -354,7 +356,7 @@ async def test_without_redis_pages_are_pulled_and_writes_go_on() -> None:
 
 
 @in_loop
-async def test_a_flush_of_redis_costs_nothing_but_time() -> None:
+async def test_home_timeline_after_redis_flush_is_rebuilt() -> None:
     place = Place()
     async with processes(2, await place.settings()) as (one, two):
         ann, ben = await register(one, "ann", "ben")
@@ -367,8 +369,8 @@ async def test_a_flush_of_redis_costs_nothing_but_time() -> None:
 
 
 @in_loop
-async def test_nothing_that_lasts_is_made_of_what_is_remembered() -> None:
-    """One process cannot reach Redis for a moment while it changes something; another, which can, works that off."""
+async def test_timeline_rebuild_does_not_persist_stale_cached_data() -> None:
+    """One process loses Redis briefly during a change; another process with access to Redis processes the event."""
     place = Place()
     elsewhere = await place.settings(run_consequences=False)
     async with processes(1, elsewhere) as (one,), processes(1, replace(elsewhere, run_consequences=True)) as (two,):
@@ -377,7 +379,7 @@ async def test_nothing_that_lasts_is_made_of_what_is_remembered() -> None:
         await two.settle()
         ben_two = await seen_by(two, ben)
         assert await home_texts(ben_two) == []
-        # From here on it is remembered there that Ben follows nobody.
+        # Process two now caches that Ben has no follows.
         assert not (await ben_two.read(post)).relation.following
         with _cut_off(one):
             await ben.follow(ann)
@@ -390,7 +392,7 @@ async def test_nothing_that_lasts_is_made_of_what_is_remembered() -> None:
         await ann.create("second")
         await two.settle()
         assert await home_texts(ben_two) == ["second", "first"]
-        # A timeline that is rebuilt lasts, too.
+        # A rebuilt timeline must be correct too.
         await two.network.timelines.drop((ben.id,))
         cyd = (await register(one, "cyd"))[0]
         await cyd.create("third")
@@ -404,7 +406,7 @@ async def test_nothing_that_lasts_is_made_of_what_is_remembered() -> None:
 
 @contextmanager
 def _cut_off(shoal: Shoal) -> Iterator[None]:
-    """This process cannot reach Redis."""
+    """Cut this process off from Redis."""
     timelines = shoal.network.timelines
     assert isinstance(timelines, RedisTimelines)
     with patch.object(timelines._nodes, "each", side_effect=Unavailable("the cache cannot be reached")):
@@ -412,7 +414,7 @@ def _cut_off(shoal: Shoal) -> Iterator[None]:
 
 
 @in_loop
-async def test_a_network_with_timelines_of_its_own_lets_no_other_in() -> None:
+async def test_network_with_local_timelines_refuses_a_second_process() -> None:
     place = Place()
     settings = await place.settings(timelines="memory://")
     async with open_network(settings):
@@ -432,7 +434,7 @@ async def _shared(place: Place, store: object):  # type: ignore[no-untyped-def] 
 
 
 @in_loop
-async def test_a_network_that_one_process_blocks_is_kept_out_by_the_next_look_of_another() -> None:
+async def test_ip_block_made_in_other_process_applies_after_next_refresh() -> None:
     place = Place()
     there = {"client": ("203.0.113.9", 1)}
     async with processes(2, await place.settings()) as (one, two):
@@ -447,7 +449,7 @@ async def test_a_network_that_one_process_blocks_is_kept_out_by_the_next_look_of
 
 
 @in_loop
-async def test_a_sign_up_is_refused_and_counted_in_whichever_process_it_comes() -> None:
+async def test_email_domain_block_use_is_counted_in_every_process() -> None:
     place = Place()
     async with processes(3, await place.settings()) as (one, two, three):
         block = await one.blocklists.block_domain("spam.example")
@@ -457,14 +459,14 @@ async def test_a_sign_up_is_refused_and_counted_in_whichever_process_it_comes() 
                     await blocklists.check_email(shoal.network.writes, "a@mail.spam.example", client)
         found = await get_object(three.network.store, EmailDomainBlock, block.id)
         assert [day.uses for day in found.days] == [6]
-        # Seldom, two addresses share a bit.
+        # Two addresses can share a bit in rare cases.
         assert 1 <= found.days[0].accounts <= 2
         await two.blocklists.unblock("spam.example")
         await blocklists.check_email(three.network.writes, "a@mail.spam.example", "192.0.2.1")
 
 
 @in_loop
-async def test_a_ranked_page_takes_at_most_eight_round_trips_and_the_next_four() -> None:
+async def test_ranked_for_you_page_takes_at_most_eight_round_trips_and_next_page_four() -> None:
     for posts in (8, 40):
         place = Place()
         async with processes(1, await place.settings()) as (shoal,):

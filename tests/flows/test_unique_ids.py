@@ -1,4 +1,4 @@
-"""Ids stay unique among processes whose clocks stand still at the same moment, for objects and for everything else."""
+"""Ids are unique across processes with identical, stopped clocks, for objects and all other records."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Network(NamedTuple):
 
 
 def names_of_one_shard(number: int) -> list[str]:
-    """User names of one shard."""
+    """Return `number` user names on a single shard."""
     found: dict[int, list[str]] = {}
     for at in count():
         names = found.setdefault(place(name := f"m{at}").shard, [])
@@ -84,7 +84,7 @@ def names_of_one_shard(number: int) -> list[str]:
 
 @asynccontextmanager
 async def network(tmp_path: Path, url: str, seed: int = 0) -> AsyncIterator[Network]:
-    """A network whose processes have the same clock, which stands still, and start within 8 sequence numbers of each other."""
+    """Yield a network whose processes share a stopped clock and start within 8 sequence numbers of each other."""
     random = Random(seed)
     async with Shoal.open(url.format(tmp_path)) as shoal:
         names = names_of_one_shard(PROCESSES)
@@ -97,12 +97,12 @@ async def network(tmp_path: Path, url: str, seed: int = 0) -> AsyncIterator[Netw
 
 
 def check_unique(ids: Iterable[int]) -> None:
-    """Assert that no id is there twice."""
+    """Assert that no id occurs twice."""
     assert [id_ for id_, number in Counter(ids).items() if number > 1] == []
 
 
 async def together(waiting: Iterable[Awaitable[object]]) -> list[object]:
-    """Run all at once."""
+    """Run all concurrently."""
     return list(await asyncio.gather(*waiting))
 
 
@@ -111,7 +111,7 @@ STORES = pytest.mark.parametrize("url", ["memory://", "sqlite:///{}/shoal.db"], 
 
 @STORES
 @in_loop
-async def test_polls_of_processes_with_one_clock_count_only_their_own_votes(tmp_path: Path, url: str) -> None:
+async def test_poll_option_ids_of_processes_with_equal_clocks_are_unique(tmp_path: Path, url: str) -> None:
     async with network(tmp_path, url) as there:
         made = await together(
             posts.create(process, member.id, Draft(text="?", poll=POLL))
@@ -133,7 +133,7 @@ async def test_polls_of_processes_with_one_clock_count_only_their_own_votes(tmp_
 
 @STORES
 @in_loop
-async def test_tickets_of_processes_with_one_clock_are_unique_and_all_come_due(tmp_path: Path, url: str) -> None:
+async def test_agenda_tickets_of_processes_with_equal_clocks_are_unique_and_all_run(tmp_path: Path, url: str) -> None:
     async with network(tmp_path, url) as there:
         pairs = list(zip(there.processes, there.members, strict=True))
         planned = await together(
@@ -169,7 +169,7 @@ async def test_tickets_of_processes_with_one_clock_are_unique_and_all_come_due(t
 
 @STORES
 @in_loop
-async def test_emoji_of_processes_with_one_clock_are_counted_apart(tmp_path: Path, url: str) -> None:
+async def test_emoji_entry_ids_of_processes_with_equal_clocks_are_unique(tmp_path: Path, url: str) -> None:
     async with network(tmp_path, url) as there:
         pairs = list(zip(there.processes, there.members, strict=True))
         made = [await member.create("look") for member in there.members]
@@ -188,7 +188,7 @@ async def test_emoji_of_processes_with_one_clock_are_counted_apart(tmp_path: Pat
 
 @STORES
 @in_loop
-async def test_audit_entries_of_processes_with_one_clock_are_all_kept(tmp_path: Path, url: str) -> None:
+async def test_audit_entries_of_processes_with_equal_clocks_are_all_kept(tmp_path: Path, url: str) -> None:
     async with network(tmp_path, url) as there:
         store = there.shoal.network.store
         before = len(await store.assoc_range(public_list(there.shard), AUDITED, Cursor(limit=1_000)))
@@ -205,7 +205,7 @@ async def test_audit_entries_of_processes_with_one_clock_are_all_kept(tmp_path: 
 
 
 @in_loop
-async def test_edits_of_processes_with_one_clock_keep_every_revision(tmp_path: Path) -> None:
+async def test_post_revisions_of_processes_with_equal_clocks_are_all_kept(tmp_path: Path) -> None:
     async with network(tmp_path, "memory://") as there:
         made = [await member.create("first") for member in there.members]
         await together(
@@ -219,7 +219,7 @@ async def test_edits_of_processes_with_one_clock_keep_every_revision(tmp_path: P
 
 
 @in_loop
-async def test_members_registered_by_processes_with_one_clock_get_their_addresses(tmp_path: Path) -> None:
+async def test_member_ids_of_processes_with_equal_clocks_are_unique(tmp_path: Path) -> None:
     async with network(tmp_path, "memory://") as there:
         names = names_of_one_shard(2 * PROCESSES)[PROCESSES:]
         made = await together(
@@ -239,7 +239,7 @@ async def test_members_registered_by_processes_with_one_clock_get_their_addresse
 
 
 @in_loop
-async def test_keywords_and_posts_of_filters_added_by_processes_with_one_clock_have_their_own_ids(
+async def test_filter_part_ids_of_processes_with_equal_clocks_are_unique(
     tmp_path: Path,
 ) -> None:
     async with network(tmp_path, "memory://") as there:
@@ -259,7 +259,7 @@ async def test_keywords_and_posts_of_filters_added_by_processes_with_one_clock_h
 
 
 @in_loop
-async def test_challenge_answered_in_two_processes_with_one_clock_is_used_once(tmp_path: Path) -> None:
+async def test_passkey_challenge_used_in_processes_with_equal_clocks_is_accepted_once(tmp_path: Path) -> None:
     async with network(tmp_path, "memory://") as there:
         challenge = await authentication.make_challenge(there.processes[0], Purpose.CONFIRM, there.members[0].id)
         used = 0
@@ -275,7 +275,7 @@ async def test_challenge_answered_in_two_processes_with_one_clock_is_used_once(t
 
 
 @in_loop
-async def test_member_who_votes_in_two_processes_with_one_clock_has_one_vote(tmp_path: Path) -> None:
+async def test_poll_vote_in_processes_with_equal_clocks_is_counted_once(tmp_path: Path) -> None:
     async with network(tmp_path, "memory://") as there:
         single = changed(POLL, multiple=False)
         post = await posts.create(there.processes[0], there.members[0].id, Draft(text="?", poll=single))
@@ -288,7 +288,7 @@ async def test_member_who_votes_in_two_processes_with_one_clock_has_one_vote(tmp
 
 
 @in_loop
-async def test_mails_due_with_one_id_get_proofs_of_their_own(tmp_path: Path) -> None:
+async def test_mail_proofs_for_mails_with_equal_id_are_unique(tmp_path: Path) -> None:
     async with network(tmp_path, "memory://") as there:
         graph = there.shoal.network.store
         asked = there.processes[0].new_id(there.shard)

@@ -1,4 +1,4 @@
-"""I7: nobody sees what they may not, on any surface: every viewer, post and surface against a table written here by hand."""
+"""I7: viewers see only permitted posts on any surface; every viewer, post and surface is checked against a handwritten table."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OPEN = {PUBLIC, UNLISTED}
 ALL = set(Visibility)
 EVERYTHING = Cursor(limit=500)
 
-# Who may have a post that they ask for.
+# Visibilities of posts that a viewer can request directly.
 ASKED: dict[str, set[Visibility]] = {
     "author": ALL,
     "follower": OPEN | {FOLLOWERS},
@@ -45,9 +45,9 @@ ASKED: dict[str, set[Visibility]] = {
     "reporter": set(),
     "anonymous": OPEN,
 }
-# To whom a post may come in a list.
+# Visibilities of posts that a viewer can get in a list.
 UNASKED = ASKED | {"muter": set()}
-# To whom it comes home. A comment comes to those who follow the host as well.
+# Visibilities of posts in the home timeline. A comment requires a follow of the author of the parent as well.
 HOME = {viewer: set[Visibility]() for viewer in VIEWERS} | {
     "author": ALL,
     "follower": OPEN | {FOLLOWERS},
@@ -57,11 +57,11 @@ HOME = {viewer: set[Visibility]() for viewer in VIEWERS} | {
 }
 TAGGED_HOME = HOME | {"tagger": {PUBLIC}}
 COMMENT_HOME = HOME | {"half": set(), "cutter": set(), "deaf": set()}
-# Who finds it in the lists of everybody's posts, and who if it waits for moderators.
+# Visibilities in public lists, and in public lists for held posts.
 PUBLIC_LISTS = {viewer: allowed & {PUBLIC} for viewer, allowed in UNASKED.items()}
 FOLLOWING = ("author", "follower", "half", "cutter", "deaf")
 WAITING_LISTS = {viewer: {PUBLIC} if viewer in FOLLOWING else set[Visibility]() for viewer in VIEWERS}
-# To whom the share comes home: the sharer's, or the author's own of a post for followers.
+# Visibilities of shares in the home timeline: by the sharer, or by the author for followers-only posts.
 SHARE_HOME = dict.fromkeys(VIEWERS, OPEN) | {
     "follower": OPEN | {FOLLOWERS},
     "half": OPEN | {FOLLOWERS},
@@ -73,7 +73,7 @@ SHARE_HOME = dict.fromkeys(VIEWERS, OPEN) | {
     "deaf": {FOLLOWERS},
     "reporter": set(),
 }
-# Who finds the share on the profile of whoever shared.
+# Visibilities of shares on the profile of the sharer.
 SHARE_LISTED = {viewer: allowed - {DIRECT} for viewer, allowed in ASKED.items()} | {
     "mentioned": OPEN,
     "muter": {FOLLOWERS},
@@ -186,7 +186,7 @@ async def home_definition(scene: Scene, viewer: str) -> set[Cell]:
 
 
 async def ranked_feed(scene: Scene, viewer: str) -> set[Cell]:
-    """Posts that no filter keeps out of For you; a page of it shows no others."""
+    """Return posts that pass the filters of For you, and assert that its pages show no others."""
 
     async def one(cell: Cell) -> None:
         if (await scene.people[viewer].why_not(scene.posts[cell])).stage == "filter":
@@ -235,7 +235,7 @@ async def near_the_harbour(scene: Scene, viewer: str) -> set[Cell]:
 
 
 async def trending_posts(scene: Scene, viewer: str) -> set[Cell]:
-    """Posts that trend once everybody who may has liked every one of them."""
+    """Return trending posts after every permitted member has liked every post."""
     for handle in scene.people.values():
         for post in scene.posts.values():
             with suppress(NotFound):
@@ -293,7 +293,7 @@ async def _granted(scene: Scene, ask: Callable[[Cell], Awaitable[None]]) -> set[
     return found
 
 
-# Who may have it in a ranked feed: strangers what is public, followers all but direct posts.
+# Visibilities in a ranked feed: public posts for strangers, all except direct posts for followers.
 RANKED = {viewer: allowed & {PUBLIC} for viewer, allowed in UNASKED.items()} | {
     viewer: OPEN | {FOLLOWERS} for viewer in FOLLOWING if viewer != "author"
 }
@@ -313,7 +313,7 @@ NOBODYS: Table = {viewer: set() for viewer in VIEWERS}
 
 PICTURED = ("media", "tagged", "waiting")
 
-# What each surface shows of a kind of post.
+# The expected table of each surface per kind of post.
 SURFACES: dict[Surface, Callable[[str], Table]] = {
     read: lambda kind: ASKED,
     read_as_a_handle: lambda kind: ASKED,
@@ -370,18 +370,18 @@ def _expected(surface: Surface, viewer: str, *, suspended: bool) -> set[Cell]:
 @pytest.mark.parametrize("state", ["author", "suspended author", "narrowed posts"])
 @pytest.mark.parametrize("surface", SURFACES, ids=lambda surface: str(surface.__name__))
 @in_loop
-async def test_a_surface_shows_to_each_exactly_what_they_may_see(surface: Surface, state: str) -> None:
+async def test_visibility_matrix_surface_shows_exactly_the_permitted_posts(surface: Surface, state: str) -> None:
     wrong, suspended = [], state == "suspended author"
     async with a_scene(suspended=suspended, narrowed=state == "narrowed posts") as scene:
         for viewer in VIEWERS:
             if viewer == "anonymous" and surface in NEED_A_MEMBER:
                 continue
             seen, expected = await surface(scene, viewer), _expected(surface, viewer, suspended=suspended)
-            wrong += [(viewer, *cell, "is shown" if cell in seen else "is not") for cell in seen ^ expected]
+            wrong += [(viewer, *cell, "is shown" if cell in seen else "is not shown") for cell in seen ^ expected]
     assert not wrong
 
 
-# Whose entries are in the number of statuses of a profile: never direct ones, whoever asks.
+# Visibilities included in the status count of a profile: never direct posts, for any viewer.
 COUNTED: Table = dict.fromkeys(VIEWERS, OPEN) | dict.fromkeys(
     ("author", "follower", "half", "muter", "cutter", "deaf", "reporter"), OPEN | {FOLLOWERS}
 )
@@ -389,7 +389,7 @@ OUT_OF_COUNTS = {"hidden", "deleted"}
 
 
 @in_loop
-async def test_a_profile_counts_for_each_what_they_may_find_there() -> None:
+async def test_profile_post_count_includes_exactly_the_posts_visible_to_viewer() -> None:
     async with a_scene(suspended=False) as scene:
         reads, author = scene.network.reads, scene.people["author"].id
         own_shares = {visibility for visibility, _ in scene.shares if visibility is FOLLOWERS}
@@ -402,14 +402,14 @@ async def test_a_profile_counts_for_each_what_they_may_find_there() -> None:
             entries = await hydrate(reads.graph, id_, [post.id for post in scene.posts.values()], unasked=False)
             assert {entry.author.posts for entry in entries} <= {expected}, viewer
             if ASKED[viewer]:
-                # No more than whoever asks finds, but for what only some of them do.
+                # The count equals the listed entries, except for entries visible to only some viewers.
                 page = await posts.authored_page(reads, id_, author, EVERYTHING)
                 listed = [e for e in page.entries if e.post.visibility is not DIRECT and not e.post.hidden]
                 assert len([e for e in listed if e.share or e.post.visibility in counted]) == expected, viewer
 
 
 @in_loop
-async def test_a_post_counts_the_replies_that_everybody_may_find() -> None:
+async def test_post_reply_count_includes_publicly_visible_replies_only() -> None:
     async with a_scene(suspended=False) as scene:
         for kind in ("hidden", "plain"):
             for visibility in Visibility:
@@ -422,7 +422,7 @@ async def test_a_post_counts_the_replies_that_everybody_may_find() -> None:
             assert [entry.comments for entry in found] == [2 * len(OPEN)], viewer
 
 
-def test_the_matrix_is_whole() -> None:
+def test_visibility_matrix_tables_cover_all_viewers_kinds_and_surfaces() -> None:
     for table in (
         ASKED,
         UNASKED,
@@ -440,13 +440,13 @@ def test_the_matrix_is_whole() -> None:
     assert len(SURFACES) * len(VIEWERS) * len(Visibility) * len(KINDS) == 25 * 13 * 4 * 8
 
 
-# To whom the author is suggested: members who do not know them, and whom no block or mute keeps apart.
+# Viewers who get the author as a suggestion: members without a relationship, block or mute.
 SUGGESTED = {"stranger", "mentioned", "tagger"}
 
 
 @pytest.mark.parametrize("suspended", [False, True], ids=["author", "suspended author"])
 @in_loop
-async def test_the_author_is_suggested_to_exactly_those_who_may_want_to_follow_them(suspended: bool) -> None:
+async def test_follow_suggestions_include_author_for_exactly_the_eligible_viewers(suspended: bool) -> None:
     async with a_scene(suspended=suspended) as scene:
         found = {
             viewer
@@ -457,13 +457,13 @@ async def test_the_author_is_suggested_to_exactly_those_who_may_want_to_follow_t
         assert found == (set() if suspended else SUGGESTED)
 
 
-# Who finds the author by what they know of them: all whom no block or mute keeps apart, but themselves.
+# Viewers who find the author by address or handle: all members without a block or mute, except the author.
 FOUND_FROM_ELSEWHERE = set(VIEWERS) - {"author", "anonymous", "blocked", "blocker", "muter"}
 
 
 @pytest.mark.parametrize("hidden", ["", "suspended", "silenced", "not discoverable"])
 @in_loop
-async def test_the_author_is_found_from_elsewhere_by_exactly_those_whom_nothing_keeps_apart(hidden: str) -> None:
+async def test_contact_and_handle_search_finds_author_for_exactly_the_permitted_viewers(hidden: str) -> None:
     async with a_scene(suspended=False) as scene:
         author = scene.people["author"]
         fields = [("Fediverse", "@harbour@mastodon.social")]

@@ -1,4 +1,4 @@
-"""Questions beside the stamps: answers are fresh, and remembered or taken for the later of two only where nothing has changed."""
+"""Queries in parallel with version tokens: answers are fresh, and are cached or combined only if no change intervened."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GUARDS = (FOLLOWS, BLOCKS, BLOCKED_BY, MUTES)
 
 
 class SlowReads(LocalVersionTokens):
-    """Stamps that wait, if they are told to, until they may answer. `early` they know what before; ends take `late` seconds."""
+    """Version tokens that can hold their answers. With `early` they read before the hold; `end` takes `late` seconds."""
 
     early = False
     late = 0.0
@@ -43,14 +43,14 @@ class SlowReads(LocalVersionTokens):
         return await super().end(ids, begun, changed=changed)
 
     def halt(self) -> None:
-        """Answer no question until `may_answer`."""
+        """Hold all answers until `may_answer` is set."""
         self.may_answer.clear()
         self.reached.clear()
 
 
 class Links(MemoryGraph):
-    """A store that counts the questions for links and for counts, answers the latter after `slow` seconds, and stores only when
-    it may."""
+    """A store that counts queries for links and counts, answers count queries after `slow` seconds, and commits only while
+    `may_store` is set."""
 
     asked = 0
     slow = 0.0
@@ -87,7 +87,7 @@ async def blocked(graph: CachedGraph) -> bool:
 
 
 @in_loop
-async def test_links_are_asked_for_beside_the_stamp_and_their_counts_remembered() -> None:
+async def test_cached_graph_reads_links_in_parallel_with_the_version_token_and_caches_counts() -> None:
     store, versions, one, _ = two_processes()
     await one.obj_get((ANN,))
     versions.halt()
@@ -98,11 +98,11 @@ async def test_links_are_asked_for_beside_the_stamp_and_their_counts_remembered(
     versions.may_answer.set()
     assert not await asking
     assert not await blocked(one)
-    assert store.asked == 2, "all these lists are empty, as is remembered"
+    assert store.asked == 2, "the empty lists are cached"
 
 
 @in_loop
-async def test_links_that_were_asked_for_before_a_change_are_not_remembered_under_the_stamp_after_it() -> None:
+async def test_cached_graph_does_not_cache_links_read_before_a_change_under_the_newer_version_token() -> None:
     for ours in (False, True):
         store, versions, one, two = two_processes()
         await one.obj_get((ANN,))
@@ -112,21 +112,19 @@ async def test_links_that_were_asked_for_before_a_change_are_not_remembered_unde
         await versions.reached.wait()
         await asyncio.sleep(0)
         assert store.asked == 2
-        # An own one may be done before its end is told, and before the stamp that was read before it arrives.
+        # An own change can finish before its end is published, and before the older version token arrives.
         versions.late = 0.02 * ours
         changing = begin(one if ours else two, BEN, BLOCKS, ANN, moment(1))
         await asyncio.create_task(changing, context=Context())
         versions.may_answer.set()
-        assert not await asking, "it is not older than the request"
+        assert not await asking, "the answer is not older than the request"
         assert await blocked(one)
         await one.close()
         assert await blocked(one)
 
 
 @in_loop
-async def test_where_the_stamp_is_known_to_the_request_links_are_remembered_though_an_own_change_ends_meanwhile() -> (
-    None
-):
+async def test_cached_graph_with_known_version_token_caches_links_despite_own_concurrent_change() -> None:
     store, versions, one, _ = two_processes()
     versions.late, store.slow = 0.01, 0.02
     with one_request():
@@ -141,13 +139,13 @@ async def test_where_the_stamp_is_known_to_the_request_links_are_remembered_thou
 
 
 @in_loop
-async def test_a_process_that_has_never_seen_a_stamp_of_an_object_asks_for_it_first() -> None:
+async def test_cached_graph_without_known_version_token_reads_the_token_before_links() -> None:
     store, versions, one, _ = two_processes()
     versions.halt()
     asking = asyncio.create_task(blocked(one))
     await versions.reached.wait()
     await asyncio.sleep(0)
-    assert store.asked == 0, "what is read before is worth nothing under it"
+    assert store.asked == 0, "links were read before the version token was known"
     versions.may_answer.set()
     assert not await asking
     assert not await blocked(one)
@@ -155,7 +153,7 @@ async def test_a_process_that_has_never_seen_a_stamp_of_an_object_asks_for_it_fi
 
 
 @in_loop
-async def test_an_author_is_recalled_as_far_as_the_post_is_remembered() -> None:
+async def test_cached_author_is_returned_only_for_cached_posts() -> None:
     _, _, one, two = two_processes()
     await add(one, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
     assert (one.cached_author(POST_OF_BEN), two.cached_author(POST_OF_BEN)) == (BEN, 0)
@@ -167,7 +165,7 @@ async def loud(graph: CachedGraph) -> set[int]:
 
 
 async def with_a_loud_ben() -> tuple[Links, SlowReads, CachedGraph, CachedGraph]:
-    """One process remembers that Ann follows Ben, who is loud."""
+    """One process has cached that Ann follows Ben, who is marked as high fan-out."""
     store, versions, one, two = two_processes()
     await begin(two, EVERYBODY, HIGH_FAN_OUT, BEN, moment(1))
     await begin(two, ANN, FOLLOWS, BEN, moment(1))
@@ -185,7 +183,7 @@ async def beside(graph: CachedGraph, asked: list[str]) -> tuple[str] | None:
 
 
 @in_loop
-async def test_a_question_is_put_beside_the_stamps_of_a_list_that_is_remembered() -> None:
+async def test_parallel_query_is_sent_with_the_version_token_read_of_a_cached_list() -> None:
     _, versions, one, two = await with_a_loud_ben()
     asked: list[str] = []
     versions.halt()
@@ -198,16 +196,16 @@ async def test_a_question_is_put_beside_the_stamps_of_a_list_that_is_remembered(
         versions.asked.clear()
         assert await loud(one) == {BEN}
         assert versions.asked == []
-        # All stamps are there, so it would be put alone.
+        # All version tokens are known, so the query would run alone.
         assert await beside(one, asked) is None
     with one_request():
-        # Where the list is not remembered, it is read first.
+        # A list that is not cached is read first.
         assert await beside(two, asked) is None
     assert asked == ["asked"]
 
 
 @in_loop
-async def test_an_answer_is_worth_nothing_if_the_list_has_changed_since_the_question() -> None:
+async def test_parallel_query_answer_is_discarded_when_list_changed_after_the_query() -> None:
     for ours in (False, True):
         _, versions, one, two = await with_a_loud_ben()
         asked: list[str] = []
@@ -225,7 +223,7 @@ async def test_an_answer_is_worth_nothing_if_the_list_has_changed_since_the_ques
 
 
 @in_loop
-async def test_an_answer_is_worth_nothing_while_the_process_itself_changes_the_list() -> None:
+async def test_parallel_query_answer_is_discarded_while_own_change_of_list_is_running() -> None:
     store, versions, one, _ = await with_a_loud_ben()
     versions.early = True
     versions.halt()
@@ -237,14 +235,14 @@ async def test_an_answer_is_worth_nothing_while_the_process_itself_changes_the_l
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         versions.may_answer.set()
-        assert await asking is None, "the list is read next, and may be newer"
+        assert await asking is None, "the list is read next and can be newer"
         store.may_store.set()
         await changing
         assert await loud(one) == set()
 
 
 @in_loop
-async def test_a_change_of_the_viewer_alone_takes_nothing_from_the_answer() -> None:
+async def test_parallel_query_answer_is_kept_when_only_the_viewer_changed() -> None:
     _, _, one, two = await with_a_loud_ben()
     await begin(two, ANN, FOLLOWS, CYD, moment(3))
     with one_request():
@@ -253,7 +251,7 @@ async def test_a_change_of_the_viewer_alone_takes_nothing_from_the_answer() -> N
 
 
 @in_loop
-async def test_a_process_that_makes_every_change_itself_puts_nothing_beside() -> None:
+async def test_parallel_query_is_not_sent_in_single_process_network() -> None:
     graph = CachedGraph(MemoryGraph())
     assert not await blocked(graph)
     with one_request():

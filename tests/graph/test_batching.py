@@ -1,4 +1,4 @@
-"""Calls of one turn travel together, and each gets its own answer."""
+"""Calls made in one turn of the event loop are sent in one batch, and each gets its own answer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.running import in_loop
 
 
 class Counted:
-    """Doubles numbers, and remembers what came together; 13 is not to be doubled."""
+    """Double numbers, record the batches, and fail for 13."""
 
     def __init__(self) -> None:
         self.trips: list[list[int]] = []
@@ -25,7 +25,7 @@ class Counted:
 
 
 @in_loop
-async def test_a_turn_is_one_trip_and_the_next_another() -> None:
+async def test_redis_batching_combines_calls_of_one_event_loop_turn() -> None:
     counted = Counted()
     gathering = Batching("gathering", counted.act)
     assert await asyncio.gather(*(gathering.ask(n) for n in range(5))) == [0, 2, 4, 6, 8]
@@ -34,7 +34,7 @@ async def test_a_turn_is_one_trip_and_the_next_another() -> None:
 
 
 @in_loop
-async def test_a_failure_is_of_those_who_travelled_together() -> None:
+async def test_redis_batching_failure_is_raised_to_all_callers_of_the_batch() -> None:
     gathering = Batching("gathering", Counted().act)
     answers = await asyncio.gather(gathering.ask(13), gathering.ask(1), return_exceptions=True)
     assert [str(answer) for answer in answers] == ["thirteen", "thirteen"]
@@ -42,7 +42,7 @@ async def test_a_failure_is_of_those_who_travelled_together() -> None:
 
 
 @in_loop
-async def test_who_goes_away_keeps_nobody_from_their_answer() -> None:
+async def test_redis_batching_cancelled_caller_does_not_affect_others() -> None:
     counted = Counted()
     gathering = Batching("gathering", counted.act)
     one, other = asyncio.ensure_future(gathering.ask(1)), asyncio.ensure_future(gathering.ask(2))
@@ -55,7 +55,7 @@ async def test_who_goes_away_keeps_nobody_from_their_answer() -> None:
 
 
 @in_loop
-async def test_closing_waits_for_what_was_asked() -> None:
+async def test_redis_batching_close_waits_for_pending_calls() -> None:
     counted = Counted()
     gathering = Batching("gathering", counted.act)
     asked = asyncio.ensure_future(gathering.ask(4))

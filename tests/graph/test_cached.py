@@ -1,4 +1,4 @@
-"""The memory above a store: never older than what was answered, whoever gives up waiting."""
+"""The cache above a store is never older than a returned answer, even when callers are cancelled."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.version_tokens import LocalVersionTokens
 
 
 class Slow(MemoryGraph):
-    """A store whose commits take a moment, before they are made or after."""
+    """A store that delays commits before or after they are applied."""
 
     before = 0.0
     after = 0.0
@@ -48,7 +48,7 @@ def deletion(id_: int) -> Batch:
 
 
 @in_loop
-async def test_a_commit_that_nobody_waits_for_any_more_is_not_forgotten() -> None:
+async def test_cached_graph_commit_with_cancelled_caller_still_invalidates_cache() -> None:
     store = Slow()
     graph = CachedGraph(store)
     await add(graph, Post(id=POST_OF_BEN, author_id=BEN))
@@ -57,7 +57,7 @@ async def test_a_commit_that_nobody_waits_for_any_more_is_not_forgotten() -> Non
     await asyncio.sleep(0)
     waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)
-    assert POST_OF_BEN in await graph.obj_get((POST_OF_BEN,)), "it is not deleted yet"
+    assert POST_OF_BEN in await graph.obj_get((POST_OF_BEN,)), "the post is not deleted yet"
 
     async def held() -> bool:
         return POST_OF_BEN in await graph.obj_get((POST_OF_BEN,))
@@ -66,7 +66,7 @@ async def test_a_commit_that_nobody_waits_for_any_more_is_not_forgotten() -> Non
 
 
 @in_loop
-async def test_what_is_read_while_a_commit_returns_is_not_kept() -> None:
+async def test_cached_graph_count_read_during_a_returning_commit_is_not_cached() -> None:
     store = Slow()
     graph = CachedGraph(store)
     await add(graph, Post(id=POST_OF_BEN, author_id=BEN))
@@ -81,12 +81,14 @@ async def test_what_is_read_while_a_commit_returns_is_not_kept() -> None:
 
     await eventually(stored, {ANN: 1})
     assert not committing.done()
-    assert (await graph.assoc_count((ANN,), (LIKED_BY,)))[LIKED_BY] == {ANN: 1}, "its event may be claimed by now"
+    assert (await graph.assoc_count((ANN,), (LIKED_BY,)))[LIKED_BY] == {ANN: 1}, (
+        "the cached count is older than the stored commit"
+    )
     committing.cancel()
 
 
 @in_loop
-async def test_closing_waits_for_what_nobody_waits_for() -> None:
+async def test_cached_graph_close_waits_for_abandoned_commits() -> None:
     store = Slow()
     graph = CachedGraph(store)
     await add(graph, Post(id=POST_OF_BEN, author_id=BEN))
@@ -100,7 +102,7 @@ async def test_closing_waits_for_what_nobody_waits_for() -> None:
 
 
 class Counting(MemoryGraph):
-    """A store that says how often it was asked for counts and for the newest of a list, and for which lists at once."""
+    """A store that counts queries for counts and ranges, and records the lists of each `assoc_ranges` call."""
 
     counts = 0
     ranges = 0
@@ -123,7 +125,7 @@ class Counting(MemoryGraph):
 
 
 @in_loop
-async def test_a_commit_moves_the_counts_that_it_changes_and_leaves_the_others() -> None:
+async def test_cached_graph_commit_updates_changed_counts_and_keeps_others() -> None:
     store = Counting()
     graph = CachedGraph(store)
     await begin(graph, ANN, FOLLOWS, BEN, 1)
@@ -136,23 +138,23 @@ async def test_a_commit_moves_the_counts_that_it_changes_and_leaves_the_others()
 
 
 class SlowCounting(Slow, Counting):
-    """Both."""
+    """A slow store that counts queries."""
 
 
 async def both_at_once(store: SlowCounting, graph: CachedGraph, id1: int, atype: AssocType) -> None:
-    """Commit two beginnings in one list, of which the one that was stored first returns last."""
+    """Commit two additions to one list, such that the first stored commit returns last."""
     store.after = 0.3
     first = asyncio.create_task(begin(graph, id1, atype, POST_OF_BEN, 1))
     await asyncio.sleep(0.01)
     store.after = 0.0
     await begin(graph, id1, atype, POST_OF_BEN + 1, 2)
-    assert not first.done(), "they did not overlap"
+    assert not first.done(), "the commits did not overlap"
     await first
     store.counts = 0
 
 
 @in_loop
-async def test_a_count_that_two_commits_move_at_once_is_asked_for_anew() -> None:
+async def test_cached_graph_count_changed_by_concurrent_commits_is_read_again() -> None:
     store = SlowCounting()
     graph = CachedGraph(store)
     await graph.assoc_count((ANN,), (POSTED, MUTES))
@@ -164,7 +166,7 @@ async def test_a_count_that_two_commits_move_at_once_is_asked_for_anew() -> None
 
 
 @in_loop
-async def test_so_is_that_of_a_new_object_whose_counts_are_all_known() -> None:
+async def test_cached_graph_count_of_new_object_changed_by_concurrent_commits_is_read_again() -> None:
     store = SlowCounting()
     graph = CachedGraph(store)
     batch = Batch(shard_of(CYD))
@@ -174,13 +176,13 @@ async def test_so_is_that_of_a_new_object_whose_counts_are_all_known() -> None:
     assert await graph.assoc_count((CYD,), (FOLLOWS,)) == {FOLLOWS: {}}
     await both_at_once(store, graph, CYD, POSTED)
     assert await graph.assoc_count((CYD,), (FOLLOWS, MUTES)) == {FOLLOWS: {}, MUTES: {}}
-    assert store.counts == 0, "nobody has moved these"
+    assert store.counts == 0, "the other counts are still cached"
     assert await graph.assoc_count((CYD,), (POSTED,)) == {POSTED: {CYD: 2}}
     assert store.counts == 1
 
 
 @in_loop
-async def test_the_newest_are_remembered_as_far_as_somebody_asked() -> None:
+async def test_cached_graph_caches_list_head_to_the_largest_requested_limit() -> None:
     store = Counting()
     graph = CachedGraph(store)
     for number in range(30):
@@ -191,13 +193,13 @@ async def test_the_newest_are_remembered_as_far_as_somebody_asked() -> None:
         assert [assoc.time for assoc in page] == list(range(30, 0, -1))[:limit]
         assert store.ranges == ranges
     assert [assoc.time for assoc in await graph.assoc_range(ANN, POSTED, Cursor(before=6, limit=10))] == [5, 4, 3, 2, 1]
-    assert store.ranges == 3, "the whole list is remembered by now"
+    assert store.ranges == 3, "the whole list is cached"
     await begin(graph, ANN, POSTED, POST_OF_BEN + 30, 31)
     assert [assoc.time for assoc in await graph.assoc_range(ANN, POSTED, Cursor(limit=2))] == [31, 30]
 
 
 @in_loop
-async def test_of_many_lists_the_newest_few_are_remembered_and_the_empty_ones_too() -> None:
+async def test_cached_graph_assoc_ranges_caches_short_heads_and_empty_lists() -> None:
     store = Counting()
     graph = CachedGraph(store)
     for number in range(3):
@@ -210,15 +212,15 @@ async def test_of_many_lists_the_newest_few_are_remembered_and_the_empty_ones_to
     assert store.together == [[ANN, BEN]]
     await begin(graph, BEN, POSTED, POST_OF_BEN + 9, 9)
     assert [assoc.time for assoc in (await graph.assoc_ranges((ANN, BEN), POSTED, few))[BEN]] == [9]
-    assert store.together == [[ANN, BEN]], "what was committed is known"
+    assert store.together == [[ANN, BEN]], "the committed entry is cached"
     assert len((await graph.assoc_ranges((ANN,), POSTED, Cursor(limit=3)))[ANN]) == 3
     for many in (Cursor(limit=17), Cursor(limit=17)):
         await graph.assoc_ranges((ANN, BEN), POSTED, many)
-    assert store.together == [[ANN, BEN], [ANN], [ANN, BEN], [ANN, BEN]], "only brief parts are remembered"
+    assert store.together == [[ANN, BEN], [ANN], [ANN, BEN], [ANN, BEN]], "only short heads are cached"
 
 
 @in_loop
-async def test_among_other_processes_many_lists_are_read_anew() -> None:
+async def test_cached_graph_assoc_ranges_with_shared_store_are_not_cached() -> None:
     store = Counting()
     graph = CachedGraph(store, versions=LocalVersionTokens())
     for _ in range(2):
@@ -226,7 +228,7 @@ async def test_among_other_processes_many_lists_are_read_anew() -> None:
     assert store.together == [[ANN, BEN]] * 2
 
 
-def test_many_finds_what_each_by_itself_would() -> None:
+def test_lru_many_returns_the_values_of_single_lookups() -> None:
     recent: Recent[int, str] = Recent(4)
     for key in range(3):
         recent.put(key, str(key))
@@ -234,7 +236,7 @@ def test_many_finds_what_each_by_itself_would() -> None:
     assert recent.many(()) == {}
 
 
-def test_what_is_large_takes_the_room_of_many() -> None:
+def test_lru_entry_with_weight_evicts_several_entries() -> None:
     recent: Recent[int, str] = Recent(10)
     for key in range(3):
         recent.put(key, "large", 5)
@@ -248,9 +250,7 @@ _PUTS = st.lists(
 
 
 @given(size=st.integers(1, 60), done=_PUTS)
-def test_a_memory_never_exceeds_its_size_and_gives_what_was_put_last(
-    size: int, done: list[tuple[int, int, str]]
-) -> None:
+def test_lru_never_exceeds_its_size_and_returns_the_latest_value(size: int, done: list[tuple[int, int, str]]) -> None:
     recent: Recent[int, int] = Recent(size)
     put: dict[int, tuple[int, int]] = {}
     for number, (key, weight, verb) in enumerate(done, 1):
@@ -268,7 +268,7 @@ def test_a_memory_never_exceeds_its_size_and_gives_what_was_put_last(
         assert len(held) <= 1 or sum(put[key][1] for key in held) <= size
 
 
-def test_what_is_used_again_and_again_stays_however_much_else_comes() -> None:
+def test_lru_keeps_frequently_used_entries_during_scans() -> None:
     recent: Recent[int, str] = Recent(1_000)
     for key in range(800):
         recent.put(key, "hot")
@@ -283,7 +283,7 @@ def test_what_is_used_again_and_again_stays_however_much_else_comes() -> None:
     assert missed == 0
 
 
-def test_a_value_that_is_put_again_takes_its_room_once() -> None:
+def test_lru_entry_replaced_counts_its_weight_once() -> None:
     recent: Recent[int, str] = Recent(10)
     for key in range(2):
         recent.put(key, "large", 5)
@@ -295,7 +295,7 @@ def test_a_value_that_is_put_again_takes_its_room_once() -> None:
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("short", [1, 256])
 @in_loop
-async def test_what_lists_have_in_common_follows_each_of_them(short: int, shared: bool) -> None:
+async def test_cached_graph_assoc_common_follows_changes_of_both_lists(short: int, shared: bool) -> None:
     store = MemoryGraph()
     with patch.multiple(cached_graph, _SHORT=short, _SHORT_REMOTE=short):
         versions = LocalVersionTokens()
@@ -325,7 +325,7 @@ async def test_what_lists_have_in_common_follows_each_of_them(short: int, shared
 
 @pytest.mark.parametrize("shared", [False, True])
 @in_loop
-async def test_an_object_that_was_committed_is_known(shared: bool) -> None:
+async def test_cached_graph_committed_object_is_read_from_cache(shared: bool) -> None:
     store = Reading()
     graph = CachedGraph(store, versions=LocalVersionTokens() if shared else None)
     await add(graph, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
@@ -345,7 +345,7 @@ def edit(text: str, version: int) -> Batch:
 
 
 class Reading(Slow):
-    """A store that says how often it was asked for objects, and whose commits may be answered in another order than stored."""
+    """A store that counts object reads, and can answer commits out of order."""
 
     objects = 0
     pauses: Sequence[float] = ()
@@ -363,11 +363,11 @@ class Reading(Slow):
 
 @pytest.mark.parametrize("shared", [False, True])
 @in_loop
-async def test_of_commits_at_the_same_time_none_says_what_an_object_is_now(shared: bool) -> None:
+async def test_cached_graph_object_changed_by_concurrent_commits_is_not_cached(shared: bool) -> None:
     store = Reading()
     graph = CachedGraph(store, versions=LocalVersionTokens() if shared else None)
     await add(graph, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
-    # The second is stored after the first, and answered before it; the third begins while the first is still there.
+    # The second commit is stored after the first and answered before it; the third starts while the first is pending.
     store.pauses = [0.03, 0.0, 0.0]
     first = asyncio.create_task(graph.commit(edit("second", 2)))
     await asyncio.sleep(0.005)
@@ -378,12 +378,12 @@ async def test_of_commits_at_the_same_time_none_says_what_an_object_is_now(share
     await graph.commit(edit("fourth", 4))
     objects = store.objects
     assert (await graph.obj_get((POST_OF_BEN,)))[POST_OF_BEN].version == 4
-    assert store.objects == objects, "alone again"
+    assert store.objects == objects, "a commit without concurrency is cached again"
 
 
 @pytest.mark.parametrize("shared", [False, True])
 @in_loop
-async def test_an_object_whose_commit_failed_is_read(shared: bool) -> None:
+async def test_cached_graph_object_with_failed_commit_is_read_from_store(shared: bool) -> None:
     store = Reading()
     graph = CachedGraph(store, versions=LocalVersionTokens() if shared else None)
     await add(graph, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
@@ -394,7 +394,7 @@ async def test_an_object_whose_commit_failed_is_read(shared: bool) -> None:
 
 
 @in_loop
-async def test_a_commit_that_another_server_may_lack_says_nothing_of_what_an_object_is() -> None:
+async def test_cached_graph_commit_during_forget_all_does_not_cache_the_object() -> None:
     store = Reading()
     graph = CachedGraph(store)
     await add(graph, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
@@ -408,7 +408,7 @@ async def test_a_commit_that_another_server_may_lack_says_nothing_of_what_an_obj
 
 
 class Silent(MemoryGraph):
-    """A store that does not note what it judged."""
+    """A store that does not record its results in `judged`."""
 
     async def commit_owing(self, batch: Batch):  # type: ignore[no-untyped-def]  # as in the class above
         noted, batch.list_changes = batch.list_changes, None
@@ -419,7 +419,7 @@ class Silent(MemoryGraph):
 
 @pytest.mark.parametrize("kind", [MemoryGraph, Silent])
 @in_loop
-async def test_nothing_is_asked_about_a_new_object_but_what_its_commit_may_have_changed(
+async def test_cached_graph_counts_of_new_object_are_known_without_reads(
     kind: type[MemoryGraph],
 ) -> None:
     store = kind()

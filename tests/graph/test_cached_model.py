@@ -1,4 +1,4 @@
-"""A memory answers what its store would, after whatever commits, for one process alone and for two that share a store."""
+"""A cache answers like its store after random commits, for one process and for two processes on a shared store."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BOTH_WAYS = (*TYPES, FOLLOWED_BY, LIKED_BY)
 
 
 class Step(NamedTuple):
-    """An association begins or ends, counted at a third member too if its type is; then this part of every list is read."""
+    """An association is added or removed, with an aggregate count if its type has one; then this part of every list is read."""
 
     id1: int
     atype: AssocType
@@ -41,15 +41,15 @@ class Step(NamedTuple):
     limit: int
     oldest_first: bool
     new: bool
-    """Whether it leads to a post that is made with it, where it is one that begins to be somebody's."""
+    """Whether an added POSTED association points to a post created in the commit."""
     by_other: bool
-    """Whether the second process commits it, where there are two."""
+    """Whether the second process commits the step, if there are two."""
     early: bool
-    """Whether it is older than all that is there."""
+    """Whether the step is older than all stored associations."""
     asked: bool
-    """Whether the request that makes it has read before, foreseeing that it will."""
+    """Whether the request announces the change and reads before it."""
     made: bool
-    """Whether it does so in the end, if it has foreseen it."""
+    """Whether an announced change is committed."""
 
 
 members = st.sampled_from(MEMBERS)
@@ -73,7 +73,7 @@ steps = st.builds(
 
 
 async def answers(graph: Reader, step: Step, made: Sequence[int]) -> list[object]:
-    """Counts, the part of each list alone and of all at once, and whom of some each has."""
+    """Return objects, counts, the part of each list, singly and combined, and lookups of single associations."""
     part = Cursor(step.before, step.after, step.limit, step.oldest_first)
     found: list[object] = [await graph.obj_get(made), await graph.assoc_count((*MEMBERS, *made), BOTH_WAYS)]
     for id1 in (*MEMBERS, *made):
@@ -83,12 +83,12 @@ async def answers(graph: Reader, step: Step, made: Sequence[int]) -> list[object
 
 
 async def in_common(graph: CachedGraph) -> list[dict[AssocType, frozenset[int]]]:
-    """Return what each member's lists have in common with the members whom Ben follows."""
+    """Return the intersection of each member's lists with the members followed by Ben."""
     return [await graph.assoc_common(id1, BOTH_WAYS, BEN, FOLLOWS) for id1 in MEMBERS]
 
 
 async def in_common_by_definition(graph: Reader) -> list[dict[AssocType, frozenset[int]]]:
-    """Return what `in_common` returns, found from the lists themselves."""
+    """Return the expected result of `in_common`, computed from the full lists."""
 
     async def ids(id1: int, atype: AssocType) -> frozenset[int]:
         return frozenset([assoc.id2 for assoc in await graph.assoc_range(id1, atype, Cursor(limit=100))])
@@ -98,7 +98,7 @@ async def in_common_by_definition(graph: Reader) -> list[dict[AssocType, frozens
 
 
 async def made(graph: CachedGraph, batch: Batch, step: Step, posts: Sequence[int]) -> None:
-    """Commit, or have it foreseen and leave it at that, by a request that reads before it and after it."""
+    """Commit the batch, or only announce it, in a request that reads before and after."""
     if not step.asked:
         await graph.commit(batch)
         return
@@ -114,7 +114,7 @@ async def made(graph: CachedGraph, batch: Batch, step: Step, posts: Sequence[int
 
 
 def processes(store: MemoryGraph, shared: str) -> tuple[CachedGraph, CachedGraph]:
-    """Return the one that changes the store, and one that reads it."""
+    """Return a graph that changes the store, and a graph that reads it."""
     if shared == "versions":
         versions = LocalVersionTokens()
         return CachedGraph(store, versions=versions), CachedGraph(store, versions=versions)
@@ -132,7 +132,9 @@ def processes(store: MemoryGraph, shared: str) -> tuple[CachedGraph, CachedGraph
     st.sampled_from((1, 256)),
     st.sampled_from((2, 64)),
 )
-def test_a_memory_answers_what_its_store_would(steps: list[Step], shared: str, short: int, head: int) -> None:
+def test_cached_graph_answers_equal_the_store_for_random_commits(
+    steps: list[Step], shared: str, short: int, head: int
+) -> None:
     async def run() -> None:
         store = MemoryGraph()
         one, two = processes(store, shared)
@@ -148,7 +150,7 @@ def test_a_memory_answers_what_its_store_would(steps: list[Step], shared: str, s
             elif posts and step.new:
                 id2 = posts[-1]
             change(step.id1, step.atype, id2, 1 if step.early else time, aggregate_id=step.aggregate_id)
-            # Whoever follows the log of another changes nothing.
+            # A process that follows the log of another process makes no changes.
             await made(two if step.by_other and shared != "log" else one, batch, step, posts)
             expected = await answers(store, step, posts)
             assert await answers(one, step, posts) == expected

@@ -1,4 +1,4 @@
-"""Changes of one object at once: each is applied to what the others left."""
+"""Concurrent changes of an object: each is applied to the result of the previous ones."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def a_post(graph: Graph) -> Post:
 
 
 async def read(graph: Graph) -> Post:
-    # Others have a turn between reading and writing, as with a store that has to be asked.
+    # Yield between reading and writing, like a remote store does.
     post = (await graph.obj_get((POST_OF_BEN,)))[POST_OF_BEN]
     await asyncio.sleep(0)
     assert isinstance(post, Post)
@@ -35,7 +35,7 @@ async def read(graph: Graph) -> Post:
 
 
 @in_loop
-async def test_a_hundred_changes_at_once_all_take_effect() -> None:
+async def test_change_object_called_concurrently_applies_every_change() -> None:
     graph = MemoryGraph()
     await a_post(graph)
     letters = [chr(200 + n) for n in range(100)]
@@ -51,7 +51,7 @@ async def test_a_hundred_changes_at_once_all_take_effect() -> None:
 
 
 @in_loop
-async def test_a_change_that_makes_no_difference_commits_nothing() -> None:
+async def test_change_object_without_difference_commits_nothing() -> None:
     graph = MemoryGraph()
     post = await a_post(graph)
     told: list[int] = []
@@ -63,7 +63,7 @@ async def test_a_change_that_makes_no_difference_commits_nothing() -> None:
 
 
 @in_loop
-async def test_what_goes_beside_a_change_is_committed_once() -> None:
+async def test_change_object_extra_operations_are_committed_once_per_change() -> None:
     graph = MemoryGraph()
     await a_post(graph)
 
@@ -81,7 +81,7 @@ async def test_what_goes_beside_a_change_is_committed_once() -> None:
 
 
 @in_loop
-async def test_a_change_that_is_always_overtaken_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_retry_on_conflict_with_persistent_conflict_raises_conflict(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shoal.graph.changes._LONGEST_PAUSE", 0.0)
     tries = 0
 

@@ -1,4 +1,4 @@
-"""Memories of counts: what new objects share is never changed by one of them."""
+"""Caches of counts: a change of an object never modifies the counts shared by new objects."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LENGTHS = st.dictionaries(st.sampled_from(TYPES), st.integers(0, 2), max_size=2)
 
 
 class CountsMachine(RuleBasedStateMachine):
-    """Counts beside a plain dictionary of each object; a count that is not in there is not known."""
+    """Known counts compared with a plain dictionary per object; a missing key is an unknown count."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ class CountsMachine(RuleBasedStateMachine):
 
     @invariant()
     def all_as_they_are(self) -> None:
-        # Of a copy: to look writes zeros down.
+        # Use a copy, because lookups store zeros.
         copy = KnownCounts(100)
         for id1, held in self.counts.many([1, 2, 3, 4]).items():
             copy.put(id1, dict(held))
@@ -68,7 +68,7 @@ TestCounts: Any = CountsMachine.TestCase
 
 
 @pytest.mark.parametrize("lengths", [{}, {1: 2}])
-def test_new_objects_that_are_alike_share_their_counts_until_theirs_change(lengths: dict[int, int]) -> None:
+def test_known_counts_of_new_objects_are_shared_until_changed(lengths: dict[int, int]) -> None:
     counts = KnownCounts(100)
     for id1 in range(1, 4):
         counts.begin(id1, lengths, (2,))
@@ -76,7 +76,7 @@ def test_new_objects_that_are_alike_share_their_counts_until_theirs_change(lengt
     held = counts.many([1, 2, 3])
     assert held[1] is held[2] is held[3]
     counts.change(1, 3, 0)
-    assert counts.many([1])[1] is held[2], "that is what it was"
+    assert counts.many([1])[1] is held[2], "a change to an equal count keeps the shared mapping"
     counts.change(1, 3, 1)
     assert counts.many([1])[1] is not held[2]
     assert [counts.of(id1, 3) for id1 in range(1, 4)] == [1, 0, 0]

@@ -1,4 +1,4 @@
-"""Promises of the DynamoDB graph alone: requests, limits, overtaking, and retries."""
+"""Behaviour specific to the DynamoDB graph: requests, limits, conflicts and retries."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ NAME = user_name_key("ben")
 
 @asynccontextmanager
 async def opened(*urls: str, patience: float = PATIENT_SECONDS) -> AsyncIterator[list[DynamoGraph]]:
-    """Several graphs, as if each were in a process of its own."""
+    """Yield several graphs, each like in its own process."""
     async with AsyncExitStack() as stack:
         graphs = []
         for url in urls:
@@ -76,7 +76,7 @@ async def opened(*urls: str, patience: float = PATIENT_SECONDS) -> AsyncIterator
 
 
 class Scene(NamedTuple):
-    """One table, reached directly, and through a server that has its moods."""
+    """One table, reached directly and through a server that injects faults."""
 
     graph: DynamoGraph
     behind: DynamoGraph
@@ -135,12 +135,12 @@ QUESTIONS = {
         lambda a: ids_of(a) == [id_on(7, 1), id_on(7, 0)],
     ),
 }
-"""The nine of the article: followers and followees are counted by one question."""
+"""The nine queries of the article: followers and followees are counted by one query."""
 
 
 @pytest.mark.parametrize("name", QUESTIONS)
 @in_loop
-async def test_each_of_the_nine_questions_is_one_request(name: str) -> None:
+async def test_dynamodb_graph_tao_query_takes_one_request(name: str) -> None:
     async with opened(new_table()) as (graph,):
         await a_small_world(graph)
         asked = graph.capacity.requests.total()
@@ -149,7 +149,7 @@ async def test_each_of_the_nine_questions_is_one_request(name: str) -> None:
 
 
 @in_loop
-async def test_a_commit_is_one_reading_and_one_transaction() -> None:
+async def test_dynamodb_graph_commit_takes_one_read_and_one_transaction() -> None:
     async with opened(new_table()) as (graph,):
         await a_small_world(graph)
         before = graph.capacity.requests.copy()
@@ -164,7 +164,7 @@ async def test_a_commit_is_one_reading_and_one_transaction() -> None:
 
 
 @in_loop
-async def test_a_follow_takes_as_many_items_as_its_past_needs_and_no_more_requests(
+async def test_dynamodb_graph_follow_changes_take_fixed_requests_and_items(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     items: list[int] = []
@@ -180,8 +180,8 @@ async def test_a_follow_takes_as_many_items_as_its_past_needs_and_no_more_reques
             before = graph.capacity.requests.copy()
             await (end if n % 2 else begin)(graph, ANN, FOLLOWS, BEN, moment(n))
             assert graph.capacity.requests - before == {"batch_get_item": 1, "transact_write_items": 1}
-    # Two ends, each with its place in a list and its count. The end of a follower is listed; what is put aside is two items
-    # more, of which one is listed as well, and later moves in that list.
+    # Two association sides, each with a list entry and a count. An ended follower is listed; the history takes two more items,
+    # of which one is listed as well and later moves in that list.
     assert items == [6, 7, 10, 7, 11, 7]
 
 
@@ -189,7 +189,7 @@ async def test_a_follow_takes_as_many_items_as_its_past_needs_and_no_more_reques
 
 
 @in_loop
-async def test_a_batch_of_a_hundred_items_is_taken_and_one_more_is_refused_before_anything_is_asked() -> None:
+async def test_dynamodb_graph_batch_over_100_items_is_refused_without_requests() -> None:
     async with opened(new_table()) as (graph,):
         members = [Member(id=id_on(7, n), name="m") for n in range(101)]
         await add(graph, *members[:100])
@@ -201,11 +201,11 @@ async def test_a_batch_of_a_hundred_items_is_taken_and_one_more_is_refused_befor
 
 
 @in_loop
-async def test_what_a_batch_brings_with_it_counts_too() -> None:
+async def test_dynamodb_graph_batch_limit_includes_derived_items() -> None:
     async with opened(new_table()) as (graph,):
         batch = Batch(shard_of(ANN))
         for n in range(17):
-            # Each takes two associations, two entries of lists and two counts, of which one is the same for all.
+            # Each takes two associations, two list entries and two counts, one of them shared by all.
             batch.assoc_add(ANN, FOLLOWS, id_on(9, n), moment(n))
         await graph.commit(batch)
         batch = Batch(shard_of(ANN))
@@ -219,7 +219,7 @@ async def test_what_a_batch_brings_with_it_counts_too() -> None:
 
 @pytest.mark.parametrize(("number", "size", "message"), [(1, 400 * 1024, "one item"), (12, 390_000, "at most 4 MB")])
 @in_loop
-async def test_more_bytes_than_the_service_takes_are_refused(number: int, size: int, message: str) -> None:
+async def test_dynamodb_graph_batch_over_size_limit_is_refused(number: int, size: int, message: str) -> None:
     async with opened(new_table()) as (graph,):
         with pytest.raises(TooLarge, match=message):
             await add(graph, *[Member(id=id_on(7, n), name="m", note="x" * size) for n in range(number)])
@@ -227,17 +227,17 @@ async def test_more_bytes_than_the_service_takes_are_refused(number: int, size: 
         assert await all_objects(graph) == []
 
 
-# The client library says that so large a body takes the loop's time to send. It does.
+# The client library warns that sending a large body blocks the event loop.
 @pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")
 @in_loop
-async def test_nearly_as_many_bytes_as_the_service_takes_are_taken() -> None:
+async def test_dynamodb_graph_batch_below_size_limit_is_stored() -> None:
     async with opened(new_table()) as (graph,):
         members = [Member(id=id_on(7, n), name="m", note="x" * 390_000) for n in range(10)]
         await add(graph, *members)
         assert await graph.obj_get([member.id for member in members]) == {member.id: member for member in members}
 
 
-# Overtaken between reading and writing
+# Conflicts between read and write
 
 
 async def delete_the_post(graph: DynamoGraph) -> None:
@@ -300,7 +300,7 @@ RACES = {
 
 @pytest.mark.parametrize("name", RACES)
 @in_loop
-async def test_a_batch_whose_condition_ceased_to_hold_after_it_was_read_is_refused(name: str) -> None:
+async def test_dynamodb_graph_commit_with_condition_broken_after_read_is_refused(name: str) -> None:
     race = RACES[name]
     async with scene() as (graph, behind, moods):
         await add(graph, Post(id=POST_OF_BEN, author_id=BEN))
@@ -312,7 +312,7 @@ async def test_a_batch_whose_condition_ceased_to_hold_after_it_was_read_is_refus
 
 
 @in_loop
-async def test_an_association_that_came_between_is_lifted_past_and_counted_once() -> None:
+async def test_dynamodb_graph_association_added_concurrently_gets_later_time_and_is_counted_once() -> None:
     async with scene() as (graph, behind, moods):
         moods.next(
             "TransactWriteItems", after(lambda: begin(graph, ANN, LIKES, POST_OF_BEN, moment(9), aggregate_id=BEN))
@@ -324,7 +324,7 @@ async def test_an_association_that_came_between_is_lifted_past_and_counted_once(
 
 
 @in_loop
-async def test_an_end_that_saw_nothing_to_end_is_decided_anew_when_a_beginning_came_between() -> None:
+async def test_dynamodb_graph_removal_is_retried_when_association_is_added_concurrently() -> None:
     async with scene() as (graph, behind, moods):
         batch = Batch(shard_of(ANN))
         batch.assoc_del(ANN, FOLLOWS, BEN, moment(9))
@@ -336,7 +336,7 @@ async def test_an_end_that_saw_nothing_to_end_is_decided_anew_when_a_beginning_c
 
 
 @in_loop
-async def test_processes_that_change_the_same_things_at_once_leave_counts_exact() -> None:
+async def test_dynamodb_graph_counts_are_exact_for_concurrent_processes() -> None:
     url = new_table()
     async with opened(url, url, url, patience=60.0) as graphs:
         members = [id_on(source, 3) for source in range(20)]
@@ -352,14 +352,14 @@ async def test_processes_that_change_the_same_things_at_once_leave_counts_exact(
 
 
 @in_loop
-async def test_commits_of_one_process_wait_for_each_other_instead_of_overtaking() -> None:
+async def test_dynamodb_graph_commits_of_one_process_are_serialized_without_retries() -> None:
     async with opened(new_table()) as (graph,):
         liking = [begin(graph, id_on(n, 3), LIKES, POST_OF_BEN, moment(n), aggregate_id=BEN) for n in range(20)]
         await asyncio.gather(*liking, *[begin(graph, ANN, FOLLOWS, BEN, moment(n)) for n in range(20)])
         assert graph.capacity.retries == {}
 
 
-# Busy
+# Busy service
 
 
 BUSY = {
@@ -375,7 +375,7 @@ BUSY = {
 
 @pytest.mark.parametrize("name", BUSY)
 @in_loop
-async def test_a_commit_that_meets_a_busy_service_is_made_once(name: str) -> None:
+async def test_dynamodb_graph_commit_on_busy_service_is_applied_once(name: str) -> None:
     async with scene() as (graph, behind, moods):
         batch = Batch(shard_of(ANN))
         batch.obj_add(Member(id=ANN, name="ann"))
@@ -398,7 +398,7 @@ READS: dict[str, tuple[str, Ask]] = {
 @pytest.mark.parametrize("fault", [says("ThrottlingException"), loses_its_answer], ids=["throttled", "answer lost"])
 @pytest.mark.parametrize("name", READS)
 @in_loop
-async def test_a_question_to_a_busy_service_is_asked_again(name: str, fault: Fault) -> None:
+async def test_dynamodb_graph_read_on_busy_service_is_retried(name: str, fault: Fault) -> None:
     operation, ask = READS[name]
     async with scene() as (graph, behind, moods):
         await a_small_world(graph)
@@ -408,7 +408,7 @@ async def test_a_question_to_a_busy_service_is_asked_again(name: str, fault: Fau
 
 
 @in_loop
-async def test_items_that_the_service_left_out_are_asked_for_again() -> None:
+async def test_dynamodb_graph_unprocessed_items_are_retried() -> None:
     async with scene() as (graph, behind, moods):
         await a_small_world(graph)
         moods.next("BatchGetItem", leaves_all_undone, leaves_all_undone)
@@ -423,7 +423,7 @@ async def test_items_that_the_service_left_out_are_asked_for_again() -> None:
 
 @pytest.mark.parametrize("fault", [says("ThrottlingException"), loses_its_answer], ids=["throttled", "answer lost"])
 @in_loop
-async def test_a_service_that_stays_busy_is_unavailable_in_the_end(fault: Fault) -> None:
+async def test_dynamodb_graph_on_persistently_busy_service_raises_unavailable(fault: Fault) -> None:
     async with scene(patience=0.2) as (_, behind, moods):
         moods.always = fault
         for ask in (
@@ -441,7 +441,7 @@ async def test_a_service_that_stays_busy_is_unavailable_in_the_end(fault: Fault)
     "fault", [loses_its_answer, says("TransactionInProgressException")], ids=["lost", "in progress"]
 )
 @in_loop
-async def test_a_commit_of_which_nothing_is_heard_is_no_refusal(fault: Fault) -> None:
+async def test_dynamodb_graph_commit_without_answer_raises_outcome_unknown(fault: Fault) -> None:
     async with scene(patience=0.3) as (graph, behind, moods):
         batch = Batch(shard_of(ANN))
         batch.obj_add(Member(id=ANN, name="ann"))
@@ -452,7 +452,7 @@ async def test_a_commit_of_which_nothing_is_heard_is_no_refusal(fault: Fault) ->
 
 
 @in_loop
-async def test_a_commit_that_the_service_never_took_is_a_refusal() -> None:
+async def test_dynamodb_graph_commit_always_throttled_raises_unavailable() -> None:
     async with scene(patience=0.3) as (graph, behind, moods):
         moods.next("TransactWriteItems", *[says("ThrottlingException")] * 1000)
         with pytest.raises(Unavailable) as refused:
@@ -462,11 +462,11 @@ async def test_a_commit_that_the_service_never_took_is_a_refusal() -> None:
 
 
 @in_loop
-async def test_what_stands_in_the_way_of_a_second_attempt_may_be_the_first() -> None:
+async def test_dynamodb_graph_retry_after_lost_answer_with_conflict_raises_outcome_unknown() -> None:
     async with scene() as (graph, behind, moods):
         batch = Batch(shard_of(ANN))
         batch.obj_add(Member(id=ANN, name="ann"))
-        # The answer is lost; then another transaction is in the way, and it is decided anew, with a token of its own.
+        # The answer is lost; then a conflicting transaction forces a new decision with a new request token.
         moods.next("TransactWriteItems", loses_its_answer, says("TransactionCanceledException", "TransactionConflict"))
         with pytest.raises(OutcomeUnknown):
             await behind.commit(batch)
@@ -474,7 +474,7 @@ async def test_what_stands_in_the_way_of_a_second_attempt_may_be_the_first() -> 
 
 
 @in_loop
-async def test_a_commit_that_is_always_overtaken_is_unavailable_in_the_end() -> None:
+async def test_dynamodb_graph_commit_with_persistent_conflict_raises_unavailable() -> None:
     async with scene(patience=0.2) as (graph, behind, moods):
         moods.always = says("TransactionCanceledException", "TransactionConflict")
         moods.next("BatchGetItem", *[after(lambda: asyncio.sleep(0))] * 1000)
@@ -485,7 +485,7 @@ async def test_a_commit_that_is_always_overtaken_is_unavailable_in_the_end() -> 
 
 
 @in_loop
-async def test_credentials_that_are_not_accepted_are_told_from_a_fault_of_ours() -> None:
+async def test_dynamodb_graph_with_invalid_credentials_raises_unavailable() -> None:
     async with scene() as (_, behind, moods):
         moods.next("BatchGetItem", says("UnrecognizedClientException"))
         with pytest.raises(Unavailable, match="credentials"):
@@ -497,7 +497,7 @@ async def test_credentials_that_are_not_accepted_are_told_from_a_fault_of_ours()
 
 
 @in_loop
-async def test_a_server_that_is_not_there_is_unavailable() -> None:
+async def test_dynamodb_graph_with_unreachable_server_raises_unavailable() -> None:
     with pytest.raises(Unavailable):
         await DynamoGraph.open("dynamodb://shoal?region=local&endpoint=http://127.0.0.1:1", patience=0.1)
 
@@ -506,7 +506,7 @@ async def test_a_server_that_is_not_there_is_unavailable() -> None:
 
 
 @in_loop
-async def test_what_each_request_has_cost_is_told_and_added_up() -> None:
+async def test_dynamodb_graph_reports_and_sums_consumed_capacity() -> None:
     async with opened(new_table()) as (graph,):
         told: list[Spent] = []
         graph.capacity.on_request = told.append
@@ -525,7 +525,7 @@ async def test_what_each_request_has_cost_is_told_and_added_up() -> None:
 
 
 @in_loop
-async def test_a_table_stays_cut_as_it_was_made() -> None:
+async def test_dynamodb_graph_spread_of_existing_table_is_kept() -> None:
     url = new_table(spread=3)
     async with opened(url, url.replace("spread=3", "spread=7")) as (graph, other):
         await asyncio.gather(*[add(graph, Member(id=id_on(source), name="m")) for source in range(20)])
@@ -535,7 +535,7 @@ async def test_a_table_stays_cut_as_it_was_made() -> None:
 
 @pytest.mark.parametrize("page", [50, *deep(5)])
 @in_loop
-async def test_scans_are_in_order_and_their_pages_full_over_many_parts(page: int) -> None:
+async def test_dynamodb_graph_scans_are_ordered_with_full_pages_across_partitions(page: int) -> None:
     async with opened(new_table(spread=16)) as (graph,):
         ids = [id_on(source, n) for n in range(2) for source in range(60)]
         await asyncio.gather(*[add(graph, Member(id=id_, name="m")) for id_ in ids])
@@ -553,7 +553,7 @@ async def test_scans_are_in_order_and_their_pages_full_over_many_parts(page: int
 
 
 @in_loop
-async def test_several_who_make_the_table_at_once_all_have_it() -> None:
+async def test_dynamodb_graph_table_creation_by_concurrent_processes_succeeds() -> None:
     url = new_table()
     graphs = await asyncio.gather(*[DynamoGraph.open(url) for _ in range(4)])
     await add(graphs[0], Member(id=ANN, name="ann"))
@@ -565,13 +565,13 @@ async def test_several_who_make_the_table_at_once_all_have_it() -> None:
     "url", ["dynamodb://", "sqlite://shoal", "dynamodb://a/b", "dynamodb://a?color=red", "dynamodb://a?spread=0"]
 )
 @in_loop
-async def test_a_url_that_names_no_table_is_refused(url: str) -> None:
+async def test_dynamodb_graph_url_without_valid_table_is_refused(url: str) -> None:
     with pytest.raises(InvalidInput):
         await DynamoGraph.open(url)
 
 
 @in_loop
-async def test_every_item_of_a_table_is_of_a_kind_that_is_written_down() -> None:
+async def test_dynamodb_graph_items_match_the_documented_kinds() -> None:
     url = new_table()
     async with opened(url) as (graph,):
         await a_small_world(graph)
@@ -593,11 +593,11 @@ def _kind(text: str) -> str:
     return "" if kind.startswith("<") or kind.lstrip("-").isdecimal() or len(kind) == 16 else kind
 
 
-# A table of an older Shoal
+# Tables of older versions of Shoal
 
 
 async def as_of_layout_1(graph: DynamoGraph) -> None:
-    """Take from a table what layout 2 added: tombstones of follows stand among all others, in no list, without moments."""
+    """Remove the additions of layout 2 from a table: tombstones of follows have no list and no moments, like all others."""
     service = graph._service
     for item in (await service.call("scan", TableName=service.table))["Items"]:
         if item["sort"]["S"].startswith("ended#"):
@@ -611,7 +611,7 @@ async def as_of_layout_1(graph: DynamoGraph) -> None:
 
 @pytest.mark.parametrize("at_once", [2, 100])
 @in_loop
-async def test_a_table_of_an_older_shoal_gets_lists_of_the_follows_that_ended(
+async def test_dynamodb_graph_layout_1_table_is_upgraded_with_lists_of_ended_follows(
     at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("shoal.graph.dynamodb.table._AT_ONCE", at_once)
@@ -627,7 +627,7 @@ async def test_a_table_of_an_older_shoal_gets_lists_of_the_follows_that_ended(
         assert await graph.assoc_ended_range(BEN, FOLLOWED_BY, Cursor(limit=9)) == []
         rows = await all_links(graph)
     async with AsyncExitStack() as stack:
-        # Two processes upgrade it at once.
+        # Two processes upgrade the table concurrently.
         for graph in await asyncio.gather(*(DynamoGraph.open(url, patience=PATIENT_SECONDS) for _ in range(2))):
             stack.push_async_callback(graph.close)
         ended = await graph.assoc_ended_range(BEN, FOLLOWED_BY, Cursor(limit=9))
@@ -642,7 +642,7 @@ async def test_a_table_of_an_older_shoal_gets_lists_of_the_follows_that_ended(
 
 
 @in_loop
-async def test_a_table_of_a_newer_shoal_is_opened_only_where_that_says_so() -> None:
+async def test_dynamodb_graph_table_of_newer_layout_opens_only_if_marked_readable() -> None:
     url = new_table()
     async with opened(url) as (graph,):
         (layout,) = await graph._service.get([LAYOUT])
@@ -654,7 +654,7 @@ async def test_a_table_of_a_newer_shoal_is_opened_only_where_that_says_so() -> N
         await DynamoGraph.open(url, patience=PATIENT_SECONDS)
 
 
-# The outbox, among several processes
+# The outbox with several processes
 
 
 async def emit(graph: DynamoGraph, *posts: int) -> None:
@@ -669,7 +669,7 @@ def posts_of(jobs: list[Any]) -> list[int]:
 
 
 @in_loop
-async def test_each_event_is_given_to_one_process_and_none_is_passed_over() -> None:
+async def test_dynamodb_outbox_delivers_each_event_to_one_process() -> None:
     url = new_table()
     async with opened(url, url, url) as graphs:
         await asyncio.gather(*[emit(graph, *range(start, 60, 3)) for start, graph in enumerate(graphs)])
@@ -680,13 +680,13 @@ async def test_each_event_is_given_to_one_process_and_none_is_passed_over() -> N
 
 
 @in_loop
-async def test_what_a_process_held_that_died_is_given_to_another_when_its_lease_ends() -> None:
+async def test_dynamodb_outbox_events_of_dead_process_are_redelivered_after_lease() -> None:
     url = new_table()
     async with opened(url) as (other,):
         dead = await DynamoGraph.open(url)
         await emit(dead, 1, 2)
         assert posts_of(await dead.claim(5, 0.3)) == [1, 2]
-        await dead._service.close()  # as a process that is killed: it lets go of nothing
+        await dead._service.close()  # like a killed process: its leases are not released
         assert await other.claim(5, LONG) == []
         given: list[int] = []
 
@@ -698,7 +698,7 @@ async def test_what_a_process_held_that_died_is_given_to_another_when_its_lease_
 
 
 @in_loop
-async def test_a_process_that_closes_lets_go_of_what_it_held_but_not_of_what_another_took() -> None:
+async def test_dynamodb_outbox_close_releases_own_leases_only() -> None:
     url = new_table()
     async with opened(url) as (other,):
         async with opened(url) as (first,):
@@ -711,7 +711,7 @@ async def test_a_process_that_closes_lets_go_of_what_it_held_but_not_of_what_ano
 
 
 @in_loop
-async def test_what_a_process_put_into_the_outbox_it_finds_there_though_the_index_is_late() -> None:
+async def test_dynamodb_outbox_finds_own_events_with_delayed_index() -> None:
     async with scene() as (graph, behind, moods):
         moods.always = has_a_late_index
         await emit(behind, 1, 2)
@@ -726,7 +726,7 @@ async def test_what_a_process_put_into_the_outbox_it_finds_there_though_the_inde
 
 
 @in_loop
-async def test_what_the_index_still_names_though_it_is_gone_is_passed_over() -> None:
+async def test_dynamodb_outbox_skips_deleted_event_in_delayed_index() -> None:
     async with scene() as (graph, behind, moods):
         await emit(graph, 1, 2)
         doomed, _ = await graph.claim(5, 0.0)
@@ -736,7 +736,7 @@ async def test_what_the_index_still_names_though_it_is_gone_is_passed_over() -> 
 
 
 @in_loop
-async def test_a_number_is_never_given_to_two_events() -> None:
+async def test_dynamodb_outbox_sequence_numbers_are_unique_across_processes() -> None:
     url = new_table()
     async with opened(url, url) as graphs:
         await asyncio.gather(*[emit(graph, *range(25)) for graph in graphs])
@@ -745,7 +745,7 @@ async def test_a_number_is_never_given_to_two_events() -> None:
 
 
 @in_loop
-async def test_a_store_of_some_shards_owes_the_inverses_that_belong_elsewhere() -> None:
+async def test_dynamodb_graph_of_some_shards_emits_pending_inverses_for_other_shards() -> None:
     graph = await DynamoGraph.open(new_table(), owns=lambda shard: source_of(shard) < 32)
     batch = Batch(shard_of(ANN))
     batch.assoc_add(ANN, FOLLOWS, BEN, moment(1))

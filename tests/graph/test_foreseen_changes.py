@@ -1,4 +1,4 @@
-"""A request that foresees what it changes marks it by the question that looks at it, and what it does not change is as before."""
+"""A request that announces its changes marks them with its first read; announced but unchanged data stay cached."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CHANGED = [ANN, BEN, POST_OF_BEN]
 
 
 class Marks(LocalVersionTokens):
-    """Stamps that note what was marked. An end may take a moment, and so may a question; `deaf` they take no marks."""
+    """Version tokens that record marks. `end` and `read` can be delayed; with `deaf` marks are refused."""
 
     seconds = 0.0
     late = 0.0
@@ -52,7 +52,7 @@ class Marks(LocalVersionTokens):
 
 
 class Store(MemoryGraph):
-    """A store that counts the questions for objects, and looks whether what is being stored is marked."""
+    """A store that counts object reads, and asserts that committed objects are marked."""
 
     asked = 0
     versions: Marks | None = None
@@ -71,7 +71,7 @@ class Store(MemoryGraph):
 
 
 async def two_processes() -> tuple[Store, Marks, CachedGraph, CachedGraph]:
-    """Both remember Ben's post, whom it is by and that nobody likes it."""
+    """Return two processes that have cached Ben's post, its author and its like count of 0."""
     store, versions = Store(), Marks()
     one, two = (CachedGraph(store, versions=versions) for _ in range(2))
     await add(one, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
@@ -107,15 +107,15 @@ async def rewrite(graph: CachedGraph | MemoryGraph, text: str, version: int) -> 
 
 
 @in_loop
-async def test_one_question_looks_at_what_is_to_be_changed_and_marks_it() -> None:
+async def test_foreseen_change_is_marked_once_by_the_first_read() -> None:
     store, versions, one, two = await two_processes()
     with one_request(), foreseen_change(ANN, of=POST_OF_BEN):
         assert await text_of(one) == "first"
-        assert store.asked == 0, "the mark says under which stamp it is remembered"
+        assert store.asked == 0, "the mark returns the version token of the cached post"
         assert await versions.read(CHANGED) == {}
         await like(one)
         assert (await text_of(one), await likes(one)) == ("first", 1)
-    assert versions.marked == [set(CHANGED)], "once"
+    assert versions.marked == [set(CHANGED)], "marked once"
     assert [await likes(graph) for graph in (one, two)] == [1, 1]
     assert store.asked == 0
     await one.close()
@@ -123,7 +123,7 @@ async def test_one_question_looks_at_what_is_to_be_changed_and_marks_it() -> Non
 
 
 @in_loop
-async def test_what_another_process_has_changed_is_not_taken_for_what_is_marked() -> None:
+async def test_foreseen_change_does_not_confirm_data_changed_by_other_process() -> None:
     store, _, one, two = await two_processes()
     store.versions = None
     await rewrite(two, "second", 2)
@@ -136,7 +136,7 @@ async def test_what_another_process_has_changed_is_not_taken_for_what_is_marked(
 
 
 @in_loop
-async def test_what_another_process_is_changing_is_read_and_not_remembered() -> None:
+async def test_foreseen_change_concurrent_with_other_process_reads_without_caching() -> None:
     store, versions, one, two = await two_processes()
     store.versions = None
     theirs = await versions.begin([POST_OF_BEN])
@@ -150,7 +150,7 @@ async def test_what_another_process_is_changing_is_read_and_not_remembered() -> 
 
 
 @in_loop
-async def test_a_change_that_is_not_made_leaves_every_memory_as_it_was() -> None:
+async def test_foreseen_change_not_committed_keeps_caches_and_version_tokens() -> None:
     store, versions, one, two = await two_processes()
     before = await versions.read(CHANGED)
     with one_request(), foreseen_change(ANN, of=POST_OF_BEN):
@@ -161,7 +161,7 @@ async def test_a_change_that_is_not_made_leaves_every_memory_as_it_was() -> None
 
 
 @in_loop
-async def test_a_change_that_is_not_made_takes_no_part_in_those_of_others() -> None:
+async def test_foreseen_change_not_committed_does_not_hide_change_of_other_process() -> None:
     store, versions, one, two = await two_processes()
     store.versions = None
     before = await versions.read(CHANGED)
@@ -175,7 +175,7 @@ async def test_a_change_that_is_not_made_takes_no_part_in_those_of_others() -> N
 
 
 @in_loop
-async def test_a_request_that_fails_gives_up_what_it_has_marked() -> None:
+async def test_foreseen_change_of_failed_or_cancelled_request_releases_its_marks() -> None:
     _, versions, one, _ = await two_processes()
     before = await versions.read(CHANGED)
 
@@ -186,7 +186,7 @@ async def test_a_request_that_fails_gives_up_what_it_has_marked() -> None:
 
     with pytest.raises(ValueError, match="no"):
         await fail()
-    # And one that goes away while it marks.
+    # A request can also be cancelled while it marks.
     gone = asyncio.create_task(fail())
     await asyncio.sleep(0)
     await asyncio.sleep(0)
@@ -198,7 +198,7 @@ async def test_a_request_that_fails_gives_up_what_it_has_marked() -> None:
 
 
 @in_loop
-async def test_another_change_than_was_foreseen_is_marked_by_itself() -> None:
+async def test_foreseen_change_with_different_commit_is_marked_separately() -> None:
     _, versions, one, two = await two_processes()
     with one_request(), foreseen_change(ANN, of=POST_OF_BEN):
         assert await text_of(one) == "first"
@@ -210,7 +210,7 @@ async def test_another_change_than_was_foreseen_is_marked_by_itself() -> None:
 
 
 @in_loop
-async def test_what_is_not_remembered_is_not_foreseen() -> None:
+async def test_foreseen_change_of_uncached_object_is_not_marked_by_the_read() -> None:
     store, versions, _, _ = await two_processes()
     three = CachedGraph(store, versions=versions)
     with one_request(), foreseen_change(ANN, of=POST_OF_BEN):
@@ -222,12 +222,12 @@ async def test_what_is_not_remembered_is_not_foreseen() -> None:
 
 
 @in_loop
-async def test_a_change_that_cannot_be_marked_ahead_is_told_at_its_end() -> None:
+async def test_foreseen_change_without_mark_is_visible_after_its_end() -> None:
     store, versions, one, two = await two_processes()
     versions.deaf, versions.seconds = True, 0.02
     with one_request(), foreseen_change(ANN, of=POST_OF_BEN):
         assert await text_of(one) == "first"
-        assert store.asked == 1, "nothing is known of what is remembered"
+        assert store.asked == 1, "the cached post is unconfirmed"
         await like(one)
     assert [await likes(graph) for graph in (two, one)] == [1, 1]
     assert await text_of(one) == "first"
@@ -236,12 +236,12 @@ async def test_a_change_that_cannot_be_marked_ahead_is_told_at_its_end() -> None
         assert versions.marked == []
         versions.deaf = False
         await like(one, CYD, 2)
-    assert versions.marked == [{CYD, BEN, POST_OF_BEN}], "before it is stored"
+    assert versions.marked == [{CYD, BEN, POST_OF_BEN}], "marked before the commit"
     assert [await likes(graph) for graph in (two, one)] == [2, 2]
 
 
 @in_loop
-async def test_a_mark_waits_for_the_end_of_the_change_before_it_and_the_memory_lasts() -> None:
+async def test_foreseen_change_waits_for_previous_change_and_keeps_the_cache() -> None:
     store, versions, one, _ = await two_processes()
     versions.seconds = 0.02
     for time, member in enumerate((ANN, CYD, ANN + 1), 1):
@@ -252,7 +252,7 @@ async def test_a_mark_waits_for_the_end_of_the_change_before_it_and_the_memory_l
 
 
 @in_loop
-async def test_questions_of_the_same_request_wait_for_its_mark() -> None:
+async def test_foreseen_change_reads_in_one_request_wait_for_the_mark() -> None:
     store, versions, one, _ = await two_processes()
     versions.late = 0.01
     with one_request(), foreseen_change(ANN, of=POST_OF_BEN):
@@ -264,7 +264,7 @@ async def test_questions_of_the_same_request_wait_for_its_mark() -> None:
 
 
 @in_loop
-async def test_a_process_that_makes_every_change_itself_marks_nothing() -> None:
+async def test_foreseen_change_in_single_process_network_marks_nothing() -> None:
     store = MemoryGraph()
     graph = CachedGraph(store)
     await add(graph, Post(id=POST_OF_BEN, author_id=BEN, text="first"))

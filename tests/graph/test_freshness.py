@@ -1,4 +1,4 @@
-"""Several memories of one graph: none shows what is older than the request, whoever changed it."""
+"""Several caches of a graph: no cache returns data older than the request, whichever process changed it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.version_tokens import LocalVersionTokens
 
 
 class Counted(MemoryGraph):
-    """A store that counts what it is asked, and whose answers may take a moment."""
+    """A store that counts queries and can delay answers."""
 
     asked = 0
     seconds = 0.0
@@ -39,7 +39,7 @@ class Counted(MemoryGraph):
 
 
 class Trying(LocalVersionTokens):
-    """Stamps whose end may take a moment, and that may refuse a mark, or not be reached for one."""
+    """Version tokens that can delay `end`, refuse marks, or be unreachable for marks."""
 
     seconds = 0.0
     told_late = 0.0
@@ -84,21 +84,21 @@ async def rewrite(graph: CachedGraph | MemoryGraph, text: str, version: int) -> 
 
 
 @in_loop
-async def test_what_another_changes_is_read_anew_and_all_else_is_remembered() -> None:
+async def test_cached_graph_rereads_only_data_changed_by_other_process() -> None:
     store, _, one, two = two_memories()
     await add(one, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
     assert [await text_of(two) for _ in range(5)] == ["first"] * 5
     assert store.asked == 1
     await rewrite(one, "second", 2)
     assert [await text_of(graph) for graph in (two, one, two)] == ["second"] * 3
-    assert store.asked == 2, "who made it knows it"
+    assert store.asked == 2, "the process that made the change has cached it"
     await begin(two, ANN, LIKES, POST_OF_BEN, moment(1))
     for graph in (one, two):
         assert (await graph.assoc_count((POST_OF_BEN,), (LIKED_BY,)))[LIKED_BY] == {POST_OF_BEN: 1}
 
 
 @in_loop
-async def test_a_process_forgets_of_what_it_changes_itself_only_what_it_changes() -> None:
+async def test_cached_graph_own_change_invalidates_only_changed_data() -> None:
     store, versions, one, two = two_memories()
     await add(one, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
     for graph in (one, two):
@@ -106,20 +106,20 @@ async def test_a_process_forgets_of_what_it_changes_itself_only_what_it_changes(
     store.asked = 0
     await begin(one, ANN, LIKES, POST_OF_BEN, moment(1))
     assert await text_of(one) == "first"
-    assert store.asked == 0, "a like is no change of the post"
+    assert store.asked == 0, "a like does not change the post"
     assert await text_of(two) == "first"
-    assert store.asked == 1, "what the other changed is not known here"
+    assert store.asked == 1, "the other process cannot know which data changed"
     assert (await one.assoc_count((POST_OF_BEN,), (LIKED_BY,)))[LIKED_BY] == {POST_OF_BEN: 1}
     assert versions.renewed
     with one_request():
         versions.asked.clear()
         await begin(one, BEN, LIKES, POST_OF_BEN, moment(2))
         assert (await one.assoc_count((POST_OF_BEN,), (LIKED_BY,)))[LIKED_BY] == {POST_OF_BEN: 2}
-        assert versions.asked == [], "its end has brought the stamp"
+        assert versions.asked == [], "the end of the change has returned the version token"
 
 
 @in_loop
-async def test_a_change_beside_that_of_another_process_makes_everything_forgotten() -> None:
+async def test_cached_graph_change_overlapping_with_other_process_invalidates_the_object() -> None:
     store, versions, one, two = two_memories()
     await add(one, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
     assert await text_of(one) == "first"
@@ -128,13 +128,13 @@ async def test_a_change_beside_that_of_another_process_makes_everything_forgotte
     await rewrite(store, "second", 2)
     await versions.end([POST_OF_BEN], theirs)
     assert await text_of(one) == "second"
-    # And the other way round: theirs begins last, and ends first.
+    # In reverse: the change of the other process starts last and finishes first.
     begun = await versions.begin([POST_OF_BEN])
     theirs = await versions.begin([POST_OF_BEN])
     await rewrite(store, "third", 3)
     await versions.end([POST_OF_BEN], theirs)
     assert await versions.end([POST_OF_BEN], begun) == {}
-    # Somebody who could not tell that they begin tells that they have ended.
+    # A process that could not mark its change publishes its end.
     begun = await versions.begin([POST_OF_BEN])
     await versions.end([POST_OF_BEN], None)
     assert await versions.end([POST_OF_BEN], begun) == {}
@@ -142,7 +142,7 @@ async def test_a_change_beside_that_of_another_process_makes_everything_forgotte
 
 
 @in_loop
-async def test_what_was_remembered_before_the_change_of_another_process_does_not_outlive_an_own_one() -> None:
+async def test_cached_graph_own_change_does_not_revalidate_data_changed_by_other_process() -> None:
     _, _, one, two = two_memories()
     await add(one, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
     assert await text_of(one) == "first"
@@ -152,7 +152,7 @@ async def test_what_was_remembered_before_the_change_of_another_process_does_not
 
 
 @in_loop
-async def test_what_is_read_beside_a_change_of_the_same_process_is_not_remembered() -> None:
+async def test_cached_graph_read_overlapping_with_own_change_is_not_cached() -> None:
     for late in (0.0, 0.03):
         store, versions, one, _ = two_memories()
         await add(one, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
@@ -169,30 +169,30 @@ async def test_what_is_read_beside_a_change_of_the_same_process_is_not_remembere
 
 
 @in_loop
-async def test_a_change_is_answered_before_its_end_is_told_and_every_process_sees_it() -> None:
+async def test_cached_graph_change_is_visible_in_all_processes_before_its_end_is_published() -> None:
     store, versions, one, two = two_memories()
     await add(one, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
     assert [await text_of(graph) for graph in (one, two)] == ["first"] * 2
     versions.seconds, renewed = 0.05, versions.renewed
     await rewrite(one, "second", 2)
     assert await text_of(two) == "second"
-    assert versions.renewed == renewed, "its end is not told yet"
+    assert versions.renewed == renewed, "the end of the change is not published yet"
     asked = store.asked
-    # Another request of the process that changed it waits for the end, and so knows that it need not read.
+    # Another request of the changing process waits for the end, and then needs no read.
     assert await text_of(one) == "second"
     assert versions.renewed == renewed + 1
     assert store.asked == asked
 
 
 @in_loop
-async def test_an_end_that_is_told_late_does_not_hide_what_another_process_has_changed_since() -> None:
+async def test_cached_graph_late_end_of_change_does_not_hide_change_of_other_process() -> None:
     store, versions, one, _ = two_memories()
     await add(one, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
     assert await text_of(one) == "first"
     versions.told_late = 0.05
     await rewrite(one, "second", 2)
     await asyncio.sleep(0.01)
-    # Its end is there, and this process does not know it yet.
+    # The end is stored, but this process has not received the answer yet.
     assert POST_OF_BEN in await versions.read([POST_OF_BEN])
     theirs = await versions.begin([POST_OF_BEN])
     await rewrite(store, "third", 3)
@@ -202,7 +202,7 @@ async def test_an_end_that_is_told_late_does_not_hide_what_another_process_has_c
 
 
 @in_loop
-async def test_the_request_that_changes_something_goes_on_before_its_end_is_told() -> None:
+async def test_cached_graph_request_continues_before_the_end_of_its_change_is_published() -> None:
     store, versions, one, two = two_memories()
     await add(one, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
     with one_request():
@@ -211,16 +211,16 @@ async def test_the_request_that_changes_something_goes_on_before_its_end_is_told
         versions.seconds, renewed, asked = 0.05, versions.renewed, store.asked
         await begin(one, ANN, LIKES, POST_OF_BEN, moment(1))
         await asyncio.create_task(rewrite(two, "second", 2), context=Context())
-        assert await text_of(one) == "first", "as it was when the request began"
+        assert await text_of(one) == "first", "the request keeps the state of its start"
         assert (await one.assoc_count((POST_OF_BEN,), (LIKED_BY,)))[LIKED_BY] == {POST_OF_BEN: 1}
         assert (versions.renewed, store.asked) == (renewed, asked)
-    # Another process had a part in it meanwhile.
+    # Another process changed the post during the request.
     await one.close()
     assert await text_of(one) == "second"
 
 
 @in_loop
-async def test_a_change_that_could_not_be_marked_is_answered_when_its_end_is_told() -> None:
+async def test_cached_graph_unmarked_change_returns_after_its_end_is_published() -> None:
     _, versions, one, two = two_memories()
     await add(one, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
     assert await text_of(two) == "first"
@@ -230,7 +230,7 @@ async def test_a_change_that_could_not_be_marked_is_answered_when_its_end_is_tol
 
 
 @in_loop
-async def test_what_was_remembered_before_the_change_of_another_is_no_ground_for_what_comes_after_an_own_one() -> None:
+async def test_cached_graph_own_count_change_is_not_applied_to_a_stale_count() -> None:
     _, versions, one, two = two_memories()
 
     async def likes() -> int:
@@ -239,7 +239,7 @@ async def test_what_was_remembered_before_the_change_of_another_is_no_ground_for
     await add(one, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
     assert await likes() == 0
     await begin(two, BEN, LIKES, POST_OF_BEN, moment(1))
-    # An own like knows of none. Before it is marked, another request hears of the first.
+    # The own like starts from a cached count of 0. Before it is marked, another request reads the first like.
     versions.slow_marks = 0.02
     versions.marking.clear()
     like = asyncio.create_task(begin(one, ANN, LIKES, POST_OF_BEN, moment(2)))
@@ -247,14 +247,14 @@ async def test_what_was_remembered_before_the_change_of_another_is_no_ground_for
     assert await likes() == 1
     await like
     assert await likes() == 2
-    # And where nobody has heard of what the other did.
+    # The change of the other process has not been read by any request.
     await begin(two, CYD, LIKES, POST_OF_BEN, moment(3))
     await begin(one, CYD + 1, LIKES, POST_OF_BEN, moment(4))
     assert await likes() == 4
 
 
 @in_loop
-async def test_a_memory_that_closes_has_told_the_end_of_its_changes() -> None:
+async def test_cached_graph_close_publishes_the_end_of_changes() -> None:
     _, versions, one, _ = two_memories()
     versions.seconds = 0.02
     await add(one, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
@@ -264,7 +264,7 @@ async def test_a_memory_that_closes_has_told_the_end_of_its_changes() -> None:
 
 
 @in_loop
-async def test_a_change_that_may_not_be_marked_is_not_made() -> None:
+async def test_cached_graph_change_with_refused_mark_is_not_committed() -> None:
     _, versions, one, _ = two_memories()
     await add(one, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
     versions.full = True
@@ -275,7 +275,7 @@ async def test_a_change_that_may_not_be_marked_is_not_made() -> None:
 
 
 @in_loop
-async def test_what_was_read_before_a_change_is_not_remembered_after_it() -> None:
+async def test_cached_graph_read_started_before_a_change_is_not_cached_after_it() -> None:
     store, _, one, two = two_memories()
     await add(one, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
     store.seconds = 0.02
@@ -287,7 +287,7 @@ async def test_what_was_read_before_a_change_is_not_remembered_after_it() -> Non
 
 
 @in_loop
-async def test_nothing_is_remembered_of_what_is_being_changed() -> None:
+async def test_cached_graph_object_being_changed_is_not_cached() -> None:
     store, versions, one, _ = two_memories()
     await add(one, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
     begun = await versions.begin([POST_OF_BEN])
@@ -301,7 +301,7 @@ async def test_nothing_is_remembered_of_what_is_being_changed() -> None:
 
 
 @in_loop
-async def test_without_stamps_everything_is_read_from_the_graph_and_writes_go_on() -> None:
+async def test_cached_graph_without_version_tokens_reads_from_store_and_writes_continue() -> None:
     store, versions, one, two = two_memories()
     await add(one, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
     assert await text_of(two) == "first"
@@ -315,14 +315,14 @@ async def test_without_stamps_everything_is_read_from_the_graph_and_writes_go_on
 
 
 @in_loop
-async def test_one_request_asks_for_a_stamp_once_but_sees_its_own_change() -> None:
+async def test_cached_graph_request_reads_version_token_once_and_sees_its_own_change() -> None:
     _, versions, one, two = two_memories()
     await add(one, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
     with one_request():
         versions.asked.clear()
         for _ in range(3):
             await text_of(one)
-        assert versions.asked == [[POST_OF_BEN, BEN]], "whose post it is comes along"
+        assert versions.asked == [[POST_OF_BEN, BEN]], "the version token of the author is read with it"
         await rewrite(one, "second", 2)
         assert await text_of(one) == "second"
     await rewrite(two, "third", 3)
@@ -332,7 +332,7 @@ async def test_one_request_asks_for_a_stamp_once_but_sees_its_own_change() -> No
 
 @pytest.mark.parametrize("posts", [3, 64, 65, 100])
 @in_loop
-async def test_the_newest_of_a_list_are_remembered_and_no_page_is_short_of_any(posts: int) -> None:
+async def test_cached_graph_list_head_is_cached_and_pages_are_complete(posts: int) -> None:
     store, _, one, two = two_memories()
     for number in range(posts):
         await begin(one, BEN, POSTED, number, moment(number))
@@ -354,7 +354,7 @@ async def test_the_newest_of_a_list_are_remembered_and_no_page_is_short_of_any(p
 
 
 @in_loop
-async def test_an_unfollow_in_another_process_holds_at_once() -> None:
+async def test_cached_graph_unfollow_in_other_process_applies_immediately() -> None:
     _, _, one, two = two_memories()
     await begin(one, ANN, FOLLOWS, BEN, moment(1))
     assert BEN in (await two.assoc_get(ANN, (FOLLOWS,), (BEN,)))[FOLLOWS]

@@ -1,4 +1,4 @@
-"""Heads of lists after a change of some entries equal what would be read anew."""
+"""Heads of lists after a change of entries equal a new read of the list."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from shoal.graph.cache.entries import ListPrefix
 from shoal.graph.contract import Assoc
 
 times = st.dictionaries(st.integers(1, 9), st.integers(1, 20), max_size=9)
-"""When entries began, by the object that they lead to."""
+"""Start times of entries by target object."""
 
 
 def newest_first(entries: dict[int, int]) -> list[Assoc]:
@@ -21,7 +21,7 @@ def newest_first(entries: dict[int, int]) -> list[Assoc]:
 
 @example({1: 5, 2: 4}, 9, {3: 6})
 @given(times, st.integers(1, 9), st.dictionaries(st.integers(1, 9), st.none() | st.integers(1, 20), max_size=3))
-def test_a_head_that_is_changed_has_the_newest_of_the_list(
+def test_list_head_after_changes_equals_the_newest_entries_of_the_list(
     before: dict[int, int], size: int, changes: dict[int, int | None]
 ) -> None:
     listed = newest_first(before)

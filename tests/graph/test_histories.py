@@ -1,4 +1,4 @@
-"""Memories and stamps belong to a history of the stores."""
+"""Cached entries and version tokens are valid for one history of the stores."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.version_tokens import LocalVersionTokens
 
 
 class _NeverNew:
-    """Stamps that nobody takes away."""
+    """Version tokens that never change."""
 
     async def read(self, ids: Sequence[int]) -> dict[int, bytes]:
         return dict.fromkeys(ids, b"stamp")
@@ -43,7 +43,7 @@ async def _likes(graph: CachedGraph) -> int:
     return (await graph.assoc_count((ANN,), (LIKES,)))[LIKES].get(ANN, 0)
 
 
-def test_an_older_server_is_not_believed_and_each_takeover_has_a_mark_of_its_own() -> None:
+def test_store_histories_ignore_older_history_and_mark_each_takeover() -> None:
     histories, before = Histories(), perf_counter()
     told: list[int] = []
     histories.on_change(lambda: told.append(1))
@@ -55,7 +55,7 @@ def test_an_older_server_is_not_believed_and_each_takeover_has_a_mark_of_its_own
     assert histories.note("a", 2, "a")
     assert histories.newest("a") == 2
     assert (histories.mark, told, took_over_since(before)) == (b"\1\0", [1], True)
-    # A process that begins later, and knows the stores in another order.
+    # A process that starts later and sees the stores in another order.
     other = Histories()
     assert other.note("b", 1, "b")
     assert other.note("a", 2, "a")
@@ -63,7 +63,7 @@ def test_an_older_server_is_not_believed_and_each_takeover_has_a_mark_of_its_own
 
 
 @in_loop
-async def test_a_store_beside_one_that_has_no_history_tells_its_own(tmp_path: Path) -> None:
+async def test_store_history_is_known_when_another_store_has_none(tmp_path: Path) -> None:
     databases = Databases()
     url = await databases.one()
     settings = build(store={"0-31": f"sqlite:///{tmp_path}/shoal.db", "32-63": url})
@@ -75,21 +75,21 @@ async def test_a_store_beside_one_that_has_no_history_tells_its_own(tmp_path: Pa
 
 
 @in_loop
-async def test_what_was_remembered_under_a_stamp_is_read_again_in_the_next_history() -> None:
+async def test_cached_counts_are_read_again_in_next_store_history() -> None:
     store, histories = MemoryGraph(_everything), Histories()
     histories.note("a", 1, "a")
     graph = CachedGraph(store, versions=HistoryTokens(_NeverNew(), histories))
     await begin(graph, ANN, LIKES, POST_OF_BEN, moment(1))
     assert await _likes(graph) == 1
     await end(store, ANN, LIKES, POST_OF_BEN, moment(2))
-    assert await _likes(graph) == 1, "nothing says that it has changed"
+    assert await _likes(graph) == 1, "no version token reported the change"
     histories.note("a", 2, "a")
     with one_request():
         assert await _likes(graph) == 0
 
 
 @in_loop
-async def test_a_process_that_is_alone_forgets_everything_and_remembers_nothing_that_is_being_read() -> None:
+async def test_graph_cache_forget_all_discards_entries_and_reads_in_progress() -> None:
     store = MemoryGraph(_everything)
     graph = CachedGraph(store)
     await begin(graph, ANN, LIKES, POST_OF_BEN, moment(1))

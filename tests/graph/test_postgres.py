@@ -1,4 +1,4 @@
-"""Particulars of the store in PostgreSQL: many writers, a server that may go away, claims, moving."""
+"""The PostgreSQL store: concurrent writers, server failures, outbox claims and data source moves."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _WAITING = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_databa
 
 
 class Database:
-    """An empty database; it goes to another test when this one is over."""
+    """An empty database. Another test reuses it after this one."""
 
     def __init__(self) -> None:
         self.url = ""
@@ -62,7 +62,7 @@ async def opened(database: Database, **how: Any) -> AsyncIterator[PostgresGraph]
 
 @asynccontextmanager
 async def aside(url: str) -> AsyncIterator[asyncpg.Connection]:
-    """A connection of somebody else's."""
+    """A separate client connection."""
     connection = await asyncpg.connect(url)
     try:
         yield connection
@@ -86,7 +86,7 @@ def posts_of(jobs: list[Job]) -> list[int]:
 
 
 async def succeeded(commits: list[Awaitable[None]]) -> int:
-    """How many were stored; a refusal must be a conflict."""
+    """Return the number of stored batches. Every refusal must be a conflict."""
     answers = await asyncio.gather(*commits, return_exceptions=True)
     assert [answer for answer in answers if answer is not None and not isinstance(answer, Conflict)] == []
     return answers.count(None)
@@ -96,7 +96,7 @@ async def succeeded(commits: list[Awaitable[None]]) -> int:
 
 
 @in_loop
-async def test_writers_that_race_for_the_same_association_count_it_once(database: Database) -> None:
+async def test_postgres_concurrent_association_writes_are_counted_once(database: Database) -> None:
     async with opened(database) as one, opened(database) as two:
 
         async def waver(graph: PostgresGraph, n: int) -> None:
@@ -104,7 +104,7 @@ async def test_writers_that_race_for_the_same_association_count_it_once(database
                 await (begin if (n + step) % 2 else end)(graph, ANN, LIKES, POST_OF_BEN, moment(step), aggregate_id=BEN)
 
         await asyncio.gather(*[waver(graph, n) for n in range(4) for graph in (one, two)])
-        assert one.overtaken + two.overtaken > 0, "the writers never met"
+        assert one.overtaken + two.overtaken > 0, "the writers never conflicted"
         await begin(one, ANN, LIKES, POST_OF_BEN, moment(99), aggregate_id=BEN)
         assert await two.assoc_count([ANN, POST_OF_BEN, BEN], [LIKES, LIKED_BY]) == {
             LIKES: {ANN: 1},
@@ -114,7 +114,7 @@ async def test_writers_that_race_for_the_same_association_count_it_once(database
 
 
 @in_loop
-async def test_writers_that_race_for_the_same_version_do_not_overwrite_each_other(database: Database) -> None:
+async def test_postgres_concurrent_object_updates_do_not_overwrite_each_other(database: Database) -> None:
     async with opened(database) as one, opened(database) as two:
         await add(one, ann())
         stored = 0
@@ -134,7 +134,7 @@ async def test_writers_that_race_for_the_same_version_do_not_overwrite_each_othe
 
 
 @in_loop
-async def test_of_writers_that_race_for_the_same_name_one_has_it(database: Database) -> None:
+async def test_postgres_concurrent_key_claims_have_one_winner(database: Database) -> None:
     async with opened(database) as one, opened(database) as two:
         for name in "abcdefgh":
             key = Key(shard_of(ANN), "user_name", name)
@@ -150,7 +150,7 @@ async def test_of_writers_that_race_for_the_same_name_one_has_it(database: Datab
 
 
 @in_loop
-async def test_of_writers_that_race_for_the_same_new_object_one_makes_it(database: Database) -> None:
+async def test_postgres_concurrent_object_inserts_have_one_winner(database: Database) -> None:
     async with opened(database) as one, opened(database) as two:
         for n in range(20):
             posts = [Post(id=id_on(0, n), author_id=ANN, text=str(text)) for text in range(4)]
@@ -158,7 +158,7 @@ async def test_of_writers_that_race_for_the_same_new_object_one_makes_it(databas
 
 
 @in_loop
-async def test_nothing_can_be_hung_on_an_object_that_is_being_deleted(database: Database) -> None:
+async def test_postgres_association_to_object_being_deleted_is_refused(database: Database) -> None:
     async with opened(database) as graph, aside(database.url) as other:
         await add(graph, ann())
         batch = Batch(shard_of(ANN))
@@ -178,7 +178,7 @@ async def test_nothing_can_be_hung_on_an_object_that_is_being_deleted(database: 
 
 
 @in_loop
-async def test_an_object_that_is_deleted_by_another_does_not_come_back_by_being_set(database: Database) -> None:
+async def test_postgres_update_of_concurrently_deleted_object_conflicts(database: Database) -> None:
     async with opened(database) as graph, aside(database.url) as other, aside(database.url) as watch:
         await add(graph, ann())
         deleting = other.transaction()
@@ -195,7 +195,7 @@ async def test_an_object_that_is_deleted_by_another_does_not_come_back_by_being_
 
 
 @in_loop
-async def test_what_another_did_while_a_commit_was_under_way_is_not_done_twice(database: Database) -> None:
+async def test_postgres_commit_does_not_repeat_concurrent_association_delete(database: Database) -> None:
     async with opened(database) as graph, aside(database.url) as other, aside(database.url) as watch:
         await begin(graph, ANN, POSTED, 1, moment(1))
         ending = other.transaction()
@@ -211,7 +211,7 @@ async def test_what_another_did_while_a_commit_was_under_way_is_not_done_twice(d
 
 
 @in_loop
-async def test_an_expired_key_that_another_takes_meanwhile_is_theirs(database: Database) -> None:
+async def test_postgres_expired_key_claimed_concurrently_keeps_its_new_owner(database: Database) -> None:
     async with opened(database) as graph, aside(database.url) as other, aside(database.url) as watch:
         key = Key(shard_of(ANN), "user_name", "ann")
         held, wanted = Batch(key.shard), Batch(key.shard)
@@ -230,8 +230,8 @@ async def test_an_expired_key_that_another_takes_meanwhile_is_theirs(database: D
 
 
 @in_loop
-async def test_what_was_only_looked_at_is_locked_too(database: Database) -> None:
-    """Ending what has ended changes nothing, but the rest of the batch relies on it."""
+async def test_postgres_unchanged_association_in_batch_is_locked(database: Database) -> None:
+    """Deleting a deleted association changes no row, but the rest of the batch depends on its state."""
     async with opened(database) as graph, aside(database.url) as other:
         await begin(graph, ANN, FOLLOWS, BEN, moment(1))
         await end(graph, ANN, FOLLOWS, BEN, moment(2))
@@ -254,7 +254,7 @@ async def test_what_was_only_looked_at_is_locked_too(database: Database) -> None
 
 
 @in_loop
-async def test_batches_of_one_process_see_each_other_in_order_though_groups_go_side_by_side(database: Database) -> None:
+async def test_postgres_batches_of_one_process_commit_in_order(database: Database) -> None:
     async with opened(database) as graph:
         await add(graph, ann())
         commits: list[Awaitable[None]] = []
@@ -269,7 +269,7 @@ async def test_batches_of_one_process_see_each_other_in_order_though_groups_go_s
 
 
 @in_loop
-async def test_callers_that_go_away_stop_neither_their_batch_nor_their_neighbours(database: Database) -> None:
+async def test_postgres_cancelled_commits_are_stored_and_do_not_affect_others(database: Database) -> None:
     async with opened(database) as graph:
         commits = [asyncio.create_task(begin(graph, ANN, POSTED, n, moment(n))) for n in range(1, 101)]
         await asyncio.sleep(0)
@@ -281,7 +281,7 @@ async def test_callers_that_go_away_stop_neither_their_batch_nor_their_neighbour
 
 
 @in_loop
-async def test_a_reader_that_goes_away_leaves_its_connection_in_order(database: Database) -> None:
+async def test_postgres_cancelled_reads_leave_connections_usable(database: Database) -> None:
     async with opened(database) as graph:
         await add(graph, ann())
         for _ in range(40):
@@ -293,7 +293,7 @@ async def test_a_reader_that_goes_away_leaves_its_connection_in_order(database: 
 
 
 @in_loop
-async def test_a_commit_costs_two_round_trips_however_much_goes_with_it(database: Database) -> None:
+async def test_postgres_commit_group_of_any_size_takes_two_round_trips(database: Database) -> None:
     async with opened(database) as graph:
         before = graph.round_trips
         await graph.commit(batch_of(id_on(0, 7), 7))
@@ -312,7 +312,7 @@ def like(by: int = ANN, *, presumed_new: bool = True) -> Batch:
 
 
 @in_loop
-async def test_what_is_new_as_presumed_costs_one_round_trip_and_what_is_not_is_looked_at(database: Database) -> None:
+async def test_postgres_presumed_new_batch_takes_one_round_trip(database: Database) -> None:
     async with opened(database) as graph:
 
         async def cost(batch: Batch) -> int:
@@ -328,15 +328,15 @@ async def test_what_is_new_as_presumed_costs_one_round_trip_and_what_is_not_is_l
             batch.assoc_add(BEN, POSTED, POST_OF_BEN, POST_OF_BEN)
             batch.key_add(Key(batch.shard, "request", "1"), POST_OF_BEN)
             batch.presumed_new = True
-        assert await cost(gone) == 2, "the post that is expected is not there"
+        assert await cost(gone) == 2, "the expected post does not exist"
         assert await cost(made) == 1
-        assert await cost(again) == 2, "refused, then looked at: there is nothing to store"
+        assert await cost(again) == 2, "the insert is refused, then the read finds no change to store"
         assert await cost(like(presumed_new=False)) == 2
         with pytest.raises(Standing):
             await graph.commit(like())
         assert await cost(like(BEN)) == 1
         await end(graph, ANN, LIKES, POST_OF_BEN, moment(8), aggregate_id=BEN)
-        assert await cost(like()) == 3, "a tombstone is there, which lifts the time"
+        assert await cost(like()) == 3, "a tombstone exists and raises the time"
         assert (await graph.assoc_get(ANN, [LIKES], [POST_OF_BEN]))[LIKES][POST_OF_BEN].time == moment(8) + 1
         assert await graph.assoc_count([POST_OF_BEN, BEN], [LIKED_BY]) == {LIKED_BY: {POST_OF_BEN: 2, BEN: 2}}
         assert graph.overtaken == 0
@@ -344,7 +344,7 @@ async def test_what_is_new_as_presumed_costs_one_round_trip_and_what_is_not_is_l
 
 
 @in_loop
-async def test_batches_that_go_together_are_right_whichever_of_them_are_new(database: Database) -> None:
+async def test_postgres_commit_group_with_presumed_new_batches_is_consistent(database: Database) -> None:
     async with opened(database) as graph:
         await add(graph, Post(id=POST_OF_BEN, author_id=BEN))
         deleted, kept = Batch(shard_of(BEN)), Batch(shard_of(CYD))
@@ -373,7 +373,7 @@ async def test_batches_that_go_together_are_right_whichever_of_them_are_new(data
 
 
 @in_loop
-async def test_of_writers_that_presume_the_same_to_be_new_one_makes_it(database: Database) -> None:
+async def test_postgres_concurrent_presumed_new_likes_have_one_winner(database: Database) -> None:
     async with opened(database) as one, opened(database) as two:
         await add(one, Post(id=POST_OF_BEN, author_id=BEN))
         for n in range(20):
@@ -389,7 +389,7 @@ async def test_of_writers_that_presume_the_same_to_be_new_one_makes_it(database:
 
 @pytest.mark.parametrize("size", [1, 40])
 @in_loop
-async def test_every_reading_costs_one_round_trip_for_1_or_40(database: Database, size: int) -> None:
+async def test_postgres_reads_of_1_or_40_ids_take_one_round_trip(database: Database, size: int) -> None:
     async with opened(database) as graph:
         ids = [id_on(0, n) for n in range(size)]
         readings: list[Callable[[], Awaitable[object]]] = [
@@ -407,7 +407,7 @@ async def test_every_reading_costs_one_round_trip_for_1_or_40(database: Database
 
 
 @in_loop
-async def test_a_name_that_the_database_cannot_hold_is_refused_and_known_to_nobody(database: Database) -> None:
+async def test_postgres_key_with_nul_character_is_refused_and_not_found(database: Database) -> None:
     async with opened(database) as graph:
         key = Key(shard_of(ANN), "import", "a\0b")
         batch = Batch(key.shard)
@@ -418,7 +418,7 @@ async def test_a_name_that_the_database_cannot_hold_is_refused_and_known_to_nobo
 
 
 @in_loop
-async def test_a_batch_that_the_database_cannot_store_is_refused_alone(database: Database) -> None:
+async def test_postgres_invalid_batch_does_not_fail_its_commit_group(database: Database) -> None:
     async with opened(database) as graph:
         bad = Batch(shard_of(ANN))
         bad.obj_add(Member(id=ANN, name="ann", version=2**40))
@@ -429,11 +429,11 @@ async def test_a_batch_that_the_database_cannot_store_is_refused_alone(database:
         assert await graph.assoc_count([ANN], [POSTED]) == {POSTED: {ANN: 2}}
 
 
-# A server that goes away
+# Server failures
 
 
 @in_loop
-async def test_a_server_that_stops_is_unavailable_and_found_again_when_it_is_back() -> None:
+async def test_postgres_stopped_server_is_unavailable_until_restart() -> None:
     server = postgres.start_own()
     graph = await PostgresGraph.open(server.url)
     try:
@@ -450,7 +450,7 @@ async def test_a_server_that_stops_is_unavailable_and_found_again_when_it_is_bac
 
 
 @in_loop
-async def test_a_server_that_keeps_silent_is_unavailable_and_used_again_when_it_speaks() -> None:
+async def test_postgres_unresponsive_server_is_unavailable_until_it_resumes() -> None:
     server = postgres.start_own()
     graph = await PostgresGraph.open(server.url, patience=0.3)
     try:
@@ -485,7 +485,7 @@ async def _answers(graph: PostgresGraph) -> bool:
 
 
 @in_loop
-async def test_a_connection_that_ends_between_preparing_and_sending_is_lost_and_replaced(database: Database) -> None:
+async def test_postgres_connection_terminated_before_query_is_replaced(database: Database) -> None:
     prepare = asyncpg.Connection._get_statement
 
     async def and_end(connection: asyncpg.Connection, *args: Any, **more: Any) -> Any:
@@ -498,7 +498,7 @@ async def test_a_connection_that_ends_between_preparing_and_sending_is_lost_and_
         with patch.object(asyncpg.Connection, "_get_statement", and_end), pytest.raises(Unavailable):
             await graph.obj_get([ANN])
         assert await graph.obj_get([ANN]) == {ANN: ann()}
-        # The lock's own connection, too, is found lost, and the lock taken again.
+        # The loss of the lock connection is detected too, and the lock is acquired again.
         owner: Any = graph._owner
         with patch.object(asyncpg.Connection, "_get_statement", and_end):
             await owner._beat(owner._connection)
@@ -513,20 +513,20 @@ async def _committed(graph: PostgresGraph) -> bool:
 
 
 @in_loop
-async def test_a_commit_that_was_stored_and_whose_answer_is_lost_is_no_refusal(database: Database) -> None:
+async def test_postgres_commit_with_lost_response_raises_outcome_unknown(database: Database) -> None:
     link = Link(port_of(await database.made()))
     graph = await PostgresGraph.open(moved(database.url, link.at))
     try:
         async with opened(database) as other:
             await add(graph, ann())
             committing = asyncio.create_task(set_note(graph, "stored"))
-            # The question goes through, and the answers are held back.
+            # The query reaches the server, and the responses are delayed.
             link.hold_back(1.0)
             await eventually(lambda: note_of(other), "stored")
             link.cut()
             with pytest.raises(OutcomeUnknown, match="may have been stored"):
                 await committing
-            # Nothing is sent where nobody listens.
+            # No query is sent while the server is unreachable.
             with pytest.raises(Unavailable) as refused:
                 await set_note(graph, "never")
             assert not isinstance(refused.value, OutcomeUnknown)
@@ -549,7 +549,7 @@ async def note_of(graph: PostgresGraph) -> str:
 
 
 @in_loop
-async def test_a_commit_whose_connection_is_lost_half_way_is_not_reported_as_done(database: Database) -> None:
+async def test_postgres_commit_on_terminated_connection_raises_outcome_unknown(database: Database) -> None:
     async with opened(database) as graph, aside(database.url) as other, aside(database.url) as watch:
         await begin(graph, ANN, FOLLOWS, BEN, moment(1))
         holding = other.transaction()
@@ -558,7 +558,7 @@ async def test_a_commit_whose_connection_is_lost_half_way_is_not_reported_as_don
         commit = asyncio.create_task(end(graph, ANN, FOLLOWS, BEN, moment(2)))
         await eventually(lambda: watch.fetchval(_WAITING), 1)
         await watch.execute(_WAITING.replace("count(*)", "pg_terminate_backend(pid)"))
-        # The server says why, but not whether it had committed before.
+        # The server reports a reason, but not whether the transaction was committed.
         with pytest.raises(OutcomeUnknown):
             await commit
         await holding.rollback()
@@ -566,7 +566,7 @@ async def test_a_commit_whose_connection_is_lost_half_way_is_not_reported_as_don
         assert await graph.assoc_count([ANN], [FOLLOWS]) == {FOLLOWS: {}}
 
 
-def test_every_commit_that_was_answered_survives_kill_9_of_server_and_client() -> None:
+def test_postgres_acknowledged_commits_survive_kill_9_of_server_and_client() -> None:
     server = postgres.start_own()
     done: list[int] = []
     for round_ in range(2):
@@ -603,7 +603,7 @@ async def _all_there(url: str, posts: list[int]) -> None:
 
 
 @in_loop
-async def test_claims_of_two_openers_never_overlap_and_leave_nothing(database: Database) -> None:
+async def test_outbox_claims_of_two_processes_do_not_overlap(database: Database) -> None:
     async with opened(database) as one, opened(database) as two:
         await asyncio.gather(*[emit(one, n) for n in range(400)])
 
@@ -618,7 +618,7 @@ async def test_claims_of_two_openers_never_overlap_and_leave_nothing(database: D
 
 
 @in_loop
-async def test_a_lease_that_ended_counts_as_an_attempt_and_putting_back_does_not(database: Database) -> None:
+async def test_outbox_expired_lease_counts_as_attempt_and_put_back_does_not(database: Database) -> None:
     async with opened(database) as one, opened(database) as two:
         await emit(one, 1)
         for attempt in range(3):
@@ -632,7 +632,7 @@ async def test_a_lease_that_ended_counts_as_an_attempt_and_putting_back_does_not
 
 
 @in_loop
-async def test_whoever_took_a_job_over_is_not_disturbed_by_the_one_before(database: Database) -> None:
+async def test_outbox_put_back_by_previous_lease_holder_is_ignored(database: Database) -> None:
     async with opened(database) as one, opened(database) as two:
         await emit(one, 1)
         (late,) = await one.claim(1, 0.01)
@@ -647,7 +647,7 @@ async def test_whoever_took_a_job_over_is_not_disturbed_by_the_one_before(databa
 
 
 @in_loop
-async def test_what_an_opener_holds_is_given_to_others_when_it_closes(database: Database) -> None:
+async def test_outbox_jobs_of_closed_store_are_released_to_others(database: Database) -> None:
     async with opened(database) as other:
         async with opened(database) as one:
             await emit(one, 1, 2, 3)
@@ -659,7 +659,7 @@ async def test_what_an_opener_holds_is_given_to_others_when_it_closes(database: 
 
 
 @in_loop
-async def test_a_claim_whose_answer_is_lost_is_made_again_at_once_and_leaves_the_others_alone(
+async def test_outbox_claim_with_lost_response_is_released_for_retry(
     database: Database,
 ) -> None:
     link = Link(port_of(await database.made()))
@@ -669,7 +669,7 @@ async def test_a_claim_whose_answer_is_lost_is_made_again_at_once_and_leaves_the
             await emit(other, 1, 2, 3, 4)
             working, back, theirs = [await by.claim(1, LONG) for by in (graph, graph, other)]
             claiming = asyncio.create_task(graph.claim(9, LONG))
-            # The question goes through, and the answer is held back.
+            # The query reaches the server, and the response is delayed.
             link.hold_back(1.0)
             await eventually(lambda: watch.fetchval("SELECT count(*) FROM shoal.outbox WHERE leased"), 4)
             link.cut()
@@ -692,12 +692,12 @@ async def _claimed(graph: PostgresGraph) -> list[int]:
     try:
         return posts_of(await graph.claim(9, LONG))
     except Unavailable:
-        # The connection is opened anew after a moment.
+        # The connection is reopened after a short delay.
         return []
 
 
 @in_loop
-async def test_an_inverse_that_is_owed_waits_for_whoever_committed_to_settle_it(database: Database) -> None:
+async def test_outbox_pending_inverse_is_reserved_for_its_committer(database: Database) -> None:
     def owns(shard: int) -> bool:
         return shard == shard_of(ANN)
 
@@ -712,25 +712,25 @@ async def test_an_inverse_that_is_owed_waits_for_whoever_committed_to_settle_it(
         assert await graph.backlog() == 2
         await graph.ack([job])
         await eventually(graph.backlog, 1)
-        # Nobody settles what was not handed out.
+        # A pending inverse that `commit_owing` did not return is available to claim.
         await begin(graph, ANN, FOLLOWS, CYD, moment(2))
         assert [type(job.event) for job in await graph.claim(9, LONG)] == [InversePending]
     finally:
         await graph.close()
 
 
-# Who has it open
+# Store lock
 
 
 async def in_use(url: str, *, sole: bool) -> bool:
-    """Whether the store is refused because others have it; on a busy machine it may not even be reached in so short a time."""
+    """Return whether opening is refused because another process holds the store; on a busy machine it may time out instead."""
     with pytest.raises(Unavailable) as refused:
         await PostgresGraph.open(url, sole=sole, patience=0.3)
     return "in use by another process" in str(refused.value)
 
 
 @in_loop
-async def test_a_store_that_somebody_wants_alone_is_opened_by_nobody_else(database: Database) -> None:
+async def test_postgres_sole_store_is_refused_to_other_writers(database: Database) -> None:
     async with opened(database, sole=True) as graph:
         for sole in (True, False):
             await eventually(partial(in_use, database.url, sole=sole), True)
@@ -749,7 +749,7 @@ _DROP = """
 
 
 @in_loop
-async def test_a_lock_that_is_lost_is_taken_again(database: Database) -> None:
+async def test_postgres_lost_store_lock_is_reacquired(database: Database) -> None:
     async with opened(database, sole=True) as graph, aside(database.url) as other:
         await other.execute(_DROP)
         await eventually(lambda: _answers(graph), answer=True)
@@ -758,9 +758,9 @@ async def test_a_lock_that_is_lost_is_taken_again(database: Database) -> None:
 
 
 @in_loop
-async def test_whoever_was_alone_stays_out_when_others_have_been_there_meanwhile(database: Database) -> None:
+async def test_postgres_sole_store_stays_unavailable_after_another_owner(database: Database) -> None:
     async with opened(database, sole=True) as graph, aside(database.url) as other:
-        # The lock goes to another before its loss is noticed.
+        # Another process acquires the lock before this one notices the loss.
         await other.execute("UPDATE shoal.owner SET id = 0")
         with pytest.raises(Unavailable, match="start this one again"):
             await begin(graph, ANN, POSTED, 1, moment(1))
@@ -775,7 +775,7 @@ async def test_whoever_was_alone_stays_out_when_others_have_been_there_meanwhile
 
 
 @in_loop
-async def test_openers_that_come_together_make_the_tables_once() -> None:
+async def test_postgres_concurrent_migrations_create_tables_once() -> None:
     server = postgres.start_own()
     graphs = await asyncio.gather(*[PostgresGraph.open(server.url) for _ in range(4)])
     await add(graphs[0], ann())
@@ -785,7 +785,7 @@ async def test_openers_that_come_together_make_the_tables_once() -> None:
 
 
 @in_loop
-async def test_a_schema_of_somebody_else_is_left_alone(database: Database) -> None:
+async def test_postgres_foreign_shoal_schema_is_refused_and_unchanged(database: Database) -> None:
     async with aside(await database.made()) as other:
         await other.execute("DROP SCHEMA IF EXISTS shoal CASCADE; CREATE SCHEMA shoal; CREATE TABLE shoal.fish ()")
         with pytest.raises(Unavailable, match="not Shoal's"):
@@ -797,7 +797,7 @@ async def test_a_schema_of_somebody_else_is_left_alone(database: Database) -> No
 
 
 @in_loop
-async def test_a_store_that_a_newer_shoal_wrote_is_refused(database: Database) -> None:
+async def test_postgres_schema_of_newer_version_is_refused(database: Database) -> None:
     newer = len(postgres_schema.MIGRATIONS) + 1
     async with opened(database), aside(database.url) as other:
         await other.execute("INSERT INTO shoal.version VALUES ($1)", newer)
@@ -809,7 +809,7 @@ async def test_a_store_that_a_newer_shoal_wrote_is_refused(database: Database) -
 
 
 @in_loop
-async def test_a_reader_cannot_write(database: Database) -> None:
+async def test_postgres_read_only_store_refuses_writes(database: Database) -> None:
     async with opened(database) as graph:
         await add(graph, ann())
         async with opened(database, read_only=True) as reader:
@@ -820,7 +820,7 @@ async def test_a_reader_cannot_write(database: Database) -> None:
 
 
 @in_loop
-async def test_a_database_that_is_not_there_is_unavailable(database: Database) -> None:
+async def test_postgres_missing_database_or_server_is_unavailable(database: Database) -> None:
     url = await database.made()
     for wrong in (f"{url}_not", "postgresql://127.0.0.1:1/postgres"):
         with pytest.raises(Unavailable):
@@ -828,7 +828,7 @@ async def test_a_database_that_is_not_there_is_unavailable(database: Database) -
 
 
 @in_loop
-async def test_a_closed_store_takes_no_more(database: Database) -> None:
+async def test_postgres_closed_store_is_unavailable(database: Database) -> None:
     async with opened(database) as graph:
         pass
     for question in (graph.obj_get([ANN]), begin(graph, ANN, POSTED, 1, moment(1)), graph.claim(1, LONG)):
@@ -838,8 +838,8 @@ async def test_a_closed_store_takes_no_more(database: Database) -> None:
 
 
 @in_loop
-async def test_no_question_reads_a_whole_table(database: Database) -> None:
-    """Planned when the tables were empty, kept when they are not."""
+async def test_postgres_queries_do_not_scan_whole_tables(database: Database) -> None:
+    """Plans made for empty tables are still used when the tables have rows."""
     async with opened(database) as graph, aside(database.url) as other:
         await asyncio.gather(*[graph.commit(batch_of(id_on(0, n), n)) for n in range(5, 300)])
         before = await other.fetch("SELECT relname, seq_scan FROM pg_stat_user_tables ORDER BY relname")
@@ -857,7 +857,7 @@ async def test_no_question_reads_a_whole_table(database: Database) -> None:
 
 
 @in_loop
-async def test_lists_of_a_database_from_before_positions_are_read_by_position(database: Database) -> None:
+async def test_postgres_lists_from_schema_without_position_blocks_are_read_by_position(database: Database) -> None:
     async with aside(await database.made()) as other:
         await other.execute("DROP SCHEMA IF EXISTS shoal CASCADE")
         await migrate(other, GRAPH._replace(migrations=GRAPH.migrations[:2]))
@@ -874,7 +874,7 @@ async def test_lists_of_a_database_from_before_positions_are_read_by_position(da
 
 
 @in_loop
-async def test_blocks_are_made_when_no_commit_of_the_list_is_under_way(database: Database) -> None:
+async def test_postgres_position_blocks_wait_for_concurrent_commits(database: Database) -> None:
     async with opened(database) as graph, aside(database.url) as other, aside(database.url) as watch:
         batch = Batch(shard_of(ANN))
         for number in range(1_000, 1_090):
@@ -905,7 +905,7 @@ async def mark(other: asyncpg.Connection, source: int, state: str | None) -> Non
 
 
 @in_loop
-async def test_what_is_written_of_a_source_that_is_being_copied_is_noted(database: Database) -> None:
+async def test_data_source_move_journals_writes_while_copying(database: Database) -> None:
     async with opened(database) as graph, aside(database.url) as other:
         await mark(other, 40, "copying")
         await begin(graph, ANN, FOLLOWS, BEN, moment(1))
@@ -929,7 +929,7 @@ async def test_what_is_written_of_a_source_that_is_being_copied_is_noted(databas
 
 
 @in_loop
-async def test_a_frozen_source_refuses_writes_and_only_it_does(database: Database) -> None:
+async def test_data_source_move_frozen_source_refuses_writes_to_that_source_only(database: Database) -> None:
     async with opened(database) as graph, aside(database.url) as other:
         await begin(graph, BEN, POSTED, 1, moment(1))
         await mark(other, 40, "frozen")
@@ -947,7 +947,7 @@ async def test_a_frozen_source_refuses_writes_and_only_it_does(database: Databas
 
 
 @in_loop
-async def test_a_source_is_frozen_when_no_commit_that_did_not_know_is_under_way(database: Database) -> None:
+async def test_data_source_move_freeze_waits_for_commits_in_progress(database: Database) -> None:
     async with (
         opened(database) as graph,
         aside(database.url) as other,
@@ -973,7 +973,7 @@ async def test_a_source_is_frozen_when_no_commit_that_did_not_know_is_under_way(
 
 
 @in_loop
-async def test_sweep_passes_no_tombstone_that_is_kept_permanently(database: Database) -> None:
+async def test_postgres_sweep_skips_permanent_tombstones(database: Database) -> None:
     async with opened(database) as graph:
         for n in range(1, 9):
             await begin(graph, ANN, TAGGED, -n, moment(1))

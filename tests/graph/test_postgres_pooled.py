@@ -1,4 +1,4 @@
-"""A store behind a PgBouncer in transaction mode: its statements are anybody's session, its lock is not."""
+"""A store behind PgBouncer in transaction mode: statements share server sessions, the store lock has its own."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.stores import begin as begin_link
 
 
 class _Holder:
-    """Has a database for as long as it lives."""
+    """Owns a database until it is garbage collected."""
 
 
 @asynccontextmanager
@@ -46,14 +46,14 @@ async def sessions(url: str) -> list[tuple[str, str]]:
 
 
 @in_loop
-async def test_fewer_sessions_than_connections_serve_a_store_and_its_settings_hold_in_each_of_them() -> None:
+async def test_pgbouncer_sessions_are_shared_and_keep_connection_settings() -> None:
     async with database() as url:
         graphs = [await PostgresGraph.open(pooled(url)) for _ in range(3)]
         try:
             await add(graphs[0], ann())
             found = await asyncio.gather(*[graph.obj_get([ANN]) for graph in graphs for _ in range(40)])
             assert all(one == {ANN: ann()} for one in found)
-            # Three stores with a lock each; five sessions behind the pooler for their forty connections.
+            # Each of three stores holds a lock; forty connections share five sessions behind the pooler.
             assert len(await sessions(url)) <= 3 + 5
         finally:
             for graph in graphs:
@@ -79,7 +79,7 @@ async def test_fewer_sessions_than_connections_serve_a_store_and_its_settings_ho
 
 
 @in_loop
-async def test_an_error_ends_its_transaction_and_the_connection_serves_on() -> None:
+async def test_pgbouncer_query_error_closes_its_transaction_and_keeps_connection() -> None:
     async with database() as url:
         pool = ConnectionPool(pooled(url), 1, {})
         for _ in range(3):
@@ -93,7 +93,7 @@ async def test_an_error_ends_its_transaction_and_the_connection_serves_on() -> N
 
 
 @in_loop
-async def test_the_lock_of_a_process_that_is_alone_holds_behind_the_pooler() -> None:
+async def test_pgbouncer_sole_store_lock_excludes_other_processes() -> None:
     async with database() as url:
         alone = await PostgresGraph.open(pooled(url), sole=True)
         try:
@@ -106,7 +106,7 @@ async def test_the_lock_of_a_process_that_is_alone_holds_behind_the_pooler() -> 
             await alone.close()
 
 
-def test_a_pooler_is_a_host_and_a_port_beside_the_server() -> None:
+def test_postgres_url_pooler_option_replaces_host_and_port() -> None:
     found = parse("postgresql://u:p%40@db:5432/net?pooler=bouncer:6432&sslmode=require")
     assert found.server == "postgresql://u:p%40@db:5432/net?sslmode=require"
     assert found.pooler == "postgresql://u:p%40@bouncer:6432/net?sslmode=require"
@@ -117,7 +117,7 @@ def test_a_pooler_is_a_host_and_a_port_beside_the_server() -> None:
 
 
 @pytest.mark.parametrize("password", ["p/w", "p?w", "p#w", "5#w", "5?w", "p[w", "5/w"])
-def test_a_password_that_is_not_encoded_is_an_error_that_does_not_show_it(password: str) -> None:
+def test_postgres_url_with_unencoded_password_is_refused_without_showing_it(password: str) -> None:
     with pytest.raises(InvalidInput, match="percent-encoded") as caught:
         parse(f"postgresql://shoal:{password}@db/net")
     assert password not in str(caught.value)

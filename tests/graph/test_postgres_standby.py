@@ -1,4 +1,4 @@
-"""A store whose standby takes over: who is connected where, and what nobody believes any more."""
+"""Failover to a PostgreSQL standby: which server is used, and which data of the old primary is discarded."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.running import eventually, in_loop
 from tests.stores import ANN, POST_OF_BEN, add, begin, moment
 
 BOUND_SECONDS = 5.0
-"""After so long, at most, a process has found the server that took over."""
+"""Maximum time for a process to find the promoted server."""
 
 
 class Pair:
@@ -80,7 +80,7 @@ async def emitted(graph: PostgresGraph, post: int) -> None:
 
 
 @pytest.mark.parametrize("how", ["killed", "silent", "killed behind poolers"])
-def test_reads_and_writes_find_the_server_that_took_over(pair: Pair, how: str) -> None:
+def test_postgres_failover_reads_and_writes_reach_promoted_standby(pair: Pair, how: str) -> None:
     url = pair.url
     if "poolers" in how:
         url += f"?pooler={in_front_of(pair.primary.url)},{in_front_of(pair.standby.url)}"
@@ -90,7 +90,7 @@ def test_reads_and_writes_find_the_server_that_took_over(pair: Pair, how: str) -
             await add(graph, ann())
             await asyncio.to_thread(pair.standby.is_waited_for)
             assert await stored(graph, 1)
-            # A standby is never written to, and takes nobody's reads.
+            # A standby serves neither writes nor reads.
             assert await stored(graph, 2)
             if how == "silent":
                 pair.link.silence()
@@ -111,7 +111,7 @@ def test_reads_and_writes_find_the_server_that_took_over(pair: Pair, how: str) -
 
 
 @in_loop
-async def test_a_server_that_only_reads_any_more_is_left_and_nothing_is_half_done() -> None:
+async def test_postgres_failover_read_only_primary_is_left_without_partial_writes() -> None:
     pair = Pair()
     try:
         async with opened(pair.url) as graph:
@@ -134,13 +134,13 @@ async def test_a_server_that_only_reads_any_more_is_left_and_nothing_is_half_don
 
 
 async def locked_in(graph: PostgresGraph) -> int:
-    """The history of the server on which the lock is held; 0 when it is not."""
+    """Return the history of the server that holds the lock, or 0 without a lock."""
     held = graph._owner._connection
     return 0 if held is None else held.history
 
 
 @in_loop
-async def test_an_old_primary_that_nobody_has_stopped_is_not_believed_and_numbers_are_not_given_twice(
+async def test_postgres_failover_old_primary_is_ignored_and_sequence_numbers_are_not_reused(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(owner, "_BEAT_SECONDS", 1.0)
@@ -149,20 +149,20 @@ async def test_an_old_primary_that_nobody_has_stopped_is_not_believed_and_number
         async with opened(pair.url, histories=(histories := Histories())) as graph:
             await add(graph, ann())
             await asyncio.to_thread(pair.standby.falls_behind)
-            # These are acknowledged, and lost.
+            # These writes are acknowledged and lost.
             for number in (1, 2, 3):
                 await emitted(graph, number)
             lost = {job.seq for job in await graph.claim(10, 60.0)}
             assert len(lost) == 3
             await begin(graph, ANN, LIKES, POST_OF_BEN, moment(1))
             await asyncio.to_thread(pair.standby.promote)
-            # The old one goes on, and this process still knows no other; another part of it is the first to look.
+            # The old primary still runs and this process knows no other; another pool of the process finds the new one first.
             await begin(graph, ANN, LIKES, 2, moment(1))
             other = ConnectionPool(pair.url, 1, {"application_name": "other"}, histories=histories)
             await other.ask("SELECT 1")
             await other.close()
             assert other.history == 2
-            # Nor is the lock there worth anything.
+            # A lock on the old primary is not valid either.
             await eventually(lambda: locked_in(graph), 2, BOUND_SECONDS)
             assert (await graph.assoc_count([ANN], [LIKES]))[LIKES] == {}
             for number in (4, 5, 6):
@@ -183,7 +183,7 @@ async def test_an_old_primary_that_nobody_has_stopped_is_not_believed_and_number
 
 
 @in_loop
-async def test_a_process_that_is_alone_forgets_what_the_standby_never_heard_of() -> None:
+async def test_postgres_failover_discards_cached_writes_missing_on_standby() -> None:
     pair = Pair()
     try:
         async with Shoal.open(pair.url) as shoal:
@@ -217,11 +217,11 @@ async def test_a_process_that_is_alone_forgets_what_the_standby_never_heard_of()
                 try:
                     await shoal.settle(10.0)
                 except Unavailable:
-                    # The tag cloud has connections of its own, and may have looked in vain a moment ago.
+                    # The tag cloud has its own connections, and one may have failed just before.
                     return False
                 return True
 
-            # What was done, and is to be done again, waits for the end of no lease.
+            # Jobs that run again do not wait for a lease to expire.
             await eventually(settled, True, BOUND_SECONDS)
             assert [entry.post.text for entry in (await two.home()).entries] == ["again", "kept"]
     finally:
@@ -230,7 +230,7 @@ async def test_a_process_that_is_alone_forgets_what_the_standby_never_heard_of()
 
 @pytest.mark.parametrize("word", [b"pg_is_in_recovery", b"pg_try_advisory_lock"])
 @in_loop
-async def test_a_server_that_falls_silent_while_it_is_asked_is_waited_for_no_longer(
+async def test_postgres_open_times_out_when_server_stops_responding(
     word: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(owner, "_TAKE_SECONDS", 2.0)
@@ -248,7 +248,7 @@ async def test_a_server_that_falls_silent_while_it_is_asked_is_waited_for_no_lon
         del database
 
 
-def test_a_url_names_several_servers_and_a_pooler_for_each() -> None:
+def test_postgres_url_lists_servers_with_one_pooler_each() -> None:
     found = parse("postgresql://u:p@a:1,b:2/net?pooler=c:3,d:4&sslmode=require")
     assert each_host(found.server) == [f"postgresql://u:p@{host}/net?sslmode=require" for host in ("a:1", "b:2")]
     assert each_host(found.pooler) == [f"postgresql://u:p@{host}/net?sslmode=require" for host in ("c:3", "d:4")]

@@ -1,4 +1,4 @@
-"""Answers that are made of a graph are remembered exactly as long as what they were made of stays as it is."""
+"""The response cache keeps an answer until the data that it was computed from changes."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ async def act(graph: CachedGraph, number: int, verb: str, one: int, other: int) 
 
 
 async def kept(answers: ResponseCache[Any], graph: CachedGraph, number: int) -> Any:
-    """Return the answer to a question, remembered if it may be."""
+    """Return the answer to a question, from the cache where possible."""
 
     async def ask() -> Any:
         return await questions()[number](graph)
@@ -101,7 +101,7 @@ Story = list[tuple[str, int, int]]
 @settings(max_examples=examples(75, full=150))
 @given(st.lists(acts(), max_size=25))
 @in_loop
-async def test_an_answer_is_as_a_fresh_one_after_every_commit(story: Story) -> None:
+async def test_response_cache_matches_fresh_reads_after_every_commit(story: Story) -> None:
     graph = CachedGraph(store := MemoryGraph())
     assert await told(story, graph, graph, store) == []
 
@@ -109,14 +109,14 @@ async def test_an_answer_is_as_a_fresh_one_after_every_commit(story: Story) -> N
 @settings(max_examples=examples(75, full=150))
 @given(st.lists(acts(), max_size=25))
 @in_loop
-async def test_so_it_is_where_another_process_commits(story: Story) -> None:
+async def test_response_cache_matches_fresh_reads_when_another_process_commits(story: Story) -> None:
     store, versions = MemoryGraph(), LocalVersionTokens()
     ours, other = (CachedGraph(store, versions=versions) for _ in range(2))
     assert await told(story, ours, other, store) == []
 
 
 async def told(story: Story, graph: CachedGraph, other: CachedGraph, store: MemoryGraph) -> list[str]:
-    """Have two processes commit in turn; return what one of them answered otherwise than a fresh one would."""
+    """Let two processes commit alternately; return cached answers that differ from a fresh read."""
     answers: ResponseCache[Any] = ResponseCache(graph.changes, 1_000, ready)
     wrong = []
     for number, (verb, one, another) in enumerate([("join", MEMBERS[0], 0), *story], 1):
@@ -149,7 +149,7 @@ _EVERYTHING: Story = [
 
 @pytest.mark.parametrize("left_out", ["nothing", "comparison", "objects", "lists", "keys", "names"])
 @in_loop
-async def test_it_would_fail_if_stamps_were_not_compared_or_something_was_not_noted(
+async def test_response_cache_without_one_invalidation_source_returns_stale_answers(
     monkeypatch: pytest.MonkeyPatch, left_out: str
 ) -> None:
     async def always(_guard: object, _versions: object) -> bool:
@@ -166,7 +166,7 @@ async def test_it_would_fail_if_stamps_were_not_compared_or_something_was_not_no
     elif left_out == "keys":
         monkeypatch.setattr("shoal.graph.cache.cached_graph.do_not_cache", lambda: None)
     elif left_out == "names":
-        # Reads note names, and commits do not.
+        # Reads record names and commits do not.
         def marks(keys: Sequence[Key]) -> list[int]:
             return name_marks(keys) if current_read_set() is not None else []
 
@@ -179,7 +179,7 @@ async def test_it_would_fail_if_stamps_were_not_compared_or_something_was_not_no
 
 
 @in_loop
-async def test_an_answer_that_is_good_costs_one_look_at_all_stamps_and_no_read() -> None:
+async def test_response_cache_hit_checks_all_version_tokens_once_and_reads_no_data() -> None:
     versions = LocalVersionTokens()
     graph = CachedGraph(store := MemoryGraph(), versions=versions)
     other = CachedGraph(store, versions=versions)
@@ -202,7 +202,7 @@ async def test_an_answer_that_is_good_costs_one_look_at_all_stamps_and_no_read()
     (asked,) = await look()
     assert set(asked) == {*MEMBERS, POSTS[0]}
     assert answers.missed == missed
-    # Others changed something else, then something of it; and while they do, nothing is known.
+    # Another process changes unrelated data, then data of the answer. During the change, no version token is valid.
     await act(other, 4, "write", MEMBERS[3], POSTS[2])
     assert len(await look()) == 1
     assert answers.missed == missed
@@ -227,7 +227,7 @@ async def test_an_answer_that_is_good_costs_one_look_at_all_stamps_and_no_read()
 
 @pytest.mark.parametrize("by_us", [True, False])
 @in_loop
-async def test_what_was_changed_while_an_answer_was_made_is_in_the_next_one(by_us: bool) -> None:
+async def test_response_cache_next_answer_includes_change_made_during_computation(by_us: bool) -> None:
     store, versions = MemoryGraph(), LocalVersionTokens()
     graph, other = (CachedGraph(store, versions=versions) for _ in range(2))
     answers: ResponseCache[Any] = ResponseCache(graph.changes, 1_000, ready)
@@ -238,7 +238,7 @@ async def test_what_was_changed_while_an_answer_was_made_is_in_the_next_one(by_u
     async def overtaken() -> list[int]:
         found = await ask()
         change = act(graph if by_us else other, 1, "follow", MEMBERS[0], MEMBERS[1])
-        # In another request than this one.
+        # Runs in a separate request.
         await asyncio.create_task(change, context=Context())
         await ask()
         return found
@@ -252,7 +252,7 @@ async def test_what_was_changed_while_an_answer_was_made_is_in_the_next_one(by_u
 
 
 @in_loop
-async def test_what_is_read_beneath_the_memory_is_in_no_remembered_answer() -> None:
+async def test_response_cache_stores_no_answer_from_uncached_reads() -> None:
     graph = CachedGraph(MemoryGraph(), versions=LocalVersionTokens())
     answers: ResponseCache[Any] = ResponseCache(graph.changes, 1_000, ready)
     uncached = graph.uncached()
@@ -267,7 +267,7 @@ async def test_what_is_read_beneath_the_memory_is_in_no_remembered_answer() -> N
 
 
 @in_loop
-async def test_a_list_without_a_count_and_what_lists_have_in_common_are_noted_too() -> None:
+async def test_response_cache_tracks_uncounted_lists_and_common_associations() -> None:
     graph = CachedGraph(MemoryGraph())
     answers: ResponseCache[Any] = ResponseCache(graph.changes, 1_000, ready)
     a, b, _, d = MEMBERS
@@ -288,24 +288,24 @@ async def test_a_list_without_a_count_and_what_lists_have_in_common_are_noted_to
 
 
 @in_loop
-async def test_what_changes_elsewhere_leaves_an_answer_as_it_is() -> None:
+async def test_response_cache_keeps_answer_after_unrelated_change() -> None:
     graph = CachedGraph(MemoryGraph())
     answers: ResponseCache[Any] = ResponseCache(graph.changes, 1_000, ready)
     for _ in range(3):
         await kept(answers, graph, 0)
-    assert (answers.asked, answers.missed) == (3, 2), "the first time its name alone is noted"
+    assert (answers.asked, answers.missed) == (3, 2), "the first request records only the name"
     for number, verb in enumerate(("follow", "unfollow", "log in", "name"), 1):
         await act(graph, number, verb, MEMBERS[0], MEMBERS[1])
     await act(graph, 9, "like", MEMBERS[0], POSTS[0])
     await kept(answers, graph, 0)
-    assert (answers.asked, answers.missed) == (4, 2), "the objects are the same"
+    assert (answers.asked, answers.missed) == (4, 2), "the objects have not changed"
     await act(graph, 10, "write", MEMBERS[1], POSTS[0])
     await kept(answers, graph, 0)
     assert (answers.asked, answers.missed) == (5, 3)
 
 
 @in_loop
-async def test_what_is_made_while_a_commit_is_under_way_is_made_anew_after_it() -> None:
+async def test_response_cache_answer_computed_during_commit_is_computed_again() -> None:
     store = Slow()
     graph = CachedGraph(store)
     answers: ResponseCache[Any] = ResponseCache(graph.changes, 1_000, ready)
@@ -314,20 +314,20 @@ async def test_what_is_made_while_a_commit_is_under_way_is_made_anew_after_it() 
     for before, after in ((0.02, 0.0), (0.0, 0.02)):
         store.before, store.after = 0.0, 0.0
         for _ in range(6):
-            # One that was of use is remembered again at once.
+            # An answer that was used before is stored again immediately.
             await kept(answers, graph, 3)
         store.before, store.after = before, after
         other = MEMBERS[2] if before else MEMBERS[3]
         committing = asyncio.create_task(act(graph, 2, "follow", MEMBERS[0], other))
         await asyncio.sleep(0.005)
-        # Both before and after it: nobody has been told that it is done.
+        # Before and after the write: the commit has not returned yet.
         await kept(answers, graph, 3)
         await committing
         assert other in [assoc.id2 for assoc in await kept(answers, graph, 3)]
 
 
 @in_loop
-async def test_nothing_is_remembered_without_room_or_past_its_end_or_when_another_part_says_otherwise() -> None:
+async def test_response_cache_skips_storage_at_size_zero_and_rechecks_dependencies() -> None:
     log = ChangeLog()
     none: ResponseCache[str] = ResponseCache(log, 0, ready)
     some: ResponseCache[str] = ResponseCache(log, 100, ready)
@@ -348,7 +348,7 @@ async def test_nothing_is_remembered_without_room_or_past_its_end_or_when_anothe
 
 
 @in_loop
-async def test_what_is_compared_may_move_as_long_as_its_answer_stays() -> None:
+async def test_response_cache_keeps_answer_while_compared_value_is_unchanged() -> None:
     graph, said = MemoryGraph(), {"asked": 0}
     noted = CachedGraph(graph)
     await act(noted, 0, "join", MEMBERS[0], MEMBERS[0])
@@ -377,7 +377,7 @@ async def test_what_is_compared_may_move_as_long_as_its_answer_stays() -> None:
 
 
 @in_loop
-async def test_an_answer_made_while_a_question_failed_is_not_remembered() -> None:
+async def test_response_cache_does_not_store_answer_after_failed_dependency() -> None:
     away = True
 
     async def ask() -> str:
@@ -402,7 +402,7 @@ async def test_an_answer_made_while_a_question_failed_is_not_remembered() -> Non
 
 
 @in_loop
-async def test_an_answer_that_has_changed_before_it_is_used_is_remembered_every_fourth_time() -> None:
+async def test_response_cache_stores_frequently_invalidated_answer_every_fourth_time() -> None:
     says = 0
     remembered: list[int] = []
 
@@ -426,15 +426,15 @@ async def test_an_answer_that_has_changed_before_it_is_used_is_remembered_every_
     assert remembered == [2, 6, 10, 11]
     says = 12
     assert await answers.get("a", make) == 12
-    assert remembered[-1] == 12, "the one before was of use"
+    assert remembered[-1] == 12, "the previous answer was used"
 
 
 @in_loop
-async def test_those_used_last_are_kept_and_never_more_than_there_is_room_for() -> None:
+async def test_response_cache_evicts_least_recently_used_answer_at_size_limit() -> None:
     answers: ResponseCache[int] = ResponseCache(ChangeLog(), 10, lambda answer: (answer, 3_000))
 
     async def ask(*names: int) -> int:
-        """Ask for each twice, which has it remembered; return how many had to be made."""
+        """Request each name twice, which stores it; return the number of computed answers."""
         before = answers.missed
         for name in names:
             for _ in range(2):
@@ -447,14 +447,14 @@ async def test_those_used_last_are_kept_and_never_more_than_there_is_room_for() 
 
     assert await ask(1, 2, 3) == 6
     assert await ask(1, 2, 3) == 0
-    assert await ask(4) == 2, "a fourth of 3 KB does not fit into 10"
+    assert await ask(4) == 2, "a fourth answer of 3 KB exceeds the limit of 10 KB"
     assert len(answers) == 3
     assert await ask(2, 3, 4) == 0
-    assert await ask(1) == 1, "the one that was used longest ago has gone, but not its name"
+    assert await ask(1) == 1, "the least recently used answer was evicted, but its name was kept"
 
 
 @in_loop
-async def test_an_answer_that_is_larger_than_all_room_puts_no_other_out() -> None:
+async def test_response_cache_oversized_answer_evicts_no_entry() -> None:
     answers: ResponseCache[int] = ResponseCache(
         ChangeLog(), 10, lambda answer: (answer, 30_000 if answer == 2 else 3_000)
     )
@@ -473,7 +473,7 @@ async def test_an_answer_that_is_larger_than_all_room_puts_no_other_out() -> Non
 
 
 @in_loop
-async def test_errors_are_not_remembered() -> None:
+async def test_response_cache_does_not_store_errors() -> None:
     answers: ResponseCache[str] = ResponseCache(ChangeLog(), 100, ready)
 
     async def fail() -> str:
@@ -488,7 +488,7 @@ async def test_errors_are_not_remembered() -> None:
     assert await answers.get("a", make) == "yes"
 
 
-def test_the_log_is_bounded_and_what_it_has_forgotten_counts_as_changed() -> None:
+def test_change_log_is_bounded_and_reports_dropped_entries_as_changed() -> None:
     log = ChangeLog()
     began = log.position
     marks = [list_mark(MEMBERS[0], FOLLOWS.number)]
@@ -504,7 +504,7 @@ def test_the_log_is_bounded_and_what_it_has_forgotten_counts_as_changed() -> Non
     assert log.unchanged(marks, log.position)
 
 
-def test_a_read_set_notes_what_is_asked_for_by_tasks_too() -> None:
+def test_read_set_includes_reads_of_child_tasks() -> None:
     async def story() -> set[int]:
         graph = CachedGraph(MemoryGraph())
         with track_dependencies() as read:

@@ -1,4 +1,4 @@
-"""Which Redis server is asked for what, and what is said when none answers."""
+"""How requests are distributed to Redis servers, and errors when no server responds."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ ECHO = Script("echo", "local out = {} for i = 1, #ARGV[1] / 25 do out[i] = strin
 
 
 async def touched(nodes: Nodes) -> list[bytes]:
-    """The keys that were asked for, in the order of `IDS`."""
+    """Return the requested keys in the order of `IDS`."""
     keys = keys_of("t", IDS)
     parts = await nodes.each(ECHO, shards_of(IDS), lambda at: (keys[at].tobytes(),), batch=40)
     found = dict(pair for part in parts for pair in zip(part.at.tolist(), part.result, strict=True))
     return [found[at] for at in range(len(IDS))]
 
 
-def test_keys_say_the_shard_and_the_id() -> None:
+def test_redis_keys_contain_shard_and_id() -> None:
     keys = keys_of("t", np.array([(77 << 23) + (8_191 << 10) + 5, -1, 0]))
     assert keys[0].tobytes() == b"t:{1fff}:00000000%08x" % ((77 << 23) + (8_191 << 10) + 5)
     assert keys[1].tobytes() == b"t:{1fff}:ffffffffffffffff"
@@ -41,7 +41,7 @@ def test_keys_say_the_shard_and_the_id() -> None:
 
 @pytest.mark.parametrize("where", ["single", "cluster"])
 @in_loop
-async def test_every_key_is_asked_for_once_where_it_lives(where: str) -> None:
+async def test_redis_keys_are_requested_once_from_their_server(where: str) -> None:
     nodes = Nodes(getattr(redis, where)())
     assert await touched(nodes) == [key.tobytes() for key in keys_of("t", IDS)]
     assert sorted([id_ async for page in nodes.ids("t") for id_ in page.tolist()]) == IDS.tolist()
@@ -49,7 +49,7 @@ async def test_every_key_is_asked_for_once_where_it_lives(where: str) -> None:
 
 
 @in_loop
-async def test_the_master_is_found_among_servers_and_another_when_it_changes() -> None:
+async def test_redis_master_is_found_among_servers_and_after_failover() -> None:
     master = redis.own()
     replica = engine.start(redis.folder(), "replica", "--replicaof", *master.url[8:-2].split(":"))
     nodes = Nodes(f"redis://{replica.url[8:-2]},{master.url[8:]}", answer_seconds=0.5)
@@ -80,7 +80,7 @@ def _pair(url: str) -> tuple[str, int]:
 
 
 @pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
-def test_connections_that_were_reset_while_nobody_used_them_are_made_anew(
+def test_redis_idle_connections_reset_by_peer_are_reopened(
     run: Callable[[Coroutine[Any, Any, None]], None],
 ) -> None:
     program = redis.own()
@@ -91,7 +91,7 @@ def test_connections_that_were_reset_while_nobody_used_them_are_made_anew(
         for _ in range(3):
             await asyncio.gather(*[touched(nodes) for _ in range(10)])
             link.reset()
-            # Now the loop hears of it, and what it then knows of these connections differs from loop to loop.
+            # The event loop now sees the reset; the resulting connection state differs between loop implementations.
             await asyncio.sleep(0.05)
         await nodes.close()
 
@@ -101,7 +101,7 @@ def test_connections_that_were_reset_while_nobody_used_them_are_made_anew(
 
 
 @in_loop
-async def test_where_nobody_listens_it_is_unavailable_also_to_many_at_once() -> None:
+async def test_redis_unresponsive_server_is_unavailable_to_concurrent_callers() -> None:
     program = redis.own()
     nodes = Nodes(program.url, answer_seconds=0.3)
     await touched(nodes)
@@ -110,7 +110,7 @@ async def test_where_nobody_listens_it_is_unavailable_also_to_many_at_once() -> 
     answers = await asyncio.gather(*(touched(nodes) for _ in range(50)), return_exceptions=True)
     assert all(isinstance(answer, Unavailable) for answer in answers)
     assert all("127.0.0.1" not in str(answer) for answer in answers)
-    # Those who stood in line did not wait for a timeout each.
+    # Queued callers do not each wait for a timeout.
     assert nodes.calls - before < 50
     program.kill()
     with pytest.raises(Unavailable):
@@ -128,7 +128,9 @@ async def test_where_nobody_listens_it_is_unavailable_also_to_many_at_once() -> 
         ("rediss+cluster://one:1", [("one", 1)], (True, True, 0, None, None)),
     ],
 )
-def test_a_url_names_servers(url: str, addresses: list[tuple[str, int]], more: tuple[object, ...]) -> None:
+def test_redis_url_is_parsed_into_servers_and_options(
+    url: str, addresses: list[tuple[str, int]], more: tuple[object, ...]
+) -> None:
     assert parse(url) == (tuple(addresses), *more, {})
 
 
@@ -141,14 +143,14 @@ def test_a_url_names_servers(url: str, addresses: list[tuple[str, int]], more: t
         "rediss://:pass/word@one:1",
     ],
 )
-def test_an_option_that_a_url_does_not_take_is_refused_without_showing_the_url(wrong: str) -> None:
+def test_redis_url_with_unknown_option_is_refused_without_showing_url(wrong: str) -> None:
     with pytest.raises(ValueError, match="Redis URL") as caught:
         parse(wrong)
     assert "word" not in str(caught.value)
     assert "ss_" not in str(caught.value)
 
 
-def test_a_file_that_is_not_one_of_certificates_is_refused(tmp_path: Path) -> None:
+def test_redis_ca_file_without_certificates_is_refused(tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text("no certificate")
     for file, said in (("ca.pem", "has no certificates in PEM"), ("nowhere.pem", "is not there")):
         with pytest.raises(InvalidInput, match=said):
@@ -156,6 +158,6 @@ def test_a_file_that_is_not_one_of_certificates_is_refused(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("url", ["http://one", "redis://", "redis://one:x", "redis://one/x", "redis+cluster://one:1/3"])
-def test_a_url_that_is_none_is_refused(url: str) -> None:
+def test_redis_url_that_is_invalid_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match="Redis"):
         parse(url)

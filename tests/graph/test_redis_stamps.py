@@ -1,4 +1,4 @@
-"""Stamps on Redis: the same for everybody, new after every change, and none while something changes."""
+"""Version tokens in Redis: equal for all processes, renewed by each change and absent during a change."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ on_both = pytest.mark.parametrize("where", ["single", "cluster", "valkey"])
 
 @on_both
 @in_loop
-async def test_everybody_reads_the_same_stamps_until_something_changes(where: str) -> None:
+async def test_version_tokens_are_equal_for_all_processes_until_a_change(where: str) -> None:
     url = getattr(redis, where)()
     async with stamps_at(url) as mine, stamps_at(url) as yours:
         versions = await mine.read(IDS)
@@ -64,7 +64,7 @@ async def test_everybody_reads_the_same_stamps_until_something_changes(where: st
 
 @on_both
 @in_loop
-async def test_what_is_being_changed_has_no_stamp(where: str) -> None:
+async def test_version_token_of_object_being_changed_is_absent(where: str) -> None:
     url = getattr(redis, where)()
     async with stamps_at(url) as mine, stamps_at(url) as yours:
         before = await mine.read(IDS)
@@ -76,7 +76,7 @@ async def test_what_is_being_changed_has_no_stamp(where: str) -> None:
 
 @on_both
 @in_loop
-async def test_the_end_of_the_only_change_brings_the_next_stamps(where: str) -> None:
+async def test_version_token_is_renewed_at_end_of_sole_change(where: str) -> None:
     url = getattr(redis, where)()
     async with stamps_at(url) as mine, stamps_at(url) as yours:
         before = await mine.read(IDS[:3])
@@ -85,13 +85,13 @@ async def test_the_end_of_the_only_change_brings_the_next_stamps(where: str) -> 
         after = await mine.read(IDS)
         assert {id_: versions.after for id_, versions in renewed.items()} == after
         assert not set(after.values()) & set(before.values())
-        assert all(after[id_][:16] == before[id_][:16] for id_ in before), "it is the same history"
+        assert all(after[id_][:16] == before[id_][:16] for id_ in before), "the history has not changed"
         with Redis.from_url(redis.server().url) as server:
             assert where != "single" or 80_000 < server.ttl(key(ONE)) <= 86_400
 
 
 @in_loop
-async def test_no_stamp_is_renewed_where_anybody_else_may_have_changed_the_object() -> None:
+async def test_version_token_is_not_renewed_after_concurrent_change() -> None:
     url = redis.single()
     async with stamps_at(url) as mine, stamps_at(url) as yours:
 
@@ -127,7 +127,7 @@ async def test_no_stamp_is_renewed_where_anybody_else_may_have_changed_the_objec
         first = await mine.begin([ONE])
         second = await mine.begin([ONE])
         assert await mine.end([ONE], first) == await mine.end([ONE], second) == {}
-        # Asked for twice, as after an answer that was lost.
+        # The request is repeated, as after a lost response.
         begun = await mine.begin([ONE])
         assert (await mine.end([ONE], begun)).keys() == {ONE}
         assert await mine.end([ONE], begun) == {}
@@ -135,15 +135,15 @@ async def test_no_stamp_is_renewed_where_anybody_else_may_have_changed_the_objec
 
 @on_both
 @in_loop
-async def test_a_mark_that_reads_gives_the_stamps_that_a_question_would(where: str) -> None:
+async def test_change_marker_with_reading_returns_current_version_tokens(where: str) -> None:
     url = getattr(redis, where)()
     async with stamps_at(url) as mine, stamps_at(url) as yours:
         before = await yours.read(IDS[:2])
         begun = await mine.begin(IDS, reading=True)
-        assert begun.before.keys() == set(IDS), "what had no stamp has one"
+        assert begun.before.keys() == set(IDS), "an object without a version token has one now"
         assert {id_: begun.before[id_] for id_ in before} == before
         assert await yours.read(IDS) == {}
-        assert (await yours.begin(IDS[:1], reading=True)).before == {}, "somebody changes it"
+        assert (await yours.begin(IDS[:1], reading=True)).before == {}, "another process is changing the object"
         renewed = await mine.end(IDS, begun)
         assert {id_: versions.before for id_, versions in renewed.items()} == {
             id_: begun.before[id_] for id_ in IDS[1:]
@@ -151,7 +151,7 @@ async def test_a_mark_that_reads_gives_the_stamps_that_a_question_would(where: s
 
 
 @in_loop
-async def test_a_mark_that_was_left_behind_is_none_for_one_that_reads() -> None:
+async def test_change_marker_that_is_abandoned_is_ignored_by_reading_marker() -> None:
     url = redis.single()
     async with stamps_at(url) as versions:
         await versions.begin([ONE])
@@ -166,7 +166,7 @@ async def test_a_mark_that_was_left_behind_is_none_for_one_that_reads() -> None:
 
 @on_both
 @in_loop
-async def test_a_change_that_was_not_made_leaves_the_stamps_from_before_unless_others_had_a_part(where: str) -> None:
+async def test_version_tokens_are_restored_after_unchanged_commit_without_concurrent_change(where: str) -> None:
     url = getattr(redis, where)()
     async with stamps_at(url) as mine, stamps_at(url) as yours:
         before = await yours.read(IDS)
@@ -187,7 +187,7 @@ async def test_a_change_that_was_not_made_leaves_the_stamps_from_before_unless_o
 
 
 @in_loop
-async def test_the_end_of_one_change_does_not_end_another() -> None:
+async def test_change_marker_of_another_change_remains_after_one_ends() -> None:
     url = redis.single()
     async with stamps_at(url) as mine, stamps_at(url) as yours:
         first, second, third = await mine.begin([ONE]), await yours.begin([ONE]), await yours.begin([ONE])
@@ -201,7 +201,7 @@ async def test_the_end_of_one_change_does_not_end_another() -> None:
 
 
 @in_loop
-async def test_a_change_that_could_not_be_marked_still_ends_the_stamp() -> None:
+async def test_version_token_is_invalidated_by_change_without_marker() -> None:
     url = redis.single()
     async with stamps_at(url) as mine, stamps_at(url) as yours:
         before = await mine.read([ONE])
@@ -214,7 +214,7 @@ async def test_a_change_that_could_not_be_marked_still_ends_the_stamp() -> None:
 
 
 @in_loop
-async def test_the_mark_of_who_died_ends_by_itself_also_when_others_keep_coming() -> None:
+async def test_change_marker_of_crashed_process_expires() -> None:
     async with stamps_at(redis.single()) as versions:
         await versions.begin([ONE])
         with Redis.from_url(redis.server().url) as server:
@@ -233,7 +233,7 @@ async def test_the_mark_of_who_died_ends_by_itself_also_when_others_keep_coming(
 
 
 @in_loop
-async def test_stamps_live_a_day_at_the_most() -> None:
+async def test_version_token_expires_within_a_day() -> None:
     async with stamps_at(redis.single()) as versions:
         await versions.read([ONE])
         with Redis.from_url(redis.server().url) as server:
@@ -241,7 +241,7 @@ async def test_stamps_live_a_day_at_the_most() -> None:
 
 
 @in_loop
-async def test_those_who_ask_in_one_turn_share_a_call() -> None:
+async def test_version_token_requests_of_one_loop_iteration_share_a_call() -> None:
     nodes = Nodes(redis.single(), **redis.PATIENT)
     versions = RedisVersionTokens(nodes, settling_seconds=1.0)
     answers = await asyncio.gather(*(versions.read([id_ << 10, 7 << 10]) for id_ in range(10)))
@@ -255,7 +255,7 @@ async def test_those_who_ask_in_one_turn_share_a_call() -> None:
 
 
 @in_loop
-async def test_a_restart_makes_every_stamp_new() -> None:
+async def test_redis_restart_renews_all_version_tokens() -> None:
     program = redis.own()
     async with stamps_at(program.url) as versions:
         before = await versions.read(IDS)
@@ -277,7 +277,7 @@ async def test_a_restart_makes_every_stamp_new() -> None:
 
 @pytest.mark.parametrize("marking", [False, True])
 @in_loop
-async def test_in_the_first_moments_after_a_restart_nothing_has_a_stamp_for_those_who_knew_the_server_before(
+async def test_redis_restart_withholds_version_tokens_from_earlier_clients_at_first(
     marking: bool,
 ) -> None:
     program = redis.own()
@@ -285,7 +285,7 @@ async def test_in_the_first_moments_after_a_restart_nothing_has_a_stamp_for_thos
         before = await mine.read(IDS)
         program.kill()
         program.start()
-        # Somebody who has asked for the first time now cannot remember anything from before.
+        # A client whose first request is after the restart has no earlier cached entries.
         assert (await others.read(IDS)).keys() == before.keys()
         answers = [await _answer(mine, marking=marking)]
         while answers[-1] != set(IDS):
@@ -296,7 +296,7 @@ async def test_in_the_first_moments_after_a_restart_nothing_has_a_stamp_for_thos
 
 
 async def _answer(versions: RedisVersionTokens, *, marking: bool) -> set[int] | None:
-    """Which have a stamp, as a question or a mark tells; None while the server cannot be reached."""
+    """Return the ids with a version token, from a read or a marker; None while the server is unreachable."""
     try:
         if not marking:
             return set(await versions.read(IDS))
@@ -308,13 +308,13 @@ async def _answer(versions: RedisVersionTokens, *, marking: bool) -> set[int] | 
 
 
 @in_loop
-async def test_a_change_that_ends_while_redis_is_away_is_told_when_it_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_redis_outage_changes_are_reported_after_recovery(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(redis_stamps, "_RETRY_SECONDS", 0.02)
     program = redis.own()
     async with stamps_at(program.url) as versions:
         before = await versions.read(IDS)
         begun = await versions.begin([ONE])
-        # It holds still: nothing is lost, so the history stays.
+        # The paused server loses no data, so its history is unchanged.
         program.pause()
         await versions.end([ONE], begun)
         await versions.end([TWO], None)
@@ -336,13 +336,13 @@ async def test_a_change_that_ends_while_redis_is_away_is_told_when_it_is_back(mo
 
 
 @in_loop
-async def test_outage_with_more_changes_than_are_remembered_ends_every_stamp_of_their_shards(
+async def test_redis_outage_with_too_many_changes_invalidates_whole_shards(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(redis_stamps, "_RETRY_SECONDS", 0.02)
     monkeypatch.setattr(redis_stamps, "_PENDING_OBJECTS", 1)
     program = redis.own()
-    # On the shard of the last object another one lies that has not changed.
+    # The shard of the last object has another object that has not changed.
     ids = [*IDS[:3], IDS[2] + 1]
     async with stamps_at(program.url) as versions, stamps_at(program.url) as others:
         before = await versions.read(ids)
@@ -367,7 +367,7 @@ async def test_outage_with_more_changes_than_are_remembered_ends_every_stamp_of_
 
 @on_both
 @in_loop
-async def test_reporting_a_whole_shard_leaves_marks_of_other_processes(
+async def test_version_token_shard_report_keeps_markers_of_other_processes(
     where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(redis_stamps, "_PENDING_OBJECTS", 0)

@@ -1,4 +1,4 @@
-"""The rules of a batch by themselves: what is decided, what it looks at, and that a refusal changes nothing."""
+"""Batch resolution without a database: its decisions, the rows that it reads, and refusals without effect."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def known_world() -> Known:
 
 @st.composite
 def batches(draw: st.DrawFn) -> Batch:
-    """Any batch of Ann's."""
+    """Draw an arbitrary batch on the shard of Ann."""
     batch = Batch(shard_of(ANN))
     ids = st.sampled_from([ANN, ANN + 1, ANN + 2])
     for id_, version in draw(st.lists(st.tuples(ids, st.integers(0, 4)), max_size=2)):
@@ -80,7 +80,7 @@ def batches(draw: st.DrawFn) -> Batch:
 
 
 @given(st.lists(batches(), min_size=1, max_size=4))
-def test_a_refused_batch_changes_nothing_and_the_next_is_judged_without_it(group: list[Batch]) -> None:
+def test_batch_refused_has_no_effect_on_later_batches_of_group(group: list[Batch]) -> None:
     known, changes = known_world(), Resolution()
     for batch in group:
         before = state(known), written(changes)
@@ -93,7 +93,7 @@ def test_a_refused_batch_changes_nothing_and_the_next_is_judged_without_it(group
 
 
 @given(st.lists(batches(), min_size=1, max_size=4))
-def test_a_group_looks_at_nothing_but_what_it_touches(group: list[Batch]) -> None:
+def test_batch_group_reads_only_declared_rows(group: list[Batch]) -> None:
     whole, changes, changes_of_part = known_world(), Resolution(), Resolution()
     touched = Touched(group, first_half)
     part = Known()
@@ -113,7 +113,7 @@ def _outcome(batch: Batch, known: Known, changes: Resolution) -> object:
 
 
 @given(st.lists(batches(), min_size=1, max_size=6))
-def test_counts_differ_by_what_came_alive_less_what_died(group: list[Batch]) -> None:
+def test_association_counts_change_by_created_minus_deleted(group: list[Batch]) -> None:
     known, changes = known_world(), Resolution()
     before = {triple: link.alive for triple, link in known.links.items()}
     for batch in group:
@@ -132,7 +132,7 @@ def _try(batch: Batch, known: Known, changes: Resolution) -> None:
         decide(batch, known, changes, owns=everywhere, now=NOW)
 
 
-def test_batches_of_a_group_see_what_those_before_them_changed() -> None:
+def test_batch_group_later_batches_see_changes_of_earlier_ones() -> None:
     known, changes = Known(), Resolution()
     first, second = Batch(shard_of(ANN)), Batch(shard_of(ANN))
     first.obj_add(Member(id=ANN, name="ann"))
@@ -150,7 +150,7 @@ def test_batches_of_a_group_see_what_those_before_them_changed() -> None:
         decide(taken, known, changes, owns=everywhere, now=NOW)
 
 
-def test_the_inverse_of_another_store_is_returned_and_emitted_with_the_lifted_time() -> None:
+def test_cross_store_inverse_is_returned_and_emitted_with_raised_time() -> None:
     known, changes = known_world(), Resolution()
     batch = Batch(shard_of(ANN))
     batch.assoc_add(ANN, FOLLOWS, CYD, moment(1), b"data")
@@ -168,7 +168,7 @@ def test_the_inverse_of_another_store_is_returned_and_emitted_with_the_lifted_ti
     assert {triple[0] for triple in changes.links} == {ANN}
 
 
-def test_ending_what_is_not_alive_owes_nothing() -> None:
+def test_association_delete_of_inactive_association_has_no_pending_inverse() -> None:
     known, changes = known_world(), Resolution()
     batch = Batch(shard_of(ANN))
     batch.assoc_del(ANN, FOLLOWS, CYD, moment(9))
@@ -177,7 +177,7 @@ def test_ending_what_is_not_alive_owes_nothing() -> None:
     assert written(changes) == written(Resolution())
 
 
-def test_a_plain_operation_is_applied_as_it_stands_and_owes_nothing() -> None:
+def test_plain_association_operation_is_applied_unchanged_without_inverse() -> None:
     known, changes = known_world(), Resolution()
     batch = Batch(shard_of(ANN))
     batch.put(AssocOp(ANN, BLOCKS.number, BEN, moment(4), alive=False, plain=True))
@@ -188,7 +188,7 @@ def test_a_plain_operation_is_applied_as_it_stands_and_owes_nothing() -> None:
 
 
 @pytest.mark.parametrize(("name", "owner", "taken"), [("a", ANN, False), ("b", ANN, True), ("c", ANN, False)])
-def test_a_key_is_taken_while_another_holds_it(name: str, owner: int, taken: bool) -> None:
+def test_batch_key_claim_is_refused_while_another_owner_holds_it(name: str, owner: int, taken: bool) -> None:
     known, changes = known_world(), Resolution()
     batch = Batch(shard_of(ANN))
     batch.key_add(key(name), owner)
@@ -200,7 +200,7 @@ def test_a_key_is_taken_while_another_holds_it(name: str, owner: int, taken: boo
         assert changes.keys == {("user_name", name): (ANN, 0)}
 
 
-def test_each_refusal_has_its_own_kind() -> None:
+def test_batch_refusals_raise_specific_conflict_types() -> None:
     taken, stale, missing = (Batch(shard_of(ANN)) for _ in range(3))
     taken.obj_add(Member(id=ANN, name="ann"))
     stale.obj_set(Member(id=ANN, name="ann", version=3))

@@ -1,4 +1,4 @@
-"""Rules of the association types and marks."""
+"""Constraints of the association types and post marks."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import pytest
 from shoal.graph.schema import ASSOC_TYPES, POST_MARKS, AssocType, by_number
 
 
-def test_association_types_with_one_number_are_refused() -> None:
+def test_association_types_with_duplicate_number_are_refused() -> None:
     with pytest.raises(ValueError, match="PINS and DEFERS have the number 32"):
         by_number((ASSOC_TYPES[32], AssocType(32, "defers")))
 
 
-def test_inverse_of_an_inverse_is_the_type_itself() -> None:
+def test_association_type_inverse_of_inverse_is_the_type() -> None:
     for atype in ASSOC_TYPES.values():
         assert not atype.inverse or ASSOC_TYPES[atype.inverse].inverse == atype.number
 
 
-def test_mark_has_an_inverse_and_names_of_its_own() -> None:
+def test_post_mark_types_have_an_inverse_and_unique_names() -> None:
     assert all(mark.atype.inverse == mark.inverse.number for mark in POST_MARKS)
     names = [name for mark in POST_MARKS for name in (mark.verb, mark.state, mark.noun)]
     assert len(set(names)) == len(names)

@@ -1,4 +1,4 @@
-"""Several stores as one: who keeps what, and what becomes of an inverse when its store is away."""
+"""A sharded graph of several stores: data placement, and pending inverses of an unavailable store."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ ANNS, BENS = shard_of(ANN), shard_of(BEN)
 
 
 class Fragile(MemoryGraph):
-    """A store that can be taken away, and knows how often it was asked to commit."""
+    """A store that can be made unavailable and counts commits."""
 
     def __init__(self, index: int, owners: Sequence[int]) -> None:
         super().__init__(lambda shard: owners[source_of(shard)] == index)
@@ -65,13 +65,13 @@ class Fragile(MemoryGraph):
 
 
 def two_stores() -> tuple[ShardedGraph, Fragile, Fragile]:
-    """Ann lives in the first store, Ben and Cyd in the second."""
+    """Return a graph with Ann in the first store, and Ben and Cyd in the second."""
     one, two = Fragile(0, HALVES), Fragile(1, HALVES)
     return ShardedGraph([one, two], HALVES), one, two
 
 
 async def settle_what_is_owed(graph: ShardedGraph) -> list[InverseOp]:
-    """Settle the inverses owed by claimed events, as a worker does."""
+    """Settle the pending inverses of claimed events, as a worker does."""
     jobs = await graph.claim(10, 60)
     pending_inverses = [job.event.op for job in jobs if isinstance(job.event, InversePending)]
     await graph.settle(pending_inverses)
@@ -79,11 +79,11 @@ async def settle_what_is_owed(graph: ShardedGraph) -> list[InverseOp]:
     return pending_inverses
 
 
-# Who keeps what
+# Data placement
 
 
 @in_loop
-async def test_everything_is_kept_by_the_store_of_its_shard() -> None:
+async def test_sharded_graph_stores_data_by_shard() -> None:
     graph, one, two = two_stores()
     for id_ in (ANN, BEN, CYD):
         batch = Batch(shard_of(id_))
@@ -115,7 +115,7 @@ def _list(batch: Batch) -> None:
 
 @pytest.mark.parametrize("stray", [_object, _key, _list])
 @in_loop
-async def test_what_belongs_to_another_store_is_refused(stray: Callable[[Batch], None]) -> None:
+async def test_sharded_graph_batch_with_data_of_another_store_is_refused(stray: Callable[[Batch], None]) -> None:
     graph, one, two = two_stores()
     batch = Batch(ANNS)
     batch.obj_add(Member(id=ANN, name="ann"))
@@ -126,7 +126,7 @@ async def test_what_belongs_to_another_store_is_refused(stray: Callable[[Batch],
 
 
 @in_loop
-async def test_an_association_with_what_another_store_does_not_have_begins_and_its_inverse_stays_owed() -> None:
+async def test_cross_store_association_to_missing_object_leaves_inverse_pending() -> None:
     graph, _, _ = two_stores()
     batch = Batch(ANNS)
     batch.expect(BEN)
@@ -140,7 +140,7 @@ async def test_an_association_with_what_another_store_does_not_have_begins_and_i
 
 
 @in_loop
-async def test_an_association_with_what_another_store_has_is_whole_at_once() -> None:
+async def test_cross_store_association_to_existing_object_is_complete_at_commit() -> None:
     graph, _, _ = two_stores()
     await add(graph, Member(id=BEN, name="ben"))
     batch = Batch(ANNS)
@@ -152,7 +152,7 @@ async def test_an_association_with_what_another_store_has_is_whole_at_once() -> 
 
 
 @in_loop
-async def test_a_commit_within_one_store_does_not_ask_the_other() -> None:
+async def test_sharded_graph_commit_within_one_store_does_not_call_the_other() -> None:
     graph, one, two = two_stores()
     await begin(graph, BEN, FOLLOWS, CYD, moment(1))
     assert (one.commits, two.commits) == (0, 1)
@@ -163,18 +163,18 @@ async def test_a_commit_within_one_store_does_not_ask_the_other() -> None:
 
 
 @in_loop
-async def test_an_inverse_in_another_store_is_there_when_the_commit_returns(tmp_path: Path) -> None:
+async def test_cross_store_inverse_is_written_when_commit_returns(tmp_path: Path) -> None:
     for name in ("sharded-memory", "sharded-sqlite"):
         async with Backend(name, tmp_path).open() as graph:
             await begin(graph, ANN, FOLLOWS, CYD, moment(1), b"data")
             assert await graph.assoc_range(CYD, FOLLOWED_BY, Cursor(limit=5)) == [Assoc(ANN, moment(1), b"data")]
             await end(graph, ANN, FOLLOWS, CYD, moment(2))
             assert await graph.assoc_range(CYD, FOLLOWED_BY, Cursor(limit=5)) == []
-            assert await graph.claim(10, 60) == [], "what was applied is not given to a worker as well"
+            assert await graph.claim(10, 60) == [], "an applied inverse is not claimed by a worker"
 
 
 @in_loop
-async def test_one_commit_owes_many_and_settles_each_store_at_once() -> None:
+async def test_sharded_graph_commit_with_many_inverses_calls_each_store_once() -> None:
     graph, one, two = two_stores()
     batch = Batch(ANNS)
     for n in range(50):
@@ -187,7 +187,7 @@ async def test_one_commit_owes_many_and_settles_each_store_at_once() -> None:
 
 
 @in_loop
-async def test_an_inverse_whose_store_was_away_is_owed_and_then_settled(caplog: pytest.LogCaptureFixture) -> None:
+async def test_cross_store_inverse_of_unavailable_store_is_settled_later(caplog: pytest.LogCaptureFixture) -> None:
     graph, _, two = two_stores()
     two.down = True
     await begin(graph, ANN, LIKES, POST_OF_BEN, moment(5), b"data", aggregate_id=BEN)
@@ -204,7 +204,7 @@ async def test_an_inverse_whose_store_was_away_is_owed_and_then_settled(caplog: 
 
 
 @in_loop
-async def test_what_is_owed_is_settled_twice_without_harm() -> None:
+async def test_cross_store_inverse_settled_twice_is_counted_once() -> None:
     graph, _, two = two_stores()
     two.down = True
     await begin(graph, ANN, LIKES, POST_OF_BEN, moment(5), aggregate_id=BEN)
@@ -215,7 +215,7 @@ async def test_what_is_owed_is_settled_twice_without_harm() -> None:
 
 
 @in_loop
-async def test_what_is_owed_and_comes_late_does_not_undo_what_came_after() -> None:
+async def test_cross_store_inverse_applied_late_does_not_undo_later_change() -> None:
     graph, _, two = two_stores()
     two.down = True
     await begin(graph, ANN, FOLLOWS, BEN, moment(5))
@@ -228,7 +228,7 @@ async def test_what_is_owed_and_comes_late_does_not_undo_what_came_after() -> No
 
 
 @in_loop
-async def test_a_crash_between_the_two_commits_is_repaired_after_it(tmp_path: Path) -> None:
+async def test_cross_store_inverse_is_repaired_after_crash_between_commits(tmp_path: Path) -> None:
     backend = Backend("sharded-sqlite", tmp_path)
     async with backend.open():
         """Make the files."""
@@ -248,7 +248,7 @@ async def test_a_crash_between_the_two_commits_is_repaired_after_it(tmp_path: Pa
 
 
 @in_loop
-async def test_a_commit_that_is_stored_and_settled_is_done_though_its_event_cannot_be_acknowledged(
+async def test_sharded_graph_commit_succeeds_when_acknowledgement_fails(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     graph, one, _ = two_stores()
@@ -265,7 +265,7 @@ async def test_a_commit_that_is_stored_and_settled_is_done_though_its_event_cann
 
 
 @in_loop
-async def test_when_the_acting_store_is_away_nothing_happens() -> None:
+async def test_sharded_graph_commit_with_unavailable_primary_store_changes_nothing() -> None:
     graph, one, two = two_stores()
     one.down = True
     with pytest.raises(Unavailable):
@@ -275,7 +275,7 @@ async def test_when_the_acting_store_is_away_nothing_happens() -> None:
 
 
 @in_loop
-async def test_the_events_of_a_store_that_is_away_hold_up_no_others(caplog: pytest.LogCaptureFixture) -> None:
+async def test_sharded_graph_claim_skips_unavailable_store(caplog: pytest.LogCaptureFixture) -> None:
     graph, one, _ = two_stores()
     for actor in (ANN, BEN):
         batch = Batch(shard_of(actor))
@@ -290,7 +290,7 @@ async def test_the_events_of_a_store_that_is_away_hold_up_no_others(caplog: pyte
 
 
 @in_loop
-async def test_a_store_that_had_more_than_its_share_of_a_claim_wakes_whoever_claims() -> None:
+async def test_sharded_graph_claim_with_jobs_left_over_wakes_workers() -> None:
     graph, _, _ = two_stores()
     for number in range(7):
         batch = Batch(shard_of(ANN))
@@ -299,12 +299,12 @@ async def test_a_store_that_had_more_than_its_share_of_a_claim_wakes_whoever_cla
     woken: list[int] = []
     graph.on_event(lambda: woken.append(1))
     assert [len(await graph.claim(4, 60)), len(woken)] == [4, 1]
-    assert [len(await graph.claim(4, 60)), len(woken)] == [2, 2], "the other store has none for its half"
+    assert [len(await graph.claim(4, 60)), len(woken)] == [2, 2], "the other store has no jobs for its half"
     assert [len(await graph.claim(4, 60)), len(woken)] == [1, 2]
 
 
 @in_loop
-async def test_a_job_goes_back_to_the_store_it_came_from() -> None:
+async def test_sharded_graph_jobs_return_to_their_store() -> None:
     graph, one, two = two_stores()
     for actor in (ANN, BEN):
         batch = Batch(shard_of(actor))
@@ -322,7 +322,7 @@ async def test_a_job_goes_back_to_the_store_it_came_from() -> None:
 
 
 @in_loop
-async def test_pages_of_a_list_that_crosses_stores_need_one_store_only() -> None:
+async def test_sharded_graph_list_pages_read_one_store_only() -> None:
     graph, _, two = two_stores()
     for n in range(5):
         await begin(graph, ANN, FOLLOWS, id_on(n * 15, n), moment(n))
@@ -333,11 +333,11 @@ async def test_pages_of_a_list_that_crosses_stores_need_one_store_only() -> None
     assert len((await graph.assoc_ranges([ANN], FOLLOWS, Cursor(limit=10)))[ANN]) == 5
 
 
-# Maps that change
+# Shard map changes
 
 
 class Freezing(Fragile):
-    """A store that refuses commits while it is frozen, and counts how often it did."""
+    """A store that refuses commits while it is frozen, and counts the refusals."""
 
     def __init__(self, index: int, owners: Sequence[int]) -> None:
         super().__init__(index, owners)
@@ -345,7 +345,7 @@ class Freezing(Fragile):
         self.refused = 0
 
     async def refusals(self) -> int:
-        """Up to 4."""
+        """Return the number of refusals, at most 4."""
         return min(self.refused, 4)
 
     async def commit_owing(self, batch: Batch) -> list[tuple[Job, InverseOp]]:
@@ -356,7 +356,7 @@ class Freezing(Fragile):
 
 
 @in_loop
-async def test_a_commit_that_meets_a_freeze_waits_for_the_new_map() -> None:
+async def test_sharded_graph_commit_to_frozen_source_waits_for_new_shard_map() -> None:
     owners = list(HALVES)
     one, two = Freezing(0, owners), Freezing(1, owners)
     graph = ShardedGraph([one, two], owners)
@@ -380,7 +380,7 @@ async def test_a_commit_that_meets_a_freeze_waits_for_the_new_map() -> None:
 
 
 @in_loop
-async def test_what_one_map_misses_is_looked_for_by_the_next() -> None:
+async def test_sharded_graph_missing_object_is_retried_with_new_shard_map() -> None:
     owners = list(HALVES)
     one, two = Fragile(0, owners), Fragile(1, owners)
     graph = ShardedGraph([one, two], owners)
@@ -401,14 +401,14 @@ async def test_what_one_map_misses_is_looked_for_by_the_next() -> None:
 
 
 @in_loop
-async def test_rows_of_data_sources_that_are_not_a_stores_own_are_never_read() -> None:
+async def test_sharded_graph_reads_ignore_rows_of_data_sources_owned_elsewhere() -> None:
     graph, one, _ = two_stores()
     for n in range(6):
         await begin(graph, BEN, FOLLOWS, id_on(40, 10 + n), moment(n))
         await add(graph, Member(id=id_on(40, 20 + n), name="m"))
     await add(graph, Member(id=ANN, name="ann"))
     before = await contents(graph), await graph.key_scan(("", ""), 5), await graph.spread()
-    # What a move has copied already, or has left behind.
+    # Rows that a data source move has already copied or has not deleted yet.
     stale = [Member(id=id_on(41, n), name="old") for n in range(9)]
     links = [AssocRow(id_on(41, n), FOLLOWS.number, ANN, moment(n), alive=True, data=b"") for n in range(9)]
     counts = [(id_on(41, n), FOLLOWS.number, 1) for n in range(9)]
@@ -422,7 +422,7 @@ async def test_rows_of_data_sources_that_are_not_a_stores_own_are_never_read() -
 
 
 class Wary:
-    """Believes a place only after it was asked to make sure, and then the map may be another one."""
+    """Treats a place as fresh only after `renew`, which may replace the shard map."""
 
     def __init__(self, renewed: Callable[[], None]) -> None:
         self._sure: set[int] = set()
@@ -437,7 +437,7 @@ class Wary:
 
 
 @in_loop
-async def test_nothing_is_asked_of_a_store_by_a_map_that_is_not_sure() -> None:
+async def test_sharded_graph_reads_renew_stale_shard_map_first() -> None:
     owners = list(HALVES)
     one, two = Fragile(0, owners), Fragile(1, owners)
     graph = ShardedGraph([one, two], owners)
@@ -458,7 +458,7 @@ async def test_nothing_is_asked_of_a_store_by_a_map_that_is_not_sure() -> None:
 # Shard maps
 
 
-def test_a_shard_map_names_the_store_of_every_data_source() -> None:
+def test_shard_map_names_a_store_for_every_data_source() -> None:
     owners = parse_shard_map({"0-9": "a", "11-63": "b", "10": "c"})
     assert owners == {source: "a" if source < 10 else "b" if source > 10 else "c" for source in range(64)}
 
@@ -478,11 +478,11 @@ def test_a_shard_map_names_the_store_of_every_data_source() -> None:
         ({}, "no store for data source 0"),
     ],
 )
-def test_a_shard_map_that_is_not_whole_is_refused(ranges: dict[str, str], complaint: str) -> None:
+def test_shard_map_incomplete_or_ambiguous_is_refused(ranges: dict[str, str], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         parse_shard_map(ranges)
 
 
-def test_a_sharded_graph_needs_an_owner_for_every_data_source() -> None:
+def test_sharded_graph_without_owner_for_a_data_source_is_refused() -> None:
     with pytest.raises(ValueError, match=f"names {DATA_SOURCES} data sources, not 63"):
         ShardedGraph([MemoryGraph()], [0] * 63)

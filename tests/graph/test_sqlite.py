@@ -1,4 +1,4 @@
-"""Failures that only a file can have: durability, owners, schema versions, a full disk, a killed process."""
+"""The SQLite store: durability, file ownership, schema versions, full disks and killed processes."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def opened(path: Path, *, read_only: bool = False) -> AsyncIterator[Sqlite
 
 
 def aside(path: Path) -> closing[sqlite3.Connection]:
-    """A connection that is not Shoal's."""
+    """Return a separate SQLite connection."""
     return closing(sqlite3.connect(path, isolation_level=None))
 
 
@@ -74,7 +74,7 @@ def member(id_: int = ANN) -> Member:
 
 
 def posting(n: int, size: int = 10) -> Batch:
-    """The n-th post of Ann, of so many bytes, in her list, with a key and an event."""
+    """Return a batch with the n-th post of Ann, `size` bytes long, with list entries, a key and an event."""
     batch = Batch(shard_of(ANN))
     post = id_on(0, n)
     batch.obj_add(Post(id=post, author_id=ANN, text="x" * size))
@@ -86,7 +86,7 @@ def posting(n: int, size: int = 10) -> Batch:
 
 
 async def whole_posts(graph: SqliteGraph) -> list[int]:
-    """The numbers of all posts, each of which must be there with all that was committed with it, or not at all."""
+    """Return the numbers of all posts, and check that each was committed completely."""
     posts = [node.id for node in await all_objects(graph)]
     assert ids_of(await graph.assoc_range(ANN, POSTED, Cursor(limit=10_000, oldest_first=True))) == posts
     numbers = [n for n in range(10_000) if id_on(0, n) in set(posts)]
@@ -103,7 +103,7 @@ async def whole_posts(graph: SqliteGraph) -> list[int]:
 
 
 @in_loop
-async def test_a_commit_that_was_answered_is_in_the_file(path: Path) -> None:
+async def test_sqlite_acknowledged_commit_is_in_the_file(path: Path) -> None:
     async with opened(path) as graph:
         for n in range(1, 20):
             await graph.commit(posting(n))
@@ -113,14 +113,14 @@ async def test_a_commit_that_was_answered_is_in_the_file(path: Path) -> None:
 
 
 @in_loop
-async def test_the_writer_syncs_every_group_to_disk(path: Path) -> None:
+async def test_sqlite_writer_syncs_each_commit_group_to_disk(path: Path) -> None:
     async with opened(path) as graph:
         assert graph._writing is not None
         assert graph._writing.execute("PRAGMA synchronous").fetchone() == (2,)
         assert graph._writing.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
-def test_every_commit_that_was_answered_survives_kill_9(path: Path) -> None:
+def test_sqlite_acknowledged_commits_survive_kill_9(path: Path) -> None:
     dice = random.Random(9)
     printed: list[int] = []
     for round_ in range(5):
@@ -134,7 +134,7 @@ def test_every_commit_that_was_answered_survives_kill_9(path: Path) -> None:
 
 
 async def _all_there(path: Path, posts: list[int]) -> None:
-    """Every post, with all that was committed with it."""
+    """Check that every post was stored with all other rows of its batch."""
     wanted = set(posts)
     async with opened(path) as graph:
         assert set(await graph.obj_get(posts)) == wanted
@@ -156,7 +156,7 @@ def batched(posts: list[int], size: int) -> Iterator[list[int]]:
 
 
 @in_loop
-async def test_a_second_process_is_refused_and_told_why(path: Path) -> None:
+async def test_sqlite_second_process_is_refused_with_the_owner_process(path: Path) -> None:
     script = """
 import asyncio, sys
 from pathlib import Path
@@ -174,14 +174,14 @@ except Unavailable as refusal:
         )
     assert answer.stdout.startswith(f"the store shoal.db is in use by another process, {os.getpid()} (")
     assert answer.stdout.endswith("): stop that one first\n")
-    # Side by side, the command of a worker does not name pytest.
+    # With parallel test runs, the command line of a worker does not contain pytest.
     assert " ".join(sys.orig_argv[1:3]) in answer.stdout
     async with opened(path) as graph:
         assert await graph.obj_get([ANN]) == {ANN: member()}
 
 
 @in_loop
-async def test_a_reader_beside_the_owner_sees_what_is_committed_and_cannot_write(path: Path) -> None:
+async def test_sqlite_read_only_store_sees_commits_and_refuses_writes(path: Path) -> None:
     async with opened(path) as owner, opened(path, read_only=True) as reader:
         await owner.commit(posting(1))
         assert await whole_posts(reader) == [1]
@@ -194,14 +194,14 @@ async def test_a_reader_beside_the_owner_sees_what_is_committed_and_cannot_write
 
 
 @in_loop
-async def test_opening_for_reading_makes_no_file(path: Path) -> None:
+async def test_sqlite_read_only_open_creates_no_file(path: Path) -> None:
     with pytest.raises(Unavailable, match=r"shoal\.db cannot be opened"):
         await SqliteGraph.open(path, read_only=True)
     assert list(path.parent.iterdir()) == []
 
 
 @in_loop
-async def test_readers_do_not_wait_for_a_writer_that_holds_a_transaction(path: Path) -> None:
+async def test_sqlite_reads_do_not_wait_for_open_write_transaction(path: Path) -> None:
     async with opened(path) as graph:
         await graph.commit(posting(1))
         with aside(path) as other:
@@ -220,7 +220,7 @@ async def test_readers_do_not_wait_for_a_writer_that_holds_a_transaction(path: P
 
 
 @in_loop
-async def test_an_empty_file_becomes_a_store(path: Path) -> None:
+async def test_sqlite_empty_file_is_initialized_as_store(path: Path) -> None:
     path.touch()  # noqa: ASYNC240
     async with opened(path) as graph:
         await graph.commit(posting(1))
@@ -229,7 +229,7 @@ async def test_an_empty_file_becomes_a_store(path: Path) -> None:
 
 
 @in_loop
-async def test_a_new_file_has_small_pages_and_an_old_one_keeps_its_own(path: Path) -> None:
+async def test_sqlite_page_size_is_small_in_new_files_and_kept_in_old_ones(path: Path) -> None:
     async with opened(path):
         pass
     with aside(path) as file:
@@ -247,7 +247,7 @@ async def test_a_new_file_has_small_pages_and_an_old_one_keeps_its_own(path: Pat
 
 
 @in_loop
-async def test_the_log_is_copied_into_the_file_when_it_has_a_size_and_not_before(path: Path) -> None:
+async def test_sqlite_wal_is_checkpointed_at_its_size_limit(path: Path) -> None:
     async with opened(path) as graph:
         log = path.with_name(f"{path.name}-wal")
         written, peak = 0, 0
@@ -260,7 +260,7 @@ async def test_the_log_is_copied_into_the_file_when_it_has_a_size_and_not_before
 
 
 @in_loop
-async def test_a_file_that_a_newer_shoal_wrote_is_refused_and_left_alone(path: Path) -> None:
+async def test_sqlite_file_of_newer_schema_version_is_refused_and_unchanged(path: Path) -> None:
     async with opened(path) as graph:
         await graph.commit(posting(1))
     with aside(path) as other:
@@ -276,9 +276,7 @@ async def test_a_file_that_a_newer_shoal_wrote_is_refused_and_left_alone(path: P
 
 
 @in_loop
-async def test_an_older_file_is_brought_forward_with_all_that_is_in_it(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_sqlite_older_file_is_migrated_with_its_data(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with opened(path) as graph:
         await graph.commit(posting(1))
     news = (
@@ -296,7 +294,7 @@ async def test_an_older_file_is_brought_forward_with_all_that_is_in_it(
 
 
 @in_loop
-async def test_a_schema_version_that_fails_is_taken_back_whole(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_sqlite_failed_migration_is_rolled_back(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with opened(path) as graph:
         await graph.commit(posting(1))
     with monkeypatch.context() as patch:
@@ -312,7 +310,7 @@ async def test_a_schema_version_that_fails_is_taken_back_whole(path: Path, monke
 
 
 @pytest.mark.parametrize("read_only", [False, True])
-def test_a_file_that_is_something_else_is_refused_and_left_alone(path: Path, read_only: bool) -> None:
+def test_sqlite_file_of_another_format_is_refused_and_unchanged(path: Path, read_only: bool) -> None:
     something_else = b"not a database at all, but long enough to be looked at\n" * 100
     path.write_bytes(something_else)
     with pytest.raises(Unavailable, match="cannot be opened: file is not a database"):
@@ -321,13 +319,13 @@ def test_a_file_that_is_something_else_is_refused_and_left_alone(path: Path, rea
 
 
 @in_loop
-async def test_a_folder_that_is_not_there_is_named_in_the_refusal(path: Path) -> None:
+async def test_sqlite_missing_folder_is_named_in_the_error(path: Path) -> None:
     with pytest.raises(Unavailable, match=r"cannot be opened: .*No such file or directory"):
         await SqliteGraph.open(path.parent / "nowhere" / path.name)
 
 
 @in_loop
-async def test_a_path_may_hold_any_character(tmp_path: Path) -> None:
+async def test_sqlite_path_accepts_special_characters(tmp_path: Path) -> None:
     path = tmp_path / "100% ?#ünï.db"
     async with opened(path) as graph:
         await graph.commit(posting(1))
@@ -335,7 +333,7 @@ async def test_a_path_may_hold_any_character(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_a_closed_store_takes_no_more(path: Path) -> None:
+async def test_sqlite_closed_store_refuses_commits(path: Path) -> None:
     async with opened(path) as graph:
         pass
     with pytest.raises(Unavailable, match="closing"):
@@ -347,7 +345,7 @@ async def test_a_closed_store_takes_no_more(path: Path) -> None:
 
 
 @in_loop
-async def test_groups_larger_than_their_limits_are_cut_and_lose_nothing(path: Path) -> None:
+async def test_sqlite_commit_groups_over_the_limit_are_split_without_loss(path: Path) -> None:
     async with opened(path) as graph:
         large = Batch(shard_of(BEN))
         for n in range(25_000):
@@ -358,7 +356,7 @@ async def test_groups_larger_than_their_limits_are_cut_and_lose_nothing(path: Pa
 
 
 @in_loop
-async def test_callers_that_go_away_do_not_stop_the_others(path: Path) -> None:
+async def test_sqlite_cancelled_commits_do_not_stop_others(path: Path) -> None:
     async with opened(path) as graph:
         commits = [asyncio.create_task(graph.commit(posting(n))) for n in range(1, 601)]
         await asyncio.sleep(0)
@@ -375,7 +373,7 @@ async def test_callers_that_go_away_do_not_stop_the_others(path: Path) -> None:
 
 
 @in_loop
-async def test_callers_that_go_away_hide_no_refusal_from_the_others(path: Path) -> None:
+async def test_sqlite_cancelled_commits_do_not_hide_refusals_of_others(path: Path) -> None:
     async with opened(path) as graph:
         await graph.commit(posting(1))
         commits = [asyncio.create_task(graph.commit(posting(n % 2 + 1))) for n in range(50)]
@@ -388,7 +386,7 @@ async def test_callers_that_go_away_hide_no_refusal_from_the_others(path: Path) 
 
 
 @in_loop
-async def test_a_batch_that_the_database_cannot_store_is_refused_alone(path: Path) -> None:
+async def test_sqlite_invalid_batch_does_not_fail_its_commit_group(path: Path) -> None:
     async with opened(path) as graph:
         impossible = posting(500)
         impossible.assoc_add(ANN, POSTED, 2**64, moment(1))
@@ -400,7 +398,7 @@ async def test_a_batch_that_the_database_cannot_store_is_refused_alone(path: Pat
 
 
 class Failing:
-    """A connection whose next commits are made, and then fail as on a disk that does not sync."""
+    """A connection whose commits succeed and then raise an error, as after a failed disk sync."""
 
     def __init__(self, connection: sqlite3.Connection, code: int) -> None:
         self._connection = connection
@@ -419,7 +417,7 @@ class Failing:
 
 
 @in_loop
-async def test_a_commit_of_which_the_disk_says_nothing_certain_is_no_refusal(
+async def test_sqlite_commit_with_failed_disk_sync_raises_outcome_unknown(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with opened(path) as graph:
@@ -435,7 +433,7 @@ async def test_a_commit_of_which_the_disk_says_nothing_certain_is_no_refusal(
 
 
 @in_loop
-async def test_commit_after_one_that_failed_at_its_end_with_an_integrity_error_is_stored(path: Path) -> None:
+async def test_sqlite_commit_after_integrity_error_at_commit_is_stored(path: Path) -> None:
     async with opened(path) as graph:
         assert graph._writing is not None
         # A deferred constraint is checked by COMMIT, which then fails and leaves the transaction open.
@@ -451,7 +449,7 @@ async def test_commit_after_one_that_failed_at_its_end_with_an_integrity_error_i
 
 
 @in_loop
-async def test_commit_to_a_damaged_file_is_refused_as_unavailable_and_names_the_damage(path: Path) -> None:
+async def test_sqlite_commit_to_damaged_file_is_unavailable_and_names_the_damage(path: Path) -> None:
     async with opened(path) as graph:
         await graph.commit(posting(1))
     with aside(path) as file:
@@ -470,7 +468,7 @@ async def test_commit_to_a_damaged_file_is_refused_as_unavailable_and_names_the_
 
 
 @in_loop
-async def test_outbox_counts_read_nothing_on_the_event_loop(path: Path) -> None:
+async def test_sqlite_outbox_counts_read_nothing_on_the_event_loop(path: Path) -> None:
     async with opened(path) as graph:
         await asyncio.gather(*[graph.commit(posting(n)) for n in range(1, 100)])
         for job in await graph.claim(9, 60):
@@ -490,12 +488,12 @@ async def test_outbox_counts_read_nothing_on_the_event_loop(path: Path) -> None:
         assert steps == 0
 
 
-# What it costs
+# Statement counts
 
 
 @asynccontextmanager
 async def counted(connection: sqlite3.Connection | None) -> AsyncIterator[list[str]]:
-    """The statements that a connection runs meanwhile. One is told again for each trigger that it calls: it counts once."""
+    """Record the statements of a connection. SQLite traces a statement again for each trigger; it is recorded once."""
     assert connection is not None
     statements: list[str] = []
 
@@ -511,7 +509,7 @@ async def counted(connection: sqlite3.Connection | None) -> AsyncIterator[list[s
 
 
 @in_loop
-async def test_a_group_waits_for_as_many_as_the_last_one_had_but_not_for_long(
+async def test_sqlite_commit_group_waits_briefly_for_expected_batches(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits: list[float] = []
@@ -532,26 +530,26 @@ async def test_a_group_waits_for_as_many_as_the_last_one_had_but_not_for_long(
         waits.clear()
         few = [asyncio.create_task(graph.commit(posting(n))) for n in range(8, 11)]
         await eventually(waited, 1)
-        assert not any(task.done() for task in few), "as many as before are expected"
+        assert not any(task.done() for task in few), "the writer waits for a group of the previous size"
         more = [asyncio.create_task(graph.commit(posting(n))) for n in range(11, 18)]
         await asyncio.sleep(0.01)
         going_on.set()
         await asyncio.gather(*few, *more)
         waits.clear()
         await graph.commit(posting(18))
-        assert len(waits) == 4, "nobody else came"
+        assert len(waits) == 4, "no other commit arrived"
         await graph.commit(posting(19))
-        assert len(waits) == 4, "whoever comes alone is not made to wait again"
+        assert len(waits) == 4, "a single commit does not wait again"
         assert await whole_posts(graph) == list(range(20))
 
 
 @in_loop
-async def test_a_group_costs_a_handful_of_statements_however_many_batches_are_in_it(path: Path) -> None:
+async def test_sqlite_commit_group_statements_do_not_grow_with_batches(path: Path) -> None:
     async with opened(path) as graph:
         await graph.commit(posting(1))
         async with counted(graph._writing) as statements:
             with aside(path) as other:
-                # While this holds the file, all the rest gathers.
+                # All other commits are queued while this transaction holds the file.
                 other.execute("BEGIN IMMEDIATE")
                 commits = [asyncio.create_task(graph.commit(posting(n))) for n in range(2, 402)]
                 await asyncio.sleep(0.02)
@@ -565,7 +563,7 @@ async def test_a_group_costs_a_handful_of_statements_however_many_batches_are_in
 
 
 @in_loop
-async def test_a_commit_alone_costs_one_statement_for_each_kind_of_change(path: Path) -> None:
+async def test_sqlite_single_commit_runs_one_statement_per_change_kind(path: Path) -> None:
     async with opened(path) as graph, counted(graph._writing) as statements:
         await graph.commit(posting(1))
         kinds = [statement.split()[0] for statement in statements]
@@ -576,7 +574,7 @@ async def test_a_commit_alone_costs_one_statement_for_each_kind_of_change(path: 
 
 @pytest.mark.parametrize("size", [1, 40])
 @in_loop
-async def test_every_reading_costs_one_statement_for_1_or_40(path: Path, size: int) -> None:
+async def test_sqlite_reads_of_1_or_40_ids_run_one_statement(path: Path, size: int) -> None:
     async with opened(path) as graph:
         await asyncio.gather(*[graph.commit(posting(n)) for n in range(1, 50)])
         posts = [id_on(0, n) for n in range(1, size + 1)]
@@ -616,7 +614,7 @@ LOOKUPS = [
 
 
 @in_loop
-async def test_an_entry_whose_time_is_its_id_stands_in_no_index(path: Path) -> None:
+async def test_sqlite_association_with_time_equal_to_id_is_not_indexed(path: Path) -> None:
     async with opened(path) as graph:
         for n in range(1, 10):
             await graph.commit(posting(n))
@@ -629,7 +627,7 @@ async def test_an_entry_whose_time_is_its_id_stands_in_no_index(path: Path) -> N
 
 
 @in_loop
-async def test_a_list_of_which_most_has_ended_is_read_without_passing_that(path: Path) -> None:
+async def test_sqlite_list_read_skips_deleted_associations_without_scanning(path: Path) -> None:
     async with opened(path) as graph:
         await asyncio.gather(*[graph.commit(posting(n)) for n in range(1, 2_000)])
         kept = [id_on(0, n) for n in range(1, 11)]
@@ -644,7 +642,7 @@ async def test_a_list_of_which_most_has_ended_is_read_without_passing_that(path:
 
 
 async def steps_of(graph: SqliteGraph, *, limit: int) -> int:
-    """How many steps SQLite takes to read the newest and the oldest of Ann's posts, alone and among other lists."""
+    """Return the SQLite steps to read the newest and oldest posts of Ann, alone and with other lists."""
     steps = 0
 
     def step() -> int:
@@ -662,7 +660,7 @@ async def steps_of(graph: SqliteGraph, *, limit: int) -> int:
 
 
 @in_loop
-async def test_a_new_entry_of_a_list_writes_one_page_with_its_count(path: Path) -> None:
+async def test_sqlite_list_append_writes_one_page_including_count(path: Path) -> None:
     async with opened(path) as graph:
         await asyncio.gather(*[graph.commit(posting(n)) for n in range(1, 200)])
         write = graph._writing
@@ -672,13 +670,13 @@ async def test_a_new_entry_of_a_list_writes_one_page_with_its_count(path: Path) 
             assert write.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone() == (0, 0, 0)
             await begin(graph, ANN, POSTED, id_on(0, n), id_on(0, n))
             written.append(write.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()[1])
-        # A page that is full is cut, which writes some more; but not each time.
+        # A full page is split, which writes more pages, but not on every insert.
         assert min(written) == 1
         assert await graph.assoc_count([ANN], [POSTED]) == {POSTED: {ANN: 215}}
 
 
 @in_loop
-async def test_no_id_is_that_of_a_count(path: Path) -> None:
+async def test_sqlite_association_ids_do_not_collide_with_count_rows(path: Path) -> None:
     async with opened(path) as graph:
         for id2 in (2**63 - 1, -(2**63)):
             await begin(graph, ANN, POSTED, id2, moment(1))
@@ -689,8 +687,8 @@ async def test_no_id_is_that_of_a_count(path: Path) -> None:
 
 
 @in_loop
-async def test_lists_of_an_older_file_are_put_in_the_order_of_their_ids(path: Path) -> None:
-    """Entries of schema version 2 live, ended, came back, or have a time slightly later than their id."""
+async def test_sqlite_lists_of_schema_version_2_are_migrated_in_id_order(path: Path) -> None:
+    """Schema version 2 has active, deleted and restored rows, and rows with a time slightly later than their id."""
     rows = [(1, 1, 1, b"a"), (2, 2, 0, b""), (3, 9, 1, b"b"), (4, 4, 1, b""), (5, 8, 0, b"")]
     with aside(path) as file:
         for version, migration in enumerate(sql.MIGRATIONS[:2], 1):
@@ -716,7 +714,7 @@ async def test_lists_of_an_older_file_are_put_in_the_order_of_their_ids(path: Pa
 
 
 @in_loop
-async def test_lists_of_a_file_from_before_positions_are_read_by_position(path: Path) -> None:
+async def test_sqlite_lists_from_schema_without_position_blocks_are_read_by_position(path: Path) -> None:
     with aside(path) as file:
         for version, migration in enumerate(sql.MIGRATIONS[:4], 1):
             file.executescript(f"{migration.script}; PRAGMA user_version = {version}")
@@ -733,7 +731,7 @@ async def test_lists_of_a_file_from_before_positions_are_read_by_position(path: 
 
 @pytest.mark.parametrize(("statement", "values"), LOOKUPS)
 @in_loop
-async def test_no_look_up_reads_a_whole_table(path: Path, statement: str, values: int) -> None:
+async def test_sqlite_lookups_do_not_scan_whole_tables(path: Path, statement: str, values: int) -> None:
     async with opened(path):
         pass
     with aside(path) as other:
@@ -747,7 +745,7 @@ async def test_no_look_up_reads_a_whole_table(path: Path, statement: str, values
 
 
 @in_loop
-async def test_sweep_costs_the_same_however_many_tombstones_are_kept_permanently(path: Path) -> None:
+async def test_sqlite_sweep_cost_does_not_grow_with_permanent_tombstones(path: Path) -> None:
     async with opened(path) as graph:
         costs = []
         for upto in (1_000, 20_000):
@@ -774,7 +772,7 @@ async def test_sweep_costs_the_same_however_many_tombstones_are_kept_permanently
 
 @pytest.mark.parametrize("sweep", ["tombstones", "histories", "keys"])
 @in_loop
-async def test_commit_during_a_long_sweep_is_stored_before_the_sweep_ends(
+async def test_sqlite_commit_during_long_sweep_is_stored_before_the_sweep_ends(
     path: Path, sweep: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite_store, "_SWEEP_ROWS", 1)
@@ -802,18 +800,18 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def fill(disk: Path, *, leave: int = 0) -> None:
-    """Take all room of a disk, but for so many bytes."""
+    """Fill the disk except for `leave` bytes."""
     with (disk / "ballast").open("wb") as ballast:
         os.posix_fallocate(ballast.fileno(), 0, shutil.disk_usage(disk).free - leave)
 
 
 def empty(disk: Path) -> None:
-    """Give the room back."""
+    """Free the disk space."""
     (disk / "ballast").unlink()
 
 
 async def commit_until_full(graph: SqliteGraph) -> int:
-    """Commit posts of 20 kB until the disk refuses one: how many it took."""
+    """Commit posts of 20 kB until the disk is full; return the number of stored posts."""
     stored = 0
     while stored < 1000:
         try:
@@ -826,7 +824,7 @@ async def commit_until_full(graph: SqliteGraph) -> int:
 
 
 @in_loop
-async def test_a_full_disk_refuses_batches_whole_and_reading_goes_on(small_disk: Path) -> None:
+async def test_sqlite_full_disk_refuses_whole_batches_and_allows_reads(small_disk: Path) -> None:
     fill(small_disk, leave=1_400_000)
     async with opened(small_disk / "shoal.db") as graph:
         stored = await commit_until_full(graph)
@@ -846,7 +844,7 @@ async def test_a_full_disk_refuses_batches_whole_and_reading_goes_on(small_disk:
 
 
 @in_loop
-async def test_a_full_disk_refuses_only_the_batches_that_do_not_fit(small_disk: Path) -> None:
+async def test_sqlite_full_disk_refuses_only_batches_that_do_not_fit(small_disk: Path) -> None:
     async with opened(small_disk / "shoal.db") as graph:
         batches = [posting(n, 3_000_000 if n == 7 else 10) for n in range(1, 21)]
         answers = await asyncio.gather(*map(graph.commit, batches), return_exceptions=True)
@@ -856,9 +854,9 @@ async def test_a_full_disk_refuses_only_the_batches_that_do_not_fit(small_disk: 
 
 
 @in_loop
-async def test_a_store_on_a_full_disk_can_be_closed_and_gives_its_events_again(small_disk: Path) -> None:
+async def test_sqlite_store_on_full_disk_closes_and_returns_unacknowledged_events(small_disk: Path) -> None:
     async with opened(small_disk / "shoal.db") as graph:
-        # So many that forgetting them takes more than the room that is left in the last block of the log.
+        # Acknowledging this number of events needs more space than the last block of the log has left.
         await asyncio.gather(*[graph.commit(posting(n)) for n in range(400)])
         jobs = await graph.claim(1_000, 60)
         fill(small_disk)
@@ -874,7 +872,7 @@ async def test_a_store_on_a_full_disk_can_be_closed_and_gives_its_events_again(s
 
 
 @in_loop
-async def test_acknowledgements_wait_for_room_and_are_then_written(small_disk: Path) -> None:
+async def test_sqlite_acknowledgements_are_written_after_disk_space_is_freed(small_disk: Path) -> None:
     async with opened(small_disk / "shoal.db") as graph:
         await asyncio.gather(*[graph.commit(posting(n)) for n in range(1, 100)])
         jobs = await graph.claim(200, 60)
@@ -887,7 +885,7 @@ async def test_acknowledgements_wait_for_room_and_are_then_written(small_disk: P
 
 
 @in_loop
-async def test_long_reads_beside_writes_see_one_moment(path: Path) -> None:
+async def test_sqlite_long_reads_during_writes_see_a_consistent_snapshot(path: Path) -> None:
     async with opened(path) as graph:
         followers = [id_on(n % 64, n) for n in range(300)]
         await asyncio.gather(*[begin(graph, id_, FOLLOWS, CYD, moment(n)) for n, id_ in enumerate(followers)])
@@ -900,7 +898,7 @@ async def test_long_reads_beside_writes_see_one_moment(path: Path) -> None:
 
 
 @in_loop
-async def test_a_database_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+async def test_sqlite_foreign_database_is_refused_and_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "other.db"
     with contextlib.closing(sqlite3.connect(path)) as other:
         other.execute("CREATE TABLE theirs (a)")

@@ -1,4 +1,4 @@
-"""A network inside another application: every address that it gives leads back to it, wherever it is mounted."""
+"""A network mounted in another ASGI application: all URLs in its responses include the mount path."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ async def own():
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a FastAPI application under uvicorn."""
+    """The URL of a FastAPI application under uvicorn."""
     folder = tmp_path_factory.mktemp("host")
     with started(folder) as process:
         yield first_url(process)
@@ -72,7 +72,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def started(folder: Path) -> subprocess.Popen[str]:
-    """A new host, which stops two seconds after it is told to, whoever listens."""
+    """Start a host that stops within two seconds of SIGTERM, even with open streams."""
     pytest.importorskip("fastapi")
     (folder / "host.py").write_text(PROGRAM)
     command = [sys.executable, "-m", "uvicorn", "host:app", "--port", "0", "--timeout-graceful-shutdown", "2"]
@@ -80,7 +80,7 @@ def started(folder: Path) -> subprocess.Popen[str]:
 
 
 def stopped(process: subprocess.Popen[str]) -> list[str]:
-    """Stop it; the lines that the program printed meanwhile, without those of uvicorn."""
+    """Stop the process; return the lines printed by the program, without those of uvicorn."""
     process.send_signal(signal.SIGTERM)
     said, _ = process.communicate(timeout=60)
     assert "Traceback" not in said, said
@@ -101,7 +101,7 @@ def ann(root: str) -> Mastodon:
     return client
 
 
-def test_a_client_lives_below_the_path(host: str, root: str, ann: Mastodon) -> None:
+def test_asgi_mount_serves_mastodon_client_below_its_path(host: str, root: str, ann: Mastodon) -> None:
     assert GET(host).json() == {"own": True}
     assert GET(f"{host}/api/v1/instance").status_code == 404
     statuses = [ann.status_post(f"Tide {number} #tide", visibility="public") for number in range(5)]
@@ -114,7 +114,7 @@ def test_a_client_lives_below_the_path(host: str, root: str, ann: Mastodon) -> N
     assert ann.search(outside).statuses == []
 
 
-def test_every_address_in_an_answer_leads_back_below_the_path(root: str, ann: Mastodon) -> None:
+def test_asgi_mount_response_urls_are_below_its_path(root: str, ann: Mastodon) -> None:
     picture = ann.media_post(PIXEL, "image/png")
     ann.account_update_credentials(avatar=PIXEL, avatar_mime_type="image/png")
     status = ann.status_post("A #heron for @ann", media_ids=[picture])
@@ -140,7 +140,7 @@ def test_every_address_in_an_answer_leads_back_below_the_path(root: str, ann: Ma
     assert {url: code for url, code in answers.items() if code != 200} == {}
 
 
-def test_pages_have_their_style_below_the_path(root: str) -> None:
+def test_asgi_mount_pages_link_their_stylesheet_below_its_path(root: str) -> None:
     for path, status in (("@ann", 200), ("nobody", 404), ("oauth/authorize?client_id=1&response_type=code", 400)):
         page = GET(f"{root}/{path}")
         assert page.status_code == status, page.text
@@ -148,7 +148,7 @@ def test_pages_have_their_style_below_the_path(root: str) -> None:
         assert GET(urlsplit(root)._replace(path=style).geturl()).headers["content-type"].startswith("text/css")
 
 
-def test_the_description_is_of_the_path(root: str) -> None:
+def test_asgi_mount_openapi_document_uses_its_path(root: str) -> None:
     document = GET(f"{root}/openapi.json").json()
     assert document["servers"] == [{"url": "/social"}]
     (scheme,) = document["components"]["securitySchemes"].values()
@@ -156,7 +156,7 @@ def test_the_description_is_of_the_path(root: str) -> None:
     assert 'href="/social/openapi.json"' in GET(f"{root}/docs").text
 
 
-def test_a_member_lets_an_app_in_below_the_path(root: str) -> None:
+def test_asgi_mount_oauth_authorization_works_below_its_path(root: str) -> None:
     address = "https://app.example/back"
     app = httpx.post(f"{root}/api/v1/apps", timeout=60, json={"client_name": "App", "redirect_uris": address}).json()
     asked = {"client_id": app["client_id"], "redirect_uri": address, "response_type": "code", "state": "s"}
@@ -180,7 +180,7 @@ def test_a_member_lets_an_app_in_below_the_path(root: str) -> None:
     assert token.json()["token_type"] == "Bearer"
 
 
-def test_streams_come_over_both_ways(root: str, ann: Mastodon) -> None:
+def test_asgi_mount_streaming_works_over_websocket_and_sse(root: str, ann: Mastodon) -> None:
     where = GET(f"{root}/api/v2/instance").json()["configuration"]["urls"]["streaming"]
     assert where == root.replace("http", "ws", 1)
     token = {"authorization": f"Bearer {ann.access_token}"}
@@ -196,7 +196,7 @@ def test_streams_come_over_both_ways(root: str, ann: Mastodon) -> None:
         assert json.loads(data.removeprefix("data:"))["url"] == status.url
 
 
-def test_a_host_closes_in_order_while_somebody_listens(tmp_path: Path) -> None:
+def test_asgi_host_shuts_down_cleanly_with_open_stream(tmp_path: Path) -> None:
     with started(tmp_path) as process:
         root = first_url(process).rstrip("/") + "/social"
         client = Mastodon(*Mastodon.create_app("test", api_base_url=root), api_base_url=root)
@@ -210,7 +210,7 @@ def test_a_host_closes_in_order_while_somebody_listens(tmp_path: Path) -> None:
 
 @asynccontextmanager
 async def within(app: ASGIApp, root_path: str = "") -> AsyncIterator[httpx.AsyncClient]:
-    """A client of an application behind a server that says it is below this path."""
+    """A client of an application behind a server that sets `root_path`."""
     transport = httpx.ASGITransport(app, root_path=root_path)
     async with httpx.AsyncClient(transport=transport, base_url="http://host.test:8000") as client:
         yield client
@@ -232,18 +232,18 @@ async def _thumbnail(client: httpx.AsyncClient, path: str) -> str:
     ],
 )
 @in_loop
-async def test_a_setting_says_where_it_is_and_the_mounts_say_the_rest(base_url: str, root: str) -> None:
+async def test_asgi_mount_urls_combine_base_url_and_mount_paths(base_url: str, root: str) -> None:
     async with Shoal.open("memory://", base_url=base_url, rate_limits=False) as shoal:
         host = Starlette()
         host.mount("/b c", asgi_app(shoal))
-        # With a proxy that takes its part away, and with one that leaves it.
+        # With a proxy that strips its prefix, and with one that keeps it.
         async with within(host, "/proxy") as client:
             assert await _thumbnail(client, "/b c") == root
             assert await _thumbnail(client, "/proxy/b c") == root
 
 
 @in_loop
-async def test_two_mounts_and_the_whole_are_three_places() -> None:
+async def test_asgi_app_mounted_twice_and_alone_uses_each_path() -> None:
     async with Shoal.open("memory://", base_url="https://example.org", rate_limits=False) as shoal:
         app = asgi_app(shoal)
         host, inner = Starlette(), Starlette()
@@ -259,7 +259,7 @@ async def test_two_mounts_and_the_whole_are_three_places() -> None:
 
 
 @in_loop
-async def test_ever_new_paths_from_a_header_make_no_ever_new_applications() -> None:
+async def test_asgi_app_cache_of_root_paths_is_bounded() -> None:
     async with Shoal.open("memory://", rate_limits=False) as shoal:
         app: Any = asgi_app(shoal)
         for number in range(40):
@@ -269,7 +269,7 @@ async def test_ever_new_paths_from_a_header_make_no_ever_new_applications() -> N
 
 
 @in_loop
-async def test_it_is_served_by_itself_and_on_a_unix_socket() -> None:
+async def test_asgi_app_without_host_and_on_unix_socket_is_served() -> None:
     said: list[Any] = []
     async with Shoal.open("memory://", rate_limits=False, port=8501) as shoal:
         app = asgi_app(shoal)

@@ -1,4 +1,4 @@
-"""The names of the package itself: each is there when it is asked for, and nothing is imported before."""
+"""The names of the package, which are imported lazily on first access."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import shoal
 
 
 def loaded(lines: str) -> set[str]:
-    """Modules of Shoal and other people's packages that a new process imports by these lines."""
+    """Return the modules outside the standard library that a new process imports with these lines."""
     script = f"import sys\nbefore = set(sys.modules)\n{lines}\nprint(*set(sys.modules) - before)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     return {name for name in done.stdout.split() if name.partition(".")[0] not in sys.stdlib_module_names}
 
 
-def test_every_name_is_there_and_is_what_type_checkers_take_it_for() -> None:
+def test_package_exports_match_type_checker_imports() -> None:
     told = {alias.name: node.module for node in _for_type_checkers() for alias in node.names}
     assert sorted(told) == sorted(shoal.__all__)
     assert {name: home for name, home in told.items() if name != "errors"} == shoal._HOMES
@@ -38,14 +38,14 @@ def _for_type_checkers() -> list[ast.ImportFrom]:
     return [node for block in guarded for node in block.body if isinstance(node, ast.ImportFrom)]
 
 
-def test_a_misspelt_name_is_missing() -> None:
+def test_package_misspelt_name_raises_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'shoal' has no attribute 'Shaol'"):
         getattr(shoal, "Shaol")  # noqa: B009  # a type checker would refuse it
     with pytest.raises(ImportError, match="cannot import name 'Shaol'"):
         exec("from shoal import Shaol")  # noqa: S102
 
 
-def test_the_small_programs_that_a_server_starts_import_no_network() -> None:
+def test_media_worker_programs_import_no_server_modules() -> None:
     assert loaded("import shoal.media.confined") == {"shoal", "shoal.media", "shoal.media.confined"}
     worker = loaded("import shoal.media.worker")
     assert {name for name in worker if name.startswith("shoal")} >= {"shoal.media.worker", "shoal.media.render"}

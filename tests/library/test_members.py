@@ -1,4 +1,4 @@
-"""Members through the library: how they stand to each other, their profiles, logins and data, and moderation."""
+"""Members through the library: relationships, profiles, logins, data export and moderation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.running import in_loop
 
 @stores
 @in_loop
-async def test_requests_notes_and_the_lists_of_members(store: str, tmp_path: Path) -> None:
+async def test_library_member_relationships_and_member_lists_work(store: str, tmp_path: Path) -> None:
     async with opened(store, tmp_path) as shoal:
         ann, bob, cyd = [await shoal.register(name) for name in ("ann", "bob", "cyd")]
         await ann.update_profile(locked=True)
@@ -55,7 +55,7 @@ def names(page: object) -> list[str]:
 
 @stores
 @in_loop
-async def test_posts_are_pinned_voted_on_saved_and_found(store: str, tmp_path: Path) -> None:
+async def test_library_posts_are_pinned_voted_on_bookmarked_and_found(store: str, tmp_path: Path) -> None:
     async with opened(store, tmp_path) as shoal:
         ann, bob = [await shoal.register(name) for name in ("ann", "bob")]
         asked = await ann.create("Which? #heron", poll=PollDraft(options=("a", "b"), seconds=600))
@@ -93,7 +93,7 @@ async def test_posts_are_pinned_voted_on_saved_and_found(store: str, tmp_path: P
 
 
 @in_loop
-async def test_an_edit_takes_away_what_is_given_as_none_and_keeps_the_rest() -> None:
+async def test_library_post_edit_clears_fields_given_as_none() -> None:
     async with Shoal.open("memory://") as shoal:
         ann = await shoal.register("ann")
         post = await ann.create("x", place=(0.0, 2.0), data={"n": [1, 2.5, None]}, language="en")
@@ -105,7 +105,7 @@ async def test_an_edit_takes_away_what_is_given_as_none_and_keeps_the_rest() -> 
 
 @stores
 @in_loop
-async def test_media_are_described_used_and_discarded(store: str, tmp_path: Path) -> None:
+async def test_library_media_is_described_attached_and_discarded(store: str, tmp_path: Path) -> None:
     async with opened(store, tmp_path) as shoal:
         ann, bob = [await shoal.register(name) for name in ("ann", "bob")]
         photo = await ann.upload(picture(), description="A heron", focus=(0.5, 0.5))
@@ -124,7 +124,7 @@ async def test_media_are_described_used_and_discarded(store: str, tmp_path: Path
 
 @stores
 @in_loop
-async def test_logins_end_and_the_own_data_are_exported(store: str, tmp_path: Path) -> None:
+async def test_library_password_change_login_and_data_export_work(store: str, tmp_path: Path) -> None:
     async with opened(store, tmp_path) as shoal:
         ann = await shoal.register("ann", "a long password", email="ann@example.org")
         await ann.create("A heron")
@@ -142,7 +142,7 @@ async def test_logins_end_and_the_own_data_are_exported(store: str, tmp_path: Pa
 
 @stores
 @in_loop
-async def test_moderators_see_to_reports_and_members(store: str, tmp_path: Path) -> None:
+async def test_library_moderation_handles_reports_and_member_states(store: str, tmp_path: Path) -> None:
     async with opened(store, tmp_path, rules=("Be kind",)) as shoal:
         ann, bob, eve = [await shoal.register(name) for name in ("ann", "bob", "eve")]
         bait = await eve.create("Click here")
@@ -188,7 +188,7 @@ async def test_moderators_see_to_reports_and_members(store: str, tmp_path: Path)
 
 
 @in_loop
-async def test_blocklists_are_changed_and_asked() -> None:
+async def test_library_blocklists_are_changed_and_queried() -> None:
     async with Shoal.open("memory://") as shoal:
         lists = shoal.blocklists
         block = await lists.block_network("192.0.2.0/24")
@@ -206,7 +206,7 @@ async def test_blocklists_are_changed_and_asked() -> None:
 
 @stores
 @in_loop
-async def test_tags_are_followed_featured_and_suggested(store: str, tmp_path: Path) -> None:
+async def test_library_tags_are_followed_featured_and_suggested(store: str, tmp_path: Path) -> None:
     async with opened(store, tmp_path) as shoal:
         ann, bob = [await shoal.register(name) for name in ("ann", "bob")]
         await ann.create("#heron")

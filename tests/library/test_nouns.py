@@ -1,4 +1,4 @@
-"""The nouns of a member through the library: lists, filters, notifications, conversations, scheduled posts."""
+"""Resources of a member through the library: lists, filters, notifications, conversations, scheduled posts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 @stores
 @in_loop
-async def test_lists_have_members_and_a_timeline(store: str, tmp_path: Path) -> None:
+async def test_library_lists_have_members_and_a_timeline(store: str, tmp_path: Path) -> None:
     async with opened(store, tmp_path) as shoal:
         ann, bob, cyd = [await shoal.register(name) for name in ("ann", "bob", "cyd")]
         await ann.follow(bob)
@@ -53,7 +53,7 @@ async def test_lists_have_members_and_a_timeline(store: str, tmp_path: Path) -> 
 
 @stores
 @in_loop
-async def test_filters_mark_what_they_match(store: str, tmp_path: Path) -> None:
+async def test_library_filters_mark_matching_posts(store: str, tmp_path: Path) -> None:
     async with opened(store, tmp_path) as shoal:
         ann, bob = [await shoal.register(name) for name in ("ann", "bob")]
         post = await bob.create("Spoilers of the finale")
@@ -82,7 +82,7 @@ async def test_filters_mark_what_they_match(store: str, tmp_path: Path) -> None:
 
 @stores
 @in_loop
-async def test_notifications_are_listed_grouped_counted_and_dismissed(store: str, tmp_path: Path) -> None:
+async def test_library_notifications_are_listed_grouped_counted_and_dismissed(store: str, tmp_path: Path) -> None:
     async with opened(store, tmp_path) as shoal:
         ann, bob, cyd = [await shoal.register(name) for name in ("ann", "bob", "cyd")]
         post = await ann.create("A heron")
@@ -126,7 +126,7 @@ async def test_notifications_are_listed_grouped_counted_and_dismissed(store: str
 
 @stores
 @in_loop
-async def test_conversations_are_read_and_removed(store: str, tmp_path: Path) -> None:
+async def test_library_conversations_are_read_and_removed(store: str, tmp_path: Path) -> None:
     async with opened(store, tmp_path) as shoal:
         ann, bob = [await shoal.register(name) for name in ("ann", "bob")]
         post = await bob.create("@ann psst", visibility="direct")
@@ -143,7 +143,7 @@ async def test_conversations_are_read_and_removed(store: str, tmp_path: Path) ->
 
 @stores
 @in_loop
-async def test_scheduled_posts_wait_and_are_put_off_or_cancelled(store: str, tmp_path: Path) -> None:
+async def test_library_scheduled_posts_are_rescheduled_and_cancelled(store: str, tmp_path: Path) -> None:
     async with opened(store, tmp_path) as shoal:
         ann = await shoal.register("ann")
         at = datetime.now(UTC) + timedelta(hours=1)
@@ -166,7 +166,7 @@ async def test_scheduled_posts_wait_and_are_put_off_or_cancelled(store: str, tmp
 
 @stores
 @in_loop
-async def test_a_member_hears_of_lists_tags_and_notifications_as_they_come(store: str, tmp_path: Path) -> None:
+async def test_library_streams_deliver_list_tag_and_notification_events(store: str, tmp_path: Path) -> None:
     async with opened(store, tmp_path) as shoal:
         ann, bob = [await shoal.register(name) for name in ("ann", "bob")]
         await ann.follow(bob)

@@ -1,4 +1,4 @@
-"""A network that several processes share: what a caller has of it is what the owner has, and nothing waits without end."""
+"""A network shared by several processes: callers get identical results to the owner, and every wait has a timeout."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ METHODS = [(noun, name) for noun, methods in NOUNS.items() for name in methods]
 _SIMPLE = (int, float, str, bytes, bool, type(None), datetime, Path)
 
 
-def test_there_are_methods_of_every_noun() -> None:
+def test_remote_methods_cover_all_library_classes() -> None:
     assert {"shoal", "shoal.moderation", "shoal.visitor", "member", "member.lists", "member.scheduled"} <= NOUNS.keys()
     assert len(METHODS) > 200
     assert [name for name, method in NOUNS["member"].items() if method.streams] == sorted(
@@ -56,7 +56,7 @@ def test_there_are_methods_of_every_noun() -> None:
 
 
 @pytest.mark.parametrize(("noun", "name"), METHODS)
-def test_every_answer_and_argument_has_a_type_that_can_be_sent(noun: str, name: str) -> None:
+def test_remote_method_types_are_serializable(noun: str, name: str) -> None:
     hints = get_type_hints(NOUNS[noun][name].function)
     answer = hints.pop("return")
     if NOUNS[noun][name].decoder is not None:
@@ -66,7 +66,7 @@ def test_every_answer_and_argument_has_a_type_that_can_be_sent(noun: str, name: 
 
 
 def _untyped(kind: Any, seen: set[Any]) -> Any:
-    """Types in an answer that MessagePack does not give back as they were."""
+    """Yield types of a return value that MessagePack does not restore."""
     if isinstance(kind, types.CustomType):
         yield kind
     own = getattr(kind, "cls", None)
@@ -80,7 +80,7 @@ def _untyped(kind: Any, seen: set[Any]) -> Any:
 
 
 def _sendable(hint: Any) -> bool:
-    """Whether values of a type are plain, or structures whose fields are; not files and not functions."""
+    """Return whether values of a type are plain or structures, and not files or functions."""
     if not isinstance(hint, type):
         parts = [part for part in get_args(hint) if part is not Ellipsis]
         return all(isinstance(part, str | int) or _sendable(part) for part in parts)
@@ -90,8 +90,8 @@ def _sendable(hint: Any) -> bool:
 
 
 @in_loop
-async def test_every_method_raises_in_the_caller_what_it_raises_in_the_owner(tmp_path: Path) -> None:
-    """Without one of the fields of an error, or of its classes, this fails."""
+async def test_shared_network_caller_raises_the_same_errors_as_the_owner(tmp_path: Path) -> None:
+    """Fails when an error class or a field of an error is not transmitted."""
     async with Shoal.open("memory://") as alone, owner_and_caller(tmp_path) as (_, caller):
         await alone.register("ann")
         await caller.register("ann")
@@ -121,7 +121,7 @@ async def _outcome(call: Awaitable[object]) -> list[Any]:
 
 
 @in_loop
-async def test_a_caller_reads_what_the_owner_reads(tmp_path: Path) -> None:
+async def test_shared_network_caller_reads_equal_owner_reads(tmp_path: Path) -> None:
     async with owner_and_caller(tmp_path) as (owner, caller):
         ann, bob = await owner.register("ann"), await caller.register("bob")
         assert (type(bob).__name__, repr(bob), bob.name) == ("Handle", "<member bob>", "bob")
@@ -155,7 +155,7 @@ async def test_a_caller_reads_what_the_owner_reads(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_what_is_not_an_argument_is_refused_before_it_is_sent(tmp_path: Path) -> None:
+async def test_shared_network_invalid_arguments_are_refused_before_sending(tmp_path: Path) -> None:
     async with owner_and_caller(tmp_path) as (_, caller):
         ann: Any = await caller.register("ann")
         with pytest.raises(TypeError, match="titel"):
@@ -176,7 +176,7 @@ async def test_what_is_not_an_argument_is_refused_before_it_is_sent(tmp_path: Pa
 
 
 @in_loop
-async def test_a_call_larger_than_the_owner_takes_is_refused_and_the_next_goes_on(tmp_path: Path) -> None:
+async def test_shared_network_oversized_call_is_refused_and_next_call_succeeds(tmp_path: Path) -> None:
     async with owner_and_caller(tmp_path, max_upload_bytes=1_000, max_video_bytes=1_000) as (_, caller):
         ann = await caller.register("ann")
         with pytest.raises(errors.TooLarge, match="a call between processes may have"):
@@ -187,7 +187,9 @@ async def test_a_call_larger_than_the_owner_takes_is_refused_and_the_next_goes_o
 
 
 @in_loop
-async def test_a_path_is_that_of_the_caller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_shared_network_relative_path_is_resolved_in_the_caller(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with owner_and_caller(tmp_path) as (_, caller):
         ann = await caller.register("ann")
         sent: list[Any] = []
@@ -205,7 +207,9 @@ async def test_a_path_is_that_of_the_caller(tmp_path: Path, monkeypatch: pytest.
 
 
 @in_loop
-async def test_a_cancelled_call_is_cancelled_in_the_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_shared_network_cancelled_call_is_cancelled_in_the_owner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with owner_and_caller(tmp_path) as (owner, caller):
         begun, ended = asyncio.Event(), asyncio.Event()
 
@@ -228,7 +232,7 @@ async def test_a_cancelled_call_is_cancelled_in_the_owner(tmp_path: Path, monkey
 
 
 @in_loop
-async def test_a_stream_ends_in_the_owner_when_it_is_closed_or_its_process_goes(tmp_path: Path) -> None:
+async def test_shared_network_closed_stream_ends_in_the_owner(tmp_path: Path) -> None:
     async with owner_and_caller(tmp_path) as (owner, caller):
         ann = await caller.register("ann")
         hub = uncached(owner).network.hub
@@ -254,7 +258,7 @@ async def test_a_stream_ends_in_the_owner_when_it_is_closed_or_its_process_goes(
 
 
 @in_loop
-async def test_a_stream_goes_on_with_the_next_owner_and_says_that_something_may_be_missing(tmp_path: Path) -> None:
+async def test_shared_network_stream_continues_with_next_owner_after_refresh_event(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'shoal.db'}"
     opening = Shoal.open(url, shared=True)
     owner = await opening.__aenter__()
@@ -280,7 +284,7 @@ def _listening(shoal: Shoal) -> Callable[[], Awaitable[int]]:
 
 
 @in_loop
-async def test_an_owner_that_closes_answers_what_is_under_way_and_another_goes_on(
+async def test_shared_network_closing_owner_completes_calls_and_is_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = f"sqlite:///{tmp_path / 'shoal.db'}"
@@ -308,12 +312,12 @@ async def test_an_owner_that_closes_answers_what_is_under_way_and_another_goes_o
 
 
 async def _handle(shoal: Any, like: Any) -> Any:
-    """A handle without a call."""
+    """Return a handle without a remote call."""
     return shoal._session._values.identity(like.id, like.name)
 
 
 def _once(held: Callable[..., Awaitable[None]], *events: asyncio.Event) -> Callable[[], Awaitable[None]]:
-    """Hold the first change, and let the others go."""
+    """Hold the first change and let later ones continue."""
     done = False
 
     async def announced() -> None:
@@ -342,7 +346,7 @@ async def _held_before(begun: asyncio.Event, go_on: asyncio.Event) -> None:
     ids=["not begun", "begun with a request", "begun without"],
 )
 @in_loop
-async def test_a_call_whose_owner_goes_is_repeated_where_that_is_safe(
+async def test_shared_network_call_to_lost_owner_is_retried_when_safe(
     held: Callable[..., Awaitable[None]],
     request_: str,
     unknown: bool,
@@ -372,7 +376,7 @@ def _break(caller: Any) -> None:
 
 
 @in_loop
-async def test_a_call_that_ends_every_owner_is_not_repeated_for_ever(
+async def test_shared_network_call_that_crashes_owners_is_retried_three_times(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with owner_and_caller(tmp_path) as (_, caller):
@@ -394,7 +398,7 @@ async def test_a_call_that_ends_every_owner_is_not_repeated_for_ever(
 
 
 @in_loop
-async def test_an_owner_that_is_silent_is_left_after_a_while(tmp_path: Path) -> None:
+async def test_shared_network_unresponsive_owner_times_out(tmp_path: Path) -> None:
     settings = configuration.build(store=f"sqlite:///{tmp_path / 'shoal.db'}")
     path = tmp_path / "shoal.db.calls.sock"
     with link.listen(path, 8) as listener:
@@ -416,7 +420,7 @@ async def test_an_owner_that_is_silent_is_left_after_a_while(tmp_path: Path) -> 
 
 
 async def _greet(listener: socket.socket, network: SharedNetwork) -> None:
-    """Say hello to each process, and no more."""
+    """Send the hello frame to each process and no response after it."""
     kept = []
     try:
         while True:
@@ -429,7 +433,7 @@ async def _greet(listener: socket.socket, network: SharedNetwork) -> None:
 
 
 @in_loop
-async def test_another_version_is_refused_with_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_shared_network_of_another_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     url = f"sqlite:///{tmp_path / 'shoal.db'}"
     async with Shoal.open(url, shared=True):
         other = SharedNetwork(configuration.build(store=url), library.Shoal, patience=0.3)
@@ -447,7 +451,7 @@ print(SharedNetwork(settings.build(store="sqlite:///shoal.db"), Shoal).session._
 """
 
 
-def test_the_same_version_is_recognised_whatever_the_order_of_sets_is() -> None:
+def test_shared_network_version_fingerprint_is_independent_of_hash_seed() -> None:
     found = {
         subprocess.run(
             [sys.executable, "-c", _FINGERPRINT],
@@ -463,7 +467,7 @@ def test_the_same_version_is_recognised_whatever_the_order_of_sets_is() -> None:
 
 
 @in_loop
-async def test_a_store_that_is_open_unshared_is_in_use(tmp_path: Path) -> None:
+async def test_shared_network_open_of_unshared_store_is_refused(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'shoal.db'}"
     async with Shoal.open(url):
         other = SharedNetwork(configuration.build(store=url), library.Shoal, patience=0.3)
@@ -477,20 +481,20 @@ async def test_a_store_that_is_open_unshared_is_in_use(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("url", ["memory://", "postgresql://nowhere/shoal"])
 @in_loop
-async def test_a_store_that_is_no_file_is_not_shared(url: str) -> None:
+async def test_shared_network_of_store_other_than_sqlite_file_is_refused(url: str) -> None:
     with pytest.raises(errors.InvalidInput, match="one SQLite file"):
         async with Shoal.open(url, shared=True):
             pass
 
 
 @in_loop
-async def test_the_socket_is_for_the_owner_of_the_store_only_and_goes_with_it(tmp_path: Path) -> None:
+async def test_shared_network_socket_is_owner_only_and_removed_on_close(tmp_path: Path) -> None:
     path = tmp_path / "shoal.db.calls.sock"
     deep = tmp_path / ("d" * 90) / ("e" * 90)
     deep.mkdir(parents=True)
     for folder in (tmp_path, deep):
         path = folder / "shoal.db.calls.sock"
-        # One that a killed process left.
+        # A leftover socket path of a killed process.
         path.touch()
         async with Shoal.open(f"sqlite:///{folder / 'shoal.db'}", shared=True) as shoal:
             await shoal.register("ann")
@@ -500,7 +504,9 @@ async def test_the_socket_is_for_the_owner_of_the_store_only_and_goes_with_it(tm
 
 
 @in_loop
-async def test_a_socket_of_another_user_is_not_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_shared_network_socket_of_another_user_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     url = f"sqlite:///{tmp_path / 'shoal.db'}"
     monkeypatch.setattr(os, "geteuid", lambda: 1_234)
     async with Shoal.open(url, shared=True):
@@ -512,7 +518,7 @@ async def test_a_socket_of_another_user_is_not_called(tmp_path: Path, monkeypatc
 
 
 @in_loop
-async def test_more_calls_than_are_taken_at_once_wait_their_turn(tmp_path: Path) -> None:
+async def test_shared_network_calls_over_the_concurrency_limit_are_queued(tmp_path: Path) -> None:
     async with owner_and_caller(tmp_path) as (_, caller):
         ann = await caller.register("ann")
         found = await asyncio.gather(*(caller.member(ann.id) for _ in range(700)))
@@ -520,7 +526,7 @@ async def test_more_calls_than_are_taken_at_once_wait_their_turn(tmp_path: Path)
 
 
 @in_loop
-async def test_noise_on_the_socket_ends_its_connection_and_nothing_else(tmp_path: Path) -> None:
+async def test_shared_network_malformed_frames_close_only_their_connection(tmp_path: Path) -> None:
     async with owner_and_caller(tmp_path) as (_, caller):
         ann = await caller.register("ann")
         for noise in (b"\xff\xff\xff\xff", b"\0\0\0\1\xc1", b"\0\0\0\3\x93\x01\x02", b"GET / HTTP/1.1\r\n\r\n"):
@@ -534,7 +540,7 @@ async def test_noise_on_the_socket_ends_its_connection_and_nothing_else(tmp_path
 
 
 @in_loop
-async def test_after_the_end_a_call_says_so(tmp_path: Path) -> None:
+async def test_shared_network_call_after_close_raises_runtime_error(tmp_path: Path) -> None:
     async with Shoal.open(f"sqlite:///{tmp_path / 'shoal.db'}", shared=True) as shoal:
         ann = await shoal.register("ann")
     for call in (ann.home(), shoal.register("bob"), anext(ann.live())):
@@ -542,6 +548,6 @@ async def test_after_the_end_a_call_says_so(tmp_path: Path) -> None:
             await call
 
 
-def test_every_wait_has_an_end() -> None:
+def test_shared_network_timeouts_are_at_most_60_seconds() -> None:
     assert sessions.PATIENCE_SECONDS <= 60
     assert calling.SILENCE_SECONDS <= 60

@@ -1,4 +1,4 @@
-"""The surface of the library: it covers the API, is typed, and says what it raises."""
+"""The public interface of the library: it covers the API, is typed and documents its errors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.library.routes import METHODS, REASONS, SURFACES
 from tests.running import in_loop
 
 _ANYTIME = {"Unavailable", "OutcomeUnknown"}
-"""Errors that every method may raise; the docstring of the package says so."""
+"""Errors that every method may raise, documented in the docstring of the package."""
 _RAISED = re.compile(r"`(\w+)`")
 _NOBODY = 12_345
 _VALUES: dict[str, Any] = {
@@ -59,7 +59,7 @@ _VALUES: dict[str, Any] = {
     "by": "nobody",
     "url": "memory://",
 }
-"""Arguments by name; every other one is the id of nothing."""
+"""Arguments by name; all others are the id of a missing object."""
 _GROUP = {"group", "dismiss_group"}
 _NOT_CALLED = {"open", "settle", "export", "blocks", "sessions"}
 
@@ -73,20 +73,20 @@ def methods() -> list[tuple[str, str]]:
     ]
 
 
-def test_every_route_of_the_api_has_its_method_or_its_reason() -> None:
+def test_api_routes_have_a_library_method_or_a_documented_reason() -> None:
     there = {f"{route.method} {route.path}" for route in table(Settings()) if not route.stub}
     assert there == METHODS.keys() | REASONS.keys()
     assert not METHODS.keys() & REASONS.keys()
 
 
-def test_every_method_that_the_routes_name_is_there() -> None:
+def test_api_route_mapping_names_existing_library_methods() -> None:
     for named in METHODS.values():
         surface, _, name = named.partition(".")
         assert callable(getattr(SURFACES[surface], name, None)), named
 
 
 @pytest.mark.parametrize(("surface", "name"), methods())
-def test_every_method_is_typed_and_says_what_it_raises(surface: str, name: str) -> None:
+def test_library_methods_are_typed_and_document_their_errors(surface: str, name: str) -> None:
     method = getattr(SURFACES[surface], name)
     signature = inspect.signature(method)
     assert signature.return_annotation is not inspect.Signature.empty
@@ -96,7 +96,7 @@ def test_every_method_is_typed_and_says_what_it_raises(surface: str, name: str) 
 
 
 def raised(method: object) -> set[str]:
-    """The errors that a docstring names; those of the method that it refers to as well."""
+    """Return the errors that a docstring names after "Raises"."""
     text = inspect.getdoc(method) or ""
     said = " ".join(text.replace("\n", " ").split("Raises")[1:])
     return {name for name in _RAISED.findall(said) if name[0].isupper() and name not in ("None", "Handle")}
@@ -104,9 +104,7 @@ def raised(method: object) -> set[str]:
 
 @pytest.mark.parametrize(("surface", "name"), [pair for pair in methods() if pair[1] not in _NOT_CALLED])
 @in_loop
-async def test_what_a_method_raises_for_things_that_are_not_there_stands_in_its_docstring(
-    surface: str, name: str
-) -> None:
+async def test_library_method_errors_for_missing_objects_are_documented(surface: str, name: str) -> None:
     async with Shoal.open("memory://") as shoal:
         ann = await shoal.register("ann")
         at: Any = {"shoal": shoal, "member": ann, "visitor": shoal.visitor}.get(surface)
@@ -126,7 +124,7 @@ async def _error_of(method: Any, given: list[Any], named: dict[str, Any]) -> Sho
         elif inspect.isawaitable(made):
             await made
     except TimeoutError:
-        # It listens.
+        # The stream is open and waits for events.
         return None
     except ShoalError as error:
         return error
@@ -134,7 +132,7 @@ async def _error_of(method: Any, given: list[Any], named: dict[str, Any]) -> Sho
 
 
 def _referred(method: object, surface: str) -> set[str]:
-    """The errors of the method that a docstring names with "as"."""
+    """Return the errors of the method that a docstring refers to with "as"."""
     found: set[str] = set()
     for word in re.findall(r"as `(?:Handle\.)?(\w+)`", inspect.getdoc(method) or ""):
         for kind in (SURFACES[surface], SURFACES["member"]):
@@ -144,7 +142,7 @@ def _referred(method: object, surface: str) -> set[str]:
 
 
 def arguments(method: Any, name: str) -> tuple[list[Any], dict[str, Any]]:
-    """The least that a method takes: first by position, then by name."""
+    """Return the required arguments of a method: positional, then by name."""
     if name in _GROUP:
         return [Group(Kind.LIKE, _NOBODY, 40_000)], {}
     needed = [one for one in inspect.signature(method).parameters.values() if one.default is one.empty]
@@ -155,12 +153,12 @@ def arguments(method: Any, name: str) -> tuple[list[Any], dict[str, Any]]:
     )
 
 
-def test_the_options_of_open_are_the_settings() -> None:
+def test_library_open_options_equal_settings() -> None:
     settings, options = get_type_hints(Settings), get_type_hints(Options)
     assert {**options, "store": settings["store"]} == settings
 
 
-def test_class_names_of_the_library_stand_for_one_thing() -> None:
+def test_library_class_names_are_unique_in_the_package() -> None:
     source = Path(inspect.getfile(Shoal)).parent.parent
     mirrored = source / "sync"
     named = Counter(
@@ -221,7 +219,7 @@ def test_type_check_of_misspelt_arguments_reports_each_line(tmp_path: Path) -> N
 
 
 @in_loop
-async def test_what_is_misspelt_is_refused_at_run_time() -> None:
+async def test_library_misspelt_arguments_are_refused_at_run_time() -> None:
     async with Shoal.open("memory://") as shoal:
         ann: Any = await shoal.register("ann")
         with pytest.raises(TypeError, match="titel"):

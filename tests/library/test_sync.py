@@ -1,4 +1,4 @@
-"""The library without `await`: it is all there, from any thread, and nothing of it hangs."""
+"""The synchronous library: all methods are available from any thread, and no call hangs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _HANG_SECONDS = 60
 
 
 @pytest.mark.parametrize("surface", SURFACES)
-def test_every_method_is_there_with_the_same_arguments(surface: str) -> None:
+def test_sync_library_methods_have_the_same_arguments(surface: str) -> None:
     with Shoal.open("memory://") as shoal_:
         ann = shoal_.register("ann")
         at: Any = (
@@ -41,7 +41,7 @@ def test_every_method_is_there_with_the_same_arguments(surface: str) -> None:
         assert not inspect.iscoroutinefunction(ours)
 
 
-def test_a_network_is_used_without_await(tmp_path: Path) -> None:
+def test_sync_library_works_without_await(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'shoal.db'}"
     with Shoal.open(url, max_post_characters=50) as network:
         ann, bob = network.register("ann"), network.register("bob", "a long password")
@@ -69,7 +69,7 @@ def test_a_network_is_used_without_await(tmp_path: Path) -> None:
         assert [entry.post.data for entry in network.visitor.posts_by("bob").entries] == [{"count": 1}]
 
 
-def test_what_is_left_of_a_network_that_cannot_be_opened_is_nothing() -> None:
+def test_sync_library_failed_open_leaves_no_threads() -> None:
     before = threading.active_count()
     with pytest.raises(errors.InvalidInput):
         Shoal.open("gopher://nowhere")
@@ -79,7 +79,7 @@ def test_what_is_left_of_a_network_that_cannot_be_opened_is_nothing() -> None:
     assert threading.active_count() == before
 
 
-def test_many_threads_call_at_once_and_every_call_counts(tmp_path: Path) -> None:
+def test_sync_library_calls_from_many_threads_are_all_applied(tmp_path: Path) -> None:
     with Shoal.open(f"sqlite:///{tmp_path / 'shoal.db'}") as network:
         ann = network.register("ann")
         post = ann.create("Like this")
@@ -98,7 +98,7 @@ def test_many_threads_call_at_once_and_every_call_counts(tmp_path: Path) -> None
 
 
 @in_loop
-async def test_it_works_where_a_loop_runs_already() -> None:
+async def test_sync_library_works_inside_a_running_event_loop() -> None:
     asyncio.get_running_loop()
     with Shoal.open("memory://") as network:
         ann = network.register("ann")
@@ -106,7 +106,7 @@ async def test_it_works_where_a_loop_runs_already() -> None:
         assert [entry.post.text for entry in ann.home().entries] == ["From a notebook"]
 
 
-def test_a_stream_is_an_iterator_that_ends_when_it_is_closed() -> None:
+def test_sync_library_stream_is_an_iterator_that_ends_on_close() -> None:
     with Shoal.open("memory://", most_behind_seconds=0) as network:
         ann, bob = network.register("ann"), network.register("bob")
         ann.follow(bob)
@@ -134,7 +134,7 @@ def test_a_stream_is_an_iterator_that_ends_when_it_is_closed() -> None:
             ann.live_tag("not a tag")
 
 
-def test_streams_and_waiting_threads_end_with_the_network() -> None:
+def test_sync_library_close_ends_streams_and_waiting_threads() -> None:
     network = Shoal.open("memory://")
     ann = network.register("ann")
     idle, waiting = ann.live_public(), ann.live()
@@ -149,7 +149,7 @@ def test_streams_and_waiting_threads_end_with_the_network() -> None:
         next(idle)
 
 
-def test_after_the_end_a_call_says_so_and_a_second_end_does_nothing() -> None:
+def test_sync_library_call_after_close_raises_and_second_close_is_ignored() -> None:
     with Shoal.open("memory://") as network:
         ann = network.register("ann")
     for call in (lambda: network.register("bob"), ann.home, lambda: next(ann.live()), ann.lists.all):
@@ -158,7 +158,7 @@ def test_after_the_end_a_call_says_so_and_a_second_end_does_nothing() -> None:
     network.close()
 
 
-def test_the_end_waits_for_calls_of_other_threads(tmp_path: Path) -> None:
+def test_sync_library_close_waits_for_calls_of_other_threads(tmp_path: Path) -> None:
     network = Shoal.open(f"sqlite:///{tmp_path / 'shoal.db'}", most_behind_seconds=0)
     ann = network.register("ann")
     begun, refused, acknowledged = threading.Event(), threading.Event(), []
@@ -194,7 +194,7 @@ def _until_listeners(network: Shoal, number: int) -> None:
 
 
 def ran(program: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """A program in a process of its own, which must end by itself."""
+    """Run a program in a separate process, which must exit on its own."""
     return subprocess.run(
         [sys.executable, "-W", "error", "-c", dedent(program)],
         cwd=folder,
@@ -202,11 +202,11 @@ def ran(program: str, folder: Path) -> subprocess.CompletedProcess[str]:
         text=True,
         timeout=_HANG_SECONDS,
         check=False,
-        preexec_fn=at_a_desk,  # no thread of ours is at work here
+        preexec_fn=at_a_desk,  # no other thread of the test runs here
     )
 
 
-def test_ctrl_c_ends_a_call_that_waits_and_nothing_hangs(tmp_path: Path) -> None:
+def test_sync_library_ctrl_c_interrupts_waiting_call_without_hanging(tmp_path: Path) -> None:
     done = ran(
         """
         import asyncio, os, signal, threading, time
@@ -231,7 +231,7 @@ def test_ctrl_c_ends_a_call_that_waits_and_nothing_hangs(tmp_path: Path) -> None
         assert network.visitor.profile_of("ann").posts == 2
 
 
-def test_a_process_that_closes_nothing_ends_in_silence_and_loses_nothing(tmp_path: Path) -> None:
+def test_sync_library_process_without_close_exits_cleanly_and_loses_no_data(tmp_path: Path) -> None:
     done = ran(
         """
         from shoal.sync import Shoal
@@ -245,13 +245,13 @@ def test_a_process_that_closes_nothing_ends_in_silence_and_loses_nothing(tmp_pat
         tmp_path,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    # Closed in order: SQLite leaves no log behind.
+    # After a clean close, SQLite leaves no log file.
     assert not list(tmp_path.glob("*-wal"))
     with Shoal.open(f"sqlite:///{tmp_path / 'shoal.db'}") as network:
         assert network.visitor.profile_of("ann").posts == 1
 
 
-def test_a_forked_process_is_told_to_open_its_own_and_the_first_goes_on(tmp_path: Path) -> None:
+def test_sync_library_forked_process_is_refused_and_parent_continues(tmp_path: Path) -> None:
     done = ran(
         """
         import os
@@ -279,7 +279,7 @@ def test_a_forked_process_is_told_to_open_its_own_and_the_first_goes_on(tmp_path
         assert network.visitor.profile_of("ann").posts == 1
 
 
-def test_processes_share_a_network_that_was_opened_or_used_before_they_were_forked(tmp_path: Path) -> None:
+def test_sync_library_shared_network_works_in_forked_processes(tmp_path: Path) -> None:
     done = ran(
         """
         import os
@@ -318,7 +318,7 @@ def test_processes_share_a_network_that_was_opened_or_used_before_they_were_fork
     assert not list(tmp_path.glob("*-wal"))
 
 
-def test_a_child_that_outlives_the_owner_does_not_keep_the_store(tmp_path: Path) -> None:
+def test_sync_library_child_process_outliving_owner_releases_the_store(tmp_path: Path) -> None:
     done = ran(
         """
         import os, signal, sys
@@ -346,7 +346,7 @@ def test_a_child_that_outlives_the_owner_does_not_keep_the_store(tmp_path: Path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "The owner is dead\n", "")
 
 
-def test_a_shared_network_has_streams_and_ends_once(tmp_path: Path) -> None:
+def test_sync_library_shared_network_streams_and_closes_once(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'shoal.db'}"
     with (
         Shoal.open(url, shared=True, most_behind_seconds=0) as first,

@@ -1,4 +1,4 @@
-"""Addresses of members: changed by a mail to the new one, brought back by one to the old one, freed when they are nobody's."""
+"""E-mail changes: confirmation by the new address, undo by the old address, and release of unused addresses."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ from tests.running import eventually, in_loop
 
 
 async def found_by_email(shoal: Shoal, by: Handle, address: str) -> bool:
-    """Whether one finds somebody who has this address."""
+    """Return whether `by` finds a member with this address."""
     hashed = hash_address(await contact_salt(shoal.network.writes), address)
     return len((await by.find_contacts([hashed])).matches) == 1
 
 
 @in_loop
-async def test_an_address_is_changed_by_a_mail_to_the_new_one_and_the_old_one_is_told(office: PostOffice) -> None:
+async def test_email_change_is_confirmed_by_new_address_and_reported_to_old_one(office: PostOffice) -> None:
     async with a_network(office) as (shoal, ann):
         ben = await shoal.register("ben", password=PASSWORD, email="ben@example.org")
         await ann.update_profile(findable_by_email=True)
@@ -65,7 +65,7 @@ async def test_an_address_is_changed_by_a_mail_to_the_new_one_and_the_old_one_is
         (told,) = office.take()
         assert (told.to, NEW in told.text, told.path.startswith("/undo/")) == (ANN, True, True)
         assert (await check(shoal.network)).clean
-        # For a week nobody else can have it; then everybody can.
+        # The old address is reserved for a week, then available to other members.
         with pytest.raises(Taken):
             await shoal.register("eve", email=ANN)
         await agenda(shoal, 7.1).once()
@@ -76,9 +76,9 @@ async def test_an_address_is_changed_by_a_mail_to_the_new_one_and_the_old_one_is
 
 
 @in_loop
-async def test_a_thief_is_thrown_out_by_the_link_that_the_old_address_has(office: PostOffice) -> None:
+async def test_email_change_undo_link_restores_hijacked_account(office: PostOffice) -> None:
     async with a_network(office) as (shoal, ann):
-        # They know the password, change the address twice, and the password.
+        # The hijacker knows the password, and changes the address twice and the password.
         await ann.change_email(PASSWORD, "thief@example.org")
         await shoal.settle()
         await shoal.confirm_email(office.take()[0].proof)
@@ -91,22 +91,22 @@ async def test_a_thief_is_thrown_out_by_the_link_that_the_old_address_has(office
         await shoal.settle()
         theirs = office.to("thief@example.org")
         assert theirs.path.startswith("/undo/")
-        # The owner brings the address back, and chooses a password.
+        # The owner restores the address and sets a password.
         office.take()
         await shoal.undo_email_change(undo.proof)
         await shoal.settle()
         (reset,) = office.take()
         assert (reset.to, reset.path.startswith("/reset/")) == (ANN, True)
-        # The thief cannot do the same, and their last address is free.
+        # The hijacker cannot undo the change, and the last address of the hijacker is free.
         for again in (theirs.proof, undo.proof):
             with pytest.raises(Gone):
                 await shoal.undo_email_change(again)
         await shoal.register("thief", email="thief@elsewhere.example.org")
-        # Nor can they log in, and so end the owner's link by another password of theirs.
+        # The hijacker cannot log in, and so cannot invalidate the owner's link with another password change.
         assert not await fits(shoal, ANN, "stolen password")
         await shoal.reset_password(reset.proof, OTHER)
         assert (await fits(shoal, ANN, OTHER), await fits(shoal, ANN, "stolen password")) == (True, False)
-        # A change that the owner makes later can be undone.
+        # A later change by the owner can be undone.
         await ann.change_email(OTHER, NEW)
         await shoal.settle()
         await shoal.confirm_email(office.to(NEW).proof)
@@ -122,9 +122,9 @@ async def test_a_thief_is_thrown_out_by_the_link_that_the_old_address_has(office
 
 @pytest.mark.usefixtures("hurried")
 @in_loop
-async def test_a_letter_that_is_written_late_carries_what_was_true_when_it_was_asked_for(office: PostOffice) -> None:
+async def test_mail_sent_late_has_no_link_invalidated_in_between(office: PostOffice) -> None:
     async with a_network(office) as (shoal, ann):
-        # A thief's link to their own address, which the owner's new password ends before it is sent.
+        # A link to the hijacker's address, invalidated by the owner's new password before it is sent.
         office.refuses = "450 later"
         await ann.change_email(PASSWORD, "thief@example.org")
         await eventually(tried(office, 1), answer=True)
@@ -133,7 +133,7 @@ async def test_a_letter_that_is_written_late_carries_what_was_true_when_it_was_a
         await shoal.settle()
         assert [mail.to for mail in office.take()] == [ANN]
         await shoal.set_password(ann, PASSWORD)
-        # The undo to a thief's first address, which the owner's undo voids before it is sent.
+        # The undo link to the hijacker's first address, invalidated by the owner's undo before it is sent.
         mine = await moved(shoal, office, ann, "thief@example.org")
         await ann.change_email(PASSWORD, "thief@elsewhere.example.org")
         await shoal.settle()
@@ -151,7 +151,7 @@ async def test_a_letter_that_is_written_late_carries_what_was_true_when_it_was_a
 
 
 @in_loop
-async def test_what_an_operator_sets_and_the_way_back_cannot_be_undone(office: PostOffice) -> None:
+async def test_email_change_by_operator_or_back_to_old_address_cannot_be_undone(office: PostOffice) -> None:
     async with a_network(office) as (shoal, ann):
         await moved(shoal, office, ann, "thief@example.org")
         theirs = await moved(shoal, office, ann, "thief@elsewhere.example.org")
@@ -162,7 +162,7 @@ async def test_what_an_operator_sets_and_the_way_back_cannot_be_undone(office: P
             await shoal.undo_email_change(theirs.proof)
         for free in ("thief@example.org", "thief@elsewhere.example.org"):
             await shoal.register(f"x{free.count('e')}", email=free)
-        # By a mail to the address that is still kept.
+        # By a mail to the address that is still reserved.
         await moved(shoal, office, ann, NEW)
         office.take()
         await ann.change_email(PASSWORD, ANN)
@@ -175,7 +175,7 @@ async def test_what_an_operator_sets_and_the_way_back_cannot_be_undone(office: P
 
 
 @in_loop
-async def test_an_address_that_is_a_members_again_is_not_freed_by_what_comes_late(office: PostOffice) -> None:
+async def test_email_address_in_use_again_is_not_freed_by_late_events(office: PostOffice) -> None:
     async with a_network(office) as (shoal, ann):
         writes = shoal.network.writes
         await moved(shoal, office, ann, NEW)
@@ -184,7 +184,7 @@ async def test_an_address_that_is_a_members_again_is_not_freed_by_what_comes_lat
         await shoal.settle()
         await shoal.confirm_email(office.to(ANN).proof)
         await shoal.settle()
-        # What freed an address before comes once more, and a mail is given up that would have brought it back.
+        # The event that freed an address is delivered again, and the undo mail for that address is given up.
         freed = EmailChanged(member_id=ann.id, address=NEW, freed=(ANN,))
         lost = MailDue(kind=MailKind.UNDO, asked=1, member_id=ann.id, address=ANN)
         effects = shoal.network.effects
@@ -193,9 +193,9 @@ async def test_an_address_that_is_a_members_again_is_not_freed_by_what_comes_lat
         assert await mails.send(effects, lost, 0) is None
         with pytest.raises(Taken):
             await shoal.register("eve", email=ANN)
-        # The new one is free, though the event kept it once more.
+        # The new address is free, although the repeated event reserved it again.
         await shoal.register("ben", email=NEW)
-        # A second change away keeps the address for its own week, beyond the end of the first.
+        # A second change reserves the address for its own week, beyond the end of the first reservation.
         await moved(shoal, office, ann, "ann@third.example.org")
         await credentials.end(writes, early)
         with pytest.raises(Taken):
@@ -204,7 +204,7 @@ async def test_an_address_that_is_a_members_again_is_not_freed_by_what_comes_lat
 
 
 @in_loop
-async def test_a_mail_that_is_given_up_late_takes_nothing_from_a_letter_that_arrived_or_a_later_change(
+async def test_undo_mail_given_up_late_keeps_delivered_link_and_address(
     office: PostOffice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with a_network(office) as (shoal, ann):
@@ -223,7 +223,7 @@ async def test_a_mail_that_is_given_up_late_takes_nothing_from_a_letter_that_arr
 
 
 @in_loop
-async def test_what_an_operator_sets_ends_links_that_were_asked_for_before(office: PostOffice) -> None:
+async def test_email_change_by_operator_invalidates_earlier_links(office: PostOffice) -> None:
     async with a_network(office) as (shoal, ann):
         await moved(shoal, office, ann, "thief@example.org")
         await shoal.forgot_password("ann")
@@ -237,7 +237,9 @@ async def test_what_an_operator_sets_ends_links_that_were_asked_for_before(offic
 
 
 @in_loop
-async def test_changes_in_one_moment_follow_each_other(office: PostOffice, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_email_changes_confirmed_in_quick_succession_keep_their_order(
+    office: PostOffice, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with a_network(office) as (shoal, ann):
         await ann.change_email(PASSWORD, "one@thief.example.org")
         await ann.change_email(PASSWORD, "two@thief.example.org")
@@ -252,9 +254,9 @@ async def test_changes_in_one_moment_follow_each_other(office: PostOffice, monke
 
 
 @in_loop
-async def test_a_thief_who_goes_to_and_fro_does_not_end_the_owners_way_back(office: PostOffice) -> None:
+async def test_email_change_undo_link_survives_repeated_changes_by_hijacker(office: PostOffice) -> None:
     async with a_network(office) as (shoal, ann):
-        # An undo of last week, whose span must not grow over what comes now.
+        # An earlier undo, which must not extend over later changes.
         first = await moved(shoal, office, ann, NEW)
         await shoal.undo_email_change(first.proof)
         await shoal.settle()
@@ -268,7 +270,7 @@ async def test_a_thief_who_goes_to_and_fro_does_not_end_the_owners_way_back(offi
         await shoal.settle()
         with pytest.raises(Taken):
             await shoal.register("eve", email=ANN)
-        # Nor do many more changes: there is an end to them.
+        # More changes do not free it either, and their number is limited.
         for name in ("three", "four", "five"):
             await moved(shoal, office, ann, f"{name}@thief.example.org")
         with pytest.raises(NotAllowed, match="too often"):
@@ -283,7 +285,7 @@ async def test_a_thief_who_goes_to_and_fro_does_not_end_the_owners_way_back(offi
 
 
 @in_loop
-async def test_without_an_address_no_key_is_taken(office: PostOffice) -> None:
+async def test_member_without_email_address_holds_no_email_key(office: PostOffice) -> None:
     async with a_network(office) as (shoal, ann):
         await shoal.set_email(ann, "")
         await shoal.settle()
@@ -291,7 +293,7 @@ async def test_without_an_address_no_key_is_taken(office: PostOffice) -> None:
 
 
 @in_loop
-async def test_nobody_moves_to_an_address_that_nobody_may_sign_up_with(office: PostOffice) -> None:
+async def test_email_change_to_blocked_domain_is_refused(office: PostOffice) -> None:
     async with a_network(office) as (shoal, ann):
         await shoal.blocklists.block_domain("spam.example")
         with pytest.raises(Disallowed):
@@ -299,7 +301,7 @@ async def test_nobody_moves_to_an_address_that_nobody_may_sign_up_with(office: P
 
 
 @in_loop
-async def test_an_address_that_somebody_else_took_meanwhile_stays_theirs(office: PostOffice) -> None:
+async def test_email_change_to_address_taken_before_confirmation_is_refused(office: PostOffice) -> None:
     async with a_network(office) as (shoal, ann):
         await ann.change_email(PASSWORD, NEW)
         await shoal.settle()
@@ -310,7 +312,7 @@ async def test_an_address_that_somebody_else_took_meanwhile_stays_theirs(office:
 
 
 @in_loop
-async def test_operators_set_addresses_without_a_mail(office: PostOffice) -> None:
+async def test_operator_email_change_sends_no_mail(office: PostOffice) -> None:
     async with a_network(office) as (shoal, ann):
         await shoal.set_email(ann, NEW)
         await shoal.settle()

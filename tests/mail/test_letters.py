@@ -1,4 +1,4 @@
-"""Letters in each language, as text and as HTML, with nothing of others' making in their markup."""
+"""Mail templates in each language, as text and as HTML, with escaped user input."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def about(kind: MailKind, **more: str) -> About:
 
 @pytest.mark.parametrize("language", LANGUAGES)
 @pytest.mark.parametrize("kind", MailKind)
-def test_every_letter_says_who_where_and_what_to_do(kind: MailKind, language: str) -> None:
+def test_mail_template_contains_member_server_and_link_in_text_and_html(kind: MailKind, language: str) -> None:
     letter = write(SHOAL, about(kind, place="192.0.2.7"), language)
     page = BeautifulSoup(letter.html, "html.parser")
     (link,) = (str(a["href"]) for a in page.find_all("a"))
@@ -37,18 +37,18 @@ def test_every_letter_says_who_where_and_what_to_do(kind: MailKind, language: st
     assert (letter.subject == write(SHOAL, about(kind), "en").subject) is (language == "en")
 
 
-def test_a_language_that_there_is_no_catalogue_of_is_english() -> None:
+def test_mail_template_for_language_without_catalogue_is_english() -> None:
     assert write(SHOAL, about(MailKind.RESET), "xx") == write(SHOAL, about(MailKind.RESET), "en")
 
 
-def test_markup_in_a_title_stays_text() -> None:
+def test_mail_template_escapes_markup_in_site_title() -> None:
     evil = Stationery("<script>alert(1)</script>", "https://shoal.example.org")
     letter = write(evil, about(MailKind.RESET), "en")
     assert "<script>" not in letter.html
     assert "<script>" in letter.text
 
 
-def test_a_message_has_both_forms_and_no_line_of_its_head_can_be_added() -> None:
+def test_mail_message_has_text_and_html_parts_and_rejects_header_injection() -> None:
     letter = trial(SHOAL, "ann@example.org", "de")
     message = message_of(letter, "Shoal <post@example.org>")
     assert [part.get_content_type() for part in message.iter_parts()] == ["text/plain", "text/html"]

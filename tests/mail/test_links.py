@@ -1,4 +1,4 @@
-"""Mails and the links in them: each works once, for a while, for one member alone."""
+"""Mails and their links: each link works once, for a limited time and for one member."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ from tests.stores import all_objects
 
 
 def later(monkeypatch: pytest.MonkeyPatch, ms: int) -> None:
-    """Let so much time pass for whoever opens a link."""
+    """Advance the clock for opened links by `ms`."""
     monkeypatch.setattr(IdMaker, "now", lambda _self: now_ms() + ms)
 
 
 @in_loop
-async def test_a_forgotten_password_is_replaced_once(office: PostOffice) -> None:
+async def test_password_reset_link_works_once(office: PostOffice) -> None:
     async with a_network(office) as (shoal, ann):
         await shoal.forgot_password("ann", "de")
         await shoal.settle()
@@ -61,13 +61,13 @@ async def test_a_forgotten_password_is_replaced_once(office: PostOffice) -> None
         assert (first.to, first.sender, second.to) == (ANN, "no-reply@sea.example.org", ANN)
         assert first.text.startswith("Jemand")
         assert first.path.startswith("/reset/")
-        # The secret is in the mail alone.
+        # The secret is not stored.
         assert all(first.proof.encode() not in repr(node).encode() for node in await all_objects(shoal.network.store))
         with pytest.raises(TooShort):
             await shoal.reset_password(first.proof, "short")
         assert (await shoal.reset_password(first.proof, OTHER)).name == "ann"
         assert (await fits(shoal, "ann", PASSWORD), await fits(shoal, ANN, OTHER)) == (False, True)
-        # Neither it nor one that was sent before the new password works again.
+        # Neither this link nor a link sent before the new password works again.
         for used in (first.proof, second.proof, first.proof.swapcase(), "", "x" * 100):
             with pytest.raises(Gone):
                 await shoal.reset_password(used, "yet another one")
@@ -80,7 +80,7 @@ async def test_a_forgotten_password_is_replaced_once(office: PostOffice) -> None
 
 
 @in_loop
-async def test_of_two_who_use_one_link_at_once_one_does(office: PostOffice) -> None:
+async def test_password_reset_link_used_concurrently_works_once(office: PostOffice) -> None:
     async with a_network(office) as (shoal, _):
         await shoal.forgot_password("ann")
         await shoal.settle()
@@ -93,7 +93,7 @@ async def test_of_two_who_use_one_link_at_once_one_does(office: PostOffice) -> N
 
 
 @in_loop
-async def test_a_link_is_over_after_an_hour_and_gone_soon_after(
+async def test_password_reset_link_expires_after_an_hour_and_is_deleted(
     office: PostOffice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with a_network(office) as (shoal, _):
@@ -112,7 +112,7 @@ async def test_a_link_is_over_after_an_hour_and_gone_soon_after(
 
 
 @in_loop
-async def test_who_leaves_or_is_suspended_may_still_choose_a_password(office: PostOffice) -> None:
+async def test_password_reset_of_deactivated_account_allows_its_reactivation(office: PostOffice) -> None:
     async with a_network(office) as (shoal, ann):
         await ann.leave(PASSWORD)
         await shoal.forgot_password("ann")
@@ -122,7 +122,7 @@ async def test_who_leaves_or_is_suspended_may_still_choose_a_password(office: Po
 
 
 @in_loop
-async def test_an_address_is_confirmed_by_its_mail(office: PostOffice) -> None:
+async def test_email_confirmation_link_confirms_the_address_once(office: PostOffice) -> None:
     async with a_network(office) as (shoal, ann):
         writes = shoal.network.writes
         assert office.mails == []
@@ -135,7 +135,7 @@ async def test_an_address_is_confirmed_by_its_mail(office: PostOffice) -> None:
         assert login.confirmed
         with pytest.raises(Gone):
             await shoal.confirm_email(mail.proof)
-        # There is nothing to confirm any more.
+        # The address is already confirmed.
         office.take()
         await ann.ask_confirmation()
         await shoal.settle()
@@ -144,7 +144,9 @@ async def test_an_address_is_confirmed_by_its_mail(office: PostOffice) -> None:
 
 @pytest.mark.parametrize("approval", [False, True])
 @in_loop
-async def test_who_must_confirm_first_is_in_once_they_did(office: PostOffice, approval: bool) -> None:
+async def test_signup_with_required_confirmation_is_active_after_confirmation(
+    office: PostOffice, approval: bool
+) -> None:
     async with a_network(office) as (shoal, ann):
         writes = shoal.network.writes
         await moderation.set_role(writes, ann.id, Role.MODERATOR)
@@ -173,7 +175,7 @@ async def test_who_must_confirm_first_is_in_once_they_did(office: PostOffice, ap
 
 
 @in_loop
-async def test_who_was_invited_follows_who_invited_them_once_they_confirmed(office: PostOffice) -> None:
+async def test_invited_signup_follows_the_inviter_after_confirmation(office: PostOffice) -> None:
     async with a_network(office) as (shoal, ann):
         writes = shoal.network.writes
         invited = Invited(writes.new_id(place("ben").shard), await shoal_member(shoal, ann), follow=True)
@@ -187,7 +189,7 @@ async def test_who_was_invited_follows_who_invited_them_once_they_confirmed(offi
 
 
 @in_loop
-async def test_who_never_confirms_is_gone_after_a_week_and_their_name_free(office: PostOffice) -> None:
+async def test_unconfirmed_signup_is_deleted_after_a_week_and_its_name_released(office: PostOffice) -> None:
     async with a_network(office) as (shoal, _):
         writes = shoal.network.writes
         await members.register(
@@ -205,7 +207,7 @@ async def test_who_never_confirms_is_gone_after_a_week_and_their_name_free(offic
 
 
 @in_loop
-async def test_a_moderator_lets_in_whose_mail_never_came(office: PostOffice) -> None:
+async def test_unconfirmed_signup_approved_by_moderator_can_log_in(office: PostOffice) -> None:
     async with a_network(office) as (shoal, _):
         writes = shoal.network.writes
         made = await members.register(writes, "ben", password=PASSWORD, email="ben@example.org", unconfirmed=True)
@@ -214,7 +216,7 @@ async def test_a_moderator_lets_in_whose_mail_never_came(office: PostOffice) -> 
 
 
 @in_loop
-async def test_who_asks_for_the_mail_again_has_another_week(office: PostOffice) -> None:
+async def test_unconfirmed_signup_with_new_confirmation_mail_has_another_week(office: PostOffice) -> None:
     async with a_network(office) as (shoal, _):
         writes = shoal.network.writes
         made = await members.register(
@@ -233,7 +235,7 @@ async def test_who_asks_for_the_mail_again_has_another_week(office: PostOffice) 
 
 
 @in_loop
-async def test_who_must_confirm_and_is_sent_no_mail_goes_after_a_week_all_the_same() -> None:
+async def test_unconfirmed_signup_without_mail_server_is_deleted_after_a_week() -> None:
     async with Shoal.open("memory://", media="memory://", tags="memory://", search="memory://") as shoal:
         writes = shoal.network.writes
         await members.register(
@@ -247,7 +249,7 @@ async def test_who_must_confirm_and_is_sent_no_mail_goes_after_a_week_all_the_sa
 
 
 @in_loop
-async def test_who_is_suspended_before_they_confirm_stays_out(office: PostOffice) -> None:
+async def test_unconfirmed_signup_suspended_before_confirmation_cannot_log_in(office: PostOffice) -> None:
     async with a_network(office) as (shoal, _):
         writes = shoal.network.writes
         made = await members.register(
@@ -268,14 +270,14 @@ class _From:
         self.site = Site("https://sea.example.org", "sea.example.org", "Sea")
 
     async def begin(self, account: str, *, known: bool, code: bool = False) -> None:
-        """Nothing is counted."""
+        """Count no attempt."""
 
     async def take_back(self) -> None:
-        """Nothing was counted."""
+        """Revert no attempt."""
 
 
 @in_loop
-async def test_a_log_in_from_a_new_place_is_told(office: PostOffice) -> None:
+async def test_login_from_new_network_is_reported_by_mail(office: PostOffice) -> None:
     async with a_network(office) as (shoal, _):
         writes = shoal.network.writes
         await members.register(writes, "ben", password=PASSWORD, email="ben@example.org", network="192.0.2.1")
@@ -293,26 +295,26 @@ async def test_a_log_in_from_a_new_place_is_told(office: PostOffice) -> None:
 
 @pytest.mark.usefixtures("hurried")
 @in_loop
-async def test_mail_waits_while_its_server_is_away_and_is_given_up_when_it_is_too_late(
+async def test_mail_is_retried_while_server_is_unavailable_and_dropped_after_link_expiry(
     office: PostOffice, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with a_network(office) as (shoal, ann):
         office.refuses = "450 later"
         await shoal.forgot_password("ann")
         await eventually(tried(office, 3), answer=True)
-        # Nothing else waits for it.
+        # Other events do not wait for the mail.
         await ann.create("The sea is calm")
         assert len((await ann.home()).entries) == 1
         office.refuses = ""
         await shoal.settle()
         assert [mail.to for mail in office.take()] == [ANN]
         assert any("a mail waits: " in line for line in caplog.messages)
-        # What the server will never take is not tried again.
+        # A permanently refused mail is not retried.
         office.refuses = "550 no such mailbox"
         await shoal.forgot_password("ann")
         await shoal.settle()
         assert any("550 no such mailbox" in line for line in caplog.messages)
-        # And what could not be sent within the hour that its link is good for is not sent.
+        # A mail not sent within the hour of its link's validity is dropped.
         office.refuses = "450 later"
         await shoal.forgot_password("ann")
         await eventually(tried(office, 6), answer=True)
@@ -323,7 +325,7 @@ async def test_mail_waits_while_its_server_is_away_and_is_given_up_when_it_is_to
 
 
 @in_loop
-async def test_without_mail_nothing_is_sent_and_nothing_waits() -> None:
+async def test_mail_disabled_sends_no_mail_and_leaves_no_pending_events() -> None:
     async with Shoal.open("memory://", media="memory://", tags="memory://", search="memory://") as shoal:
         ann = await shoal.register("ann", password=PASSWORD, email=ANN)
         await shoal.forgot_password("ann")
@@ -333,12 +335,14 @@ async def test_without_mail_nothing_is_sent_and_nothing_waits() -> None:
 
 
 class _Owner:
-    """Whose databases they are."""
+    """Owns the databases of a test."""
 
 
 @pytest.mark.parametrize("store", ["sqlite", "postgres", "dynamodb"])
 @in_loop
-async def test_on_every_store(store: str, office: PostOffice, tmp_path: Path) -> None:
+async def test_email_change_and_password_reset_work_on_every_store(
+    store: str, office: PostOffice, tmp_path: Path
+) -> None:
     url = f"sqlite:///{tmp_path / 'shoal.db'}"
     if store == "postgres":
         url = await postgres.database(_Owner())

@@ -1,4 +1,4 @@
-"""Mail is handed to a real SMTP server, with and without TLS and a login; or lands in a folder."""
+"""Mail delivery to a real SMTP server, with and without TLS and a login, or to a folder."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ LOGIN = ("shoal", "s3a")
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> SelfSigned:
-    """A certificate for `localhost` that nobody but itself has signed, and its key."""
+    """A self-signed certificate for `localhost` and its key."""
     return self_signed(tmp_path_factory.mktemp("tls"))
 
 
 @in_loop
-async def test_a_letter_arrives_as_it_was_written() -> None:
+async def test_smtp_mail_is_delivered_with_subject_text_and_html() -> None:
     with post_office() as office:
         await SmtpMailer(office.url, SENDER).send(LETTER)
     (mail,) = office.mails
@@ -37,16 +37,16 @@ async def test_a_letter_arrives_as_it_was_written() -> None:
     assert (mail.text, mail.html.strip(), mail.encrypted) == ("Hallo Ann\n", "<p>Hallo Ann</p>", False)
 
 
-# The server takes a connection that begins with TLS for one without.
+# The server library warns although the connection uses implicit TLS.
 @pytest.mark.filterwarnings("ignore:Requiring AUTH:UserWarning")
 @pytest.mark.parametrize("wrapped", [False, True])
 @in_loop
-async def test_by_tls_with_a_login(certificate: tuple[Path, Path], wrapped: bool) -> None:
+async def test_smtp_mail_over_tls_with_login_is_delivered(certificate: tuple[Path, Path], wrapped: bool) -> None:
     with post_office(certificate=certificate, wrapped=wrapped, login=LOGIN) as office:
         trusting = f"{office.url}?ca={certificate[0]}"
         await SmtpMailer(trusting, SENDER).send(LETTER)
         assert [mail.encrypted for mail in office.mails] == [True]
-        # A certificate that nobody trusts, a password that is wrong: the letter waits.
+        # With an untrusted certificate or a wrong password, the mail is retried later.
         with pytest.raises(Unavailable, match="cannot be reached"):
             await SmtpMailer(office.url, SENDER).send(LETTER)
         with pytest.raises(Unavailable, match="does not take our user and password"):
@@ -55,7 +55,7 @@ async def test_by_tls_with_a_login(certificate: tuple[Path, Path], wrapped: bool
 
 
 @in_loop
-async def test_a_server_without_tls_is_given_no_password_where_it_is_required() -> None:
+async def test_smtp_login_is_not_sent_without_required_tls() -> None:
     with post_office() as office:
         with pytest.raises(Unavailable):
             await SmtpMailer(f"{office.url}?tls=required".replace("//", "//shoal:s3a@"), SENDER).send(LETTER)
@@ -63,7 +63,7 @@ async def test_a_server_without_tls_is_given_no_password_where_it_is_required() 
 
 
 @in_loop
-async def test_what_is_refused_for_good_is_told_apart_from_what_may_be_tried_again() -> None:
+async def test_smtp_permanent_and_temporary_failures_are_distinguished() -> None:
     with post_office() as office:
         mailer = SmtpMailer(office.url, SENDER)
         for refuses, fails, wrong in (
@@ -80,7 +80,7 @@ async def test_what_is_refused_for_good_is_told_apart_from_what_may_be_tried_aga
 
 
 @in_loop
-async def test_addresses_beyond_ascii() -> None:
+async def test_smtp_non_ascii_addresses_are_delivered_or_refused() -> None:
     with post_office() as office:
         mailer = SmtpMailer(office.url, SENDER)
         for address in ("ann@bücher.example", "jürgen@bücher.example"):
@@ -95,14 +95,14 @@ async def test_addresses_beyond_ascii() -> None:
 
 
 @in_loop
-async def test_a_server_that_says_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_smtp_unresponsive_server_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shoal.mail.mailers._SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(Unavailable, match="cannot be reached"):
         await SmtpMailer(f"smtp://127.0.0.1:{silent.getsockname()[1]}", SENDER).send(LETTER)
 
 
 @in_loop
-async def test_a_folder_takes_letters_that_only_its_owner_reads(tmp_path: Path) -> None:
+async def test_mail_folder_stores_files_readable_by_owner_only(tmp_path: Path) -> None:
     mailer = FolderMailer(tmp_path / "mail", SENDER)
     await mailer.send(LETTER)
     await mailer.send(LETTER._replace(to="../../ben@example.org"))
@@ -125,7 +125,7 @@ async def test_a_folder_takes_letters_that_only_its_owner_reads(tmp_path: Path) 
         ("smtp://mail.example.org?tls=never&ca=/x.pem", ("mail.example.org", 25, "", "", False, False, "/x.pem")),
     ],
 )
-def test_what_a_url_says(url: str, wants: tuple[object, ...]) -> None:
+def test_smtp_url_is_parsed_into_host_login_and_tls(url: str, wants: tuple[object, ...]) -> None:
     assert tuple(smtp_server(url)) == wants
 
 
@@ -141,13 +141,13 @@ def test_what_a_url_says(url: str, wants: tuple[object, ...]) -> None:
         "smtp://user:secret@mail.example.org?tls=never",
     ],
 )
-def test_a_url_that_is_none_is_refused_and_its_password_not_repeated(url: str) -> None:
+def test_smtp_url_that_is_invalid_is_refused_without_showing_password(url: str) -> None:
     with pytest.raises(InvalidInput, match="mail: ") as refused:
         smtp_server(url)
     assert "secret" not in str(refused.value)
 
 
-def test_what_the_settings_say(tmp_path: Path) -> None:
+def test_mail_settings_select_mailer_and_sender(tmp_path: Path) -> None:
     assert open_mail(load({})) is None
     assert isinstance(mailer_of(load({}, mail=f"file://{tmp_path}")), FolderMailer)
     assert (

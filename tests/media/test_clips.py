@@ -1,4 +1,4 @@
-"""Real clips go in, clips that every browser plays come out; what is damaged, too large or a trap does not."""
+"""Conversion of audio and video uploads for all browsers, and refusal of damaged, oversized or malicious files."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def made(data: bytes, limits: ClipLimits | None = None) -> Made:
 
 
 @pytest.mark.parametrize("suffix", [".mp4", ".webm", *deep(".mkv")])
-def test_a_film_becomes_an_mp4_with_a_frame_of_it(suffix: str) -> None:
+def test_video_upload_is_converted_to_mp4_with_poster_frame(suffix: str) -> None:
     found = made(film(suffix))
     assert (found.kind, found.content_type) == (MediaKind.VIDEO, "video/mp4")
     assert (found.facts.width, found.facts.height, float(found.facts.frame_rate)) == (160, 90, 30)
@@ -64,7 +64,7 @@ def test_a_film_becomes_an_mp4_with_a_frame_of_it(suffix: str) -> None:
     assert found.poster.startswith(b"\x89PNG")
 
 
-def test_the_index_stands_first_and_nothing_is_told_that_was_not_filmed() -> None:
+def test_video_conversion_writes_index_first_and_strips_metadata() -> None:
     data = made(film()).data
     assert 0 < data.index(b"moov") < data.index(b"mdat")
     assert b"secret" in film()
@@ -72,23 +72,23 @@ def test_the_index_stands_first_and_nothing_is_told_that_was_not_filmed() -> Non
     assert b"+40.7" not in data
 
 
-def test_the_same_film_gives_the_same_bytes() -> None:
+def test_video_conversion_is_deterministic() -> None:
     assert made(film()).data == made(film()).data
 
 
-def test_a_film_without_sound_and_a_gif_that_moves_are_gifv() -> None:
+def test_silent_video_and_animated_gif_become_gifv() -> None:
     assert made(silent()).kind is MediaKind.GIFV
     found = made(moving_gif())
     assert (found.kind, found.facts.width, found.facts.height) == (MediaKind.GIFV, 48, 32)
 
 
 H264 = ("-c:v", "libx264", "-pix_fmt", "yuv420p", "-profile:v", "high", "-c:a", "aac")
-"""As a camera of a phone writes it, but for the rotation."""
+"""Encoder options of a phone camera, without rotation."""
 
 
 @cache
 def packets(data: bytes, stream: str, *bare: str) -> tuple[str, ...]:
-    """The hash of every packet of a stream, passed through a filter if one is given."""
+    """Return the hash of every packet of a stream, after an optional bitstream filter."""
     with tempfile.NamedTemporaryFile() as file:
         file.write(data)
         file.flush()
@@ -98,7 +98,7 @@ def packets(data: bytes, stream: str, *bare: str) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("suffix", [".mp4", ".mkv", *deep(".mov")])
-def test_streams_that_play_everywhere_are_copied(suffix: str) -> None:
+def test_video_with_widely_supported_streams_is_copied(suffix: str) -> None:
     source = clip(suffix, *PICTURE, *TONE, *SECRET, *H264, "-b:a", "128k")
     found = made(source)
     bare = ("-bsf:v", "filter_units=remove_types=6")
@@ -108,7 +108,7 @@ def test_streams_that_play_everywhere_are_copied(suffix: str) -> None:
     for told in (b"secret", b"x264 - core"):
         assert told in source
         assert told not in found.data
-    if suffix != ".mkv":  # it does not say how many bits its sound has
+    if suffix != ".mkv":  # Matroska does not store the bit rate of audio
         assert packets(found.data, "a") == packets(source, "a")
 
 
@@ -124,7 +124,7 @@ def test_streams_that_play_everywhere_are_copied(suffix: str) -> None:
     ],
     ids=["4:4:4", "large", "wide pixels", "fast", "high level", "mpeg4"],
 )
-def test_a_film_that_does_not_play_everywhere_is_encoded(how: tuple[str, ...]) -> None:
+def test_video_with_unsupported_format_is_reencoded(how: tuple[str, ...]) -> None:
     source = clip(".mp4", *PICTURE, *TONE, *how)
     found = made(source)
     assert packets(found.data, "v") != packets(source, "v")
@@ -132,7 +132,7 @@ def test_a_film_that_does_not_play_everywhere_is_encoded(how: tuple[str, ...]) -
     assert found.facts.sound_plays
 
 
-def test_a_film_that_lies_on_its_side_is_made_upright() -> None:
+def test_video_with_rotation_metadata_is_made_upright() -> None:
     with tempfile.TemporaryDirectory() as folder:
         flat = Path(folder) / "flat.mp4"
         flat.write_bytes(clip(".mp4", *PICTURE, *H264))
@@ -141,7 +141,7 @@ def test_a_film_that_lies_on_its_side_is_made_upright() -> None:
 
 
 @pytest.mark.parametrize("suffix", [".mp3", ".ogg", *deep(".wav", ".flac", ".m4a", ".aac")])
-def test_a_sound_becomes_an_mp3(suffix: str) -> None:
+def test_audio_upload_is_converted_to_mp3(suffix: str) -> None:
     found = made(tone(suffix))
     assert (found.kind, found.content_type, found.poster) == (MediaKind.AUDIO, "audio/mpeg", b"")
     assert found.facts.sound is not None
@@ -149,14 +149,14 @@ def test_a_sound_becomes_an_mp3(suffix: str) -> None:
     assert b"secret" not in found.data
 
 
-def test_the_cover_of_a_sound_is_its_picture() -> None:
+def test_audio_cover_becomes_its_poster() -> None:
     cover = ("-map", "0:a", "-map", "1:v", "-frames:v", "1", "-c:v", "png", "-disposition:v", "attached_pic")
     found = made(clip(".mp3", *TONE, *PICTURE, *cover, "-id3v2_version", "3"))
     assert found.kind is MediaKind.AUDIO
     assert found.poster.startswith(b"\x89PNG")
 
 
-def test_a_film_of_odd_size_and_great_speed_is_made_to_fit() -> None:
+def test_video_of_odd_size_and_high_frame_rate_is_adjusted() -> None:
     fast = clip(".mp4", "-f", "lavfi", "-i", "testsrc=size=161x99:rate=90:duration=0.5", "-pix_fmt", "yuv444p")
     facts = made(fast).facts
     assert (facts.width, facts.height, float(facts.frame_rate)) == (160, 98, 60)
@@ -173,12 +173,12 @@ def test_a_film_of_odd_size_and_great_speed_is_made_to_fit() -> None:
         ({"memory": 40 * 1024 * 1024}, "more than 40 MiB of memory"),
     ],
 )
-def test_what_costs_more_than_is_allowed_is_refused(limits: dict[str, float], said: str) -> None:
+def test_media_conversion_over_resource_limit_is_refused(limits: dict[str, float], said: str) -> None:
     with pytest.raises(InvalidInput, match=said):
         made(film(), msgspec.convert(limits, ClipLimits))
 
 
-def test_who_takes_too_long_is_ended() -> None:
+def test_media_conversion_over_time_limit_is_killed() -> None:
     before = running()
     with pytest.raises(InvalidInput):
         made(film(), ClipLimits(seconds=0.3))
@@ -189,7 +189,7 @@ def test_who_takes_too_long_is_ended() -> None:
 
 
 def running() -> set[str]:
-    """The processes of ffmpeg that this one has started."""
+    """Return the ffmpeg processes started by this process."""
     found = set()
     for entry in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -202,7 +202,7 @@ def running() -> set[str]:
 
 
 @pytest.mark.parametrize("suffix", [".mp4", ".ogg", *deep(".webm", ".mp3", ".wav")])
-def test_a_file_that_is_cut_short_is_made_or_refused_but_nothing_worse(suffix: str) -> None:
+def test_truncated_media_upload_is_converted_or_refused(suffix: str) -> None:
     whole = film(suffix) if suffix in {".mp4", ".webm"} else tone(suffix)
     for part in (64, len(whole) // 3):
         try:
@@ -212,14 +212,14 @@ def test_a_file_that_is_cut_short_is_made_or_refused_but_nothing_worse(suffix: s
         assert found.data
 
 
-def test_a_file_of_noise_behind_a_good_beginning_is_refused() -> None:
+def test_media_upload_of_noise_after_valid_header_is_refused() -> None:
     noise = os.urandom(20_000)
     for head in (b"\0\0\0\x18ftypmp42\0\0\0\0mp42isom", b"\x1aE\xdf\xa3", b"OggS", b"fLaC"):
         with pytest.raises(InvalidInput):
             made(head + noise)
 
 
-def test_a_header_that_promises_a_huge_frame_is_refused_before_it_is_decoded() -> None:
+def test_video_header_with_huge_frame_is_refused_before_decoding() -> None:
     huge = clip(".mkv", "-f", "lavfi", "-i", "color=size=8192x8192:rate=1:duration=1", "-c:v", "png")
     began = time.monotonic()
     with pytest.raises(TooLarge):
@@ -227,14 +227,14 @@ def test_a_header_that_promises_a_huge_frame_is_refused_before_it_is_decoded() -
     assert time.monotonic() - began < 20
 
 
-def test_a_playlist_that_names_other_files_opens_none() -> None:
+def test_media_playlist_upload_opens_no_other_files() -> None:
     listing = b"#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXTINF:1,\nfile:///etc/passwd\n#EXT-X-ENDLIST\n"
     assert sniff_clip(listing) is None
     with pytest.raises(InvalidInput):
         made(b"ID3" + listing)
 
 
-def test_a_gif_that_stands_still_is_a_picture() -> None:
+def test_gif_with_one_frame_is_not_animated() -> None:
     still = clip(".gif", "-f", "lavfi", "-i", "testsrc=size=48x32:rate=1:duration=1")
     assert is_animated_gif(moving_gif())
     assert not is_animated_gif(still)
@@ -242,7 +242,7 @@ def test_a_gif_that_stands_still_is_a_picture() -> None:
     assert not is_animated_gif(b"GIF89a")
 
 
-def test_a_picture_is_no_clip() -> None:
+def test_image_upload_is_not_detected_as_clip() -> None:
     for head in (
         b"\xff\xd8\xff\xe0",
         b"\x89PNG\r\n\x1a\n",
@@ -257,9 +257,9 @@ def test_a_picture_is_no_clip() -> None:
 @pytest.mark.parametrize(
     "codec", ["magicyuv", "indeo3", *deep("snow", "cinepak", "ffv1", "huffyuv", "rawvideo", "msmpeg4v3")]
 )
-def test_a_film_in_a_codec_outside_the_allow_list_is_refused_with_its_name(codec: str) -> None:
+def test_video_codec_outside_the_allow_list_is_refused_by_name(codec: str) -> None:
     if codec == "indeo3":
-        # FFmpeg has no encoder for it: the name in the header of another film is replaced.
+        # FFmpeg has no encoder for it, so the codec name in the header of another video is replaced.
         source = clip(".mkv", *PICTURE, "-c:v", "mjpeg").replace(b"V_MJPEG", b"V_MS/VF")
     else:
         picture = ("-f", "lavfi", "-i", "testsrc=size=160x96:rate=10:duration=1")
@@ -272,7 +272,7 @@ def test_a_film_in_a_codec_outside_the_allow_list_is_refused_with_its_name(codec
 
 
 @pytest.mark.parametrize("codec", ["wmav2", *deep("adpcm_ms", "truehd")])
-def test_a_sound_in_a_codec_outside_the_allow_list_is_refused_with_its_name(codec: str) -> None:
+def test_audio_codec_outside_the_allow_list_is_refused_by_name(codec: str) -> None:
     with pytest.raises(Unsupported, match=codec):
         made(clip(".mkv", *TONE, "-strict", "-2", "-c:a", codec))
 
@@ -293,11 +293,11 @@ def test_a_sound_in_a_codec_outside_the_allow_list_is_refused_with_its_name(code
     ],
     ids=lambda value: value if isinstance(value, str) else value[1] + value[-1],
 )
-def test_a_clip_in_each_accepted_codec_is_converted(suffix: str, how: tuple[str, ...]) -> None:
+def test_media_upload_in_each_accepted_codec_is_converted(suffix: str, how: tuple[str, ...]) -> None:
     assert made(clip(suffix, *PICTURE, *TONE, *how)).data
 
 
-def test_a_film_with_subtitles_is_converted(tmp_path: Path) -> None:
+def test_video_with_subtitles_is_converted(tmp_path: Path) -> None:
     words = tmp_path / "words.srt"
     words.write_text("1\n00:00:00,000 --> 00:00:01,000\nLow tide\n")
     for suffix, codec in ((".mp4", "mov_text"), (".mkv", "srt"), (".mkv", "ass"), (".webm", "webvtt")):
@@ -318,14 +318,14 @@ def gif(*milliseconds: int, size: tuple[int, int] = (80, 40)) -> bytes:
     ("milliseconds", "seconds"),
     [((1_000, 1_000), 2.0), ((100, 100, 100, 100, 3_000), 3.4), ((50, 150, 30, 970), 1.2), ((20, 20, 2_000), 2.04)],
 )
-def test_a_gif_lasts_as_long_as_its_frames_with_the_last_one(milliseconds: tuple[int, ...], seconds: float) -> None:
+def test_gif_conversion_keeps_duration_including_last_frame(milliseconds: tuple[int, ...], seconds: float) -> None:
     found = made(gif(*milliseconds))
     assert found.kind is MediaKind.GIFV
     assert found.facts.duration == pytest.approx(seconds, abs=0.05)
 
 
 @pytest.mark.parametrize("transfer", ["smpte2084", *deep("arib-std-b67")])
-def test_a_film_in_hdr_becomes_sdr_with_a_white_that_is_not_grey(transfer: str) -> None:
+def test_hdr_video_is_tone_mapped_to_sdr_with_bright_white(transfer: str) -> None:
     white = ("-f", "lavfi", "-i", "color=white:size=160x96:rate=10:duration=0.5")
     tags = ("-color_primaries", "bt2020", "-color_trc", transfer, "-colorspace", "bt2020nc", "-color_range", "tv")
     hdr = clip(".mp4", *white, "-pix_fmt", "yuv420p10le", "-c:v", "libx265", "-x265-params", "log-level=none", *tags)
@@ -335,7 +335,7 @@ def test_a_film_in_hdr_becomes_sdr_with_a_white_that_is_not_grey(transfer: str) 
         assert min(low for low, _ in shown.convert("RGB").getextrema()) > 235  # type: ignore[misc]
 
 
-def test_a_film_in_hdr_of_8_bit_h264_is_encoded_and_one_in_sdr_is_copied() -> None:
+def test_hdr_8_bit_h264_video_is_reencoded_and_sdr_is_copied() -> None:
     sdr = clip(".mp4", *PICTURE, *H264)
     assert packets(made(sdr).data, "v", "-bsf:v", "filter_units=remove_types=6") == packets(
         sdr, "v", "-bsf:v", "filter_units=remove_types=6"
@@ -347,7 +347,7 @@ def test_a_film_in_hdr_of_8_bit_h264_is_encoded_and_one_in_sdr_is_copied() -> No
 
 
 @pytest.mark.parametrize("suffix", [".mp4", *deep(".mkv")])
-def test_a_film_that_lacks_most_of_its_data_is_refused_with_both_lengths(suffix: str) -> None:
+def test_incomplete_video_is_refused_with_both_durations(suffix: str) -> None:
     fast = ("-movflags", "+faststart") if suffix == ".mp4" else ()
     whole = clip(suffix, "-f", "lavfi", "-i", "testsrc=size=160x90:rate=30:duration=4", *H264[:4], "-g", "10", *fast)
     with pytest.raises(InvalidInput, match=r"incomplete: it ends after \d\.\d of 4\.0 seconds"):
@@ -367,7 +367,7 @@ def test_a_film_that_lacks_most_of_its_data_is_refused_with_both_lengths(suffix:
         ),
     ],
 )
-def test_a_refusal_states_the_value_and_the_limit(source: Callable[[], bytes], said: str) -> None:
+def test_media_upload_refusal_states_the_value_and_the_limit(source: Callable[[], bytes], said: str) -> None:
     with pytest.raises(InvalidInput, match=said):
         made(source())
 
@@ -379,6 +379,6 @@ def test_a_refusal_states_the_value_and_the_limit(source: Callable[[], bytes], s
         *((brand, False) for brand in ("heis", "heim", "miaf", "jxl ", "crx ", "jp2 ", "mif1", "hevx", "cr3 ", "....")),
     ],
 )
-def test_an_iso_file_is_a_video_only_by_a_known_major_brand(brand: str, taken: bool) -> None:
+def test_iso_media_file_is_a_video_only_with_a_known_major_brand(brand: str, taken: bool) -> None:
     head = b"\0\0\0\x18ftyp" + brand.encode() + b"\0\0\0\0isommp42"
     assert (sniff_clip(head) is not None) is taken

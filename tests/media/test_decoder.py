@@ -1,4 +1,4 @@
-"""Decoding in children: what a bad picture or a killed process does, and what is left afterwards."""
+"""Image decoding in child processes: damaged images, killed processes and cleanup."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.serving import alive
 
 PAST_LIMITS = "could not be decoded within the limits: at most 16 MiB, .* million pixels, .* seconds and .* of memory"
 GONE = 10.0
-"""Seconds within which a process that must end has ended, on a busy machine."""
+"""Maximum seconds for a process to exit on a busy machine."""
 
 
 def picture(kind: str = "JPEG", size: tuple[int, int] = (64, 48), **options: Any) -> bytes:
@@ -51,14 +51,14 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 async def stopped_child(decoder: Decoder) -> int:
-    """Warm the decoder up, then freeze its child, so that the next job is in the middle of being done for ever."""
+    """Warm up the decoder, then stop its child, so that the next job never finishes."""
     await decoder.render(picture())
     (pid,) = decoder.children
     os.kill(pid, signal.SIGSTOP)
     return pid
 
 
-def test_a_picture_is_rendered_and_cropped_in_a_child() -> None:
+def test_image_decoder_renders_and_crops_in_a_child_process() -> None:
     async def story() -> None:
         async with Decoder() as decoder:
             made = await decoder.render(picture(size=(3000, 1500)))
@@ -73,7 +73,7 @@ def test_a_picture_is_rendered_and_cropped_in_a_child() -> None:
     asyncio.run(story())
 
 
-def test_no_child_runs_before_the_first_picture_and_the_server_never_loads_pillow() -> None:
+def test_image_decoder_starts_no_child_before_first_image() -> None:
     script = "import sys, shoal.media.library, shoal.media.decoder; sys.exit('PIL' in sys.modules)"
     subprocess.run([sys.executable, "-c", script], check=True)
 
@@ -84,7 +84,7 @@ def test_no_child_runs_before_the_first_picture_and_the_server_never_loads_pillo
     asyncio.run(story())
 
 
-def test_errors_come_back_in_their_kinds_and_the_child_goes_on() -> None:
+def test_image_decoder_errors_keep_their_types_and_child_is_reused() -> None:
     async def story() -> None:
         async with Decoder(UploadLimits(max_pixels=5000)) as decoder:
             with pytest.raises(Unsupported, match="JPEG, PNG"):
@@ -102,7 +102,7 @@ def test_errors_come_back_in_their_kinds_and_the_child_goes_on() -> None:
     asyncio.run(story())
 
 
-def test_an_upload_of_100_mb_is_refused_without_a_child() -> None:
+def test_image_decoder_refuses_100_mb_upload_without_child() -> None:
     async def story() -> None:
         async with Decoder() as decoder:
             with pytest.raises(TooLarge, match=r"95.37 MiB is too large: at most 16 MiB"):
@@ -112,7 +112,7 @@ def test_an_upload_of_100_mb_is_refused_without_a_child() -> None:
     asyncio.run(story())
 
 
-def test_the_memory_limit_stops_a_bomb_that_the_pixel_limit_let_through() -> None:
+def test_image_decoder_memory_limit_stops_decompression_bomb() -> None:
     file = io.BytesIO()
     Image.new("1", (20_000, 20_000)).save(file, "PNG")
 
@@ -139,9 +139,7 @@ def test_the_memory_limit_stops_a_bomb_that_the_pixel_limit_let_through() -> Non
         ("AVIF", "RGBA", UploadLimits().keeping_originals()),
     ],
 )
-def test_the_largest_picture_that_is_allowed_fits_into_the_memory_that_is_allowed(
-    kind: str, mode: str, limits: UploadLimits
-) -> None:
+def test_image_decoder_largest_allowed_image_fits_memory_limit(kind: str, mode: str, limits: UploadLimits) -> None:
     file = io.BytesIO()
     options: dict[str, Any] = {
         "PNG": {"compress_level": 1},
@@ -164,7 +162,7 @@ def test_the_largest_picture_that_is_allowed_fits_into_the_memory_that_is_allowe
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
-def test_a_child_that_is_killed_in_the_middle_refuses_the_picture_and_the_next_one_works(
+def test_image_decoder_killed_child_refuses_image_and_is_replaced(
     number: signal.Signals,
 ) -> None:
     async def story() -> None:
@@ -183,7 +181,7 @@ def test_a_child_that_is_killed_in_the_middle_refuses_the_picture_and_the_next_o
     asyncio.run(story())
 
 
-def test_a_picture_that_takes_too_long_is_refused_and_its_child_killed() -> None:
+def test_image_decoder_timeout_refuses_image_and_kills_child() -> None:
     async def story() -> None:
         async with Decoder(UploadLimits(seconds=0.5)) as decoder:
             pid = await stopped_child(decoder)
@@ -195,7 +193,7 @@ def test_a_picture_that_takes_too_long_is_refused_and_its_child_killed() -> None
     asyncio.run(story())
 
 
-def test_a_caller_that_goes_away_takes_its_child_with_it() -> None:
+def test_image_decoder_cancelled_call_kills_its_child() -> None:
     async def story() -> None:
         async with Decoder() as decoder:
             pid = await stopped_child(decoder)
@@ -210,7 +208,7 @@ def test_a_caller_that_goes_away_takes_its_child_with_it() -> None:
     asyncio.run(story())
 
 
-def test_a_child_that_was_killed_while_idle_is_no_picture_s_fault() -> None:
+def test_image_decoder_killed_idle_child_is_replaced() -> None:
     async def story() -> None:
         async with Decoder() as decoder:
             await decoder.render(picture())
@@ -223,7 +221,7 @@ def test_a_child_that_was_killed_while_idle_is_no_picture_s_fault() -> None:
     asyncio.run(story())
 
 
-def test_callers_queue_up_to_a_maximum() -> None:
+def test_image_decoder_queue_is_bounded() -> None:
     async def story() -> None:
         async with Decoder(max_waiting=2) as decoder:
             pid = await stopped_child(decoder)
@@ -238,7 +236,7 @@ def test_callers_queue_up_to_a_maximum() -> None:
     asyncio.run(story())
 
 
-def test_two_children_work_side_by_side() -> None:
+def test_image_decoder_children_work_in_parallel() -> None:
     async def story() -> None:
         async with Decoder(children=2) as decoder:
             await asyncio.gather(*(decoder.render(picture(size=(1500, 1500))) for _ in range(3)))
@@ -247,7 +245,7 @@ def test_two_children_work_side_by_side() -> None:
     asyncio.run(story())
 
 
-def test_a_child_is_replaced_after_its_number_of_jobs() -> None:
+def test_image_decoder_child_is_replaced_after_job_limit() -> None:
     async def story() -> None:
         async with Decoder(jobs_per_child=2) as decoder:
             seen = []
@@ -262,7 +260,7 @@ def test_a_child_is_replaced_after_its_number_of_jobs() -> None:
     asyncio.run(story())
 
 
-def test_an_idle_child_ends_after_a_while_and_another_comes_when_needed() -> None:
+def test_image_decoder_idle_child_exits_and_is_restarted_on_demand() -> None:
     async def story() -> None:
         async with Decoder(idle_seconds=0.1) as decoder:
             await decoder.render(picture())
@@ -273,7 +271,7 @@ def test_an_idle_child_ends_after_a_while_and_another_comes_when_needed() -> Non
     asyncio.run(story())
 
 
-def test_leaving_the_decoder_ends_busy_children_and_tells_their_callers() -> None:
+def test_image_decoder_close_kills_busy_children_and_fails_their_calls() -> None:
     async def story() -> None:
         async with Decoder() as decoder:
             pid = await stopped_child(decoder)
@@ -289,7 +287,7 @@ def test_leaving_the_decoder_ends_busy_children_and_tells_their_callers() -> Non
     asyncio.run(asyncio.wait_for(story(), GONE))
 
 
-def test_a_child_has_limits_and_none_of_the_server_s_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_image_decoder_child_has_resource_limits_and_no_server_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "very-secret")
 
     async def story() -> None:
@@ -306,7 +304,7 @@ def test_a_child_has_limits_and_none_of_the_server_s_secrets(monkeypatch: pytest
     asyncio.run(story())
 
 
-def test_a_child_ends_when_its_server_is_killed() -> None:
+def test_image_decoder_child_exits_when_server_is_killed() -> None:
     script = (
         "import asyncio, sys\n"
         "from shoal.media.decoder import Decoder\n"
@@ -329,7 +327,7 @@ def test_a_child_ends_when_its_server_is_killed() -> None:
 
 
 @pytest.mark.parametrize("script", ["raise SystemExit(1)", "print('nonsense' * 1000)", "import time; time.sleep(60)"])
-def test_a_child_that_does_not_start_is_no_picture_s_fault(
+def test_image_decoder_child_start_failure_is_unavailable(
     script: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     fake = tmp_path / "python"
@@ -347,7 +345,7 @@ def test_a_child_that_does_not_start_is_no_picture_s_fault(
     asyncio.run(story())
 
 
-def test_a_python_that_is_not_there_is_no_picture_s_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_image_decoder_missing_python_executable_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     with pytest.raises(Unavailable):
         asyncio.run(Child.ready(UploadLimits()))
@@ -384,13 +382,15 @@ def attempt() -> Iterator[Callable[[bytes], None]]:
 
 @settings(deadline=None, max_examples=examples(100, full=200))
 @given(head=st.sampled_from(HEADS), rest=st.binary(max_size=400))
-def test_any_bytes_are_refused_and_never_hang(attempt: Callable[[bytes], None], head: bytes, rest: bytes) -> None:
+def test_image_decoder_refuses_arbitrary_bytes_without_hanging(
+    attempt: Callable[[bytes], None], head: bytes, rest: bytes
+) -> None:
     attempt(head + rest)
 
 
 @settings(deadline=None, max_examples=examples(150, full=300))
 @given(data=st.data())
-def test_any_damage_to_a_good_file_is_survived(attempt: Callable[[bytes], None], data: st.DataObject) -> None:
+def test_image_decoder_survives_damaged_files(attempt: Callable[[bytes], None], data: st.DataObject) -> None:
     file = bytearray(data.draw(st.sampled_from(GOOD)))
     for _ in range(data.draw(st.integers(1, 4))):
         file[data.draw(st.integers(0, len(file) - 1))] = data.draw(st.integers(0, 255))
@@ -398,7 +398,7 @@ def test_any_damage_to_a_good_file_is_survived(attempt: Callable[[bytes], None],
     attempt(bytes(file))
 
 
-def test_the_picture_of_one_member_does_not_wait_for_all_of_another_s() -> None:
+def test_image_decoder_queue_is_fair_between_members() -> None:
     async def story() -> None:
         async with Decoder(max_of_one=30) as decoder:
             done: list[str] = []
@@ -419,7 +419,7 @@ def test_the_picture_of_one_member_does_not_wait_for_all_of_another_s() -> None:
     asyncio.run(story())
 
 
-def test_one_member_cannot_take_the_whole_queue() -> None:
+def test_image_decoder_queue_per_member_is_bounded() -> None:
     async def story() -> None:
         async with Decoder(max_waiting=4, max_of_one=2) as decoder:
             pid = await stopped_child(decoder)

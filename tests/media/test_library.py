@@ -1,4 +1,4 @@
-"""Uploads as a whole: from bytes to files in the store and back."""
+"""Complete uploads: from bytes to files in the store and back."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def picture(mode: str = "RGB", size: tuple[int, int] = (600, 400)) -> bytes:
 
 
 def photograph(mode: str = "RGB", kind: str = "JPEG") -> bytes:
-    """Without a flat place in it, and always the same."""
+    """Return a deterministic image without flat areas."""
     image = Image.frombytes("L", (90, 60), random.Random(7).randbytes(90 * 60)).resize(
         (900, 600), Image.Resampling.BICUBIC
     )
@@ -54,7 +54,7 @@ async def listed(store: MediaStore, prefix: str) -> list[str]:
     return [file.key async for page in store.files(prefix) for file in page]
 
 
-def test_a_photo_is_placed_under_its_member_s_path_and_read_back() -> None:
+def test_media_library_photo_is_stored_under_member_path_and_readable() -> None:
     async def story(library: MediaLibrary, store: MediaStore) -> None:
         placed = await library.place("Ann", 42, photograph())
         media = Media(id=42, owner_id=1, **msgspec.structs.asdict(placed))
@@ -76,7 +76,7 @@ def test_a_photo_is_placed_under_its_member_s_path_and_read_back() -> None:
     run(story)
 
 
-def test_a_png_stays_one_with_nothing_beside_it() -> None:
+def test_media_library_png_has_no_avif_copy() -> None:
     async def story(library: MediaLibrary, store: MediaStore) -> None:
         placed = await library.place("bea", 7, picture())
         assert placed.content_type == "image/png"
@@ -86,7 +86,7 @@ def test_a_png_stays_one_with_nothing_beside_it() -> None:
     run(story)
 
 
-def test_a_photograph_with_alpha_is_placed_as_webp() -> None:
+def test_media_library_photograph_with_alpha_is_stored_as_webp() -> None:
     async def story(library: MediaLibrary, store: MediaStore) -> None:
         placed = await library.place("bea", 7, photograph("RGBA", "PNG"))
         assert placed.content_type == "image/webp"
@@ -96,7 +96,7 @@ def test_a_photograph_with_alpha_is_placed_as_webp() -> None:
     run(story)
 
 
-def test_removing_takes_the_files_away_and_may_be_repeated() -> None:
+def test_media_library_remove_deletes_files_and_is_idempotent() -> None:
     async def story(library: MediaLibrary, store: MediaStore) -> None:
         placed = await library.place("cy", 7, picture())
         for _ in range(2):
@@ -107,7 +107,7 @@ def test_removing_takes_the_files_away_and_may_be_repeated() -> None:
     run(story)
 
 
-def test_an_avatar_is_a_square_and_a_header_three_to_one() -> None:
+def test_media_library_avatar_is_square_and_header_three_to_one() -> None:
     async def story(library: MediaLibrary, store: MediaStore) -> None:
         avatar = await library.place_avatar("dan", picture(size=(900, 500)))
         header = await library.place_header("dan", picture(size=(1600, 1600)))
@@ -119,7 +119,7 @@ def test_an_avatar_is_a_square_and_a_header_three_to_one() -> None:
     run(story)
 
 
-def test_an_animated_avatar_is_stored_with_its_first_frame_and_removed_with_it() -> None:
+def test_media_library_animated_avatar_is_stored_with_still_frame() -> None:
     frames = [Image.new("RGB", (50, 50), each) for each in ("red", "blue")]
     file = io.BytesIO()
     frames[0].save(file, "WEBP", save_all=True, append_images=frames[1:], duration=100)
@@ -148,7 +148,7 @@ def test_an_animated_avatar_is_stored_with_its_first_frame_and_removed_with_it()
     ],
     ids=["100 MB", "text", "nothing", "cut short"],
 )
-def test_a_refused_upload_leaves_nothing(data: bytes, error: type[Exception]) -> None:
+def test_media_library_refused_upload_leaves_no_files(data: bytes, error: type[Exception]) -> None:
     async def story(library: MediaLibrary, store: MediaStore) -> None:
         for attempt in (
             library.place("eve", 1, data),
@@ -163,7 +163,7 @@ def test_a_refused_upload_leaves_nothing(data: bytes, error: type[Exception]) ->
 
 
 @pytest.mark.parametrize("error", [StorageFull("full"), asyncio.CancelledError()], ids=["full", "cancelled"])
-def test_a_picture_is_placed_whole_or_not_at_all(
+def test_media_library_failed_upload_leaves_no_partial_files(
     error: BaseException, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     store = MediaStore.open(f"file://{tmp_path}")

@@ -1,4 +1,4 @@
-"""Pictures in, sizes out: the pure part, called without a child process."""
+"""Image rendering without a child process."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def shown(picture: Picture) -> Image.Image:
 
 
 def colour(picture: Picture, at: tuple[float, float] = (0.5, 0.5)) -> tuple[int, ...]:
-    """The colour at a point given in shares of width and height."""
+    """Return the color at a point given as fractions of width and height."""
     image = shown(picture)
     pixel = image.convert("RGBA").getpixel((int(at[0] * image.width), int(at[1] * image.height)))
     assert isinstance(pixel, tuple)
@@ -48,7 +48,7 @@ def near(left: tuple[int, ...], right: tuple[int, ...], most: int = 12) -> bool:
 
 
 def photo(width: int = 300, height: int = 200) -> Image.Image:
-    """Red on the left and blue on the right, with some noise for the codecs to work on."""
+    """Return an image with red on the left, blue on the right and noise between."""
     image = Image.effect_noise((width, height), 20).convert("RGB")
     image.paste(RED, (0, 0, width // 3, height))
     image.paste(BLUE, (2 * width // 3, 0, width, height))
@@ -56,7 +56,7 @@ def photo(width: int = 300, height: int = 200) -> Image.Image:
 
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "GIF", "WEBP", "AVIF"])
-def test_a_picture_becomes_a_feed_size_a_preview_and_a_blurhash(kind: str) -> None:
+def test_image_renderer_creates_feed_size_preview_and_blurhash(kind: str) -> None:
     made = render(saved(photo(2600, 1300), kind), LIMITS)
     assert (made.feed.width, made.feed.height) == (2560, 1280)
     assert (made.preview.width, made.preview.height) == (640, 320)
@@ -65,13 +65,13 @@ def test_a_picture_becomes_a_feed_size_a_preview_and_a_blurhash(kind: str) -> No
     assert near(colour(made.preview, (0.9, 0.5)), BLUE, 30)
 
 
-def test_a_small_picture_is_not_enlarged() -> None:
+def test_image_renderer_does_not_enlarge_small_images() -> None:
     made = render(saved(photo(30, 20)), LIMITS)
     assert (made.feed.width, made.feed.height, made.preview.width) == (30, 20, 30)
 
 
 @pytest.mark.parametrize("size", [(1, 1), (1, 5000), (5000, 1)])
-def test_a_picture_of_an_odd_shape_keeps_at_least_one_pixel(size: tuple[int, int]) -> None:
+def test_image_renderer_extreme_aspect_ratio_keeps_at_least_one_pixel(size: tuple[int, int]) -> None:
     made = render(saved(Image.new("RGB", size, RED)), LIMITS)
     assert max(made.feed.width, made.feed.height) == min(2560, max(size))
     assert min(made.preview.width, made.preview.height) == 1
@@ -79,7 +79,7 @@ def test_a_picture_of_an_odd_shape_keeps_at_least_one_pixel(size: tuple[int, int
 
 @pytest.mark.parametrize("orientation", range(1, 9))
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP"])
-def test_a_picture_comes_out_upright(kind: str, orientation: int) -> None:
+def test_image_renderer_applies_exif_orientation(kind: str, orientation: int) -> None:
     exif = Image.Exif()
     exif[0x0112] = orientation
     data = saved(photo(300, 200), kind, exif=exif)
@@ -94,7 +94,7 @@ def test_a_picture_comes_out_upright(kind: str, orientation: int) -> None:
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "AVIF"])
 @pytest.mark.parametrize("alpha", [False, True])
-def test_no_metadata_comes_out(kind: str, alpha: bool) -> None:
+def test_image_renderer_strips_metadata(kind: str, alpha: bool) -> None:
     made = render(with_metadata(kind, alpha=alpha and kind != "JPEG"), SMALL)
     for picture in (made.feed, made.preview):
         assert (
@@ -128,20 +128,20 @@ def with_metadata(kind: str, *, alpha: bool) -> bytes:
     return saved(image if alpha else image.convert("RGB"), kind, **options)
 
 
-@pytest.mark.filterwarnings("ignore")  # As the child does: Pillow warns of what is wrong with the EXIF.
-def test_damaged_exif_does_not_spoil_a_good_picture() -> None:
+@pytest.mark.filterwarnings("ignore")  # Pillow warns about the damaged EXIF.
+def test_image_renderer_ignores_damaged_exif() -> None:
     data = saved(photo(), "JPEG", exif=b"Exif\x00\x00MM\x00*\x00\x00\xff\xff" + b"\xff" * 40)
     assert render(data, LIMITS).feed.width == 300
 
 
-def test_the_colours_of_an_embedded_profile_are_kept_in_srgb() -> None:
+def test_image_renderer_converts_embedded_profile_to_srgb() -> None:
     profile = bytearray(ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes())
     swap_tags(profile, b"rXYZ", b"gXYZ")
     made = render(saved(Image.new("RGB", (40, 40), RED), icc_profile=bytes(profile)), LIMITS)
     assert near(colour(made.feed), GREEN)
 
 
-def test_the_colours_of_a_profile_are_kept_under_alpha_too() -> None:
+def test_image_renderer_converts_embedded_profile_with_alpha_to_srgb() -> None:
     profile = bytearray(ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes())
     swap_tags(profile, b"rXYZ", b"gXYZ")
     made = render(saved(Image.new("RGBA", (40, 40), (*RED, 128)), icc_profile=bytes(profile)), LIMITS)
@@ -149,41 +149,41 @@ def test_the_colours_of_a_profile_are_kept_under_alpha_too() -> None:
 
 
 def swap_tags(profile: bytearray, one: bytes, other: bytes) -> None:
-    """Exchange the names of two tags in the table that follows the 128 bytes of an ICC profile's header."""
+    """Swap the names of two tags in the tag table after the 128 byte header of an ICC profile."""
     first, second = profile.index(one, 128), profile.index(other, 128)
     profile[first : first + 4], profile[second : second + 4] = other, one
 
 
 @pytest.mark.parametrize("profile", [b"nonsense", b"\x00" * 128])
-def test_a_damaged_profile_is_ignored(profile: bytes) -> None:
+def test_image_renderer_ignores_damaged_color_profile(profile: bytes) -> None:
     assert near(colour(render(saved(photo(), icc_profile=profile), LIMITS).feed, (0.1, 0.5)), RED)
 
 
-def test_cmyk_becomes_rgb() -> None:
+def test_image_renderer_converts_cmyk_to_rgb() -> None:
     made = render(saved(Image.new("CMYK", (400, 400), (0, 255, 255, 0)), "JPEG"), LIMITS)
     assert shown(made.feed).mode == "RGB"
     assert near(colour(made.feed), RED)
 
 
-def test_sixteen_bits_of_grey_keep_their_shades() -> None:
+def test_image_renderer_16_bit_gray_keeps_shades() -> None:
     row = b"\x00" + struct.pack(">H", 10_000) * 100 + struct.pack(">H", 32_768) * 100 + b"\xff\xff" * 100
     feed = render(png(300, 100, row * 100, depth=16, kind=0), LIMITS).feed
     assert [colour(feed, (x, 0.5))[0] for x in (0.1, 0.5, 0.9)] == pytest.approx([39, 128, 255], abs=4)
 
 
-def test_sixteen_bits_of_colour_become_eight() -> None:
+def test_image_renderer_16_bit_color_is_reduced_to_8_bits() -> None:
     row = b"\x00" + struct.pack(">HHH", 65_535, 32_768, 0) * 20
     made = render(png(20, 20, row * 20, depth=16, kind=2), LIMITS)
     assert near(colour(made.feed), (255, 128, 0))
 
 
-def test_sixteen_bits_of_grey_with_alpha_keep_what_shines_through() -> None:
+def test_image_renderer_16_bit_gray_with_alpha_keeps_transparency() -> None:
     row = b"\x00" + struct.pack(">HH", 65_535, 32_768) * 20
     made = render(png(20, 20, row * 20, depth=16, kind=4), LIMITS)
     assert near(colour(made.feed), (255, 255, 255, 128))
 
 
-def test_a_palette_with_transparency_keeps_what_shines_through() -> None:
+def test_image_renderer_palette_image_keeps_transparency() -> None:
     image = Image.new("P", (60, 30), 0)
     image.putpalette([*RED, *BLUE])
     image.paste(1, (30, 0, 60, 30))
@@ -192,12 +192,12 @@ def test_a_palette_with_transparency_keeps_what_shines_through() -> None:
     assert near(colour(made.feed, (0.8, 0.5)), (*BLUE, 255))
 
 
-def test_alpha_that_hides_nothing_makes_a_jpeg() -> None:
+def test_image_renderer_opaque_alpha_channel_becomes_jpeg() -> None:
     assert render(saved(noise().convert("RGBA")), LIMITS).content_type == "image/jpeg"
 
 
 def noise(mode: str = "RGB", size: tuple[int, int] = (300, 200)) -> Image.Image:
-    """Nothing flat in it, as in a photograph."""
+    """Return an image without flat areas, like a photograph."""
     image = Image.effect_noise(size, 60).convert(mode)
     if mode == "RGBA":
         image.putalpha(100)
@@ -205,7 +205,7 @@ def noise(mode: str = "RGB", size: tuple[int, int] = (300, 200)) -> Image.Image:
 
 
 def drawing(mode: str = "RGB") -> Image.Image:
-    """Few colours and sharp edges, as in a screenshot."""
+    """Return an image with few colors and sharp edges, like a screenshot."""
     image = Image.new(mode, (300, 200), (250, 250, 240, 90)[: len(mode)])
     pencil = ImageDraw.Draw(image)
     for row in range(4, 200, 12):
@@ -215,7 +215,7 @@ def drawing(mode: str = "RGB") -> Image.Image:
 
 @pytest.mark.parametrize("mode", ["RGB", "RGBA"])
 @pytest.mark.parametrize(("kind", "becomes"), [("PNG", "image/png"), ("WEBP", "image/webp")])
-def test_a_drawing_that_came_lossless_stays_exactly_what_it_is(kind: str, becomes: str, mode: str) -> None:
+def test_image_renderer_lossless_drawing_stays_lossless(kind: str, becomes: str, mode: str) -> None:
     image = drawing(mode)
     made = render(saved(image, kind, **({"lossless": True, "exact": True} if kind == "WEBP" else {})), LIMITS)
     assert made.content_type == becomes
@@ -223,7 +223,7 @@ def test_a_drawing_that_came_lossless_stays_exactly_what_it_is(kind: str, become
     assert made.feed.copy == b""
 
 
-def test_a_lossless_webp_with_a_profile_is_known_as_one() -> None:
+def test_image_renderer_detects_lossless_webp_with_profile() -> None:
     profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
     made = render(saved(drawing(), "WEBP", lossless=True, icc_profile=profile), LIMITS)
     assert made.content_type == "image/webp"
@@ -231,23 +231,23 @@ def test_a_lossless_webp_with_a_profile_is_known_as_one() -> None:
 
 
 @pytest.mark.parametrize(("mode", "becomes"), [("L", "image/jpeg"), ("RGB", "image/jpeg"), ("RGBA", "image/webp")])
-def test_a_photograph_that_came_as_png_does_not_stay_lossless(mode: str, becomes: str) -> None:
+def test_image_renderer_png_photograph_becomes_lossy(mode: str, becomes: str) -> None:
     assert render(saved(noise(mode)), LIMITS).content_type == becomes
 
 
-def test_a_lossless_picture_that_is_smaller_so_stays_so() -> None:
+def test_image_renderer_keeps_lossless_format_when_smaller() -> None:
     ramp = Image.linear_gradient("L").resize((300, 200))
     made = render(saved(ramp), LIMITS)
     assert made.content_type == "image/png"
     assert shown(made.feed).tobytes() == ramp.tobytes()
 
 
-def test_the_kind_of_a_lossless_picture_can_be_kept_whatever_it_shows() -> None:
+def test_image_renderer_keep_kind_preserves_lossless_format() -> None:
     assert render(saved(noise()), LIMITS, keep_kind=True).content_type == "image/png"
     assert render(saved(noise(), "JPEG"), LIMITS, keep_kind=True).content_type == "image/jpeg"
 
 
-def test_beside_a_jpeg_stands_a_smaller_copy_of_the_same_size_in_pixels() -> None:
+def test_image_renderer_jpeg_has_smaller_copy_of_equal_dimensions() -> None:
     made = render(saved(photo(900, 600).filter(ImageFilter.GaussianBlur(2)), "JPEG"), SMALL)
     for picture in (made.feed, made.preview):
         if picture.copy:
@@ -259,7 +259,7 @@ def test_beside_a_jpeg_stands_a_smaller_copy_of_the_same_size_in_pixels() -> Non
     assert not {"exif", "xmp", "icc_profile"} & copy.info.keys()
 
 
-def test_a_larger_picture_is_kept_in_all_of_its_pixels_where_that_is_wanted() -> None:
+def test_image_renderer_keep_originals_stores_full_size_image() -> None:
     whole = LIMITS.__class__(feed_edge=640, keep_originals=True)
     exif = Image.Exif()
     exif[0x0112] = 6
@@ -275,18 +275,18 @@ def test_a_larger_picture_is_kept_in_all_of_its_pixels_where_that_is_wanted() ->
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA"])
-def test_every_mode_of_png_is_taken(mode: str) -> None:
+def test_image_renderer_accepts_every_png_mode(mode: str) -> None:
     assert render(saved(photo().convert(mode)), LIMITS).feed.width == 300
 
 
 def animation(kind: str, *, size: tuple[int, int] = (90, 50), durations: tuple[int, ...] = (100, 300, 2_000)) -> bytes:
-    """Return an animation with a frame of another colour for each of these milliseconds."""
+    """Return an animation with one frame per duration in milliseconds."""
     frames = [Image.new("RGB", size, (RED, GREEN, BLUE)[at % 3]) for at in range(len(durations))]
     return saved(frames[0], kind, save_all=True, append_images=frames[1:], duration=list(durations))
 
 
 def frames_of(picture: Picture) -> list[tuple[tuple[int, ...], int]]:
-    """Return the colour of each frame and for how many milliseconds it is shown."""
+    """Return the color and the duration in milliseconds of each frame."""
     found = []
     with Image.open(io.BytesIO(picture.data)) as image:
         for frame in ImageSequence.Iterator(image):
@@ -297,7 +297,7 @@ def frames_of(picture: Picture) -> list[tuple[tuple[int, ...], int]]:
 
 
 @pytest.mark.parametrize("kind", ["GIF", "PNG", "WEBP", "AVIF"])
-def test_an_animation_stays_one_with_the_duration_of_each_frame(kind: str) -> None:
+def test_image_renderer_animation_keeps_frame_durations(kind: str) -> None:
     made = render(animation(kind), LIMITS)
     assert (made.content_type, made.feed.width, made.feed.height) == ("image/webp", 90, 50)
     found = frames_of(made.feed)
@@ -308,7 +308,7 @@ def test_an_animation_stays_one_with_the_duration_of_each_frame(kind: str) -> No
     assert near(colour(made.preview), RED, 30)
 
 
-def test_default_picture_of_png_outside_its_animation_is_no_frame() -> None:
+def test_image_renderer_png_default_image_outside_animation_is_not_a_frame() -> None:
     frames = [Image.new("RGB", (40, 40), shade) for shade in (RED, GREEN, BLUE)]
     data = saved(frames[0], "PNG", save_all=True, append_images=frames[1:], duration=300, default_image=True)
     found = frames_of(render(data, LIMITS).feed)
@@ -316,7 +316,7 @@ def test_default_picture_of_png_outside_its_animation_is_no_frame() -> None:
     assert near(found[0][0], GREEN, 30)
 
 
-def test_frame_of_png_longer_than_webp_allows_is_shortened() -> None:
+def test_image_renderer_png_frame_duration_is_limited_to_webp_maximum() -> None:
     found = frames_of(render(animation("PNG", durations=(20_000_000, 100)), LIMITS).feed)
     assert [milliseconds for _, milliseconds in found] == [(1 << 24) - 1, 100]
 
@@ -324,17 +324,17 @@ def test_frame_of_png_longer_than_webp_allows_is_shortened() -> None:
 @pytest.mark.parametrize(
     ("kind", "loop", "plays"), [("PNG", 0, 0), ("PNG", 3, 3), ("PNG", 70_000, 65_535), ("GIF", 0, 0), ("GIF", 2, 3)]
 )
-def test_animation_plays_as_many_times_as_its_source(kind: str, loop: int, plays: int) -> None:
+def test_image_renderer_animation_keeps_loop_count(kind: str, loop: int, plays: int) -> None:
     frames = [Image.new("RGB", (40, 40), shade) for shade in (RED, GREEN)]
     data = saved(frames[0], kind, save_all=True, append_images=frames[1:], duration=100, loop=loop)
     assert shown(render(data, LIMITS).feed).info["loop"] == plays
 
 
-def test_animation_of_gif_without_repetitions_plays_once() -> None:
+def test_image_renderer_gif_without_loop_extension_plays_once() -> None:
     assert shown(render(animation("GIF"), LIMITS).feed).info["loop"] == 1
 
 
-def test_an_animation_with_transparency_keeps_it() -> None:
+def test_image_renderer_animation_keeps_transparency() -> None:
     frames = [Image.new("RGBA", (40, 40), (*each, 128)) for each in (RED, BLUE)]
     data = saved(frames[0], "PNG", save_all=True, append_images=frames[1:], duration=100)
     made = render(data, LIMITS)
@@ -343,7 +343,7 @@ def test_an_animation_with_transparency_keeps_it() -> None:
         assert image.convert("RGBA").getpixel((20, 20))[3] == pytest.approx(128, abs=4)  # type: ignore[index]
 
 
-def test_an_animation_whose_frames_have_too_many_pixels_is_made_smaller() -> None:
+def test_image_renderer_animation_over_pixel_limit_is_scaled_down() -> None:
     limits = UploadLimits(animated_edge=100, animated_pixels=20 * 40 * 3)
     assert render(animation("WEBP", durations=(100, 100, 100)), limits).feed.width <= 40
     assert (
@@ -352,13 +352,13 @@ def test_an_animation_whose_frames_have_too_many_pixels_is_made_smaller() -> Non
     )
 
 
-def test_only_the_first_frame_of_an_animation_is_used_where_a_still_is_asked_for() -> None:
+def test_image_renderer_still_option_uses_first_animation_frame() -> None:
     made = render(animation("PNG"), LIMITS, still=True)
     assert getattr(shown(made.feed), "n_frames", 1) == 1
 
 
 @pytest.mark.parametrize("kind", ["GIF", "PNG", "WEBP", "AVIF"])
-def test_a_crop_of_an_animation_has_its_first_frame_as_well(kind: str) -> None:
+def test_image_crop_of_animation_includes_still_first_frame(kind: str) -> None:
     made = crop(animation(kind), LIMITS, (40, 40))
     assert len(frames_of(made.picture)) == 3
     assert made.still is not None
@@ -367,7 +367,7 @@ def test_a_crop_of_an_animation_has_its_first_frame_as_well(kind: str) -> None:
     assert crop(saved(photo()), LIMITS, (40, 40)).still is None
 
 
-def test_a_jpeg_of_several_pictures_is_rendered_as_its_first_one() -> None:
+def test_image_renderer_multi_picture_jpeg_uses_first_image() -> None:
     data = saved(photo(), "MPO", save_all=True, append_images=[Image.new("RGB", (300, 200), BLUE)])
     with Image.open(io.BytesIO(data)) as image:
         assert image.n_frames == 2  # type: ignore[attr-defined]
@@ -376,7 +376,7 @@ def test_a_jpeg_of_several_pictures_is_rendered_as_its_first_one() -> None:
     assert crop(data, LIMITS, (40, 40)).still is None
 
 
-def test_no_metadata_is_in_an_animation() -> None:
+def test_image_renderer_strips_metadata_from_animations() -> None:
     frames = [Image.new("RGB", (40, 40), each) for each in (RED, BLUE)]
     exif = Image.Exif()
     exif[0x010E] = "secret"
@@ -387,7 +387,7 @@ def test_no_metadata_is_in_an_animation() -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"progressive": True}, {"subsampling": 0}, {"quality": 30}])
-def test_a_jpeg_without_its_end_marker_is_rendered_as_with_it(options: dict[str, Any]) -> None:
+def test_image_renderer_jpeg_without_end_marker_is_rendered(options: dict[str, Any]) -> None:
     data = saved(photo(), "JPEG", **options)
     assert data.endswith(b"\xff\xd9")
     assert render(data[:-2], LIMITS).feed == render(data, LIMITS).feed
@@ -396,7 +396,7 @@ def test_a_jpeg_without_its_end_marker_is_rendered_as_with_it(options: dict[str,
 
 @pytest.mark.parametrize("options", [{}, {"progressive": True}, {"restart_marker_rows": 1}])
 @pytest.mark.parametrize("lacking", [12, 100, 1_000])
-def test_a_jpeg_that_lacks_pixels_is_refused(options: dict[str, Any], lacking: int) -> None:
+def test_image_renderer_truncated_jpeg_is_refused(options: dict[str, Any], lacking: int) -> None:
     data = saved(noise(), "JPEG", **options)
     with pytest.raises(InvalidInput, match="cut short or damaged"):
         render(data[:-lacking], LIMITS)
@@ -414,7 +414,7 @@ HEIC = (
 
 
 @pytest.mark.skipif("image/heic" not in ALLOWED, reason="pillow-heif is not installed")
-def test_a_heic_picture_becomes_a_jpeg() -> None:
+def test_image_renderer_heic_becomes_jpeg() -> None:
     data = base64.b64decode(HEIC)
     made = render(data, LIMITS)
     assert (made.content_type, made.feed.width, made.feed.height) == ("image/jpeg", 64, 32)
@@ -426,25 +426,25 @@ def test_a_heic_picture_becomes_a_jpeg() -> None:
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "GIF", "WEBP", "AVIF"])
 @pytest.mark.parametrize("share", [0.02, 0.5, 0.9])
-def test_a_file_that_is_cut_short_is_refused(kind: str, share: float) -> None:
+def test_image_renderer_truncated_file_is_refused(kind: str, share: float) -> None:
     data = saved(Image.effect_noise((300, 200), 60).convert("RGB"), kind)
     with pytest.raises(InvalidInput, match="cut short or damaged"):
         render(data[: max(16, int(len(data) * share))], LIMITS)
 
 
-def test_an_empty_file_and_a_text_are_refused() -> None:
+def test_image_renderer_empty_and_text_files_are_refused() -> None:
     with pytest.raises(InvalidInput, match="empty"):
         render(b"", LIMITS)
     with pytest.raises(Unsupported):
         render(b"GIF is what this text begins with", LIMITS)
 
 
-def test_a_header_that_claims_too_many_pixels_is_refused_at_once() -> None:
+def test_image_renderer_header_with_too_many_pixels_is_refused() -> None:
     with pytest.raises(TooLarge, match="60000 x 60000 pixels is too large: at most 40 million"):
         render(png(60_000, 60_000, b"\x00" * 100), LIMITS)
 
 
-def test_a_bomb_is_refused_before_it_is_decoded() -> None:
+def test_image_renderer_decompression_bomb_is_refused_before_decoding() -> None:
     data = saved(Image.new("1", (20_000, 20_000)))
     assert len(data) < 100_000
     start = time.process_time()
@@ -454,7 +454,7 @@ def test_a_bomb_is_refused_before_it_is_decoded() -> None:
 
 
 def png(width: int, height: int, rows: bytes, *, depth: int = 8, kind: int = 2) -> bytes:
-    """A PNG file by hand, so that its header may lie."""
+    """Build a PNG file whose header may contradict its data."""
 
     def chunk(name: bytes, body: bytes) -> bytes:
         return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
@@ -463,7 +463,7 @@ def png(width: int, height: int, rows: bytes, *, depth: int = 8, kind: int = 2) 
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
 
 
-def test_a_crop_takes_the_middle() -> None:
+def test_image_crop_takes_the_center() -> None:
     made = crop(saved(photo(1500, 600)), LIMITS, (400, 400))
     assert (made.picture.width, made.picture.height) == (400, 400)
     wide = crop(saved(photo(3000, 3000), "JPEG"), LIMITS, (1500, 500))
@@ -471,12 +471,12 @@ def test_a_crop_takes_the_middle() -> None:
     assert near(colour(wide.picture, (0.1, 0.5)), RED)
 
 
-def test_a_crop_of_a_small_picture_has_the_shape_and_not_the_size() -> None:
+def test_image_crop_of_small_image_keeps_aspect_ratio_without_enlarging() -> None:
     made = crop(saved(photo(90, 60)), LIMITS, (1500, 500))
     assert (made.picture.width, made.picture.height) == (90, 30)
 
 
-def test_a_crop_is_turned_upright_and_checked_like_any_picture() -> None:
+def test_image_crop_applies_orientation_and_pixel_limit() -> None:
     exif = Image.Exif()
     exif[0x0112] = 6
     made = crop(saved(photo(300, 200), "JPEG", exif=exif), LIMITS, (100, 200))

@@ -1,4 +1,4 @@
-"""The three kinds of media store, by one contract; then what a directory and a URL promise beside it."""
+"""The contract of the three media stores, and specifics of directories and S3 URLs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def listed(store: MediaStore, prefix: str) -> list[str]:
     return sorted([file.key async for page in store.files(prefix) for file in page])
 
 
-def test_what_is_put_is_got_with_its_type(store: MediaStore) -> None:
+def test_media_store_get_returns_stored_data_and_type(store: MediaStore) -> None:
     async def story() -> None:
         await store.put("1/2/3/ann/7-ab.webp", b"picture" * 100_000, "image/webp")
         assert await store.get("1/2/3/ann/7-ab.webp") == (b"picture" * 100_000, "image/webp")
@@ -39,7 +39,7 @@ def test_what_is_put_is_got_with_its_type(store: MediaStore) -> None:
     asyncio.run(story())
 
 
-def test_a_put_replaces(store: MediaStore) -> None:
+def test_media_store_put_replaces_existing_file(store: MediaStore) -> None:
     async def story() -> None:
         await store.put("1/bea/a.jpg", b"one", JPEG)
         await store.put("1/bea/a.jpg", b"two", JPEG)
@@ -49,7 +49,7 @@ def test_a_put_replaces(store: MediaStore) -> None:
     asyncio.run(story())
 
 
-def test_what_is_not_there_is_not_found(store: MediaStore) -> None:
+def test_media_store_get_of_missing_key_raises_not_found(store: MediaStore) -> None:
     async def story() -> None:
         await store.put("1/cy/a.jpg", b"one", JPEG)
         for key in ("1/cy/b.jpg", "1/cy", "9/nobody/x.jpg"):
@@ -59,7 +59,7 @@ def test_what_is_not_there_is_not_found(store: MediaStore) -> None:
     asyncio.run(story())
 
 
-def test_deleting_twice_is_like_deleting_once(store: MediaStore) -> None:
+def test_media_store_delete_is_idempotent(store: MediaStore) -> None:
     async def story() -> None:
         keys = [f"1/dan/{number}.jpg" for number in range(20)]
         for key in keys:
@@ -72,7 +72,7 @@ def test_deleting_twice_is_like_deleting_once(store: MediaStore) -> None:
     asyncio.run(story())
 
 
-def test_every_file_is_listed_with_its_size_and_its_moment(store: MediaStore) -> None:
+def test_media_store_listing_contains_size_and_modification_time(store: MediaStore) -> None:
     async def story() -> None:
         put = {f"7/{at}/3/fay/{at}-ab.jpg": at + 1 for at in range(30)}
         for key, size in put.items():
@@ -85,7 +85,7 @@ def test_every_file_is_listed_with_its_size_and_its_moment(store: MediaStore) ->
     asyncio.run(story())
 
 
-def test_a_prefix_is_whole_segments(store: MediaStore) -> None:
+def test_media_store_prefix_matches_whole_path_segments(store: MediaStore) -> None:
     async def story() -> None:
         for key in ("1/eve/a.jpg", "1/eve/b.jpg", "1/evelyn/c.jpg"):
             await store.put(key, b"x", JPEG)
@@ -95,7 +95,7 @@ def test_a_prefix_is_whole_segments(store: MediaStore) -> None:
     asyncio.run(story())
 
 
-def test_puts_at_the_same_time_leave_one_whole_file(store: MediaStore) -> None:
+def test_media_store_concurrent_puts_leave_one_complete_file(store: MediaStore) -> None:
     async def story() -> None:
         bodies = [bytes([number]) * 200_000 for number in range(8)]
         await asyncio.gather(*(store.put("1/fay/a.jpg", body, JPEG) for body in bodies))
@@ -125,7 +125,7 @@ def test_puts_at_the_same_time_leave_one_whole_file(store: MediaStore) -> None:
         "a" * 600,
     ],
 )
-def test_a_key_that_is_no_plain_path_is_refused(store: MediaStore, key: str) -> None:
+def test_media_store_invalid_key_is_refused(store: MediaStore, key: str) -> None:
     async def story() -> None:
         with pytest.raises(InvalidInput):
             await store.put(key, b"x", JPEG)
@@ -140,7 +140,7 @@ def test_a_key_that_is_no_plain_path_is_refused(store: MediaStore, key: str) -> 
     asyncio.run(story())
 
 
-def test_a_reader_of_a_directory_never_sees_half_a_file(tmp_path: Path) -> None:
+def test_media_directory_reads_never_see_partial_files(tmp_path: Path) -> None:
     store, file = MediaStore.open(f"file://{tmp_path}"), tmp_path / "a/b.jpg"
 
     async def story() -> None:
@@ -154,7 +154,7 @@ def test_a_reader_of_a_directory_never_sees_half_a_file(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
-def test_a_directory_is_made_and_its_empty_parts_go_again(tmp_path: Path) -> None:
+def test_media_directory_is_created_and_empty_folders_are_removed(tmp_path: Path) -> None:
     root = tmp_path / "a place/media"
 
     async def story() -> None:
@@ -187,7 +187,7 @@ asyncio.run(main())
 """
 
 
-def test_a_full_disk_is_said_and_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_media_directory_on_full_disk_reports_it_and_leaves_no_partial_files(tmp_path: Path) -> None:
     full, large = tmp_path / "full", tmp_path / "large"
     full.mkdir()
     large.write_bytes(bytes(12 * MIB))
@@ -208,7 +208,7 @@ def test_a_full_disk_is_said_and_leaves_nothing_behind(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, 12 * MIB + 1])
-def test_a_file_is_stored_and_fetched_as_it_is(store: MediaStore, tmp_path: Path, size: int) -> None:
+def test_media_store_file_upload_and_download_are_identical(store: MediaStore, tmp_path: Path, size: int) -> None:
     async def story() -> None:
         given, got = tmp_path / "given", tmp_path / "got"
         given.write_bytes(bytes(range(256)) * (size // 256) + b"x" * (size % 256))
@@ -242,7 +242,7 @@ asyncio.run(main())
 """
 
 
-def test_a_large_file_is_never_in_memory_as_a_whole(tmp_path: Path) -> None:
+def test_media_store_large_file_is_streamed_without_loading_into_memory(tmp_path: Path) -> None:
     large, copy = tmp_path / "large", tmp_path / "copy"
     large.write_bytes(bytes(100 * MIB))
     command = [sys.executable, "-c", LARGE_FILE, str(tmp_path / "media"), str(large), str(copy)]
@@ -255,12 +255,12 @@ def test_a_large_file_is_never_in_memory_as_a_whole(tmp_path: Path) -> None:
     "url",
     ["", "media", "/var/media", "file://", "file://host/dir", "s3://", "http://x/y", "s3://bucket?endpoin=http://x"],
 )
-def test_a_url_of_no_known_form_is_refused(url: str) -> None:
+def test_media_store_url_with_unknown_form_is_refused(url: str) -> None:
     with pytest.raises(InvalidInput, match="media store"):
         MediaStore.open(url)
 
 
-def test_s3_keeps_a_type_that_the_key_does_not_say(s3_url: str) -> None:
+def test_s3_media_store_keeps_content_type_without_file_extension(s3_url: str) -> None:
     async def story() -> None:
         store = MediaStore.open(s3_url)
         await store.put("1/hal/export", b"{}", "application/json")
@@ -270,7 +270,7 @@ def test_s3_keeps_a_type_that_the_key_does_not_say(s3_url: str) -> None:
 
 
 @pytest.mark.parametrize("change", [("secret-at-all", "wrong-secret-at-all"), ("s3://pictures", "s3://no-such-bucket")])
-def test_a_wrong_secret_or_bucket_is_unavailable(s3_url: str, change: tuple[str, str]) -> None:
+def test_s3_media_store_with_wrong_secret_or_bucket_is_unavailable(s3_url: str, change: tuple[str, str]) -> None:
     assert change[0] in s3_url
 
     async def story() -> None:
@@ -280,7 +280,7 @@ def test_a_wrong_secret_or_bucket_is_unavailable(s3_url: str, change: tuple[str,
     asyncio.run(story())
 
 
-def test_s3_credentials_may_come_from_the_environment(s3_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_s3_media_store_reads_credentials_from_environment(s3_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     plain, _, credentials = s3_url.partition("&access_key_id=")
     key, _, secret = credentials.partition("&secret_access_key=")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", key)
@@ -294,7 +294,7 @@ def test_s3_credentials_may_come_from_the_environment(s3_url: str, monkeypatch: 
     asyncio.run(story())
 
 
-def test_an_s3_that_is_not_there_is_unavailable_within_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_s3_media_store_unreachable_endpoint_is_unavailable_within_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     options: dict[str, Any] = {
         "endpoint": "http://127.0.0.1:9",
         "region": "x",
@@ -306,7 +306,7 @@ def test_an_s3_that_is_not_there_is_unavailable_within_seconds(monkeypatch: pyte
         asyncio.run(asyncio.wait_for(store.put("1/kim/a.jpg", b"x", JPEG), 20))
 
 
-def test_a_part_is_read_as_http_counts_bytes(store: MediaStore) -> None:
+def test_media_store_range_read_follows_http_byte_ranges(store: MediaStore) -> None:
     async def story() -> None:
         data = bytes(range(256)) * 2_000
         await store.put("1/bea/a.mp4", data, "video/mp4")

@@ -1,4 +1,4 @@
-"""Long work goes on beside others, one piece at a time, and is not begun twice."""
+"""The media conversion queue runs one background job after another and starts no job twice."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from shoal.media.library import MediaLibrary, Workshop
 
 
 def workshop() -> Workshop:
-    """One whose work needs no library."""
+    """Return a conversion queue without a media library."""
     return Workshop(cast("MediaLibrary", None))
 
 
-def test_who_comes_while_it_goes_on_waits_for_the_same_and_others_for_their_turn() -> None:
+def test_conversion_queue_joins_duplicate_jobs_and_defers_others() -> None:
     async def story() -> None:
         begun: list[int] = []
         go_on = asyncio.Event()
@@ -41,7 +41,7 @@ def test_who_comes_while_it_goes_on_waits_for_the_same_and_others_for_their_turn
     asyncio.run(story())
 
 
-def test_who_waits_hears_that_it_failed() -> None:
+def test_conversion_queue_propagates_job_errors_to_waiters() -> None:
     async def story() -> None:
         async def work() -> None:
             raise ValueError("broken")
@@ -53,7 +53,7 @@ def test_who_waits_hears_that_it_failed() -> None:
     asyncio.run(story())
 
 
-def test_a_workshop_that_closes_gives_its_work_back() -> None:
+def test_conversion_queue_close_fails_pending_jobs_as_unavailable() -> None:
     async def story() -> None:
         async def work() -> None:
             await asyncio.sleep(60)
@@ -70,7 +70,7 @@ def test_a_workshop_that_closes_gives_its_work_back() -> None:
     asyncio.run(story())
 
 
-def test_the_work_of_one_member_does_not_wait_for_all_of_another_s() -> None:
+def test_conversion_queue_is_fair_between_members() -> None:
     async def story() -> None:
         begun: list[int] = []
         go_on = asyncio.Event()
@@ -82,7 +82,7 @@ def test_the_work_of_one_member_does_not_wait_for_all_of_another_s() -> None:
         room = workshop()
         jobs = [(number, 1) for number in range(10)] + [(20, 2), (21, 2), (30, 3)]
         while jobs:
-            # As the outbox does: all that wait come again, the oldest first.
+            # Like the outbox, retry all deferred jobs, oldest first.
             go_on.clear()
             going = []
             for number, member in jobs:
@@ -96,7 +96,7 @@ def test_the_work_of_one_member_does_not_wait_for_all_of_another_s() -> None:
     asyncio.run(story())
 
 
-def test_what_does_not_come_again_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_conversion_queue_drops_reservation_of_job_that_does_not_retry(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
         async def work() -> None:
             await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""Prometheus learns of a new backup from every process, whoever made it."""
+"""Every process reports the newest backup to Prometheus, independent of its creator."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.running import in_loop
 
 @pytest.mark.parametrize("engine", ["sqlite", "postgres"])
 @in_loop
-async def test_the_age_of_the_newest_backup_is_told(engine: str, tmp_path: Path) -> None:
+async def test_metrics_endpoint_reports_timestamp_of_newest_backup(engine: str, tmp_path: Path) -> None:
     owner = asyncio.Event()
     settings = build(
         store=f"sqlite:///{tmp_path}/shoal.db" if engine == "sqlite" else await postgres.database(owner),

@@ -1,4 +1,4 @@
-"""The page about metrics has every metric that processes tell, and no other."""
+"""The metrics page documents exactly the metrics that processes export."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ from tests.serving import served
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_tables_on_the_page_are_those_of_the_catalogue() -> None:
+def test_metrics_documentation_tables_match_the_catalogue() -> None:
     page = metrics_page.PAGE.read_text()
     assert metrics_page.with_tables(page) == page, "python -m tests.metrics.metrics_page writes them"
     assert set(re.findall(r"^\| `(shoal_\w+)` \|", page, re.MULTILINE)) == METRICS.keys()
 
 
-def test_the_alerts_on_the_page_are_the_alerts() -> None:
+def test_metrics_documentation_lists_all_prometheus_alerts() -> None:
     rules = re.findall(r"- alert: (\w+)", (ROOT / "deploy" / "prometheus" / "alerts.yml").read_text())
     assert sorted(re.findall(r"^\| `(Shoal\w+)` \|", metrics_page.PAGE.read_text(), re.MULTILINE)) == sorted(rules)
 
 
-def test_every_figure_of_an_engine_has_a_metric() -> None:
+def test_engine_vitals_each_have_a_metric() -> None:
     assert NAMES.keys() == set(get_args(MeasurementName))
 
 
 async def everything() -> list[EngineHealth]:
-    """Two engines of one name that tell all that any does, and one that is away."""
+    """Return two engines with an equal name and all vitals, and an unreachable engine."""
     one = EngineHealth("Engine", "place", "1.0", tuple(Measurement(name, 1.0, wrong=True) for name in NAMES))
     return [one, one, EngineHealth("Engine", "other", reached=False)]
 
 
 @in_loop
-async def test_what_a_server_and_a_worker_tell_is_what_is_documented(tmp_path: Path) -> None:
+async def test_metrics_of_server_and_worker_match_the_catalogue(tmp_path: Path) -> None:
     port = free_port()
     with served(tmp_path / "shoal.db", SHOAL_METRICS_PORT=str(port)) as server:
         async with httpx.AsyncClient() as client:

@@ -1,4 +1,4 @@
-"""The small server of the metrics: what it refuses, and clients that take their time."""
+"""The metrics HTTP server: refused requests and slow clients."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from shoal.monitoring.metrics_server import answering
 from tests.running import eventually, in_loop
 
 LARGE = b"x" * (32 << 20)
-"""More than all buffers between the server and a client take."""
+"""Larger than all buffers between the server and a client."""
 
 
 async def page() -> bytes:
@@ -33,7 +33,7 @@ def listener() -> socket.socket:
 
 
 async def said(port: int, words: bytes) -> bytes:
-    """All that the server says to this, until it closes."""
+    """Return everything that the server sends in response, until it closes."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
         writer.write(words)
@@ -45,14 +45,14 @@ async def said(port: int, words: bytes) -> bytes:
 
 
 async def status(port: int, request: str = "GET /metrics HTTP/1.1") -> int:
-    """The status of an answer; 0 for none."""
+    """Return the status of the response, or 0 without a response."""
     words = (await said(port, f"{request}\r\nHost: x\r\n\r\n".encode())).split(b" ", 2)
     return int(words[1]) if len(words) > 1 else 0
 
 
 @asynccontextmanager
 async def waiting(port: int, words: bytes, number: int) -> AsyncIterator[list[asyncio.StreamReader]]:
-    """So many clients that have said this and nothing else."""
+    """Open `number` clients that send only these bytes."""
     opened = [await asyncio.open_connection("127.0.0.1", port) for _ in range(number)]
     for _, writer in opened:
         writer.write(words)
@@ -79,16 +79,16 @@ async def waiting(port: int, words: bytes, number: int) -> AsyncIterator[list[as
     ],
 )
 @in_loop
-async def test_only_the_page_can_be_had(request_: str, answer: int) -> None:
+async def test_metrics_endpoint_serves_only_get_metrics(request_: str, answer: int) -> None:
     taken = listener()
     port = taken.getsockname()[1]
     async with answering(taken, page):
-        # One whose head is too long may be closed on while it still sends.
+        # The server may close the connection while an oversized request is still being sent.
         assert await status(port, request_) in ({answer, 0} if answer == 400 else {answer})
 
 
 @in_loop
-async def test_a_client_reads_the_whole_of_a_large_page() -> None:
+async def test_metrics_endpoint_sends_large_page_completely() -> None:
     taken = listener()
     async with answering(taken, large_page, seconds=60.0):
         whole = await said(taken.getsockname()[1], b"GET /metrics HTTP/1.1\r\n\r\n")
@@ -96,7 +96,7 @@ async def test_a_client_reads_the_whole_of_a_large_page() -> None:
 
 
 @in_loop
-async def test_a_page_that_fails_is_no_page_and_says_nothing_of_the_error(caplog: pytest.LogCaptureFixture) -> None:
+async def test_metrics_endpoint_error_returns_500_without_details(caplog: pytest.LogCaptureFixture) -> None:
     taken = listener()
     async with answering(taken, broken_page):
         told = await said(taken.getsockname()[1], b"GET /metrics HTTP/1.1\r\n\r\n")
@@ -106,21 +106,21 @@ async def test_a_page_that_fails_is_no_page_and_says_nothing_of_the_error(caplog
 
 
 @in_loop
-async def test_who_comes_when_all_places_are_taken_is_refused_until_the_slow_are_shut_out() -> None:
+async def test_metrics_endpoint_at_connection_limit_returns_503_until_slow_clients_time_out() -> None:
     taken = listener()
     port = taken.getsockname()[1]
     async with (
         answering(taken, page, most=3, seconds=2.0),
         waiting(port, b"GET /metrics HTTP/1.1\r\nX-Slow: ", 3) as slow,
     ):
-        # They have a place once their connections are taken, which those before a refusal are.
+        # The server has accepted the slow clients once it refuses a later one.
         await eventually(lambda: status(port), 503)
         assert [await reader.read() for reader in slow] == [b"", b"", b""]
         await eventually(lambda: status(port), 200)
 
 
 @in_loop
-async def test_who_reads_nothing_of_the_page_loses_the_place() -> None:
+async def test_metrics_endpoint_client_that_does_not_read_is_disconnected() -> None:
     taken = listener()
     port = taken.getsockname()[1]
     async with answering(taken, large_page, most=1, seconds=1.0), waiting(port, b"GET /metrics HTTP/1.1\r\n\r\n", 1):
@@ -129,7 +129,7 @@ async def test_who_reads_nothing_of_the_page_loses_the_place() -> None:
 
 
 @in_loop
-async def test_the_end_closes_every_connection_and_frees_the_port() -> None:
+async def test_metrics_endpoint_shutdown_closes_connections_and_frees_port() -> None:
     taken = listener()
     port = taken.getsockname()[1]
     async with answering(taken, page, seconds=3_600.0):

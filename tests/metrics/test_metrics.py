@@ -1,4 +1,4 @@
-"""The metrics of real processes: they grow by what is done, and tell nobody's secrets."""
+"""The metrics of real processes: correct counts and no secrets."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ PASSWORD, TEXT = "correct-horse-battery", "the words of a post"
 
 
 class Told(NamedTuple):
-    """A server that tells metrics, and the tokens of two members: bob follows ann."""
+    """A server with metrics, and the tokens of two members; bob follows ann."""
 
     server: Server
     port: int
@@ -46,7 +46,7 @@ class Told(NamedTuple):
     bob: str
 
     def ask(self, method: str, path: str, token: str = "", status: int = 200, **more: object) -> httpx.Response:
-        """One request, answered with this status."""
+        """Send a request and check the status of the response."""
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         answer = httpx.request(method, self.server.url + path, headers=headers, timeout=60, **more)  # type: ignore[arg-type]
         assert answer.status_code == status, answer.text
@@ -78,7 +78,7 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
         yield one
 
 
-def test_counters_grow_by_what_was_done(here: Told) -> None:
+def test_metrics_counters_increase_with_requests_and_jobs(here: Told) -> None:
     here.ask("GET", "/api/v1/timelines/home", here.bob)
     before = scraped_until(here.port, lambda now: now("shoal_events_waiting") == 0)
     made = here.ask("POST", "/api/v1/statuses", here.ann, json={"status": TEXT}).json()
@@ -117,7 +117,7 @@ def test_counters_grow_by_what_was_done(here: Told) -> None:
     assert after("shoal_engine_stored_bytes", place="shoal.db") > 0
 
 
-def test_the_buckets_of_a_route_hold_each_request_once(here: Told) -> None:
+def test_metrics_latency_buckets_count_each_request_once(here: Told) -> None:
     for _ in range(3):
         here.ask("GET", "/api/v1/timelines/home", here.ann)
     now = scrape(here.port)
@@ -127,7 +127,7 @@ def test_the_buckets_of_a_route_hold_each_request_once(here: Told) -> None:
     assert counts[-1] == now("shoal_request_seconds_count", route=HOME) == now("shoal_requests_total", route=HOME)
 
 
-def test_files_and_uploads_are_counted_without_their_names(here: Told) -> None:
+def test_metrics_of_files_and_uploads_contain_no_file_names(here: Told) -> None:
     made = here.ask("POST", "/api/v2/media", here.ann, files={"file": picture()}).json()
     path = "/media/" + made["url"].partition("/media/")[2]
     before = scrape(here.port)("shoal_requests_total", route="(file)", status="200")
@@ -138,7 +138,7 @@ def test_files_and_uploads_are_counted_without_their_names(here: Told) -> None:
     assert now.has("shoal_pictures_waiting")
 
 
-def test_listeners_are_counted_while_they_listen(here: Told) -> None:
+def test_metrics_listeners_gauge_follows_open_streams(here: Told) -> None:
     url, headers = f"{here.server.url}/api/v1/streaming/user", {"Authorization": f"Bearer {here.bob}"}
     with httpx.stream("GET", url, headers=headers, timeout=60) as answer:
         lines = answer.iter_lines()
@@ -148,7 +148,7 @@ def test_listeners_are_counted_while_they_listen(here: Told) -> None:
     scraped_until(here.port, lambda now: now("shoal_listeners") == 0)
 
 
-def test_nothing_secret_and_nothing_of_members_is_told(here: Told) -> None:
+def test_metrics_contain_no_secrets_or_member_data(here: Told) -> None:
     here.ask(
         "POST", "/oauth/token", status=401, data={"grant_type": "password", "username": "ann", "password": PASSWORD}
     )
@@ -160,17 +160,17 @@ def test_nothing_secret_and_nothing_of_members_is_told(here: Told) -> None:
         assert secret not in text, secret
 
 
-def test_every_metric_is_in_the_catalogue_under_its_kind_and_labels(here: Told) -> None:
+def test_metrics_match_catalogue_kinds_and_labels(here: Told) -> None:
     checked(scrape(here.port))
 
 
-def test_the_public_port_has_no_metrics_and_the_other_one_nothing_else(here: Told) -> None:
+def test_metrics_are_served_only_on_the_metrics_port(here: Told) -> None:
     here.ask("GET", "/metrics", status=404)
     assert httpx.get(f"http://127.0.0.1:{here.port}/api/v1/timelines/public").status_code == 404
     assert httpx.post(f"http://127.0.0.1:{here.port}/metrics").status_code == 405
 
 
-def test_refusals_are_counted_by_their_reason(tmp_path: Path) -> None:
+def test_metrics_refused_requests_are_counted_by_reason(tmp_path: Path) -> None:
     limits = {"SHOAL_RATE_LIMITS": "true", "SHOAL_LIMITS": '{"api": "2/1h"}', "SHOAL_CONNECTIONS_PER_ADDRESS": "1"}
     with told(tmp_path, **limits, SHOAL_TRUSTED_PROXIES="[]") as here:
         for status in (200, 200, 429):
@@ -185,14 +185,14 @@ def test_refusals_are_counted_by_their_reason(tmp_path: Path) -> None:
         assert now("shoal_requests_refused_total", reason="connections") == 1
 
 
-def test_the_end_of_a_server_frees_the_port(tmp_path: Path) -> None:
+def test_metrics_port_is_freed_when_server_stops(tmp_path: Path) -> None:
     with told(tmp_path) as here:
         scrape(here.port)
         assert here.server.stop() == 0
         socket.create_server(("127.0.0.1", here.port)).close()
 
 
-def test_a_server_does_not_begin_where_its_metrics_cannot_be_told(tmp_path: Path) -> None:
+def test_server_with_metrics_port_in_use_does_not_start(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         command = [
@@ -213,7 +213,7 @@ def test_a_server_does_not_begin_where_its_metrics_cannot_be_told(tmp_path: Path
 
 
 @in_loop
-async def test_each_worker_of_a_command_tells_what_it_did_at_a_port_of_its_own(request: pytest.FixtureRequest) -> None:
+async def test_worker_processes_serve_metrics_on_separate_ports(request: pytest.FixtureRequest) -> None:
     url = await postgres.database(request)
     graph = await PostgresGraph.open(url)
     batch = Batch(shard_of(ANN))
@@ -226,7 +226,7 @@ async def test_each_worker_of_a_command_tells_what_it_did_at_a_port_of_its_own(r
     environ = {**os.environ, "SHOAL_TIMELINES": redis.single(), "SHOAL_METRICS_PORT": str(first)}
     worker = subprocess.Popen(command, env=environ, preexec_fn=at_a_desk)  # noqa: ASYNC220, PLW1509
     try:
-        # Events that nobody took up are still in the store, so the two have done all once none waits.
+        # Unclaimed events remain in the store, so all are processed once none is waiting.
         scraped_until(first, lambda now: now.has("shoal_events_waiting") and now("shoal_events_waiting") == 0)
         each = [scraped_until(port, lambda now: now("shoal_part_up") == 2) for port in (first, first + 1)]
         assert [now("shoal_info", role="worker") for now in each] == [1, 1]
@@ -242,7 +242,7 @@ async def test_each_worker_of_a_command_tells_what_it_did_at_a_port_of_its_own(r
             }
         for pid in children(worker.pid):
             os.kill(pid, signal.SIGKILL)
-        # Those that are started in their places have their ports.
+        # The restarted processes use the ports of the killed ones.
         latest = max(now("shoal_process_start_time_seconds") for now in each)
         for port in (first, first + 1):
             scraped_until(port, lambda now: now("shoal_process_start_time_seconds") > latest)
@@ -255,7 +255,7 @@ async def test_each_worker_of_a_command_tells_what_it_did_at_a_port_of_its_own(r
 
 
 def checked(now: Scrape) -> None:
-    """Every family is one of the catalogue: its name, kind, help, and the labels of its samples."""
+    """Check that each family matches the catalogue: name, kind, help text and labels."""
     assert len(now.families) > 20
     for family in now.families:
         name = f"{family.name}_total" if family.type == "counter" else family.name

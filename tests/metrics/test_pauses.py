@@ -1,4 +1,4 @@
-"""Pauses of a process: those of the event loop and of the collection of garbage are counted, the longest for a minute."""
+"""Pauses of the event loop and of garbage collection are counted; the longest is reported for a minute."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from shoal.observability.metrics import Families
 from tests.running import eventually, in_loop
 
 
-def test_the_longest_pause_is_told_for_a_minute() -> None:
+def test_longest_pause_metric_is_reported_for_a_minute() -> None:
     pauses = PauseTimes()
     for now, seconds in ((0.0, 0.003), (10.0, 0.05), (20.0, 0.02), (30.0, 0.02), (40.0, 0.001)):
         pauses.note(seconds, now)
@@ -21,7 +21,7 @@ def test_the_longest_pause_is_told_for_a_minute() -> None:
     assert told == [0.05, 0.05, 0.02, 0.02, 0.001, 0.0]
 
 
-def test_pauses_are_counted_by_their_length() -> None:
+def test_pause_metric_counts_pauses_by_duration() -> None:
     pauses = PauseTimes()
     for seconds in (0.0005, 0.002, 0.01, 0.0101, 3.0):
         pauses.note(seconds, time.perf_counter())
@@ -42,7 +42,7 @@ def test_pauses_are_counted_by_their_length() -> None:
 
 
 @in_loop
-async def test_a_loop_that_stands_still_is_seen() -> None:
+async def test_event_loop_delay_of_blocked_loop_is_measured() -> None:
     delays = PauseTimes()
     async with loop_watched(delays):
         await asyncio.sleep(0.06)
@@ -54,7 +54,7 @@ async def test_a_loop_that_stands_still_is_seen() -> None:
         await eventually(seen, answer=True)
 
 
-def test_a_collection_of_garbage_is_seen_and_nothing_is_left_behind() -> None:
+def test_garbage_collection_pause_is_measured_and_callback_removed() -> None:
     pauses = PauseTimes()
     many = [[] for _ in range(200_000)]  # type: ignore[var-annotated]
     others = [*gc.callbacks]
@@ -69,7 +69,7 @@ def test_a_collection_of_garbage_is_seen_and_nothing_is_left_behind() -> None:
 
 
 @in_loop
-async def test_a_server_tells_of_both() -> None:
+async def test_pause_monitoring_measures_event_loop_and_garbage_collection() -> None:
     async with pauses_watched() as pauses:
         gc.collect()
         time.sleep(0.05)  # noqa: ASYNC251  # as above

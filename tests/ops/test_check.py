@@ -1,4 +1,4 @@
-"""Each invariant is broken on purpose, below the commands: the check finds it, says so in a sentence, and repairs it."""
+"""Each test damages an invariant in the store; `shoal check` detects, reports and repairs it."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ NAMES = (
 
 
 class World(NamedTuple):
-    """Where a small network is, and who and what is in it."""
+    """The path of a small network and the ids of its members and post."""
 
     path: Path
     ann: int
@@ -70,7 +70,7 @@ class World(NamedTuple):
         return f"sqlite:///{self.path}"
 
     def sql(self, statement: str) -> None:
-        """Change the file behind everybody's back."""
+        """Change the database file directly."""
         with closing(sqlite3.connect(self.path)) as connection:
             connection.execute(statement.format(**self._asdict()))
             connection.commit()
@@ -97,7 +97,7 @@ def _files(folder: Path) -> dict[Path, bytes]:
 
 
 async def _make_world(folder: Path) -> World:
-    """Ben follows Ann, once more, and likes, shares, keeps and answers what she posted; she edited it since, and unfollowed him."""
+    """Create a network: Ben refollows Ann, and likes, bookmarks, shares and answers a post; Ann edits it and unfollows Ben."""
     path = folder / "shoal.db"
     async with Shoal.open(f"sqlite:///{path}") as shoal:
         ann, ben = await shoal.register("ann", email="ann@example.org"), await shoal.register("ben")
@@ -140,7 +140,7 @@ def found(report: CheckReport) -> set[str]:
 
 
 @in_loop
-async def test_a_sound_store_is_clean_and_everything_was_looked_at(tmp_path: Path) -> None:
+async def test_shoal_check_of_consistent_store_is_clean_and_covers_all_invariants(tmp_path: Path) -> None:
     report = await checked(await world_in(tmp_path))
     assert report.clean
     assert tuple(line.name for line in report.invariants) == NAMES
@@ -210,7 +210,7 @@ BREAKS = {
 
 @pytest.mark.parametrize("damage", BREAKS)
 @in_loop
-async def test_what_is_broken_is_found_and_repaired(tmp_path: Path, damage: str) -> None:
+async def test_shoal_check_detects_and_repairs_each_damage(tmp_path: Path, damage: str) -> None:
     statement, expected = BREAKS[damage]
     world = await world_in(tmp_path)
     world.sql(statement)
@@ -226,7 +226,7 @@ async def test_what_is_broken_is_found_and_repaired(tmp_path: Path, damage: str)
 
 
 @in_loop
-async def test_examples_are_sentences_with_names(tmp_path: Path) -> None:
+async def test_shoal_check_examples_are_sentences_with_member_names(tmp_path: Path) -> None:
     world = await world_in(tmp_path)
     world.sql("DELETE FROM association WHERE alive >= 0 AND atype = 2")
     world.sql("UPDATE association SET time = 7 WHERE alive = -1 AND atype = 2 AND id1 = {ann}")
@@ -237,7 +237,7 @@ async def test_examples_are_sentences_with_names(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_a_history_that_one_end_has_without_its_end_is_repaired_as_of_then(tmp_path: Path) -> None:
+async def test_shoal_check_repairs_follow_history_without_end_as_of_its_time(tmp_path: Path) -> None:
     world = await world_in(tmp_path)
     world.sql("DELETE FROM association WHERE alive = 0 AND atype = 2")
     world.sql("UPDATE association SET data = substr(data, 1, 8) WHERE alive = 0 AND atype = 1")
@@ -247,13 +247,13 @@ async def test_a_history_that_one_end_has_without_its_end_is_repaired_as_of_then
         ends = [row for row in await all_links(shoal.network.store) if row.atype in (1, 2) and not row.alive]
         (one, other) = ends
         assert one.data == other.data
-        # An end that is from no time would be forgotten at once.
+        # An end without a time would be deleted immediately.
         began, ended = sorted(moments_of(one.data), key=abs)
         assert (other.time, ended) == (began + 1, -began - 1)
 
 
 @in_loop
-async def test_a_repaired_association_is_the_one_that_was_there(tmp_path: Path) -> None:
+async def test_shoal_check_repair_restores_the_original_association(tmp_path: Path) -> None:
     world = await world_in(tmp_path)
     async with Shoal.open(world.url) as shoal:
         before = await (await shoal.member("ann")).followers()
@@ -266,7 +266,7 @@ async def test_a_repaired_association_is_the_one_that_was_there(tmp_path: Path) 
 
 
 @in_loop
-async def test_a_network_from_before_comes_to_count_what_everybody_may_find(tmp_path: Path) -> None:
+async def test_shoal_check_repair_migrates_counts_of_older_networks_to_public_posts(tmp_path: Path) -> None:
     world = await world_in(tmp_path)
     async with Shoal.open(world.url) as shoal:
         ann, ben = await shoal.member("ann"), await shoal.member("ben")
@@ -274,7 +274,7 @@ async def test_a_network_from_before_comes_to_count_what_everybody_may_find(tmp_
         await ben.share(await ben.create("for friends", visibility="followers"))
         await shoal.settle()
         counted = (await ben.profile()).posts, (await ann.read(world.post)).comments
-    # As it was before comments and entries were told apart: every comment in one list, and all entries in one number.
+    # The older format: all comments in one list and all entries in one count.
     world.sql("UPDATE association SET atype = atype - 41, alive = atype - 54 WHERE alive >= 0 AND atype IN (55, 56)")
     world.sql("DELETE FROM association WHERE alive >= 0 AND atype IN (57, 58)")
     world.sql("DELETE FROM association WHERE alive = -1 AND atype IN (56, 57, 58)")
@@ -294,7 +294,7 @@ async def test_a_network_from_before_comes_to_count_what_everybody_may_find(tmp_
 
 
 @in_loop
-async def test_of_two_ends_the_later_wins(tmp_path: Path) -> None:
+async def test_shoal_check_repair_keeps_the_later_of_two_conflicting_ends(tmp_path: Path) -> None:
     world = await world_in(tmp_path)
     world.sql("UPDATE association SET alive = 0, time = time + 10 WHERE alive >= 0 AND atype = 2")
     await checked(world, repair=True)
@@ -303,7 +303,7 @@ async def test_of_two_ends_the_later_wins(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_plain_operations_of_one_end_alone_are_found(tmp_path: Path) -> None:
+async def test_shoal_check_detects_plain_operations_on_one_end(tmp_path: Path) -> None:
     world = await world_in(tmp_path)
     async with Shoal.open(world.url) as shoal:
         for op in (
@@ -321,11 +321,11 @@ async def test_plain_operations_of_one_end_alone_are_found(tmp_path: Path) -> No
 
 
 @in_loop
-async def test_a_timeline_that_lacks_an_entry_is_found_and_dropped(tmp_path: Path) -> None:
+async def test_shoal_check_incomplete_home_timeline_is_reported_and_dropped(tmp_path: Path) -> None:
     world = await world_in(tmp_path)
     async with Shoal.open(world.url) as shoal:
         ben = await shoal.member("ben")
-        # Or his share of the post would show up in its stead.
+        # Otherwise the share of the post would appear instead.
         await ben.update_profile(folds_shares=False)
         whole = await ben.home()
         await shoal.network.timelines.subtract(ben.id, [world.post])
@@ -347,7 +347,7 @@ WRONG_ROWS: dict[str, tuple[Callable[[TagRow], TagRow], str]] = {
 
 @pytest.mark.parametrize("wrong", WRONG_ROWS)
 @in_loop
-async def test_a_tag_that_counts_wrong_is_found_and_counted_anew(tmp_path: Path, wrong: str) -> None:
+async def test_shoal_check_wrong_tag_counts_are_reported_and_recounted(tmp_path: Path, wrong: str) -> None:
     change, words = WRONG_ROWS[wrong]
     world, dawn = await world_in(tmp_path), tag_id("dawn")
     async with Shoal.open(world.url) as shoal:
@@ -362,7 +362,7 @@ async def test_a_tag_that_counts_wrong_is_found_and_counted_anew(tmp_path: Path,
 
 
 @in_loop
-async def test_a_cloud_is_counted_from_nothing_but_posts(tmp_path: Path) -> None:
+async def test_tag_cloud_is_rebuilt_from_posts(tmp_path: Path) -> None:
     world = await world_in(tmp_path)
     async with Shoal.open(world.url) as shoal:
         right = await shoal.network.tag_store.scan(-(2**63), 100)
@@ -377,7 +377,7 @@ async def test_a_cloud_is_counted_from_nothing_but_posts(tmp_path: Path) -> None
 
 
 @in_loop
-async def test_a_search_index_that_is_not_as_the_graph_is_found_and_repaired(tmp_path: Path) -> None:
+async def test_shoal_check_stale_search_index_is_reported_and_repaired(tmp_path: Path) -> None:
     world = await world_in(tmp_path)
     async with Shoal.open(world.url) as shoal:
         index = shoal.network.reads.search
@@ -396,7 +396,7 @@ async def test_a_search_index_that_is_not_as_the_graph_is_found_and_repaired(tmp
 
 
 @in_loop
-async def test_a_description_that_the_search_index_has_not_is_found_and_repaired(tmp_path: Path) -> None:
+async def test_shoal_check_stale_media_description_in_search_index_is_repaired(tmp_path: Path) -> None:
     world = await world_in(tmp_path)
     async with Shoal.open(world.url) as shoal:
         ann = await shoal.member("ann")
@@ -418,7 +418,7 @@ async def test_a_description_that_the_search_index_has_not_is_found_and_repaired
 
 
 @in_loop
-async def test_a_search_index_that_is_still_being_filled_is_no_fault(tmp_path: Path) -> None:
+async def test_shoal_check_skips_search_index_during_initial_build(tmp_path: Path) -> None:
     world = await world_in(tmp_path)
     async with Shoal.open(world.url) as shoal:
         await shoal.network.reads.search.clear()
@@ -433,7 +433,7 @@ def _lose_cloud(folder: Path) -> None:
 
 
 @in_loop
-async def test_a_tag_cloud_that_is_lost_is_counted_anew(tmp_path: Path) -> None:
+async def test_shoal_check_lost_tag_cloud_is_rebuilt(tmp_path: Path) -> None:
     world = await world_in(tmp_path)
     _lose_cloud(tmp_path)
     async with Shoal.open(world.url) as shoal:
@@ -448,8 +448,8 @@ async def test_a_tag_cloud_that_is_lost_is_counted_anew(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_a_false_floor_is_found_deep_in_the_timeline(tmp_path: Path) -> None:
-    """Timelines are compared below the pages that a reader turns first, too."""
+async def test_shoal_check_detects_missing_entry_deep_in_home_timeline(tmp_path: Path) -> None:
+    """Timelines are also compared beyond the first pages."""
     async with Shoal.open(f"sqlite:///{tmp_path / 'shoal.db'}") as shoal:
         ann, ben = await shoal.register("ann"), await shoal.register("ben")
         await ben.follow(ann)
@@ -460,7 +460,7 @@ async def test_a_false_floor_is_found_deep_in_the_timeline(tmp_path: Path) -> No
 
 
 @in_loop
-async def test_a_store_with_no_warm_timeline_is_sampled_and_left_cold(tmp_path: Path) -> None:
+async def test_shoal_check_samples_cold_timelines_without_warming_them(tmp_path: Path) -> None:
     world = await world_in(tmp_path)
     async with Shoal.open(world.url) as shoal:
         assert (await check(shoal.network))["I1"].checked == 3
@@ -468,7 +468,7 @@ async def test_a_store_with_no_warm_timeline_is_sampled_and_left_cold(tmp_path: 
 
 
 @in_loop
-async def test_a_store_that_another_process_serves_is_read_as_it_is(tmp_path: Path) -> None:
+async def test_shoal_check_read_only_reports_findings_without_timelines(tmp_path: Path) -> None:
     world = await world_in(tmp_path)
     world.sql("UPDATE association SET time = 7 WHERE alive = -1 AND atype = 2")
     async with open_network(load({}, store=world.url), read_only=True) as network:
@@ -479,7 +479,7 @@ async def test_a_store_that_another_process_serves_is_read_as_it_is(tmp_path: Pa
 
 
 @in_loop
-async def test_a_repair_reaches_every_store(tmp_path: Path) -> None:
+async def test_shoal_check_repair_covers_every_store(tmp_path: Path) -> None:
     files = [tmp_path / "one.db", tmp_path / "two.db"]
     shard_map = {"0-31": f"sqlite:///{files[0]}", "32-63": f"sqlite:///{files[1]}"}
     names = [f"member{n}" for n in range(12)]
@@ -503,7 +503,7 @@ async def test_a_repair_reaches_every_store(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("damage", ["n = n + 1", "upto = upto + (40000 << 23)"])
 @in_loop
-async def test_a_block_that_counts_wrongly_is_found_and_made_anew(tmp_path: Path, damage: str) -> None:
+async def test_shoal_check_wrong_position_block_is_reported_and_rebuilt(tmp_path: Path, damage: str) -> None:
     world = await world_in(tmp_path)
     with patch.multiple(ranks, BLOCK=3, FAN=2, OPEN=5):
         async with Shoal.open(world.url) as shoal:
@@ -514,7 +514,7 @@ async def test_a_block_that_counts_wrongly_is_found_and_made_anew(tmp_path: Path
             report = await check(shoal.network)
             assert report.clean
             assert report["positions"].checked > 20
-        world.sql(f"UPDATE block SET {damage} WHERE level = 1")  # noqa: S608  # our own words
+        world.sql(f"UPDATE block SET {damage} WHERE level = 1")  # noqa: S608  # constants of this module
         assert found(await checked(world)) == {"positions"}
         repaired = await checked(world, repair=True)
         assert "a block of the list 'posted' of @ann has" in repaired["positions"].examples[0]
@@ -527,7 +527,7 @@ async def test_a_block_that_counts_wrongly_is_found_and_made_anew(tmp_path: Path
 
 
 @in_loop
-async def test_likes_of_a_deleted_post_count_until_they_are_cleared_away(tmp_path: Path) -> None:
+async def test_shoal_check_likes_of_deleted_post_count_until_cleanup(tmp_path: Path) -> None:
     world = await world_in(tmp_path)
     off = Finding("the sum of likes", (world.ann,), recount=(world.ann, LIKED_BY.number))
     async with open_network(load({}, store=world.url), background=False) as network:
@@ -540,7 +540,7 @@ async def test_likes_of_a_deleted_post_count_until_they_are_cleared_away(tmp_pat
 
 
 @in_loop
-async def test_a_count_that_moves_and_comes_back_while_it_is_looked_at_is_no_miscount(
+async def test_shoal_check_count_changed_during_check_is_not_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = await world_in(tmp_path)
@@ -562,7 +562,7 @@ async def test_a_count_that_moves_and_comes_back_while_it_is_looked_at_is_no_mis
 
 
 @in_loop
-async def test_a_network_in_use_gives_no_false_alarm(tmp_path: Path) -> None:
+async def test_shoal_check_of_network_in_use_reports_no_false_findings(tmp_path: Path) -> None:
     world = await world_in(tmp_path)
     async with Shoal.open(world.url, most_behind_seconds=0) as shoal:
         ann, ben = await shoal.member("ann"), await shoal.member("ben")

@@ -1,4 +1,4 @@
-"""A check of members drawn by chance finds what is wrong around them, and reaches everybody."""
+"""A check of randomly drawn members detects faults in their data and can draw every member."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def filled(shoal: Shoal) -> dict[str, int]:
 
 @pytest.mark.parametrize("fault", ["", "I2", "I3", "keys", "lists", "search"])
 @in_loop
-async def test_each_fault_is_found_where_it_is(fault: str) -> None:
+async def test_sampled_check_detects_each_fault(fault: str) -> None:
     async with Shoal.open("memory://") as shoal:
         ids = await filled(shoal)
         ann, ben, store = ids["ann"], ids["ben"], shoal.network.store
@@ -49,7 +49,7 @@ async def test_each_fault_is_found_where_it_is(fault: str) -> None:
             await store.commit(batch)
         report = await check_sampled(shoal.network, 40)
         assert {line.checked for line in report.invariants} == {40}
-        # How often somebody is drawn hangs on when the others joined.
+        # The probability of a member depends on the join times of the others.
         for _ in range(50 if fault else 0):
             if not report.clean:
                 break
@@ -58,7 +58,7 @@ async def test_each_fault_is_found_where_it_is(fault: str) -> None:
 
 
 @in_loop
-async def test_everybody_may_be_drawn_and_nobody_from_an_empty_network() -> None:
+async def test_sampled_check_draws_every_member_and_none_from_empty_network() -> None:
     async with Shoal.open("memory://") as shoal:
         chance = random.Random(3)
         assert await random_member(shoal.network.store, chance) is None
@@ -74,7 +74,7 @@ async def test_everybody_may_be_drawn_and_nobody_from_an_empty_network() -> None
 
 
 @in_loop
-async def test_it_leaves_no_warm_timelines() -> None:
+async def test_sampled_check_leaves_no_warm_timelines() -> None:
     async with Shoal.open("memory://") as shoal:
         await filled(shoal)
         assert (await check_sampled(shoal.network, 20)).clean

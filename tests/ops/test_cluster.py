@@ -1,4 +1,4 @@
-"""`shoal cluster`: a whole cluster that starts, keeps what it was told, mends itself, and leaves nothing behind."""
+"""`shoal cluster`: starting a complete cluster, keeping its data, restarting processes and cleaning up."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PASSWORD = "a long password"
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """A folder that engines can reach; nothing runs in it when the test is over."""
+    """A folder that engines can access; its processes are stopped after the test."""
     path = Path(tempfile.mkdtemp(prefix="shoal-cluster-"))
     path.chmod(0o755)
     yield path
@@ -38,7 +38,7 @@ def folder() -> Iterator[Path]:
 
 @contextmanager
 def up(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """`shoal cluster up`, with one web process and one worker, answering. At a desk without the engines the test is skipped."""
+    """Run `shoal cluster up` with one web process and one worker. Outside CI, the test is skipped without the engines."""
     command = [sys.executable, "-m", "shoal.cli", "cluster", "up", "--folder", str(folder), "--web", "1"]
     said = folder / "said"
     with said.open("wb") as out:
@@ -56,12 +56,12 @@ def up(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def web_of(folder: Path) -> str:
-    """Where the web process is."""
+    """Return the URL of the web process."""
     return f"http://127.0.0.1:{Ports(folder).known['web-1']}"
 
 
 def shoal(folder: Path, *arguments: str) -> Result:
-    """A command on the cluster."""
+    """Run a command on the cluster."""
     return CliRunner().invoke(main, ["--config", str(folder / "shoal.toml"), *arguments], input=f"{PASSWORD}\n")
 
 
@@ -70,7 +70,7 @@ def down(folder: Path) -> Result:
 
 
 def token_of(client: httpx.Client, name: str) -> str:
-    """Log in as a client does that asks for name and password."""
+    """Log in with the password grant and return the access token."""
     said = {"client_name": "test", "redirect_uris": "urn:ietf:wg:oauth:2.0:oob", "scopes": "read write"}
     app = client.post("/api/v1/apps", json=said).json()
     asked = {key: app[key] for key in ("client_id", "client_secret")}
@@ -80,7 +80,7 @@ def token_of(client: httpx.Client, name: str) -> str:
 
 
 def running_in(folder: Path) -> set[int]:
-    """The processes of the cluster, but for the one that keeps it."""
+    """Return the processes of the cluster, without its supervisor."""
     found = set()
     for entry in Path("/proc").glob("[0-9]*"):
         try:
@@ -91,7 +91,7 @@ def running_in(folder: Path) -> set[int]:
     return found
 
 
-def test_a_cluster_keeps_what_its_members_did_and_leaves_nothing_running(folder: Path) -> None:
+def test_shoal_cluster_keeps_data_restarts_workers_and_leaves_no_processes(folder: Path) -> None:
     with up(folder) as process:
         assert shoal(folder, "member", "add", "ann", "--password-stdin").exit_code == 0
         with httpx.Client(base_url=web_of(folder), timeout=20) as client:
@@ -110,7 +110,7 @@ def test_a_cluster_keeps_what_its_members_did_and_leaves_nothing_running(folder:
         assert [status["id"] for status in home] == [post]
         assert shoal(folder, "check").exit_code == 0
         process.kill()
-    assert running_in(folder), "nothing to clear up"
+    assert running_in(folder), "no processes are left to clean up"
     if DEEP:
         with up(folder) as process:
             assert shoal(folder, "check").exit_code == 0
@@ -120,14 +120,14 @@ def test_a_cluster_keeps_what_its_members_did_and_leaves_nothing_running(folder:
     assert "nothing runs" in down(folder).output
 
 
-def test_only_one_process_holds_a_folder(folder: Path) -> None:
+def test_cluster_folder_lock_is_exclusive(folder: Path) -> None:
     with held(folder), pytest.raises(Unavailable, match="is up"), held(folder):
         pass
     with held(folder):
         pass
 
 
-def test_who_takes_a_folder_ends_what_a_dead_holder_left_running(folder: Path) -> None:
+def test_cluster_folder_lock_kills_processes_of_dead_holder(folder: Path) -> None:
     home = folder / "engine"
     home.mkdir()
     left = subprocess.Popen(["sleep", "600"], cwd=home, start_new_session=True)
@@ -135,7 +135,7 @@ def test_who_takes_a_folder_ends_what_a_dead_holder_left_running(folder: Path) -
         assert left.wait(10) == -signal.SIGKILL
 
 
-def test_what_a_person_runs_in_the_folder_is_left_alone(folder: Path) -> None:
+def test_cluster_folder_lock_leaves_foreign_processes_running(folder: Path) -> None:
     home = folder / "engine"
     home.mkdir()
     with subprocess.Popen(["sleep", "600"], cwd=home) as mine:
@@ -144,7 +144,7 @@ def test_what_a_person_runs_in_the_folder_is_left_alone(folder: Path) -> None:
         mine.kill()
 
 
-def test_ports_are_the_same_as_long_as_nobody_else_has_them(folder: Path) -> None:
+def test_cluster_ports_are_stable_and_damaged_file_is_refused(folder: Path) -> None:
     first = Ports(folder)
     ports = [first.get(name) for name in ("one", "two")]
     assert len(set(ports)) == 2
@@ -155,8 +155,8 @@ def test_ports_are_the_same_as_long_as_nobody_else_has_them(folder: Path) -> Non
         Ports(folder)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="as nobody else, engines run as we do")
-def test_a_folder_that_engines_cannot_reach_is_refused(folder: Path) -> None:
+@pytest.mark.skipif(os.geteuid() != 0, reason="engines run as the current user unless started by root")
+def test_cluster_folder_unreachable_for_engines_is_refused(folder: Path) -> None:
     closed = folder / "closed"
     closed.mkdir(0o700)
     with pytest.raises(InvalidInput, match="name another --folder"), held(closed / "cluster"):

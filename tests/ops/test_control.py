@@ -1,4 +1,4 @@
-"""The operator's way into a running server: what it carries out, what it refuses, and how it ends."""
+"""The control socket of a running server: operations, refusals and disconnects."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from shoal.multiprocess.rpc import PROTOCOL, Hello, connect
 
 @pytest.fixture
 def door(tmp_path: Path) -> Path:
-    """Where a server may listen."""
+    """The path of a control socket."""
     return tmp_path / "s.sock"
 
 
 @asynccontextmanager
 async def stand_in(door: Path, answer: Callable[[socket.socket], Awaitable[None]]) -> AsyncIterator[None]:
-    """A server that accepts connections, and does no more than this with them."""
+    """A server that accepts a connection and only calls `answer`."""
     with link.listen(door, 8) as listener:
 
         async def accept() -> None:
@@ -51,7 +51,7 @@ def greet(sock: socket.socket) -> None:
 
 
 @in_loop
-async def test_it_answers_under_a_long_path_and_replaces_what_was_left_behind(tmp_path: Path) -> None:
+async def test_control_socket_works_under_long_path_and_replaces_stale_file(tmp_path: Path) -> None:
     folder = tmp_path / ("deep" * 20) / ("deeper" * 20)
     folder.mkdir(parents=True)
     door = folder / "shoal.db.sock"
@@ -67,7 +67,7 @@ async def test_it_answers_under_a_long_path_and_replaces_what_was_left_behind(tm
 
 
 @in_loop
-async def test_an_error_comes_back_as_its_own_words(door: Path) -> None:
+async def test_control_socket_errors_keep_their_messages(door: Path) -> None:
     async with Shoal.open("memory://") as opened, listening(opened.network, door):
         with pytest.raises(ShoalError, match="there is no member 'nobody'"):
             await ask(door, CheckThere("nobody"))
@@ -79,7 +79,7 @@ async def test_an_error_comes_back_as_its_own_words(door: Path) -> None:
 
 
 @in_loop
-async def test_what_is_no_operation_is_refused(door: Path) -> None:
+async def test_control_socket_unknown_operation_is_refused(door: Path) -> None:
     async with Shoal.open("memory://") as opened, listening(opened.network, door):
         client = await connect(door)
         for request in (
@@ -97,7 +97,7 @@ async def test_what_is_no_operation_is_refused(door: Path) -> None:
 
 
 @in_loop
-async def test_only_so_many_are_answered_at_once(door: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_control_socket_concurrent_operations_are_limited(door: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(control, "_MOST_OPERATIONS", 1)
     async with Shoal.open("memory://") as opened:
         begun = _never_settles(opened)
@@ -111,7 +111,7 @@ async def test_only_so_many_are_answered_at_once(door: Path, monkeypatch: pytest
 
 
 @in_loop
-async def test_a_second_check_beside_a_first_is_refused(door: Path) -> None:
+async def test_control_socket_second_concurrent_check_is_refused(door: Path) -> None:
     async with Shoal.open("memory://") as opened:
         begun = _never_settles(opened)
         async with listening(opened.network, door):
@@ -125,7 +125,7 @@ async def test_a_second_check_beside_a_first_is_refused(door: Path) -> None:
 
 
 @in_loop
-async def test_whoever_hangs_up_ends_what_they_asked_for(door: Path) -> None:
+async def test_control_socket_client_disconnect_cancels_its_operation(door: Path) -> None:
     async with Shoal.open("memory://") as opened:
         begun = _never_settles(opened)
         async with listening(opened.network, door):
@@ -149,7 +149,7 @@ async def _until_begun(door: Path) -> None:
 
 
 def _never_settles(opened: Shoal) -> asyncio.Event:
-    """Have what waits never be done: a check begins by waiting for that. Set when it has begun."""
+    """Make the initial wait of a check never finish; the returned event is set when a check starts."""
     begun = asyncio.Event()
 
     async def drain(patience: float = 0, *, busy: bool = False) -> None:
@@ -161,7 +161,9 @@ def _never_settles(opened: Shoal) -> asyncio.Event:
 
 
 @in_loop
-async def test_progress_is_reported_while_an_operation_runs(door: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_control_socket_reports_progress_of_running_operation(
+    door: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def carry_out(_self: object, _network: object, progress: Progress) -> Status:
         progress("posts", 1, 2)
         progress("posts", 2, 2)
@@ -175,7 +177,7 @@ async def test_progress_is_reported_while_an_operation_runs(door: Path, monkeypa
 
 
 @in_loop
-async def test_a_server_that_hangs_is_given_up(door: Path) -> None:
+async def test_control_socket_unresponsive_server_times_out(door: Path) -> None:
     async def nothing_more(sock: socket.socket) -> None:
         greet(sock)
         await asyncio.Event().wait()
@@ -186,7 +188,7 @@ async def test_a_server_that_hangs_is_given_up(door: Path) -> None:
 
 
 @in_loop
-async def test_a_server_that_ends_in_the_middle_of_an_answer_is_an_error(door: Path) -> None:
+async def test_control_socket_server_exit_before_response_raises_outcome_unknown(door: Path) -> None:
     async def hang_up(sock: socket.socket) -> None:
         greet(sock)
         await asyncio.get_running_loop().sock_recv(sock, 1)
@@ -197,7 +199,7 @@ async def test_a_server_that_ends_in_the_middle_of_an_answer_is_an_error(door: P
 
 
 @in_loop
-async def test_a_server_of_the_version_before_this_protocol_is_to_be_restarted(door: Path) -> None:
+async def test_control_socket_server_of_older_protocol_must_be_restarted(door: Path) -> None:
     async def answer(sock: socket.socket) -> None:
         sock.send(b'{"error":"the server does not know this operation"}\n')
         await asyncio.get_running_loop().sock_recv(sock, 1)

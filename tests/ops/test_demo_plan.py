@@ -1,4 +1,4 @@
-"""The demo network: it is plain, consistent, looks real in its numbers, and its pictures can be drawn."""
+"""The demo network: deterministic, consistent and realistic in its numbers, with images that can be decoded."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def size_of(data: bytes) -> tuple[int, int]:
         return picture.size
 
 
-def test_the_same_seed_gives_the_same_network_and_another_gives_another(network: DemoPlan) -> None:
+def test_demo_network_is_determined_by_its_seed(network: DemoPlan) -> None:
     assert msgspec.json.encode(plan(1, 120, DAYS, now_ms=NOW)) == msgspec.json.encode(network)
     assert plan(2, 120, DAYS, now_ms=NOW) != network
 
 
-def test_the_same_seed_gives_the_same_network_at_any_moment(network: DemoPlan) -> None:
+def test_demo_network_of_a_seed_is_equal_at_any_time(network: DemoPlan) -> None:
     later = 3 * DAY_MS + 12_345
     again = plan(1, 120, DAYS, now_ms=NOW + later)
     assert (again.people, again.follows, again.likes) == (network.people, network.follows, network.likes)
@@ -50,7 +50,7 @@ def test_the_same_seed_gives_the_same_network_at_any_moment(network: DemoPlan) -
     assert [(who, post, moment - later) for who, post, moment in again.shares] == list(network.shares)
 
 
-def test_the_network_has_about_the_stated_numbers(network: DemoPlan) -> None:
+def test_demo_network_has_the_documented_size(network: DemoPlan) -> None:
     assert len(network.people) == 120
     assert 800 <= len(network.posts) <= 1000
     assert 200 <= sum(len(post.scenes) for post in network.posts) <= 320
@@ -58,19 +58,19 @@ def test_the_network_has_about_the_stated_numbers(network: DemoPlan) -> None:
     assert len(network.shares) >= 100
 
 
-def test_names_are_valid_and_unique(network: DemoPlan) -> None:
+def test_demo_network_member_names_are_valid_and_unique(network: DemoPlan) -> None:
     names = [person.name for person in network.people]
     assert all(re.fullmatch(r"[a-z0-9_]{1,30}", name) for name in names)
     assert len(set(names)) == len(names)
     assert all(person.display_name and person.bio for person in network.people)
 
 
-def test_nobody_follows_themselves_or_anybody_twice(network: DemoPlan) -> None:
+def test_demo_network_follows_are_unique_and_never_of_oneself(network: DemoPlan) -> None:
     assert all(who != whom for who, whom in network.follows)
     assert len(set(network.follows)) == len(network.follows)
 
 
-def test_a_few_are_followed_by_most_and_most_by_a_few(network: DemoPlan) -> None:
+def test_demo_network_follower_counts_are_heavily_skewed(network: DemoPlan) -> None:
     followers = Counter(whom for _, whom in network.follows)
     following = Counter(who for who, _ in network.follows)
     ranked = [count for _, count in followers.most_common()]
@@ -80,26 +80,26 @@ def test_a_few_are_followed_by_most_and_most_by_a_few(network: DemoPlan) -> None
     assert 15 <= median(following.values()) <= 28
 
 
-def test_the_top_hundredth_of_a_larger_network_has_far_more_than_its_share() -> None:
+def test_demo_network_top_one_percent_has_disproportionate_followers() -> None:
     large = plan(3, 600, 1, now_ms=NOW)
     ranked = sorted(Counter(whom for _, whom in large.follows).values(), reverse=True)
     assert sum(ranked[:6]) >= 0.08 * len(large.follows)
 
 
-def test_people_follow_those_with_the_same_interests_more_often_than_chance(network: DemoPlan) -> None:
+def test_demo_network_follows_prefer_shared_interests(network: DemoPlan) -> None:
     personalization = [set(person.interests) for person in network.people]
     everybody = [bool(a & b) for at, a in enumerate(personalization) for b in personalization[at + 1 :]]
     followed = [bool(personalization[who] & personalization[whom]) for who, whom in network.follows]
     assert sum(followed) / len(followed) > 1.2 * sum(everybody) / len(everybody)
 
 
-def test_follows_are_returned_more_often_than_chance(network: DemoPlan) -> None:
+def test_demo_network_follows_are_often_mutual(network: DemoPlan) -> None:
     edges = set(network.follows)
     returned = sum((whom, who) in edges for who, whom in edges) / len(edges)
     assert returned > 1.5 * len(edges) / (120 * 119)
 
 
-def test_posts_are_in_time_order_inside_the_window(network: DemoPlan) -> None:
+def test_demo_network_posts_are_in_time_order_inside_the_window(network: DemoPlan) -> None:
     moments = [post.moment for post in network.posts]
     assert moments == sorted(moments)
     assert moments[0] >= NOW - DAYS * DAY_MS
@@ -107,7 +107,7 @@ def test_posts_are_in_time_order_inside_the_window(network: DemoPlan) -> None:
     assert all(NOW - DAYS * DAY_MS <= moment <= NOW for _, _, moment in network.shares)
 
 
-def test_comments_come_after_what_they_answer(network: DemoPlan) -> None:
+def test_demo_network_comments_are_later_than_their_parents(network: DemoPlan) -> None:
     comments = [(at, post) for at, post in enumerate(network.posts) if post.parent is not None]
     assert comments
     for at, post in comments:
@@ -116,7 +116,7 @@ def test_comments_come_after_what_they_answer(network: DemoPlan) -> None:
         assert network.posts[post.parent].moment < post.moment
 
 
-def test_shares_come_after_the_post_and_are_of_public_posts(network: DemoPlan) -> None:
+def test_demo_network_shares_are_of_earlier_public_posts(network: DemoPlan) -> None:
     for who, at, moment in network.shares:
         assert moment > network.posts[at].moment
         assert who != network.posts[at].author
@@ -124,12 +124,12 @@ def test_shares_come_after_the_post_and_are_of_public_posts(network: DemoPlan) -
     assert len({(who, at) for who, at, _ in network.shares}) == len(network.shares)
 
 
-def test_likes_are_unique_and_not_of_ones_own_posts(network: DemoPlan) -> None:
+def test_demo_network_likes_are_unique_and_never_of_own_posts(network: DemoPlan) -> None:
     assert len(set(network.likes)) == len(network.likes)
     assert all(who != network.posts[at].author for who, at in network.likes)
 
 
-def test_whoever_likes_or_answers_a_post_for_followers_is_one(network: DemoPlan) -> None:
+def test_demo_network_followers_only_posts_get_reactions_only_from_followers(network: DemoPlan) -> None:
     edges = set(network.follows)
     for who, at in network.likes:
         post = network.posts[at]
@@ -141,14 +141,14 @@ def test_whoever_likes_or_answers_a_post_for_followers_is_one(network: DemoPlan)
             assert post.visibility == Visibility.FOLLOWERS
 
 
-def test_every_name_that_is_mentioned_belongs_to_somebody(network: DemoPlan) -> None:
+def test_demo_network_mentions_name_existing_members(network: DemoPlan) -> None:
     names = {person.name for person in network.people}
     mentioned = {name for post in network.posts for name in re.findall(r"@(\w+)", post.text)}
     assert mentioned
     assert mentioned <= names
 
 
-def test_posts_have_tags_photos_places_and_several_languages(network: DemoPlan) -> None:
+def test_demo_network_posts_have_tags_photos_places_and_languages(network: DemoPlan) -> None:
     assert sum("#" in post.text for post in network.posts if post.parent is None) > 200
     assert all(1 <= len(post.scenes) <= 4 for post in network.posts if post.scenes)
     assert sum(post.place is not None for post in network.posts) > 20
@@ -157,13 +157,13 @@ def test_posts_have_tags_photos_places_and_several_languages(network: DemoPlan) 
     assert all("{" not in post.text and ">>" not in post.text for post in network.posts)
 
 
-def test_no_sentence_is_posted_often(network: DemoPlan) -> None:
+def test_demo_network_post_texts_are_rarely_repeated(network: DemoPlan) -> None:
     texts = Counter(post.text for post in network.posts if post.parent is None)
     assert texts.most_common(1)[0][1] <= 3
     assert len(texts) >= 0.85 * sum(texts.values())
 
 
-def test_people_write_by_day_more_than_by_night(network: DemoPlan) -> None:
+def test_demo_network_posts_are_written_more_by_day_than_by_night(network: DemoPlan) -> None:
     hours = Counter(
         int(post.moment / 3_600_000 + network.people[post.author].home.longitude / 15) % 24
         for post in network.posts
@@ -173,18 +173,18 @@ def test_people_write_by_day_more_than_by_night(network: DemoPlan) -> None:
 
 
 @pytest.mark.parametrize("members", [1, 2, 7])
-def test_a_network_may_be_tiny(members: int) -> None:
+def test_demo_network_may_have_very_few_members(members: int) -> None:
     small = plan(5, members, 2, now_ms=NOW)
     assert len(small.people) == members
     assert small.posts
 
 
-def test_a_network_without_members_is_refused() -> None:
+def test_demo_network_without_members_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one"):
         plan(1, 0, now_ms=NOW)
 
 
-def test_every_table_knows_every_interest_kind_and_mood() -> None:
+def test_demo_text_tables_cover_every_interest_kind_and_mood() -> None:
     assert set(MUSINGS) == set(KINDS) == set(BITS)
     assert set(CAPTIONS) == set(TO_PHOTO) == set(PAINTERS) == set(MOODS) == set(ALTS)
     assert {kind for kinds in KINDS.values() for kind in kinds} <= set(PAINTERS)
@@ -193,7 +193,7 @@ def test_every_table_knows_every_interest_kind_and_mood() -> None:
     assert {mood.partition("/")[2] for mood in moods} <= set(MOOD_ALTS)
 
 
-def test_faces_and_headers_decode_at_their_stated_sizes(network: DemoPlan) -> None:
+def test_demo_avatars_and_headers_decode_at_their_stated_sizes(network: DemoPlan) -> None:
     for person in network.people[:40]:
         assert size_of(portrait(person)) == (400, 400)
     for person in network.people[:3]:
@@ -204,7 +204,7 @@ SHAPES = ((1280, 853), (1024, 1280), (640, 640))
 
 
 @pytest.mark.parametrize("kind", PAINTERS)
-def test_every_kind_of_photo_decodes_at_its_stated_size_in_every_mood(kind: str) -> None:
+def test_demo_photos_of_every_kind_and_mood_decode_at_their_stated_size(kind: str) -> None:
     for seed, mood in enumerate(MOODS[kind]):
         width, height = SHAPES[seed % len(SHAPES)]
         assert size_of(photograph(Scene(kind=kind, mood=mood, seed=seed, width=width, height=height))) == (
@@ -213,7 +213,7 @@ def test_every_kind_of_photo_decodes_at_its_stated_size_in_every_mood(kind: str)
         )
 
 
-def test_the_same_scene_gives_the_same_photo_and_the_same_person_the_same_face(network: DemoPlan) -> None:
+def test_demo_photos_and_avatars_are_deterministic(network: DemoPlan) -> None:
     scene = Scene(kind="sea", mood="sunset", seed=4)
     assert photograph(scene) == photograph(scene)
     assert portrait(network.people[0]) == portrait(network.people[0])

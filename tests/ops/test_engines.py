@@ -1,4 +1,4 @@
-"""Engines that are started for tests and clusters: nobody but this machine can reach them."""
+"""Engines started for tests and clusters are reachable only from this machine."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ _LISTENING = "0A"
 
 @pytest.fixture(params=ENGINES)
 def engine(request: pytest.FixtureRequest) -> Program:
-    """Every engine, one after the other, running."""
+    """Each engine in turn, running."""
     return ENGINES[request.param]()
 
 
-def test_an_engine_listens_on_loopback_only(engine: Program) -> None:
+def test_engine_for_tests_listens_on_loopback_only(engine: Program) -> None:
     addresses = list(_listening(engine))
     assert urlsplit(engine.url).port in {port for _, port in addresses}
     assert [(host, port) for host, port in addresses if not _is_loopback(host)] == []
 
 
-def test_an_engine_refuses_who_comes_by_another_address_of_the_machine(engine: Program) -> None:
+def test_engine_for_tests_refuses_connections_to_other_addresses(engine: Program) -> None:
     if (host := _own_address()) is None:
         pytest.skip("this machine has no address but loopback")
     for _, port in _listening(engine):
@@ -44,7 +44,7 @@ def test_an_engine_refuses_who_comes_by_another_address_of_the_machine(engine: P
 
 
 def _own_address() -> str | None:
-    """The address that the machine would send from; nothing is sent."""
+    """Return the source address of the machine, without sending a packet."""
     with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
         sender.connect(("192.0.2.1", 9))
         host: str = sender.getsockname()[0]
@@ -59,7 +59,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _listening(program: Program) -> Iterator[tuple[str, int]]:
-    """Where the processes of an engine listen, as the kernel says."""
+    """Yield the listening addresses of an engine's processes, as reported by the kernel."""
     sockets = {name for pid in _session(program) for name in _open_files(Path(f"/proc/{pid}/fd"))}
     for table in ("tcp", "tcp6"):
         for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
@@ -70,7 +70,7 @@ def _listening(program: Program) -> Iterator[tuple[str, int]]:
 
 
 def _session(program: Program) -> Iterator[int]:
-    """The processes of an engine: each engine is started in a session of its own."""
+    """Yield the processes of an engine; each engine runs in a separate session."""
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             if int((entry / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()[3]) == program.pid:
@@ -78,7 +78,7 @@ def _session(program: Program) -> Iterator[int]:
 
 
 def _open_files(folder: Path) -> Iterator[str]:
-    """The names of what a process has open. It may close them, or end, meanwhile."""
+    """Yield the open files of a process, which may close them or exit during the scan."""
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         for link in folder.iterdir():
             with contextlib.suppress(FileNotFoundError):
@@ -86,6 +86,6 @@ def _open_files(folder: Path) -> Iterator[str]:
 
 
 def _address(words: str) -> str:
-    """An address as /proc writes it: words of 32 bits, in the order of this machine's bytes."""
+    """Decode an address of /proc: words of 32 bits in native byte order."""
     raw = bytes.fromhex(words)
     return str(ip_address(b"".join(raw[at : at + 4][::-1] for at in range(0, len(raw), 4))))

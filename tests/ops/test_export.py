@@ -1,4 +1,4 @@
-"""An export is all that a member has here, and nothing that they may not see."""
+"""A member export contains all data of the member and no posts hidden from the member."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def names_in(folder: Path) -> list[str]:
 
 
 async def ann_in(shoal: Shoal) -> Handle:
-    """Ann, with one of everything."""
+    """Create Ann with data of every kind."""
     ann, ben = await shoal.register("ann", "a long password", email="ann@example.org"), await shoal.register("ben")
     await ann.update_profile(note="By the sea", avatar=picture("red"), findable_by_email=True)
     media = await ann.upload(picture("teal"), description="A teal square")
@@ -83,7 +83,7 @@ async def ann_in(shoal: Shoal) -> Handle:
 
 
 @in_loop
-async def test_all_that_a_member_has_is_there(tmp_path: Path) -> None:
+async def test_member_export_contains_all_data_of_the_member(tmp_path: Path) -> None:
     to = tmp_path / "out"
     async with Shoal.open(f"sqlite:///{tmp_path / 'shoal.db'}") as shoal:
         await ann_in(shoal)
@@ -115,7 +115,7 @@ async def test_all_that_a_member_has_is_there(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_who_invited_a_member_and_whom_they_may_invite_is_there_without_the_codes(tmp_path: Path) -> None:
+async def test_member_export_contains_invitations_without_codes(tmp_path: Path) -> None:
     async with Shoal.open("memory://", invitations="members") as shoal:
         ann = await shoal.register("ann")
         ben = await shoal.register("ben", invite_code=(await ann.invite(2, follow=True)).code)
@@ -133,7 +133,7 @@ async def test_who_invited_a_member_and_whom_they_may_invite_is_there_without_th
 
 
 @in_loop
-async def test_where_a_member_is_logged_in_is_there_without_the_tokens(tmp_path: Path) -> None:
+async def test_member_export_contains_sessions_without_tokens(tmp_path: Path) -> None:
     async with Shoal.open("memory://") as shoal:
         ann, writes = await shoal.register("ann"), shoal.network.writes
         app = (await oauth.register(writes, "Tide")).app
@@ -154,7 +154,7 @@ async def test_where_a_member_is_logged_in_is_there_without_the_tokens(tmp_path:
 
 
 @in_loop
-async def test_what_a_member_asks_of_others_and_has_set_up_is_there(tmp_path: Path) -> None:
+async def test_member_export_contains_relationships_lists_filters_and_settings(tmp_path: Path) -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, cyd = [await shoal.register(name) for name in ("ann", "ben", "cyd")]
         await ben.update_profile(locked=True)
@@ -231,7 +231,7 @@ def table_time(folder: Path, noun: str) -> str:
 
 
 @in_loop
-async def test_what_the_member_may_no_longer_see_is_named_but_not_quoted(tmp_path: Path) -> None:
+async def test_member_export_lists_invisible_posts_without_their_text(tmp_path: Path) -> None:
     async with Shoal.open("memory://") as shoal:
         await ann_in(shoal)
         await export(shoal.network, "ann", tmp_path / "out")
@@ -241,7 +241,7 @@ async def test_what_the_member_may_no_longer_see_is_named_but_not_quoted(tmp_pat
 
 
 @in_loop
-async def test_secrets_stay_here(tmp_path: Path) -> None:
+async def test_member_export_contains_no_password_hashes(tmp_path: Path) -> None:
     async with Shoal.open("memory://") as shoal:
         await ann_in(shoal)
         await export(shoal.network, "ann", tmp_path / "out")
@@ -250,7 +250,7 @@ async def test_secrets_stay_here(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_a_zip_holds_the_same_files(tmp_path: Path) -> None:
+async def test_member_export_as_zip_contains_the_same_files(tmp_path: Path) -> None:
     async with Shoal.open("memory://") as shoal:
         await ann_in(shoal)
         await export(shoal.network, "ann", tmp_path / "out")
@@ -264,7 +264,7 @@ async def test_a_zip_holds_the_same_files(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("page", [1, 2, 500])
 @in_loop
-async def test_when_a_member_followed_whom_is_told_both_ways(
+async def test_member_export_contains_follow_periods_in_both_directions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, page: int
 ) -> None:
     monkeypatch.setattr(export_writer, "PAGE", page)
@@ -298,7 +298,7 @@ async def test_when_a_member_followed_whom_is_told_both_ways(
 
 
 @in_loop
-async def test_long_lists_are_written_page_by_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_member_export_writes_long_lists_in_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(export_writer, "PAGE", 2)
     async with Shoal.open("memory://") as shoal:
         ann, ben = await shoal.register("ann"), await shoal.register("ben")
@@ -311,7 +311,7 @@ async def test_long_lists_are_written_page_by_page(tmp_path: Path, monkeypatch: 
 
 
 @in_loop
-async def test_a_member_with_nothing_is_exported_too(tmp_path: Path) -> None:
+async def test_member_export_of_empty_account_is_complete(tmp_path: Path) -> None:
     async with Shoal.open("memory://") as shoal:
         await shoal.register("ann")
         await export(shoal.network, "ann", tmp_path / "out")
@@ -321,7 +321,7 @@ async def test_a_member_with_nothing_is_exported_too(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["out", "out.zip"])
 @in_loop
-async def test_nothing_is_left_behind_by_an_export_that_fails(tmp_path: Path, name: str) -> None:
+async def test_member_export_failure_leaves_no_files(tmp_path: Path, name: str) -> None:
     async with Shoal.open("memory://") as shoal:
         ann = await shoal.register("ann")
         await ann.create("Hello")
@@ -337,7 +337,7 @@ async def test_nothing_is_left_behind_by_an_export_that_fails(tmp_path: Path, na
 
 
 @in_loop
-async def test_what_is_in_the_way_is_left_alone(tmp_path: Path) -> None:
+async def test_member_export_refuses_existing_destination_and_keeps_it(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine.txt").write_text("mine")
     (tmp_path / "out.zip").write_text("mine")
@@ -350,7 +350,7 @@ async def test_what_is_in_the_way_is_left_alone(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_an_export_that_is_streamed_is_the_same_as_one_on_a_disk(tmp_path: Path) -> None:
+async def test_member_export_streamed_equals_export_on_disk(tmp_path: Path) -> None:
     async with Shoal.open("memory://") as shoal:
         ann = await ann_in(shoal)
         network = shoal.network
@@ -366,9 +366,7 @@ async def test_an_export_that_is_streamed_is_the_same_as_one_on_a_disk(tmp_path:
 
 
 @in_loop
-async def test_no_more_of_an_export_is_made_than_somebody_takes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_member_export_streaming_applies_backpressure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streamed_export, "_MOST_HELD", 100_000)
     read: list[str] = []
 
@@ -397,7 +395,7 @@ async def test_no_more_of_an_export_is_made_than_somebody_takes(
 
 
 @in_loop
-async def test_an_export_that_fails_while_it_is_sent_does_not_look_whole() -> None:
+async def test_member_export_streaming_error_is_raised_to_the_reader() -> None:
     class Away:
         async def read(self, key: str) -> tuple[bytes, str]:
             raise Unavailable("the disk is away")

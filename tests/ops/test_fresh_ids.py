@@ -1,4 +1,4 @@
-"""`shoal check` finds lost and shared tickets, and ids without objects that two things share."""
+"""`shoal check` reports lost and shared agenda tickets, and shared ids of poll options and emoji."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def objects(shoal: Shoal) -> list[AnyNode]:
 
 @pytest.mark.parametrize("kind", ["scheduled post", "poll", "ip block", "departure"])
 @in_loop
-async def test_check_lost_ticket_is_found_and_planned_again(kind: str) -> None:
+async def test_shoal_check_lost_agenda_ticket_is_reported_and_rescheduled(kind: str) -> None:
     async with Shoal.open("memory://") as shoal:
         ann = await shoal.register("ann")
         match kind:
@@ -68,7 +68,7 @@ async def test_check_lost_ticket_is_found_and_planned_again(kind: str) -> None:
 
 
 @in_loop
-async def test_check_repair_of_a_scheduled_post_that_is_days_late_leaves_it_to_its_author() -> None:
+async def test_shoal_check_repair_of_overdue_scheduled_post_marks_it_unpublished_and_notifies_author() -> None:
     async with Shoal.open("memory://") as shoal:
         ann = await shoal.register("ann")
         first, late = [await plan(shoal, ann, text) for text in ("first", "late")]
@@ -90,11 +90,11 @@ async def test_check_repair_of_a_scheduled_post_that_is_days_late_leaves_it_to_i
 
 
 @in_loop
-async def test_check_ticket_of_two_scheduled_posts_is_found_and_both_are_published_after_a_repair() -> None:
+async def test_shoal_check_ticket_shared_by_two_scheduled_posts_is_repaired_and_both_are_published() -> None:
     async with Shoal.open("memory://") as shoal:
         ann = await shoal.register("ann")
         first, second = [await plan(shoal, ann, text) for text in ("first", "second")]
-        # As two processes left it that made one id.
+        # The state after two processes generated one id.
         batch = Batch(shard_of(ann.id))
         take_off(batch, second.ticket_id, shoal.network.writes.new_id(batch.shard))
         batch.obj_set(replace(second, ticket_id=first.ticket_id, version=second.version + 1))
@@ -109,7 +109,7 @@ async def test_check_ticket_of_two_scheduled_posts_is_found_and_both_are_publish
 
 
 @in_loop
-async def test_check_option_of_two_polls_is_found() -> None:
+async def test_shoal_check_option_id_shared_by_two_polls_is_reported() -> None:
     async with Shoal.open("memory://") as shoal:
         ann = await shoal.register("ann")
         for text in ("a?", "b?"):
@@ -127,7 +127,7 @@ async def test_check_option_of_two_polls_is_found() -> None:
 
 
 @in_loop
-async def test_check_emoji_id_of_two_posts_is_found() -> None:
+async def test_shoal_check_emoji_id_shared_by_two_posts_is_reported() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await shoal.register("ann"), await shoal.register("ben")
         first, second = await ann.create("a"), await ann.create("b")

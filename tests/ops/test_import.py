@@ -1,4 +1,4 @@
-"""An import takes what it is given, says what it refuses, and may be killed at any moment."""
+"""Imports: accepted formats, reasons of refused records, and resumption after a kill at any moment."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ COUNTS = {
 
 
 def counts(store: Path) -> dict[str, int]:
-    """How much of each kind is in a store, as its file says."""
+    """Return the number of entries of each kind in a store file."""
     with closing(sqlite3.connect(f"file:{store}?mode=ro", uri=True)) as connection:
         return {kind: connection.execute(statement).fetchone()[0] or 0 for kind, statement in COUNTS.items()}
 
 
 def lay_out(folder: Path, *, people: int = 12, posts: int = 40) -> Path:
-    """A small network in the layout of the real one: a ring of friends in which the first knows everybody."""
+    """Write a small network in the layout of the real data: a ring of friends with the first connected to all others."""
     for name in ("graph", "posts", "photos"):
         (folder / name).mkdir(parents=True)
     names = ["id,name,ml_target", *(f"{n},Per-son{n},0" for n in range(people))]
@@ -86,7 +86,7 @@ async def imported(store: Path, sources: Sources) -> Summary:
 
 
 @in_loop
-async def test_a_directory_is_imported_whole_and_a_second_time_nothing_is_new(tmp_path: Path) -> None:
+async def test_import_directory_is_imported_completely_and_reimport_adds_nothing(tmp_path: Path) -> None:
     sources, store = in_directory(lay_out(tmp_path / "data")), tmp_path / "shoal.db"
     first = await imported(store, sources)
     expected = {"members": 12, "follows": 42, "posts": 40, "photos": 40}
@@ -99,7 +99,7 @@ async def test_a_directory_is_imported_whole_and_a_second_time_nothing_is_new(tm
 
 
 @in_loop
-async def test_what_was_imported_holds_and_is_read_like_any_other(tmp_path: Path) -> None:
+async def test_imported_network_passes_check_and_home_timeline_is_ordered(tmp_path: Path) -> None:
     store = tmp_path / "shoal.db"
     await imported(store, in_directory(lay_out(tmp_path / "data")))
     async with Shoal.open(f"sqlite:///{store}") as shoal:
@@ -122,7 +122,7 @@ async def test_what_was_imported_holds_and_is_read_like_any_other(tmp_path: Path
 
 
 @in_loop
-async def test_the_most_productive_author_is_the_best_connected_member(tmp_path: Path) -> None:
+async def test_import_author_with_most_posts_is_mapped_to_best_connected_member(tmp_path: Path) -> None:
     store = tmp_path / "shoal.db"
     await imported(store, in_directory(lay_out(tmp_path / "data")))
     async with Shoal.open(f"sqlite:///{store}") as shoal:
@@ -132,7 +132,7 @@ async def test_the_most_productive_author_is_the_best_connected_member(tmp_path:
 
 
 @in_loop
-async def test_follows_have_the_order_of_the_file(tmp_path: Path) -> None:
+async def test_imported_follows_keep_file_order(tmp_path: Path) -> None:
     store = tmp_path / "shoal.db"
     await imported(store, in_directory(lay_out(tmp_path / "data")))
     async with Shoal.open(f"sqlite:///{store}") as shoal:
@@ -141,14 +141,14 @@ async def test_follows_have_the_order_of_the_file(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_follows_have_the_dates_of_the_file(tmp_path: Path) -> None:
+async def test_imported_follows_keep_file_dates(tmp_path: Path) -> None:
     follows = tmp_path / "f.csv"
     rows = [
         "ann,ben,2025-03-01T10:00:00Z",
         "ann,cyd,2024-02-01",
         "ann,dan,2019-07-01T00:00:00Z",
         "ann,eve,",
-        # In one second: the file says in which order.
+        # Within one second: the file order decides.
         *(f"ann,{name},2025-06-01T10:00:00Z" for name in ("fay", "gus", "hal")),
         "ben,ann,2199-01-01",
         "cyd,ann,yesterday",
@@ -167,7 +167,7 @@ async def test_follows_have_the_dates_of_the_file(tmp_path: Path) -> None:
         page = await ann.following()
         assert [profile.member.name for profile in page.profiles] == [
             *("hal", "gus", "fay", "ben", "cyd"),
-            # From before ids begin, and from no known time.
+            # Older than the id epoch, and without a date.
             *("dan", "eve"),
         ]
         told = [(await ann.relationship_history(other)).following[0].since for other in (ben, cyd, dan, eve)]
@@ -175,10 +175,10 @@ async def test_follows_have_the_dates_of_the_file(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_follows_of_one_day_have_the_order_of_a_long_file(tmp_path: Path) -> None:
+async def test_imported_follows_of_one_day_keep_order_of_long_file(tmp_path: Path) -> None:
     follows = tmp_path / "f.csv"
     names = ("eve", "ben", "hal", "cyd", "gus")
-    # Among so many that the ticks of a millisecond begin anew.
+    # Enough rows to wrap the ticks of a millisecond around.
     rows = [*["nobody,ann,2025-03-01"] * 1_022, *(f"ann,{name},2025-03-01" for name in names)]
     follows.write_text("\n".join(["from,to,since", *rows]) + "\n")
     async with Shoal.open("memory://") as shoal:
@@ -189,7 +189,7 @@ async def test_follows_of_one_day_have_the_order_of_a_long_file(tmp_path: Path) 
 
 
 @in_loop
-async def test_pictures_are_decoded_once_and_every_post_has_its_own(tmp_path: Path) -> None:
+async def test_imported_photos_are_decoded_once_and_each_post_gets_its_own_media(tmp_path: Path) -> None:
     store = tmp_path / "shoal.db"
     await imported(store, in_directory(lay_out(tmp_path / "data", posts=6)))
     async with Shoal.open(f"sqlite:///{store}") as shoal:
@@ -202,7 +202,7 @@ async def test_pictures_are_decoded_once_and_every_post_has_its_own(tmp_path: Pa
             assert Image.open(BytesIO(data)).size == (40, 30)
 
 
-def test_an_import_that_is_killed_again_and_again_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_import_killed_repeatedly_resumes_and_completes(tmp_path: Path) -> None:
     folder, store = lay_out(tmp_path / "data", people=300, posts=1_500), tmp_path / "shoal.db"
     command = [sys.executable, "-m", "shoal.cli", "--store", f"sqlite:///{store}", "import", str(folder)]
     command += ["--photos-newest", "60"]
@@ -210,7 +210,7 @@ def test_an_import_that_is_killed_again_and_again_goes_on_where_it_was(tmp_path:
     for kind in ("members", "follows", "photos", "posts"):
         _kill_once_there_are_more(command, store, kind)
         there = _counts_so_far(store)
-        assert there != expected, f"it was over before it was killed among the {kind}"
+        assert there != expected, f"the import finished before it was killed during the {kind}"
     subprocess.run(command, stdout=subprocess.DEVNULL, check=True, timeout=60)
     assert counts(store) == expected
     subprocess.run([*command[:5], "check"], stdout=subprocess.DEVNULL, check=True, timeout=60)
@@ -234,7 +234,7 @@ def _counts_so_far(store: Path) -> dict[str, int]:
 
 
 @in_loop
-async def test_what_cannot_be_taken_is_refused_with_the_reason(tmp_path: Path) -> None:
+async def test_import_invalid_records_are_refused_with_reasons(tmp_path: Path) -> None:
     members, follows, posts = tmp_path / "m.csv", tmp_path / "f.csv", tmp_path / "p.jsonl"
     members.write_text("id,name\n1,ann\n2,Ann\n3,no such name!\n4,admin\n5,ben\n6\n")
     follows.write_text("follower,followee\n1,5\n1,5\n1,1\n1,99\nben,4\n")
@@ -266,7 +266,7 @@ async def test_what_cannot_be_taken_is_refused_with_the_reason(tmp_path: Path) -
 
 
 @in_loop
-async def test_a_photo_that_was_refused_is_not_there_the_second_time(tmp_path: Path) -> None:
+async def test_import_refused_photo_is_refused_again_on_reimport(tmp_path: Path) -> None:
     folder = lay_out(tmp_path / "data", posts=6)
     (folder / "photos" / "navy.jpg").write_text("no picture")
     for _ in range(2):
@@ -275,7 +275,7 @@ async def test_a_photo_that_was_refused_is_not_there_the_second_time(tmp_path: P
 
 
 @in_loop
-async def test_a_name_that_somebody_here_has_is_refused(tmp_path: Path) -> None:
+async def test_import_member_with_taken_username_is_refused(tmp_path: Path) -> None:
     members = tmp_path / "m.csv"
     members.write_text("id,name\n1,ann\n")
     async with Shoal.open("memory://") as shoal:
@@ -285,7 +285,7 @@ async def test_a_name_that_somebody_here_has_is_refused(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_follows_and_posts_may_be_of_members_who_are_there(tmp_path: Path) -> None:
+async def test_import_follows_and_posts_of_existing_members_are_accepted(tmp_path: Path) -> None:
     follows, posts = tmp_path / "f.csv", tmp_path / "p.csv"
     follows.write_text("from,to\nben,ann\nann,ghost\n")
     posts.write_text("id,username,date,text\n1,ann,2024-05-01T10:00:00Z,Hello\n")
@@ -300,7 +300,7 @@ async def test_follows_and_posts_may_be_of_members_who_are_there(tmp_path: Path)
 
 
 @in_loop
-async def test_a_block_is_stronger_than_an_imported_follow(tmp_path: Path) -> None:
+async def test_import_follow_between_blocked_members_is_refused(tmp_path: Path) -> None:
     follows = tmp_path / "f.csv"
     follows.write_text("from,to\nben,ann\n")
     async with Shoal.open("memory://") as shoal:
@@ -312,7 +312,7 @@ async def test_a_block_is_stronger_than_an_imported_follow(tmp_path: Path) -> No
 
 
 @in_loop
-async def test_a_file_that_is_no_picture_is_refused_and_its_post_is_taken(tmp_path: Path) -> None:
+async def test_import_invalid_photo_file_is_refused_and_its_post_is_imported(tmp_path: Path) -> None:
     folder = lay_out(tmp_path / "data", posts=4)
     (folder / "photos" / "teal.jpg").write_bytes(b"no picture")
     summary = await imported(tmp_path / "shoal.db", in_directory(folder))
@@ -320,7 +320,7 @@ async def test_a_file_that_is_no_picture_is_refused_and_its_post_is_taken(tmp_pa
 
 
 @in_loop
-async def test_a_store_that_fails_ends_the_import_and_no_record_is_blamed(tmp_path: Path) -> None:
+async def test_import_with_full_store_retries_then_aborts_without_refusing_records(tmp_path: Path) -> None:
     summary, tried = Summary(), 0
     async with Shoal.open("memory://") as shoal:
         commit = shoal.network.store.commit
@@ -337,12 +337,12 @@ async def test_a_store_that_fails_ends_the_import_and_no_record_is_blamed(tmp_pa
         sources = msgspec.structs.replace(found, photos=None, patience=1.5)
         with pytest.raises(StorageFull):
             await import_all(shoal.network, sources, summary)
-    assert tried > 3, "it was not asked again"
+    assert tried > 3, "the commit was not retried"
     assert summary["posts"].refusals == 0
 
 
 @in_loop
-async def test_columns_may_be_named_and_a_wrong_name_says_what_there_is(tmp_path: Path) -> None:
+async def test_import_column_mapping_is_applied_and_unknown_column_is_refused(tmp_path: Path) -> None:
     members = tmp_path / "m.csv"
     members.write_text("nr,handle\n1,ann\n")
     async with Shoal.open("memory://") as shoal:
@@ -357,20 +357,20 @@ async def test_columns_may_be_named_and_a_wrong_name_says_what_there_is(tmp_path
         assert (await shoal.member("ann")).name == "ann"
 
 
-def test_a_directory_without_anything_known_is_refused(tmp_path: Path) -> None:
+def test_import_directory_without_known_files_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="name the files"):
         in_directory(tmp_path)
     with pytest.raises(InvalidInput, match="is not a directory"):
         in_directory(tmp_path / "nowhere")
 
 
-def test_the_real_layout_maps_authors_onto_the_best_connected(tmp_path: Path) -> None:
+def test_import_directory_with_real_layout_maps_authors_to_best_connected_members(tmp_path: Path) -> None:
     sources = in_directory(lay_out(tmp_path / "data"))
     assert (sources.mutual, sources.authors, sources.photos_newest) == (True, BEST_CONNECTED, 500)
 
 
 @given(st.lists(st.integers(-(10**12), EPOCH_MS - 1), min_size=2, max_size=50))
-def test_older_times_keep_their_order_within_the_first_ten_days(moments: list[int]) -> None:
+def test_backdated_ids_before_epoch_keep_order_within_first_ten_days(moments: list[int]) -> None:
     ticks = [ticks_of(moment) for moment in sorted(moments)]
     assert ticks == sorted(ticks)
     assert ticks[0] >= 0
@@ -378,12 +378,12 @@ def test_older_times_keep_their_order_within_the_first_ten_days(moments: list[in
 
 
 @given(st.integers(1_072_915_200, EPOCH_MS // 1000 - 2))
-def test_a_second_since_2004_is_more_than_a_millisecond(second: int) -> None:
+def test_backdated_ids_since_2004_advance_over_one_millisecond_per_second(second: int) -> None:
     assert ticks_of(second * 1000 + 1000) - ticks_of(second * 1000) > 1 << 10
 
 
 @given(st.lists(st.sampled_from([0, 5, EPOCH_MS, EPOCH_MS + 1]), max_size=40), st.integers(0, 8191))
-def test_ids_are_distinct_and_on_their_shard(moments: list[int], shard: int) -> None:
+def test_backdated_ids_are_unique_and_on_their_shard(moments: list[int], shard: int) -> None:
     maker = BackdatedIds()
     ids = [maker.take(moment, shard) for moment in moments]
     ids += [maker.after(id_, shard) for id_ in ids]
@@ -392,13 +392,13 @@ def test_ids_are_distinct_and_on_their_shard(moments: list[int], shard: int) -> 
 
 
 @given(st.text("ab \n.:/htps", max_size=200), st.integers(30, 60))
-def test_a_text_is_cut_within_the_limit_and_only_when_it_must_be(text: str, limit: int) -> None:
+def test_import_text_truncation_respects_limit_and_keeps_short_text(text: str, limit: int) -> None:
     short = cut(text, limit)
     assert text_length(short) <= limit
     assert short == text if text_length(text) <= limit else short.endswith("…")
 
 
-def test_a_text_is_cut_at_a_word_and_its_tags_stay() -> None:
+def test_import_text_truncation_cuts_at_word_and_keeps_tags() -> None:
     record = PostRecord("1", "a", 0, "Title", "many words and more", ("sea", "low tide", "#dawn"), False, "")
     wording = worded(record, 26)
     assert wording.text == "Title\n\nmany…\n\n#sea #dawn"
@@ -407,7 +407,7 @@ def test_a_text_is_cut_at_a_word_and_its_tags_stay() -> None:
     assert worded(record, 5_000).text == "Title\n\nmany words and more\n\n#sea #dawn"
 
 
-def test_characters_that_are_no_text_are_left_out() -> None:
+def test_import_text_control_characters_are_removed() -> None:
     wording = worded(PostRecord("1", "a", 0, "One\rtwo", "\x00three\x1b", (), False, ""), 100)
     assert (wording.text, wording.cleaned, wording.cut) == ("One\ntwo\n\nthree", True, False)
 
@@ -422,18 +422,18 @@ def test_characters_that_are_no_text_are_left_out() -> None:
         (1_322_076_040_000, 1_322_076_040_000),
     ],
 )
-def test_times_are_read_in_the_usual_forms(value: object, expected: int) -> None:
+def test_import_timestamp_in_common_format_is_parsed(value: object, expected: int) -> None:
     assert moment_of(value) == expected
 
 
 @pytest.mark.parametrize("value", ["soon", "", None, "nan", float("inf"), [1]])
-def test_other_times_are_refused(value: object) -> None:
+def test_import_timestamp_in_unknown_format_is_refused(value: object) -> None:
     with pytest.raises(InvalidInput):
         moment_of(value)
 
 
 @in_loop
-async def test_follows_of_an_import_may_be_more_than_a_member_may_begin(tmp_path: Path) -> None:
+async def test_import_follows_beyond_follow_limit_are_accepted(tmp_path: Path) -> None:
     follows = tmp_path / "f.csv"
     follows.write_text("from,to\nann,ben\nann,cat\nann,dan\n")
     async with Shoal.open("memory://", max_follows=1) as shoal:

@@ -1,4 +1,4 @@
-"""The real data, through a `kill -9` in the middle: a slice of it, and in `make test-all` all of it.
+"""Import of the real data with a `kill -9` midway: a slice by default, the whole data set in `make test-all`.
 
 The whole is 37,700 people, 578,006 follows and 26,293 posts. The slice has the best connected people and some of the others, all
 follows between them, and every twelfth author with all of their posts.
@@ -33,27 +33,27 @@ from shoal.queries import home
 
 MEMBERS, FOLLOWS, POSTS = "graph/nodes.csv", "graph/edges.csv", "posts/photos_cc0_pdm.jsonl.gz"
 BEST_CONNECTED, EVERY_OTHER = 600, 75
-"""The slice has so many of the best connected people, and each so-manieth of the rest."""
+"""The slice has the first BEST_CONNECTED people and every EVERY_OTHER-th of the rest."""
 EVERY_AUTHOR = 12
 PICTURES = 8
 
 
 class Import(NamedTuple):
-    """An import, and what must be there in the end."""
+    """An import and its expected result."""
 
     folder: Path
     options: tuple[str, ...]
     expected: dict[str, int]
     inverses: int
-    """So many associations with an inverse are looked at, at least."""
+    """Minimum number of associations with an inverse that the check covers."""
     tags: int
-    """So many tags are counted, at least."""
+    """Minimum number of tags that the check covers."""
     sample: int | None
-    """How many members' home timelines are compared with their definition, besides the most and least connected."""
+    """Number of home timelines compared with their definition, in addition to the most and least connected members."""
 
 
 def whole(_folder: Path) -> Import:
-    """All of it."""
+    """The whole data set."""
     expected = {"members": 37_700, "follows": 578_006, "posts": 26_293, "photos": 500}
     return Import(real_data(MEMBERS, FOLLOWS, POSTS, "photos"), (), expected, 1_000_000, 17_000, None)
 
@@ -112,7 +112,9 @@ def begun(store: Path, kind: str) -> int:
 @pytest.mark.parametrize(
     "data", [a_slice, pytest.param(whole, marks=[pytest.mark.deep, pytest.mark.timeout(900)])], ids=["slice", "whole"]
 )
-def test_the_real_network_survives_a_kill_and_holds(data: Callable[[Path], Import], tmp_path: Path) -> None:
+def test_import_of_real_data_killed_midway_completes_and_passes_check(
+    data: Callable[[Path], Import], tmp_path: Path
+) -> None:
     asked_for, store = data(tmp_path / "data"), tmp_path / "shoal.db"
     command = [sys.executable, "-m", "shoal.cli", "--store", f"sqlite:///{store}", "import", str(asked_for.folder)]
     command += asked_for.options
@@ -138,7 +140,7 @@ async def _assert_all_holds(store: Path, done: Import) -> None:
 
 
 def _kill_in_the_middle_of_the_posts(command: list[str], store: Path, posts: int) -> None:
-    """When so many are there."""
+    """Kill the import once the store holds this number of posts."""
     child = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     until = time.monotonic() + 300
     while child.poll() is None and time.monotonic() < until and begun(store, "posts") < posts:
@@ -148,7 +150,7 @@ def _kill_in_the_middle_of_the_posts(command: list[str], store: Path, posts: int
 
 
 async def _assert_equals_its_definition(network: Network, member: int) -> None:
-    """Five pages of forty, page by page."""
+    """Compare five pages of forty entries."""
     before: int | None = Cursor().before
     for _ in range(5):
         if before is None:

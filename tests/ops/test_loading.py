@@ -1,4 +1,4 @@
-"""An import in bulk leaves what the commands would have left, may be killed at any moment, and is taken by empty networks alone."""
+"""Bulk imports: equality with the commands, resumption after a kill, refusal on a network that is not empty."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def imported(store: Path, sources: Sources) -> Summary:
 
 
 def tables(store: Path) -> Tables:
-    """Every row of a store. Ids that say when they were made are replaced by what they are of."""
+    """Return all rows of a store. Time-based ids are replaced by a description of their object."""
     with closing(sqlite3.connect(f"file:{store}?mode=ro", uri=True)) as connection:
         nodes = [decode_node(data) for (data,) in connection.execute("SELECT data FROM object")]
         people = {node.id: f"member {node.name}" for node in nodes if isinstance(node, Member)}
@@ -60,7 +60,7 @@ def tables(store: Path) -> Tables:
 
 
 def _plain(table: str, row: tuple[Any, ...]) -> tuple[Any, ...]:
-    """A notification says in its id and data who acted. The moment of the first opening is left out."""
+    """Normalize a row: decode notification data and omit the time of the first opening."""
     if table == "association" and row[1] == TOKEN_USES_KEPT.number:
         return (*row[:3], "first opened", *row[4:])
     if table == "association" and row[1] == NOTIFIED.number and row[5]:
@@ -77,7 +77,7 @@ def _told(value: Any, told: dict[int, str]) -> Any:
 
 
 def awkward(folder: Path) -> Sources:
-    """Files with records of every kind that is refused or changed on the way, and with posts that mention members."""
+    """Write files with records of each kind that the import refuses or changes, and with posts that mention members."""
     members, follows, posts = folder / "m.csv", folder / "f.csv", folder / "p.jsonl"
     people = [f"{n},Per-son{n},Person {n},note {n},{2010 + n % 9}-01-01" for n in range(40)]
     people += ["40,per_son7,,,", "41,no such name!,,,", "42,ad-min,,bad \x01 note,", "43"]
@@ -102,7 +102,7 @@ def awkward(folder: Path) -> Sources:
 
 
 def dated(folder: Path) -> Sources:
-    """Mutual follows with dates: older than ids, of today, of one second, in the future, wrong, none, and told twice."""
+    """Write mutual follows with dates: before the id epoch, recent, in one second, future, invalid, missing, duplicate."""
     members, follows = folder / "m.csv", folder / "f.csv"
     members.write_text("\n".join(["id,name", *(f"{n},person{n}" for n in range(1_300)), "1300,no such name!"]))
     pairs = [f"0,{n},2025-06-01" for n in range(1, 1_301)]
@@ -118,8 +118,8 @@ def replaced(sources: Sources, **changes: Any) -> Sources:
 
 @in_loop
 @pytest.mark.parametrize("kind", ["directory", "awkward", "dated"])
-async def test_every_table_is_what_the_services_would_have_left(tmp_path: Path, kind: str) -> None:
-    # Pictures come through their services either way, under names that are drawn by chance.
+async def test_bulk_import_tables_equal_those_of_import_through_services(tmp_path: Path, kind: str) -> None:
+    # Both ways import pictures through their services, under random names.
     folder = lay_out(tmp_path / "data")
     made = {"directory": lambda: replaced(in_directory(folder), photos=None), "awkward": lambda: awkward(tmp_path)}
     sources = made.get(kind, lambda: dated(tmp_path))()
@@ -130,13 +130,13 @@ async def test_every_table_is_what_the_services_would_have_left(tmp_path: Path, 
     assert in_bulk.counts == by_services.counts
     assert in_bulk.notes == by_services.notes
     found, wanted = tables(one), tables(other)
-    # One row for each member and login more in the way of the commands would be an event that is not done.
+    # A remaining row would be an unprocessed event.
     assert found.pop("outbox") == wanted.pop("outbox") == []
     assert found == wanted
 
 
 @in_loop
-async def test_search_and_the_tag_cloud_know_what_came_in_bulk(tmp_path: Path) -> None:
+async def test_bulk_import_updates_search_index_and_tag_cloud(tmp_path: Path) -> None:
     await imported(tmp_path / "shoal.db", awkward(tmp_path))
     async with Shoal.open(f"sqlite:///{tmp_path / 'shoal.db'}") as shoal:
         ann = await shoal.member("per_son1")
@@ -146,7 +146,7 @@ async def test_search_and_the_tag_cloud_know_what_came_in_bulk(tmp_path: Path) -
 
 
 @in_loop
-async def test_a_network_that_is_not_empty_is_imported_one_by_one(tmp_path: Path) -> None:
+async def test_bulk_import_into_non_empty_network_is_refused_and_falls_back_to_one_by_one(tmp_path: Path) -> None:
     sources, store = awkward(tmp_path), tmp_path / "shoal.db"
     async with Shoal.open(f"sqlite:///{store}") as shoal:
         await shoal.register("somebody")
@@ -158,7 +158,7 @@ async def test_a_network_that_is_not_empty_is_imported_one_by_one(tmp_path: Path
 
 
 @in_loop
-async def test_a_store_in_memory_and_files_without_members_go_one_by_one(tmp_path: Path) -> None:
+async def test_import_without_bulk_support_or_members_file_runs_one_by_one(tmp_path: Path) -> None:
     sources = awkward(tmp_path)
     async with Shoal.open("memory://") as shoal:
         summary = await import_all(shoal.network, sources, Summary())
@@ -168,7 +168,7 @@ async def test_a_store_in_memory_and_files_without_members_go_one_by_one(tmp_pat
         assert summary.way == "one by one: there is no file of members"
 
 
-def test_one_that_is_killed_goes_on_and_no_other_comes_between(tmp_path: Path) -> None:
+def test_bulk_import_killed_midway_resumes_and_refuses_other_commands(tmp_path: Path) -> None:
     folder, store = lay_out(tmp_path / "data", people=900, posts=1_500), tmp_path / "shoal.db"
     whole = tmp_path / "whole.db"
     command = [sys.executable, "-m", "shoal.cli", "--store", f"sqlite:///{store}", "import", str(folder)]
@@ -203,7 +203,7 @@ def _kill_once(command: list[str], store: Path, kind: str) -> None:
 
 
 @in_loop
-async def test_lists_that_somebody_has_begun_meanwhile_are_completed(
+async def test_bulk_import_follower_lists_started_concurrently_are_completed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sources = awkward(tmp_path)
@@ -213,7 +213,7 @@ async def test_lists_that_somebody_has_begun_meanwhile_are_completed(
 
         async def meddled(part: LoadPart) -> None:
             if len(part.links):
-                # Right before the first lists: a member who came by themselves follows one of those who came by file.
+                # Right before the first lists: a registered member follows an imported member.
                 monkeypatch.undo()
                 stranger = await shoal.register("stranger")
                 await stranger.follow((await shoal.member("per_son5")).id)
@@ -232,7 +232,7 @@ async def test_lists_that_somebody_has_begun_meanwhile_are_completed(
 
 
 @in_loop
-async def test_records_with_the_same_id_do_not_hold_up_the_others(tmp_path: Path) -> None:
+async def test_import_duplicate_record_id_is_refused_without_delaying_other_records(tmp_path: Path) -> None:
     members = tmp_path / "m.csv"
     members.write_text("id,name\n1,ann\n1,ben\n2,cleo\n")
     summary = await imported(tmp_path / "shoal.db", Sources(members=members))
@@ -243,7 +243,7 @@ _NAMES = st.text("abc-_1", min_size=1, max_size=3)
 
 
 @given(st.lists(st.tuples(_NAMES, _NAMES), max_size=20), st.lists(_NAMES, max_size=20))
-def test_references_are_found_by_id_or_else_by_name(people: list[tuple[str, str]], wanted: list[str]) -> None:
+def test_import_references_resolve_by_id_then_by_name(people: list[tuple[str, str]], wanted: list[str]) -> None:
     records = [(id_, name.replace("-", "_")) for id_, name in people]
     compact = References()
     for id_, name in records:
@@ -258,7 +258,7 @@ def test_references_are_found_by_id_or_else_by_name(people: list[tuple[str, str]
     assert np.nonzero(~compact.twice)[0].tolist() == sorted(by_name.values())
 
 
-def test_bad_rows_are_told_with_their_lines(tmp_path: Path) -> None:
+def test_import_malformed_rows_are_reported_with_line_numbers(tmp_path: Path) -> None:
     file = tmp_path / "f.csv"
     file.write_text('from,to\n1,2\n\n3\n"4\n4",5\n6,7,8\n9,10\n')
     summary = Summary()

@@ -1,4 +1,4 @@
-"""A check compares media with their files, both ways, and a repair makes both say the same."""
+"""`shoal check` compares media objects with their files in both directions, and a repair makes them consistent."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from shoal.library import Handle
 
 
 class World(NamedTuple):
-    """Ann has a post with a picture, one that waits, and a face."""
+    """Ann has a post with a picture, an unused upload, and an avatar."""
 
     shoal: Shoal
     ann: Handle
@@ -42,7 +42,7 @@ class World(NamedTuple):
         return (await self.ann.profile()).member
 
     async def put(self, node: Node) -> None:
-        """Store another version, behind everybody's back."""
+        """Store another version directly, without the service layer."""
         batch = Batch(shard_of(node.id))
         batch.obj_set(replace(node, version=node.version + 1))
         await self.shoal.network.store.commit(batch)
@@ -127,7 +127,9 @@ DAMAGES = [
 
 @pytest.mark.parametrize("damage", DAMAGES)
 @in_loop
-async def test_what_is_wrong_with_files_is_told_and_mended(damage: Callable[[World], Awaitable[str]]) -> None:
+async def test_shoal_check_media_file_damage_is_reported_and_repaired(
+    damage: Callable[[World], Awaitable[str]],
+) -> None:
     async with world() as small:
         assert await small.checked() == []
         said = await damage(small)
@@ -137,7 +139,7 @@ async def test_what_is_wrong_with_files_is_told_and_mended(damage: Callable[[Wor
         shown = await small.media(small.shown)
         assert (shown.unused_since, shown.let_go) == (0, False)
         assert shown.state is (MediaState.FAILED if damage is a_lost_picture else MediaState.READY)
-        # What waits has its day, and goes.
+        # The unused upload expires and is deleted.
         await sweep(small.shoal, 25)
         assert await small.checked() == []
         member = await small.member()
@@ -146,7 +148,7 @@ async def test_what_is_wrong_with_files_is_told_and_mended(damage: Callable[[Wor
 
 
 @in_loop
-async def test_of_another_size_is_what_the_object_does_not_say(tmp_path: Path) -> None:
+async def test_shoal_check_media_without_stored_sizes_is_reported_and_repaired(tmp_path: Path) -> None:
     async with world(f"sqlite:///{tmp_path}/shoal.db") as small:
         media = await small.media(small.shown)
         await small.put(replace(media, file_bytes=0, preview_bytes=0))
@@ -158,7 +160,7 @@ async def test_of_another_size_is_what_the_object_does_not_say(tmp_path: Path) -
 
 
 @in_loop
-async def test_what_is_young_or_not_ours_is_left_alone() -> None:
+async def test_shoal_check_recent_and_foreign_files_are_kept() -> None:
     async with world() as small:
         key = f"{media_path('ann')}/7-0a1b2c3d.jpg"
         for name in (key, "backup/of/something.tar"):

@@ -1,4 +1,4 @@
-"""A whole network taken to other stores."""
+"""Moves of a whole network to other stores."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 async def network_with_everything(graph: Store) -> None:
-    """Fill a graph with everything that a network may hold, also waiting and buried events and a key that expires."""
+    """Fill a graph with data of each kind, including pending and buried events and an expiring key."""
     await populate(graph)
     batch = Batch(shard_of(id_on(9)))
     batch.emit(PostCreated(post_id=1, author_id=id_on(9)))
@@ -69,7 +69,7 @@ async def events_of(graph: Store) -> tuple[list[object], list[object]]:
 
 
 @in_loop
-async def test_a_network_goes_from_sqlite_to_two_postgresql_and_back(tmp_path: Path) -> None:
+async def test_network_move_from_sqlite_to_two_postgresql_and_back_keeps_all_data(tmp_path: Path) -> None:
     databases = Databases()
     stores = {"0-31": await databases.one(), "32-63": await databases.one()}
     path, returned = tmp_path / "here.db", tmp_path / "back.db"
@@ -83,13 +83,13 @@ async def test_a_network_goes_from_sqlite_to_two_postgresql_and_back(tmp_path: P
         again = await move_network(there, back, nothing)
         assert again.sums.digest == moved.sums.digest
         assert await contents_of(back) == await contents_of(there)
-    # What was claimed for a move is had again when the store is opened anew.
+    # Events claimed by a move are available again after the store is reopened.
     async with sqlite(path) as here, process(stores) as there, sqlite(returned) as back:
         assert await events_of(there) == await events_of(back) == await events_of(here)
 
 
 @in_loop
-async def test_a_move_that_was_interrupted_goes_on_and_takes_away_what_does_not_belong(tmp_path: Path) -> None:
+async def test_network_move_after_interruption_resumes_and_removes_stale_rows(tmp_path: Path) -> None:
     async with sqlite(tmp_path / "here.db") as here, sqlite(tmp_path / "there.db") as there:
         await network_with_everything(here)
 
@@ -102,7 +102,7 @@ async def test_a_move_that_was_interrupted_goes_on_and_takes_away_what_does_not_
 
         with pytest.raises(Interrupted):
             await move_network(here, there, tell)
-        # What was written at the source meanwhile, and what is gone there.
+        # Rows written and deleted at the source between the two moves.
         await here.remove_rows(Rows(objects=[Member(id=id_on(5), name="m5")]))  # type: ignore[attr-defined]
         await populate_one(here, 5)
         moved = await move_network(here, there, nothing)
@@ -119,7 +119,7 @@ async def populate_one(graph: Store, source: int) -> None:
 
 
 @in_loop
-async def test_a_copy_that_differs_is_told(tmp_path: Path) -> None:
+async def test_network_move_with_incomplete_copy_raises_conflict(tmp_path: Path) -> None:
     class Forgetful(MemoryGraph):
         async def put_rows(self, rows: Rows) -> None:
             await super().put_rows(rows._replace(assocs=rows.assocs[1:]))
@@ -131,7 +131,7 @@ async def test_a_copy_that_differs_is_told(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_a_store_is_not_moved_onto_itself_or_out_of_a_half_done_copy() -> None:
+async def test_network_move_onto_itself_or_from_unfinished_copy_is_refused() -> None:
     graph, empty = MemoryGraph(), MemoryGraph()
     with pytest.raises(InvalidInput, match="two names of one store"):
         await move_network(graph, graph, nothing)
@@ -157,7 +157,7 @@ R = TypeVar("R")
 
 
 def named(rows: Sequence[R], name: Callable[[R], object]) -> list[R]:
-    """Each name once."""
+    """Remove rows with duplicate names."""
     return list({name(row): row for row in rows}.values())
 
 
@@ -166,7 +166,7 @@ def some_of(data: st.DataObject, rows: Sequence[R]) -> list[R]:
 
 
 @given(st.lists(members), st.lists(assoc_rows), st.lists(count_rows), st.lists(key_rows), st.data())
-def test_whatever_both_ends_held_they_are_equal_after_a_move(
+def test_network_move_with_arbitrary_target_content_makes_both_stores_equal(
     objects: list[Member],
     assocs: list[AssocRow],
     counts: list[tuple[int, int, int]],
@@ -201,7 +201,7 @@ def test_whatever_both_ends_held_they_are_equal_after_a_move(
     run(moved())
 
 
-def test_sums_do_not_ask_for_the_order_and_see_every_difference() -> None:
+def test_network_move_checksums_ignore_row_order_and_detect_every_difference() -> None:
     one, two = Sums(), Sums()
     for row in (b"a", b"b", b"b"):
         one.add("keys", 3, row)
@@ -222,7 +222,7 @@ def shoal(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
 
 
-def test_growing_out_of_one_file_is_one_command(tmp_path: Path) -> None:
+def test_shoal_move_from_sqlite_file_to_two_databases_completes_in_one_command(tmp_path: Path) -> None:
     databases = Databases()
     path = tmp_path / "here.db"
 
@@ -237,14 +237,14 @@ def test_growing_out_of_one_file_is_one_command(tmp_path: Path) -> None:
     assert re.search(r"^256 objects, counts and hashes equal on both sides$", done.stdout, re.MULTILINE)
     assert re.search(r"^\d+ tags are counted there$", done.stdout, re.MULTILINE)
     assert f"set `media` to {path.with_name('here.db.media').as_uri()}" in done.stdout
-    assert "shoal@" not in done.stdout, "people see no user names and passwords"
+    assert "shoal@" not in done.stdout, "the output contains credentials"
     shown = shoal("--store", json.dumps(stores), "shards")
     assert shown.returncode == 0, shown.stderr
     assert "map of the settings" in shown.stdout
     assert re.search(r"over the data sources .*\n  members +1.0 +0.0 +1 +1\n  posts +3.0 +0.0 +3 +3\n", shown.stdout)
 
 
-def test_the_server_must_be_stopped_first(tmp_path: Path) -> None:
+def test_shoal_move_of_store_in_use_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "here.db"
 
     async def held() -> subprocess.CompletedProcess[str]:

@@ -1,4 +1,4 @@
-"""Members who post, follow and like while the data sources that they live on move; one process keeps the network for itself."""
+"""Members post, follow and like while their data sources move between stores; one process holds the network."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from shoal.graph.shard_map import LEASE_SECONDS
 
 
 @in_loop
-async def test_members_notice_nothing_of_a_move_and_everything_holds_after_it() -> None:
+async def test_data_source_move_under_load_refuses_no_requests_and_passes_check() -> None:
     databases = Databases()
     here, there = await databases.one(), await databases.one()
     async with Shoal.open(here, media="memory://", most_behind_seconds=0) as shoal:

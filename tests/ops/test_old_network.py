@@ -1,7 +1,7 @@
-"""A network that older code stored opens with today's, is mended by `shoal check --repair`, and then shows all that was in it.
+"""A network stored by an older version opens, is repaired by `shoal check --repair`, and keeps its contents.
 
 `data/old-network.tar.xz` holds an SQLite store with its search index, tag cloud and pictures as commit da94c40 left them
-(2026-11-22: media did not know of their posts yet). It was made by `make_old_network.py`, run with that code.
+(2026-11-22: media did not reference their posts yet). It was made by `make_old_network.py`, run with that code.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ async def repaired(folder: Path) -> AsyncIterator[Shoal]:
 
 
 async def home_of(member: Handle) -> dict[str, int]:
-    """The texts of a home, and the id of the post of each."""
+    """Return the texts of a home timeline and the post id of each."""
     return {entry.post.text: entry.post.id for entry in (await member.home(limit=40)).entries}
 
 
@@ -67,18 +67,18 @@ async def replies_to(member: Handle, post_id: int) -> set[str]:
 
 
 @in_loop
-async def test_an_old_network_is_clean_after_one_repair(folder: Path) -> None:
+async def test_old_network_after_one_repair_passes_check(folder: Path) -> None:
     async with opened(folder) as shoal:
         await check(shoal.network, repair=True, young=0.0)
         report = await check(shoal.network, young=0.0)
         assert [(line.name, line.examples) for line in report.invariants if line.found] == []
-    # And so it stays: nothing was mended in memory only.
+    # The repair is durable, not in memory only.
     async with opened(folder) as shoal:
         assert (await check(shoal.network, young=0.0)).clean
 
 
 @in_loop
-async def test_everybody_finds_in_an_old_network_what_was_there(folder: Path) -> None:
+async def test_old_network_after_repair_keeps_timelines_replies_and_revisions(folder: Path) -> None:
     async with repaired(folder) as shoal:
         ann, ben, cyd, dan = [await shoal.log_in(name, PASSWORD) for name in ("ann", "ben", "cyd", "dan")]
         assert {TALK, EDITED, DAWN, TWICE, "In the north.", "Where is that?"} <= set(await home_of(ann))
@@ -96,7 +96,7 @@ async def test_everybody_finds_in_an_old_network_what_was_there(folder: Path) ->
 
 
 @in_loop
-async def test_an_old_network_knows_since_when_its_follows_last(folder: Path) -> None:
+async def test_old_network_relationship_history_begins_with_existing_follows(folder: Path) -> None:
     async with opened(folder) as shoal:
         ann, ben, dan = [await shoal.member(name) for name in ("ann", "ben", "dan")]
         began = (await ben.following()).times[-1]
@@ -104,7 +104,7 @@ async def test_an_old_network_knows_since_when_its_follows_last(folder: Path) ->
         assert period == (await ann.relationship_history(ben)).followed_by[0]
         assert (period.since, period.until) == (milliseconds_of(began), None)
         assert (await dan.relationship_history(ann)).following == []
-        # From now on all is remembered.
+        # From now on, the history is complete.
         await ben.unfollow(ann)
         await ben.follow(ann)
         again, before = (await ben.relationship_history(ann)).following
@@ -115,9 +115,9 @@ async def test_an_old_network_knows_since_when_its_follows_last(folder: Path) ->
 
 
 @in_loop
-async def test_a_repair_tells_the_media_of_an_old_network_what_they_are_in(folder: Path) -> None:
+async def test_old_network_repair_links_media_to_posts_and_expires_unused_media(folder: Path) -> None:
     async with opened(folder) as shoal:
-        # An avatar that two updates at once left behind; and no upload says how large it is, nor how long it waits.
+        # Two concurrent updates left an avatar behind; uploads have neither a size nor an expiry time.
         before = await check(shoal.network, young=0.0)
         assert before["files"].found > before["keys"].found == 8
         await check(shoal.network, repair=True, young=0.0)
@@ -137,10 +137,10 @@ async def test_a_repair_tells_the_media_of_an_old_network_what_they_are_in(folde
 
 
 @in_loop
-async def test_an_old_network_finds_the_descriptions_of_pictures_without_a_repair(folder: Path) -> None:
+async def test_old_network_search_finds_picture_descriptions_without_repair(folder: Path) -> None:
     async with opened(folder) as shoal:
         async with asyncio.timeout(20):
-            while not (await shoal.network.reads.search.state()).complete:  # noqa: ASYNC110  # nobody tells
+            while not (await shoal.network.reads.search.state()).complete:  # noqa: ASYNC110  # there is no event to await
                 await asyncio.sleep(0.01)
         cyd = await shoal.member("cyd")
         entries = await posts(shoal.network.reads, cyd.id, '"picture 6"', Cursor(limit=9))
@@ -152,7 +152,7 @@ async def all_media(shoal: Shoal) -> list[Media]:
 
 
 @in_loop
-async def test_every_picture_that_an_old_network_shows_can_be_read(folder: Path) -> None:
+async def test_old_network_pictures_are_readable_after_repair(folder: Path) -> None:
     async with repaired(folder) as shoal:
         cyd = await shoal.member("cyd")
         shown = {entry.post.text: entry for entry in (await cyd.home(limit=40)).entries if entry.media}

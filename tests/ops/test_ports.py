@@ -1,4 +1,4 @@
-"""Ports for engines: processes that start engines at the same time are given different ones."""
+"""Port allocation: processes that start engines concurrently get different ports."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ sys.stdin.read()
 """
 
 
-def test_a_port_that_another_process_was_given_is_given_to_no_other_until_it_ends(
+def test_port_allocation_of_port_held_by_another_process_fails_until_it_exits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as probe:

@@ -1,4 +1,4 @@
-"""The protocol between the processes of one host: refusals, and the errors of callers when a peer fails."""
+"""RPC between processes on a single host: refusals, and the errors of callers when a peer fails."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _NIL = b"\xc0"
 
 
 class Server:
-    """A service with one answer for every request. Requests wait while `held` is cleared."""
+    """An echo service. Requests wait while `held` is cleared."""
 
     def __init__(self) -> None:
         self.held = asyncio.Event()
@@ -89,9 +89,7 @@ def path(tmp_path: Path) -> Path:
 
 
 @in_loop
-async def test_call_returns_the_answer_and_raises_the_error_of_the_server(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_rpc_call_returns_answer_or_raises_server_error(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     logged: list[object] = []
     monkeypatch.setattr(rpc._log, "error", lambda *_, **values: logged.append(values["exc_info"]))
     async with connected(path) as (_, client):
@@ -108,7 +106,7 @@ async def test_call_returns_the_answer_and_raises_the_error_of_the_server(
 
 
 @in_loop
-async def test_oversized_request_is_refused_before_it_is_sent(path: Path) -> None:
+async def test_rpc_oversized_request_is_refused_before_sending(path: Path) -> None:
     async with connected(path) as (_, client):
         with pytest.raises(TooLarge, match="may have 1048576 bytes"):
             await client.call(encoded(bytes(1 << 20)))
@@ -127,7 +125,7 @@ async def test_oversized_request_is_refused_before_it_is_sent(path: Path) -> Non
     ids=["oversized frame", "no MessagePack", "no message", "older protocol", "HTTP"],
 )
 @in_loop
-async def test_malformed_frame_ends_its_connection_and_no_other(path: Path, noise: bytes) -> None:
+async def test_rpc_malformed_frame_closes_only_its_connection(path: Path, noise: bytes) -> None:
     async with connected(path) as (_, client):
         other = link.connect(path)
         other.setblocking(True)
@@ -158,7 +156,7 @@ def _read_all(sock: socket.socket) -> bytes:
     ids=["protocol", "fingerprint", "no hello", "not from a server", "refusal"],
 )
 @in_loop
-async def test_server_of_another_version_is_refused_with_a_message(
+async def test_rpc_server_of_another_version_is_refused_with_message(
     path: Path, first: msgspec.Struct, message: str
 ) -> None:
     with link.listen(path, 1) as listener:
@@ -171,13 +169,13 @@ async def test_server_of_another_version_is_refused_with_a_message(
 
 
 @in_loop
-async def test_server_that_does_not_greet_is_given_up(path: Path) -> None:
+async def test_rpc_server_without_greeting_times_out(path: Path) -> None:
     with link.listen(path, 1), pytest.raises(PeerGone, match="silent"):
         await connect(path, silence=0.1)
 
 
 @in_loop
-async def test_no_server_is_not_listening(path: Path) -> None:
+async def test_rpc_connect_without_server_raises_not_listening(path: Path) -> None:
     with pytest.raises(NotListening):
         await connect(path)
     _write(path)
@@ -192,7 +190,7 @@ def _write(path: Path) -> None:
 
 
 @in_loop
-async def test_socket_is_private_from_the_beginning_and_removed_at_the_end(path: Path) -> None:
+async def test_rpc_socket_is_private_from_creation_and_removed_on_exit(path: Path) -> None:
     umask = os.umask(0)
     try:
         async with connected(path):
@@ -207,7 +205,7 @@ def _mode(path: Path) -> int | None:
 
 
 @in_loop
-async def test_client_refuses_a_server_of_another_user(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_rpc_client_refuses_server_of_another_user(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with connected(path):
         monkeypatch.setattr(os, "geteuid", lambda: 1_234)
         monkeypatch.setattr(link, "user_of", lambda _: 4_321)
@@ -216,7 +214,7 @@ async def test_client_refuses_a_server_of_another_user(path: Path, monkeypatch: 
 
 
 @in_loop
-async def test_server_refuses_a_client_of_another_user_whatever_the_mode_of_the_file(
+async def test_rpc_server_refuses_client_of_another_user_regardless_of_file_mode(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with connected(path) as (_, client):
@@ -230,7 +228,9 @@ async def test_server_refuses_a_client_of_another_user_whatever_the_mode_of_the_
 
 
 @in_loop
-async def test_socket_that_may_not_be_opened_says_so(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_rpc_socket_without_permission_reports_store_of_another_user(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
@@ -240,7 +240,7 @@ async def test_socket_that_may_not_be_opened_says_so(path: Path, monkeypatch: py
 
 
 @in_loop
-async def test_more_connections_than_the_service_takes_are_refused(path: Path) -> None:
+async def test_rpc_connections_beyond_limit_are_refused(path: Path) -> None:
     async with serving(path, Service(Server().answer, processes=1)):
         first = await connect(path)
         with pytest.raises(Unavailable, match="1 processes are connected already"):
@@ -256,7 +256,7 @@ async def test_more_connections_than_the_service_takes_are_refused(path: Path) -
 
 
 @in_loop
-async def test_calls_beyond_the_bound_wait_and_beyond_the_bound_of_the_server_are_refused(
+async def test_rpc_calls_beyond_client_limit_wait_and_beyond_server_limit_are_refused(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rpc, "_MOST_SENT_CALLS", 3)
@@ -279,7 +279,7 @@ def _descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-def test_full_queue_is_refused_and_leaves_no_descriptor_open(path: Path) -> None:
+def test_rpc_full_send_queue_is_refused_and_leaks_no_descriptor(path: Path) -> None:
     before = _descriptors()
 
     async def main() -> None:
@@ -309,7 +309,7 @@ def _fill(client: Client, descriptor: int) -> None:
 
 
 @in_loop
-async def test_process_that_reads_nothing_is_given_up(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_rpc_peer_that_does_not_read_is_disconnected(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(link, "_STALL_SECONDS", 0.1)
     async with connected(path) as (_, client):
         for _ in range(100):
@@ -323,7 +323,7 @@ async def test_process_that_reads_nothing_is_given_up(path: Path, monkeypatch: p
 
 
 @in_loop
-async def test_descriptor_that_no_message_takes_is_closed(path: Path) -> None:
+async def test_rpc_unclaimed_descriptor_is_closed(path: Path) -> None:
     before = _descriptors()
     async with connected(path) as (_, client):
         ours, theirs = socket.socketpair()
@@ -335,7 +335,7 @@ async def test_descriptor_that_no_message_takes_is_closed(path: Path) -> None:
 
 
 @in_loop
-async def test_cancelled_call_is_cancelled_in_the_server(path: Path) -> None:
+async def test_rpc_cancelled_call_is_cancelled_on_server(path: Path) -> None:
     async with connected(path) as (server, client):
         server.held.clear()
         call = asyncio.create_task(client.call(encoded("x")))
@@ -347,7 +347,7 @@ async def test_cancelled_call_is_cancelled_in_the_server(path: Path) -> None:
 
 
 @in_loop
-async def test_client_that_goes_cancels_its_calls_and_begins_nothing(path: Path) -> None:
+async def test_rpc_client_disconnect_cancels_its_calls_before_they_begin(path: Path) -> None:
     begun: list[BaseException | None] = []
     going = asyncio.Event()
 
@@ -377,7 +377,7 @@ async def _count(of: Sized) -> int:
 
 
 @in_loop
-async def test_server_that_ends_answers_running_calls_within_its_grace(path: Path) -> None:
+async def test_rpc_server_shutdown_answers_running_calls_within_grace_period(path: Path) -> None:
     server = Server()
     async with serving(path, Service(server.answer), grace=10.0):
         client = await connect(path)
@@ -409,7 +409,7 @@ asyncio.run(main())
 
 @pytest.mark.parametrize("begin", [False, True])
 @in_loop
-async def test_caller_of_a_killed_server_knows_whether_the_call_had_begun(path: Path, begin: bool) -> None:
+async def test_rpc_call_to_killed_server_reports_whether_it_had_begun(path: Path, begin: bool) -> None:
     command = [sys.executable, "-c", _KILLED, str(path), *(["begin"] if begin else [])]
     with subprocess.Popen(command) as server:  # noqa: ASYNC220  # it starts before the loop has anything to do
         client = await _reached(lambda: connect(path))
@@ -431,7 +431,7 @@ async def _reached(connecting: Callable[[], object]) -> Client:
 
 
 @in_loop
-async def test_caller_of_a_silent_server_reads_what_arrived_before_it_leaves(path: Path) -> None:
+async def test_rpc_call_to_silent_server_reads_received_data_before_closing(path: Path) -> None:
     with link.listen(path, 1) as listener:
         connecting = asyncio.create_task(connect(path, silence=0.2))
         sock, _ = await asyncio.get_running_loop().sock_accept(listener)
@@ -450,7 +450,7 @@ async def test_caller_of_a_silent_server_reads_what_arrived_before_it_leaves(pat
 
 
 @in_loop
-async def test_caller_of_a_server_that_is_killed_within_an_answer_loses_the_connection_only(path: Path) -> None:
+async def test_rpc_server_killed_during_answer_closes_connection_and_reports_call_begun(path: Path) -> None:
     with link.listen(path, 1) as listener:
         connecting = asyncio.create_task(connect(path))
         sock, _ = await asyncio.get_running_loop().sock_accept(listener)
@@ -469,7 +469,7 @@ async def test_caller_of_a_server_that_is_killed_within_an_answer_loses_the_conn
 
 
 @in_loop
-async def test_client_that_is_killed_within_a_passed_connection_leaves_no_descriptor(path: Path) -> None:
+async def test_rpc_client_killed_while_passing_connection_leaks_no_descriptor(path: Path) -> None:
     before = _descriptors()
     taken: list[bytes] = []
 
@@ -494,7 +494,7 @@ async def test_client_that_is_killed_within_a_passed_connection_leaves_no_descri
 
 
 @in_loop
-async def test_error_with_a_file_name_that_is_no_text_reaches_the_caller(path: Path) -> None:
+async def test_rpc_error_with_undecodable_file_name_reaches_caller(path: Path) -> None:
     async def answer(_body: msgspec.Raw, _call: ServedCall) -> bytes:
         raise InvalidInput("no file a\udcff")
 
@@ -506,9 +506,7 @@ async def test_error_with_a_file_name_that_is_no_text_reaches_the_caller(path: P
 
 
 @in_loop
-async def test_error_that_cannot_be_sent_ends_the_link_instead_of_leaving_the_caller_waiting(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_rpc_error_too_large_to_send_closes_connection(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def answer(_body: msgspec.Raw, _call: ServedCall) -> bytes:
         raise InvalidInput("x" * 3_000_000)
 
@@ -523,7 +521,7 @@ async def test_error_that_cannot_be_sent_ends_the_link_instead_of_leaving_the_ca
 
 
 @in_loop
-async def test_error_of_a_notice_is_raised_by_its_call_and_other_calls_continue(path: Path) -> None:
+async def test_rpc_notice_handler_error_is_raised_by_its_call_only(path: Path) -> None:
     async def answer(body: msgspec.Raw, call: ServedCall) -> bytes:
         call.notify(encoded("half"))
         await call.peer.link.flushed()

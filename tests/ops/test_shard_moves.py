@@ -1,4 +1,4 @@
-"""Data sources that move between PostgreSQL stores while the network is written to and read."""
+"""Moves of data sources between PostgreSQL stores under concurrent reads and writes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @asynccontextmanager
 async def network(processes: int = 2) -> AsyncIterator[tuple[list[Store], str, str]]:
-    """Processes of a network on one store, and another store that is empty."""
+    """Open processes of a network on one store, and provide an empty second store."""
     databases = Databases()
     here, there = await databases.one(), await databases.one()
     async with process(here) as first:
@@ -48,7 +48,7 @@ async def network(processes: int = 2) -> AsyncIterator[tuple[list[Store], str, s
 
 
 async def rows_in(url: str, sources: Sequence[int]) -> int:
-    """How many rows of data sources a database has."""
+    """Return the number of rows of data sources in a database."""
     connection = await asyncpg.connect(url)
     try:
         return int(
@@ -67,7 +67,7 @@ async def rows_in(url: str, sources: Sequence[int]) -> int:
 
 @asynccontextmanager
 async def small_blocks() -> AsyncIterator[None]:
-    """A few posts fill blocks of every level."""
+    """Shrink the blocks so that a few posts fill every level."""
     with patch.multiple(ranks, BLOCK=2, FAN=2, OPEN=3, AT_ONCE=4):
         yield
 
@@ -86,14 +86,14 @@ def child(*arguments: str) -> subprocess.Popen[str]:
 
 
 async def killed(url: str, verb: str, sources: str, target: str, phase: str) -> None:
-    """A mover that dies in a phase."""
+    """Run a mover that is killed in a phase."""
     process = child("mover", url, verb, sources, target, phase)
     await asyncio.to_thread(process.communicate)
-    assert process.returncode == -signal.SIGKILL, f"it never came to {phase}"
+    assert process.returncode == -signal.SIGKILL, f"the mover did not reach {phase}"
 
 
 @in_loop
-async def test_nothing_is_lost_or_stale_while_data_sources_move_back_and_are_finished() -> None:
+async def test_shard_move_rollback_and_finish_under_load_lose_no_data_and_serve_no_stale_reads() -> None:
     async with small_blocks(), network() as (graphs, here, there):
         load = Load(graphs, LOADED)
         async with load.running():
@@ -119,7 +119,7 @@ async def test_nothing_is_lost_or_stale_while_data_sources_move_back_and_are_fin
 
 
 @in_loop
-async def test_a_moved_network_holds_exactly_what_it_held() -> None:
+async def test_shard_move_keeps_contents_unchanged() -> None:
     async with network() as (graphs, here, there):
         before = await contents_of(graphs[0])
         async with mover(here) as moving:
@@ -133,7 +133,7 @@ async def test_a_moved_network_holds_exactly_what_it_held() -> None:
 
 
 @in_loop
-async def test_a_store_of_two_can_be_emptied_into_the_other() -> None:
+async def test_shard_move_of_all_sources_empties_one_of_two_stores() -> None:
     databases = Databases()
     one, two = await databases.one(), await databases.one()
     store = {"0-31": one, "32-63": two}
@@ -156,13 +156,13 @@ async def test_a_store_of_two_can_be_emptied_into_the_other() -> None:
 
 @pytest.mark.parametrize("phase", ["clean", "association KB", "compare", "switch", "settle", "open"])
 @in_loop
-async def test_a_mover_that_is_killed_leaves_a_network_that_works_and_a_move_that_can_be_done_again(phase: str) -> None:
+async def test_shard_move_after_mover_kill_keeps_network_writable_and_can_be_repeated(phase: str) -> None:
     async with network() as (graphs, here, there):
         load = Load(graphs, LOADED)
         async with load.running(2):
             await load.more(10)
             await killed(here, "move", "12-15", there, phase)
-            # Whatever was frozen ends by itself.
+            # Frozen sources thaw automatically.
             await load.more(3, SOURCES)
             async with mover(here) as moving:
                 await moving.move(SOURCES, there)
@@ -176,7 +176,7 @@ async def test_a_mover_that_is_killed_leaves_a_network_that_works_and_a_move_tha
 
 @pytest.mark.parametrize("phase", ["association KB", "switch", "settle"])
 @in_loop
-async def test_a_move_whose_mover_was_killed_can_be_rolled_back(phase: str) -> None:
+async def test_shard_move_after_mover_kill_can_be_rolled_back(phase: str) -> None:
     async with network() as (graphs, here, there):
         load = Load(graphs, LOADED)
         async with load.running(2):
@@ -192,7 +192,7 @@ async def test_a_move_whose_mover_was_killed_can_be_rolled_back(phase: str) -> N
     ("verb", "phase"), [("rollback", "switch"), ("rollback", "settle"), ("rollback", "delete"), ("finish", "delete")]
 )
 @in_loop
-async def test_the_end_of_a_move_can_be_killed_and_done_again(verb: str, phase: str) -> None:
+async def test_shard_move_rollback_or_finish_after_kill_can_be_repeated(verb: str, phase: str) -> None:
     async with network() as (graphs, here, there):
         load = Load(graphs, LOADED)
         async with load.running(2):
@@ -210,7 +210,7 @@ async def test_the_end_of_a_move_can_be_killed_and_done_again(verb: str, phase: 
 
 
 class Told:
-    """Lines that a child prints, as it prints them."""
+    """Collects the lines that a child prints."""
 
     def __init__(self, child: subprocess.Popen[str]) -> None:
         self.child = child
@@ -224,7 +224,7 @@ class Told:
             self.lines.append(line)
 
     async def goes_on(self) -> None:
-        """Wait until it has printed some more."""
+        """Wait until the child has printed ten more lines."""
         before = len(self.lines)
 
         async def more() -> bool:
@@ -234,7 +234,7 @@ class Told:
         await eventually(more, True)
 
     async def end(self) -> list[str]:
-        """Kill it, and return all lines that are whole."""
+        """Kill the child and return its complete lines."""
         self.child.kill()
         await asyncio.to_thread(self._reader.join)
         self.child.communicate()
@@ -242,7 +242,7 @@ class Told:
 
 
 @in_loop
-async def test_processes_of_their_own_lose_nothing() -> None:
+async def test_shard_move_with_writers_in_other_processes_loses_no_posts() -> None:
     async with network(1) as (graphs, here, there):
         writers = [Told(child("writer", here, str(first), "8-19")) for first in (10_000, 500_000)]
         try:
@@ -264,7 +264,7 @@ async def test_processes_of_their_own_lose_nothing() -> None:
 
 
 async def settled(graph: Store) -> None:
-    """Settle what killed processes owed, as a worker would."""
+    """Apply the pending inverses of killed processes, as a worker would."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + 20
     while await graph.backlog():
@@ -278,7 +278,7 @@ async def settled(graph: Store) -> None:
 
 
 @in_loop
-async def test_a_process_that_slept_through_a_move_reads_nothing_old() -> None:
+async def test_shard_move_during_suspended_process_serves_no_stale_reads() -> None:
     async with network(1) as (graphs, here, there):
         member = member_on(13)
         reader = child("reader", here, str(member))
@@ -304,13 +304,13 @@ async def test_a_process_that_slept_through_a_move_reads_nothing_old() -> None:
 
 
 @in_loop
-async def test_a_copy_that_is_not_equal_is_not_switched_to() -> None:
+async def test_shard_move_with_unequal_copy_is_refused_and_can_be_repeated() -> None:
     async with network(1) as (graphs, here, there):
         before = await contents_of(graphs[0])
 
         def tell(phase: str, _done: int, _total: int) -> None:
             if phase == "compare":
-                # Not of this loop: the mover waits until it is done.
+                # Run outside this event loop: the mover blocks until the command exits.
                 subprocess.run([sys.executable, "-c", _SPOIL, there], check=True)
 
         async with mover(here, tell) as moving:
@@ -333,12 +333,12 @@ asyncio.run(main())
 
 
 @in_loop
-async def test_a_write_that_no_map_allows_is_refused_in_the_old_place_for_good() -> None:
+async def test_shard_move_finished_source_refuses_late_commit() -> None:
     async with network() as (graphs, here, there):
         async with mover(here) as moving:
             await moving.move(SOURCES, there)
             await moving.finish(SOURCES)
-        # As of a process that wakes up in the middle of a commit.
+        # Simulates a process that resumes in the middle of a commit.
         with pytest.raises(asyncpg.PostgresError, match="a data source is frozen"):
             await execute(
                 here,
@@ -348,7 +348,7 @@ async def test_a_write_that_no_map_allows_is_refused_in_the_old_place_for_good()
 
 
 @in_loop
-async def test_what_cannot_be_moved_is_told() -> None:
+async def test_shard_move_invalid_request_is_refused_with_reason() -> None:
     async with network(1) as (graphs, here, there):
         databases = Databases()
         foreign = await databases.one()
@@ -374,7 +374,7 @@ async def test_what_cannot_be_moved_is_told() -> None:
 
 
 @in_loop
-async def test_a_process_that_begins_later_goes_by_the_stored_map() -> None:
+async def test_shard_map_in_database_overrides_configured_stores() -> None:
     async with network(1) as (graphs, here, there):
         before = await contents_of(graphs[0])
         async with mover(here) as moving:
@@ -386,7 +386,7 @@ async def test_a_process_that_begins_later_goes_by_the_stored_map() -> None:
                 assert await contents_of(graph) == before
 
 
-def test_names_and_digests_are_values() -> None:
+def test_shard_move_row_names_and_digests_support_set_arithmetic() -> None:
     entries = [
         ("object", 5, None, None, None, None),
         ("key", None, None, None, "s", "n"),

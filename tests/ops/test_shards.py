@@ -1,4 +1,4 @@
-"""How a network lies on its stores, and what the command says of it."""
+"""Distribution of a network over its stores, and the output of `shoal shards`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class Blind:
-    """A store that cannot say how much it holds."""
+    """A store without size statistics."""
 
     def __init__(self, store: Store) -> None:
         self.obj_scan = store.obj_scan
@@ -34,7 +34,7 @@ class Blind:
 
 @pytest.mark.parametrize("name", ["memory", "sqlite", "sharded-sqlite", "postgres", "sharded-postgres"])
 @in_loop
-async def test_every_store_tells_the_same_of_what_it_holds(name: str, tmp_path: Path) -> None:
+async def test_shard_spread_is_equal_for_every_store_backend(name: str, tmp_path: Path) -> None:
     async with Backend(name, tmp_path).open() as graph:
         await populate(graph)
         text = "type member " * 20
@@ -49,20 +49,20 @@ async def test_every_store_tells_the_same_of_what_it_holds(name: str, tmp_path: 
         assert await spread_of(Blind(graph), nothing) == held  # type: ignore[arg-type]
 
 
-def test_evenness_is_mean_deviation_least_and_most() -> None:
+def test_shard_evenness_returns_mean_deviation_minimum_and_maximum() -> None:
     assert Evenness.of([2, 4, 4, 4, 5, 5, 7, 9]) == (5, 2, 2, 9)
     found = evenness([Spread(1, 10, 100), Spread(3, 10, 300)])
     assert found == {"members": (2, 1, 1, 3), "posts": (10, 0, 10, 10), "bytes": (200, 100, 100, 300)}
 
 
-def test_what_lies_on_a_store_is_what_lies_on_its_data_sources() -> None:
+def test_shard_spread_by_store_sums_its_data_sources() -> None:
     known = first_map({"0": "b", "1-63": "a"})
     assert known.stores == ("b", "a")
     assert by_store(known, [Spread(1, 2, 3)] * 64) == [Spread(1, 2, 3), Spread(63, 126, 189)]
     assert weigh(Post(id=1, author_id=1)).posts == 1
 
 
-def test_a_map_says_where_data_sources_went_and_what_they_left_behind() -> None:
+def test_shard_map_move_and_return_update_owners_and_leftovers() -> None:
     first = first_map("a")
     moved = first.with_store("b").moving([3, 4], 0, 1, returns=False)
     assert (moved.version, moved.of(1), moved.moved) == (1, [3, 4], {3: 0, 4: 0})
@@ -72,18 +72,18 @@ def test_a_map_says_where_data_sources_went_and_what_they_left_behind() -> None:
 
 
 @pytest.mark.parametrize(("text", "sources"), [("3", [3]), ("12-15,20", [12, 13, 14, 15, 20]), ("5,3-5", [3, 4, 5])])
-def test_data_sources_are_named_in_ranges(text: str, sources: list[int]) -> None:
+def test_data_source_ranges_are_parsed_and_formatted(text: str, sources: list[int]) -> None:
     assert parse_sources(text) == sources
     assert parse_sources(ranges_of(sources)) == sources
 
 
 @pytest.mark.parametrize("text", ["", "x", "5-3", "64", "0-64", "-1", "1,,2"])
-def test_what_names_no_data_sources_is_refused(text: str) -> None:
+def test_data_source_ranges_with_invalid_text_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="does not name data sources"):
         parse_sources(text)
 
 
-def test_people_see_no_passwords() -> None:
+def test_shown_store_url_omits_credentials() -> None:
     assert shown_url("postgresql://me:secret@host:5432/db?x=1") == "postgresql://host:5432/db"
 
 
@@ -93,7 +93,7 @@ def shards(store: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @in_loop
-async def test_a_move_is_shown_from_its_beginning_to_its_end() -> None:
+async def test_shoal_shards_shows_move_from_start_to_finish() -> None:
     databases = Databases()
     here, there = await databases.one(), await databases.one()
     async with process(here) as graph:
@@ -122,7 +122,7 @@ async def test_a_move_is_shown_from_its_beginning_to_its_end() -> None:
 
 
 @in_loop
-async def test_a_move_whose_mover_died_is_shown() -> None:
+async def test_shoal_shards_after_mover_crash_shows_unfinished_move() -> None:
     databases = Databases()
     here, there = await databases.one(), await databases.one()
 

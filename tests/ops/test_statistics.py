@@ -1,4 +1,4 @@
-"""Figures by day: what one reading of a network finds is what happened, however it is read."""
+"""Daily statistics: one scan of a network matches the recorded events, independent of page size."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ SHARD = 7
 
 
 class Ids:
-    """Ids of moments on the days that are asked for."""
+    """Generates ids on given days."""
 
     def __init__(self) -> None:
         self._made = 0
 
     def on(self, day: int) -> int:
-        """An id of the day."""
+        """Return a new id of a day."""
         self._made += 1
         return compose(day * DAY_MS + self._made, SHARD)
 
 
 class Told(NamedTuple):
-    """A network, and what happened in it."""
+    """A network and the events in it."""
 
     graph: MemoryGraph
     joined: dict[int, int]
@@ -55,12 +55,12 @@ async def add(graph: MemoryGraph, *nodes: AnyNode) -> None:
 
 
 async def told(seed: int, days: int = 40, people: int = 60) -> Told:
-    """A network of members who join and post at random; some of them were brought here from elsewhere."""
+    """Build a network of members who join and post at random; some of them are imported."""
     chance, ids, graph = random.Random(seed), Ids(), MemoryGraph()
     joined, posted, interactions = dict[int, int](), set[tuple[int, int]](), Counter[int]()
     for number in range(people):
         day = TODAY - chance.randrange(days)
-        # An import: the object is of today, and says when the member joined.
+        # An import: the object is created today and stores the date on which the member joined.
         imported = chance.random() < 0.3
         member = ids.on(TODAY if imported else day)
         joined[member] = day
@@ -90,7 +90,7 @@ async def told(seed: int, days: int = 40, people: int = 60) -> Told:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_figures_are_what_happened(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_daily_statistics_equal_recorded_events(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(statistics, "PAIRS_AT_ONCE", 37)
     network = run(told(seed))
     found = run(count(network.graph, NOW, page_size=23, likes=2))
@@ -109,7 +109,7 @@ def test_figures_are_what_happened(seed: int, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("length", [1, 7])
-def test_retention_is_who_of_a_cohort_posted_later(seed: int, length: int) -> None:
+def test_retention_counts_cohort_members_who_posted_later(seed: int, length: int) -> None:
     network = run(told(seed))
     found = run(count(network.graph, NOW))
     starts = list(range(TODAY - 34, TODAY + 1, length))
@@ -128,7 +128,7 @@ def test_retention_is_who_of_a_cohort_posted_later(seed: int, length: int) -> No
             assert held.rate == (held.members / len(there) if there else 0.0)
 
 
-def test_what_is_hidden_is_no_use_of_a_language_and_its_author_was_active_all_the_same() -> None:
+def test_daily_statistics_exclude_hidden_post_from_languages_but_count_its_author_as_active() -> None:
     async def story() -> Figures:
         graph, ids = MemoryGraph(), Ids()
         ann, ben = ids.on(TODAY), ids.on(TODAY)
@@ -149,7 +149,7 @@ def test_what_is_hidden_is_no_use_of_a_language_and_its_author_was_active_all_th
     assert by_day(found.resolved, week) == [0, 0, 1, 0]
 
 
-def test_where_there_is_no_room_the_oldest_days_are_let_go_and_the_others_stay_right() -> None:
+def test_daily_statistics_with_full_memory_drop_oldest_days_and_keep_others_correct() -> None:
     network = run(told(1))
     found = run(count(network.graph, NOW, room=10 * 8))
     assert TODAY - 10 <= found.since <= TODAY
@@ -159,7 +159,7 @@ def test_where_there_is_no_room_the_oldest_days_are_let_go_and_the_others_stay_r
     assert not found.knows(Period(found.since - 1, TODAY))
 
 
-def test_before_anything_happened_everything_is_known() -> None:
+def test_daily_statistics_of_empty_network_know_every_period() -> None:
     empty = run(count(MemoryGraph(), NOW))
     assert empty.knows(Period(100, 200))
     assert empty.active_in(Period(100, 200)) == 0
@@ -170,7 +170,7 @@ def test_before_anything_happened_everything_is_known() -> None:
     assert not old.knows(Period(0, 10))
 
 
-def test_uses_of_a_tag_are_those_of_the_period_and_bounded() -> None:
+def test_tag_uses_are_limited_to_period_and_maximum() -> None:
     async def story() -> tuple[list[int], str]:
         graph, ids = MemoryGraph(), Ids()
         for ago in (5, 3, 3, 0):
@@ -194,7 +194,7 @@ def test_uses_of_a_tag_are_those_of_the_period_and_bounded() -> None:
 
 
 class Slow(MemoryGraph):
-    """A store that is read when it is let."""
+    """A store whose scans wait for a gate."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -211,7 +211,9 @@ class Slow(MemoryGraph):
         return await super().obj_scan(after, limit)
 
 
-def test_those_who_ask_share_a_reading_and_are_told_while_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_statistics_concurrent_requests_share_one_scan_and_get_unavailable_until_done(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(statistics, "_PATIENCE_SECONDS", 0.0)
 
     async def story() -> None:
@@ -230,7 +232,7 @@ def test_those_who_ask_share_a_reading_and_are_told_while_there_is_none(monkeypa
             break
         assert store.scans == 1
         store.gate.clear()
-        # Figures are there: nobody waits for newer ones.
+        # Figures are available: callers do not wait for newer ones.
         while store.scans == 1:
             assert await kept.figures() is first
             await asyncio.sleep(0)
@@ -240,7 +242,7 @@ def test_those_who_ask_share_a_reading_and_are_told_while_there_is_none(monkeypa
     run(story())
 
 
-def test_a_reading_that_failed_is_not_tried_again_at_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_statistics_failed_scan_is_not_retried_immediately(caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> int:
         store = Slow()
         store.broken = True

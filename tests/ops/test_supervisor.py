@@ -1,4 +1,4 @@
-"""The supervisor, with real processes: what dies, hangs, is told to end, or loses its supervisor."""
+"""The supervisor with real processes: children that crash, hang, shut down, or lose their supervisor."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def main():
     async with beating():
         asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, time.sleep, 3600)
         told = asyncio.create_task(until_told())
-        # It has sent its first heartbeat, and takes signals, before anybody hears of it.
+        # The first heartbeat is sent, and signals are handled, before the marker file appears.
         await asyncio.sleep(0)
         (folder / f"{os.getpid()}.begun").touch()
         await told
@@ -42,7 +42,7 @@ else:
 
 @contextmanager
 def supervised(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A supervisor of two children, which has started them."""
+    """Start a supervisor and wait until its two children run."""
     script = folder / "child.py"
     script.write_text(_CHILD)
     command = [sys.executable, str(script), str(folder)]
@@ -66,7 +66,7 @@ def until(holds: Callable[[], bool], seconds: float = 30.0) -> None:
         time.sleep(0.02)
 
 
-def test_a_child_that_dies_is_started_again_and_the_other_goes_on(tmp_path: Path) -> None:
+def test_supervisor_restarts_crashed_child_and_keeps_other_child_running(tmp_path: Path) -> None:
     with supervised(tmp_path):
         first, second = begun(tmp_path)
         os.kill(first, signal.SIGKILL)
@@ -75,7 +75,7 @@ def test_a_child_that_dies_is_started_again_and_the_other_goes_on(tmp_path: Path
         assert alive(second)
 
 
-def test_a_child_whose_event_loop_hangs_is_killed_and_started_again(tmp_path: Path) -> None:
+def test_supervisor_kills_and_restarts_child_with_blocked_event_loop(tmp_path: Path) -> None:
     with supervised(tmp_path):
         first, second = begun(tmp_path)
         os.kill(first, signal.SIGUSR1)
@@ -84,7 +84,7 @@ def test_a_child_whose_event_loop_hangs_is_killed_and_started_again(tmp_path: Pa
         assert alive(second)
 
 
-def test_a_child_that_was_stopped_where_it_stood_is_killed_too(tmp_path: Path) -> None:
+def test_supervisor_kills_and_restarts_child_suspended_by_sigstop(tmp_path: Path) -> None:
     with supervised(tmp_path):
         first = min(begun(tmp_path))
         os.kill(first, signal.SIGSTOP)
@@ -92,7 +92,7 @@ def test_a_child_that_was_stopped_where_it_stood_is_killed_too(tmp_path: Path) -
         assert not alive(first)
 
 
-def test_when_it_is_told_to_end_its_children_finish_and_none_is_left(tmp_path: Path) -> None:
+def test_supervisor_on_sigterm_lets_children_finish_and_leaves_none_running(tmp_path: Path) -> None:
     with supervised(tmp_path) as supervisor:
         children = begun(tmp_path)
         supervisor.send_signal(signal.SIGTERM)
@@ -102,7 +102,7 @@ def test_when_it_is_told_to_end_its_children_finish_and_none_is_left(tmp_path: P
         assert not any(map(alive, children))
 
 
-def test_a_supervisor_that_is_killed_leaves_no_orphan(tmp_path: Path) -> None:
+def test_supervisor_killed_leaves_no_orphan_processes(tmp_path: Path) -> None:
     with supervised(tmp_path) as supervisor:
         children = begun(tmp_path)
         os.kill(min(children), signal.SIGUSR1)

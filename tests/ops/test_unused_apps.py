@@ -1,4 +1,4 @@
-"""Apps of networks from before, which are on no agenda, go after a day like any other: all that nobody uses, and no more."""
+"""Apps of older networks without an agenda entry: unused apps expire one day after a repair, used apps are kept."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from shoal.graph.contract import Batch
 
 
 async def from_before(shoal: Shoal) -> App:
-    """An app as networks from before have it."""
+    """Create an app in the format of older networks."""
     app = await an_app(shoal)
     await forget_plan(shoal, app, ticket_id=0)
     return app
 
 
 async def forget_plan(shoal: Shoal, app: App, **changes: Any) -> None:
-    """Take it off the agenda behind everybody's back."""
+    """Remove the app from the agenda directly, without the service layer."""
     batch = Batch(shard_of(app.id))
     take_off(batch, app.ticket_id, shoal.network.writes.new_id(batch.shard))
     batch.obj_set(replace(app, version=app.version + 1, **changes))
@@ -38,14 +38,14 @@ async def forget_plan(shoal: Shoal, app: App, **changes: Any) -> None:
 
 
 async def looked_at(shoal: Shoal, *, repair: bool = False) -> CheckReport:
-    """Run a check, assert that nothing but apps is wrong, and return its report."""
+    """Run a check, assert that only apps have findings, and return its report."""
     report = await check(shoal.network, repair=repair)
     assert not any(line.found for line in report.invariants if line.name != "apps")
     return report
 
 
 @in_loop
-async def test_an_old_app_that_nobody_uses_goes_a_day_after_a_repair() -> None:
+async def test_old_app_without_use_expires_one_day_after_repair() -> None:
     async with Shoal.open("memory://") as shoal:
         app = await from_before(shoal)
         assert (await looked_at(shoal))["apps"].examples == [
@@ -58,7 +58,7 @@ async def test_an_old_app_that_nobody_uses_goes_a_day_after_a_repair() -> None:
 
 
 @in_loop
-async def test_an_app_whose_plan_is_lost_is_found_too() -> None:
+async def test_unused_app_with_lost_agenda_entry_is_rescheduled_by_repair_and_expires() -> None:
     async with Shoal.open("memory://") as shoal:
         app = await an_app(shoal)
         assert (await looked_at(shoal)).clean
@@ -69,7 +69,7 @@ async def test_an_app_whose_plan_is_lost_is_found_too() -> None:
 
 @pytest.mark.parametrize("how", ["a token of a member", "a token of its own", "a code"])
 @in_loop
-async def test_an_old_app_that_is_used_stays(how: str) -> None:
+async def test_old_app_with_token_or_code_is_kept_after_repair(how: str) -> None:
     async with Shoal.open("memory://") as shoal:
         app, writes = await an_app(shoal), shoal.network.writes
         ann = await shoal.register("ann")
@@ -84,7 +84,7 @@ async def test_an_old_app_that_is_used_stays(how: str) -> None:
 
 
 @in_loop
-async def test_an_app_that_was_used_once_is_never_asked_about_again() -> None:
+async def test_used_app_with_revoked_token_is_kept_after_repair() -> None:
     async with Shoal.open("memory://") as shoal:
         app, writes = await an_app(shoal), shoal.network.writes
         await oauth.revoke_token(writes, (await oauth.issue_token(writes, app.id, 0, ("read",))).token)
@@ -93,7 +93,7 @@ async def test_an_app_that_was_used_once_is_never_asked_about_again() -> None:
 
 
 @in_loop
-async def test_an_old_app_that_is_used_after_the_look_is_left_alone() -> None:
+async def test_old_app_with_token_issued_before_expiry_planning_is_kept() -> None:
     async with Shoal.open("memory://") as shoal:
         app, writes = await from_before(shoal), shoal.network.writes
         await oauth.issue_token(writes, app.id, 0, ("read",))
@@ -102,7 +102,7 @@ async def test_an_old_app_that_is_used_after_the_look_is_left_alone() -> None:
 
 
 @in_loop
-async def test_many_old_apps_that_are_used_while_they_are_planned_stay() -> None:
+async def test_old_apps_with_token_issued_during_expiry_planning_are_kept() -> None:
     async with Shoal.open("memory://") as shoal:
         made = [await from_before(shoal) for _ in range(12)]
         writes = changed(shoal.network.writes, graph=shoal.network.store)

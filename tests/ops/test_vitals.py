@@ -1,4 +1,4 @@
-"""Figures of engines, asked of real ones: right while they run, and marked as away when they do not answer."""
+"""Metrics of real engines: correct while an engine runs, marked as unreachable when it does not answer."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def asked(**settings: Any) -> list[EngineHealth]:
 
 
 @in_loop
-async def test_files_of_sqlite_are_as_large_as_they_are(tmp_path: Path) -> None:
+async def test_engine_vitals_of_sqlite_report_file_sizes(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path / 'own.db'}"
     async with open_network(configuration.build(store=store)) as network:
         found = await EngineWatch(network.engines).look()
@@ -44,7 +44,7 @@ async def test_files_of_sqlite_are_as_large_as_they_are(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_postgres_tells_its_connections_and_the_longest_transaction() -> None:
+async def test_engine_vitals_of_postgresql_report_connections_and_longest_transaction() -> None:
     owner = asyncio.Event()
     url = await postgres.database(owner)
     secret = url.replace("shoal@", "shoal:a-secret@")
@@ -69,7 +69,7 @@ async def test_postgres_tells_its_connections_and_the_longest_transaction() -> N
 
 
 @in_loop
-async def test_every_server_of_a_redis_cluster_is_asked_and_a_lost_one_is_marked() -> None:
+async def test_engine_vitals_of_redis_cluster_report_each_server_and_mark_lost_one() -> None:
     running = await asyncio.to_thread(redis.own_cluster, 3, 0)
     try:
         found = await asked(timelines=running.url)
@@ -88,7 +88,7 @@ async def test_every_server_of_a_redis_cluster_is_asked_and_a_lost_one_is_marked
 
 
 @in_loop
-async def test_keys_and_a_full_memory_of_redis_are_told() -> None:
+async def test_engine_vitals_of_redis_report_keys_and_full_memory() -> None:
     program = await asyncio.to_thread(redis.own, "--maxmemory", "3mb", "--maxmemory-policy", "allkeys-lru")
     try:
         client = Redis.from_url(program.url)
@@ -105,7 +105,7 @@ async def test_keys_and_a_full_memory_of_redis_are_told() -> None:
 
 
 @in_loop
-async def test_a_broker_tells_what_waits_and_whether_anybody_takes_it() -> None:
+async def test_engine_vitals_of_rabbitmq_report_queue_depth_and_missing_workers() -> None:
     url, namespace = rabbitmq.node().url, rabbitmq.namespace()
     outbox = await RabbitOutbox.open(url, namespace=namespace, taking=False)
     try:
@@ -122,7 +122,7 @@ async def test_a_broker_tells_what_waits_and_whether_anybody_takes_it() -> None:
 
 
 @in_loop
-async def test_a_table_tells_its_size() -> None:
+async def test_engine_vitals_of_dynamodb_table_report_size() -> None:
     url = dynamodb.new_table()
     graph = await DynamoGraph.open(url)
     await graph.close()
@@ -132,7 +132,7 @@ async def test_a_table_tells_its_size() -> None:
 
 
 @in_loop
-async def test_an_engine_that_is_away_or_silent_keeps_nobody_waiting() -> None:
+async def test_engine_vitals_of_unreachable_or_hung_engine_are_marked_without_blocking() -> None:
     silent = asyncio.Event()
     calls = 0
 
@@ -159,5 +159,5 @@ async def test_an_engine_that_is_away_or_silent_keeps_nobody_waiting() -> None:
 
 
 @in_loop
-async def test_what_is_in_memory_is_no_engine() -> None:
+async def test_engine_vitals_omit_in_memory_backends() -> None:
     assert await asked(timelines="memory://", search="memory://") == []

@@ -1,4 +1,4 @@
-"""Calibrations: measured in small on this machine, kept as files, and read with care."""
+"""Calibrations: small measurements on this machine, stored as files and validated on load."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from shoal_planner.measuring.meters import line_through, machine
 from shoal_planner.measuring.network import SMALLEST, gather
 
 OVER_HTTP = {"memory", "request"}
-"""Costs that take a server in a process of its own."""
+"""Costs that require a separate server process."""
 
 
-def test_every_cost_of_one_process_is_measured(tmp_path: Path) -> None:
+def test_calibration_of_one_process_measures_every_cost(tmp_path: Path) -> None:
     steps: list[str] = []
     costs = asyncio.run(one_process.measure(tmp_path, SMALLEST, steps.append))
     assert costs.keys() | OVER_HTTP == set(OneProcess.__struct_fields__)
@@ -35,7 +35,7 @@ def test_every_cost_of_one_process_is_measured(tmp_path: Path) -> None:
     assert len(steps) == len(set(steps)) >= 4
 
 
-def test_a_calibration_is_read_as_it_was_written(tmp_path: Path) -> None:
+def test_calibration_file_round_trip_is_lossless(tmp_path: Path) -> None:
     path = tmp_path / "calibration.json"
     save(shipped(), path)
     assert load(path) == shipped()
@@ -51,14 +51,16 @@ def test_a_calibration_is_read_as_it_was_written(tmp_path: Path) -> None:
         (" " * 70_000, TooLarge, "more than 65,536 bytes"),
     ],
 )
-def test_a_file_that_is_no_calibration_is_refused(tmp_path: Path, text: str, error: type[Exception], said: str) -> None:
+def test_calibration_file_with_invalid_content_is_refused(
+    tmp_path: Path, text: str, error: type[Exception], said: str
+) -> None:
     path = tmp_path / "calibration.json"
     path.write_text(text)
     with pytest.raises(error, match=said):
         load(path)
 
 
-def test_an_older_calibration_is_refused(tmp_path: Path) -> None:
+def test_calibration_file_of_another_version_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "calibration.json"
     save(shipped(), path)
     path.write_text(path.read_text().replace('"version": 1', '"version": 99'))
@@ -67,15 +69,15 @@ def test_an_older_calibration_is_refused(tmp_path: Path) -> None:
 
 
 @given(st.floats(0, 1e-2), st.floats(1e-9, 1e-3), st.integers(3, 8))
-def test_a_line_goes_through_what_it_was_made_of(fixed: float, each: float, sizes: int) -> None:
+def test_line_fit_recovers_fixed_and_variable_cost(fixed: float, each: float, sizes: int) -> None:
     across = [2.0**power for power in range(sizes)] * 3
     found = line_through(across, [fixed + each * size for size in across])
-    # Of two numbers that differ much one disappears in the rounding of the other.
+    # If two numbers differ by orders of magnitude, rounding hides the smaller one.
     assert found[0] == pytest.approx(fixed, rel=1e-3, abs=each * 1e-2)
     assert found[1] == pytest.approx(each, rel=1e-2, abs=fixed * 1e-4)
 
 
-def test_a_line_is_not_moved_by_what_was_disturbed_once_and_is_never_negative() -> None:
+def test_line_fit_ignores_outlier_and_is_never_negative() -> None:
     across = [1.0, 2.0, 4.0, 8.0] * 5
     costs = [0.001 + 0.002 * size for size in across]
     costs[3] += 1.0
@@ -85,7 +87,7 @@ def test_a_line_is_not_moved_by_what_was_disturbed_once_and_is_never_negative() 
     assert line_through([1.0, 2.0], [0.0, 0.0]) == (0, 0)
 
 
-def test_a_crowd_has_the_followers_that_it_says() -> None:
+def test_calibration_crowd_has_declared_follower_counts() -> None:
     crowd = gather(40, 100)
     pairs = list(crowd.follows())
     assert len(pairs) == len(set(pairs))
@@ -95,7 +97,7 @@ def test_a_crowd_has_the_followers_that_it_says() -> None:
     assert len(set(crowd.everybody)) == len(crowd.everybody)
 
 
-def test_this_machine_has_cores_and_memory(tmp_path: Path) -> None:
+def test_machine_info_reports_cores_memory_and_disk(tmp_path: Path) -> None:
     found = machine(tmp_path)
     assert found.cores >= 1
     assert found.memory > 1 << 28

@@ -1,4 +1,4 @@
-"""Plots: everything is on the page, lines go where the numbers are, and nothing covers another thing's name."""
+"""Plots: shapes stay on the page, lines match their data, and labels do not overlap."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _on_the_page(chart: Chart) -> None:
 
 
 @pytest.mark.parametrize("members", [1_000, 10_000_000, 2_000_000_000])
-def test_the_plots_of_a_plan_stay_on_their_page(members: int) -> None:
+def test_plan_charts_stay_within_page_bounds(members: int) -> None:
     calibration = shipped()
     found = charts(plan(Assumptions(members=members), Prices(), calibration), calibration)
     assert len(found) == 5
@@ -41,14 +41,14 @@ def test_the_plots_of_a_plan_stay_on_their_page(members: int) -> None:
         assert ET.fromstring(as_svg(chart)).get("height") == str(chart.height)  # noqa: S314  # our own
 
 
-def test_names_of_lines_that_end_together_are_set_apart() -> None:
+def test_line_chart_labels_at_equal_heights_are_separated() -> None:
     chart = lines("t", "b", [PlotLine(f"line {n}", "after", [(1, 1), (10, 5 + n / 1e6)]) for n in range(4)], AXES)
     ends = sorted(shape.y for shape in chart.shapes if isinstance(shape, TextLine) and shape.text.startswith("line "))
     assert all(second - first >= 14 for first, second in itertools.pairwise(ends))
 
 
 @given(st.floats(1e-6, 1e6), st.floats(1.5, 1e9), st.booleans())
-def test_a_scale_keeps_the_order_and_marks_round_numbers_within_it(low: float, factor: float, log: bool) -> None:
+def test_chart_scale_keeps_order_and_has_round_ticks_within_range(low: float, factor: float, log: bool) -> None:
     scale = Scale(low, low * factor, 10, 500, log)
     assert scale.at(low) == pytest.approx(10)
     assert scale.at(low * factor) == pytest.approx(510)
@@ -59,7 +59,7 @@ def test_a_scale_keeps_the_order_and_marks_round_numbers_within_it(low: float, f
     assert all(second - first >= 89 for first, second in itertools.pairwise(places))
 
 
-def test_a_bar_is_as_long_as_its_number_and_a_line_is_drawn_where_its_points_are() -> None:
+def test_chart_bar_length_is_proportional_and_line_is_drawn_in_its_colour() -> None:
     chart = bars("t", "b", [PlotBar("one", 0, 50, "50"), PlotBar("two", 0, 100, "100")], str, "x", log=False)
     one, two = (shape for shape in chart.shapes if isinstance(shape, Box) and shape.colour == "after")
     assert two.width == pytest.approx(2 * one.width)
@@ -68,14 +68,14 @@ def test_a_bar_is_as_long_as_its_number_and_a_line_is_drawn_where_its_points_are
     assert (0xB8, 0x45, 0x2C) in colours
 
 
-def test_a_bar_from_a_middle_has_two_sides() -> None:
+def test_bar_chart_with_middle_value_has_two_sides() -> None:
     chart = bars("t", "b", [PlotBar("money", 20, 90, "20 to 90")], str, "x", middle=40, log=False)
     low, high = (shape for shape in chart.shapes if isinstance(shape, Box) and shape.colour in ("before", "after"))
     assert low.x + low.width == pytest.approx(high.x)
     assert high.width == pytest.approx(low.width * 2.5)
 
 
-def test_a_landmark_near_the_end_has_its_name_before_it() -> None:
+def test_line_chart_landmark_near_right_edge_has_label_before_it() -> None:
     chart = lines(
         "t", "b", [PlotLine("l", "after", [(1, 1), (100, 9)])], AXES, marks=[Landmark(90, "here"), Landmark(2, "there")]
     )

@@ -1,4 +1,4 @@
-"""Classes of members by followers keep what is assumed of the whole."""
+"""Follower classes preserve the assumptions about the whole network."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tests.planner.assumed import NETWORKS
 
 
 @given(NETWORKS)
-def test_the_classes_have_as_many_follows_as_are_assumed_and_no_more_members(of: Assumptions) -> None:
+def test_follower_classes_sum_to_assumed_follows_and_members(of: Assumptions) -> None:
     found = classes(of)
     follows = sum(one.members * one.followers for one in found)
     assert sum(one.members for one in found) <= of.members * (1 + 1e-6)
-    # Nobody can have more followers than there are members: very social networks of few hit that end.
+    # A member cannot have more followers than there are members; small dense networks reach that limit.
     possible = min(of.follows, of.largest * of.members)
     assert follows / of.members <= of.follows * 1.001
     assert follows / of.members >= possible * 0.5
@@ -23,7 +23,7 @@ def test_the_classes_have_as_many_follows_as_are_assumed_and_no_more_members(of:
 
 
 @given(NETWORKS)
-def test_classes_go_up_and_nobody_is_on_both_sides_of_a_cut(of: Assumptions) -> None:
+def test_follower_classes_are_ascending_and_split_at_cut(of: Assumptions) -> None:
     whole = classes(of)
     means = [one.followers for one in whole]
     assert means == sorted(means)
@@ -34,11 +34,11 @@ def test_classes_go_up_and_nobody_is_on_both_sides_of_a_cut(of: Assumptions) -> 
     assert all(one.followers >= cut * (1 - 1e-5) for one in parts[len(below) :])
 
 
-def test_the_classes_are_what_is_found_among_members_drawn_by_the_law() -> None:
+def test_follower_classes_match_sample_of_power_law_distribution() -> None:
     of = Assumptions(members=1_000_000, follows=40, exponent=2.2, largest=0.02, eagerness=0.7)
     found = classes(of)
     least = found[0].followers / np.sqrt(2)
-    # Drawn by the inverse of the distribution, whose density is k ** -2.2 between the ends.
+    # Sampled through the inverse of the distribution, with density k ** -2.2 between the bounds.
     most = of.largest * of.members
     drawn = np.random.default_rng(1).random(of.members)
     powers = [end ** (1 - of.exponent) for end in (_least(of), most)]
@@ -51,7 +51,7 @@ def test_the_classes_are_what_is_found_among_members_drawn_by_the_law() -> None:
 
 
 def _least(of: Assumptions) -> float:
-    """The end that gives this mean, found by trying."""
+    """Return the lower bound that yields this mean, by search."""
     alpha, most = of.exponent, of.largest * of.members
     ends = np.linspace(1, of.follows, 20_000)
     means = (
@@ -64,7 +64,7 @@ def _least(of: Assumptions) -> float:
 
 
 @given(NETWORKS)
-def test_load_grows_with_what_members_do_and_loud_ones_are_not_delivered(of: Assumptions) -> None:
+def test_load_model_excludes_high_fan_out_authors_from_deliveries(of: Assumptions) -> None:
     whole = load_of(of, 1e18, warm_only=False)
     some = load_of(of, 1_000, warm_only=False)
     assert some.deliveries <= whole.deliveries * (1 + 1e-9)

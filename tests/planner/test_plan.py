@@ -1,4 +1,4 @@
-"""Plans: what is full first, what is paid for, and that more of everything never needs less."""
+"""Plans: the first limit reached, the cost, and monotonicity: more load never needs less capacity."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MORE = ("posts", "pages", "changes", "years", "follows")
 
 @settings(max_examples=examples(15, full=30))
 @given(NETWORKS)
-def test_a_shape_that_was_sized_for_a_load_carries_it_unless_the_data_sources_run_out(of: Assumptions) -> None:
+def test_cluster_plan_sized_for_load_carries_it_unless_data_sources_run_out(of: Assumptions) -> None:
     shape = cluster(of, COSTS)
     size = needed(load_of(of, HIGH_FAN_OUT_FROM, warm_only=False), of, COSTS.shared)
     ends = {limit.what for limit in shape.limits if limit.use > 1 + 1e-9}
@@ -42,7 +42,7 @@ def test_a_shape_that_was_sized_for_a_load_carries_it_unless_the_data_sources_ru
 
 @settings(max_examples=examples(15, full=30))
 @given(NETWORKS)
-def test_more_of_anything_fills_no_limit_less(of: Assumptions) -> None:
+def test_plan_limits_with_more_load_are_never_less_used(of: Assumptions) -> None:
     def uses(given: Assumptions) -> dict[str, float]:
         fixed = cluster(given, COSTS, Size(8, 4, 2, 2))
         return {limit.what: limit.use for shape in (one_process(given, COSTS), fixed) for limit in shape.limits}
@@ -54,12 +54,12 @@ def test_more_of_anything_fills_no_limit_less(of: Assumptions) -> None:
             assert all(more[what] >= use * (1 - 1e-6) for what, use in before.items()), name
 
 
-def test_one_process_is_enough_for_a_small_network_and_not_for_a_large_one() -> None:
+def test_plan_chooses_one_process_for_small_network_and_cluster_for_large_network() -> None:
     assert chosen(Assumptions(members=100_000), COSTS).name == NAME
     assert chosen(Assumptions(members=50_000_000), COSTS).name != NAME
 
 
-def test_a_shape_is_full_at_the_members_that_are_told() -> None:
+def test_plan_shape_is_full_at_reported_member_count() -> None:
     of = Assumptions(members=3_000_000)
     alone = next(one for one in carried(of, COSTS) if one.shape == NAME)
     assert alone.members == alone.breaks[0].members
@@ -70,7 +70,7 @@ def test_a_shape_is_full_at_the_members_that_are_told() -> None:
     assert not one_process(changed(of, "members", alone.members * 1.02), COSTS).carries
 
 
-def test_the_budget_pays_for_the_members_that_are_told_and_no_more() -> None:
+def test_plan_budget_pays_for_reported_member_count_only() -> None:
     of, prices = Assumptions(members=1_000, budget=5_000), Prices()
     members = affordable(of, prices, COSTS)
     costs = [chosen(changed(of, "members", members * factor), COSTS).money(prices) for factor in (0.98, 1.03)]
@@ -78,7 +78,7 @@ def test_the_budget_pays_for_the_members_that_are_told_and_no_more() -> None:
     assert affordable(replace(of, budget=1e-9), prices, COSTS) == 0
 
 
-def test_the_assumption_that_matters_most_stands_first_and_each_is_what_a_plan_of_its_own_says() -> None:
+def test_plan_sensitivities_are_sorted_by_impact_and_match_separate_plans() -> None:
     of, prices = Assumptions(members=20_000_000), Prices()
     found = swings(of, prices, COSTS)
     assert [swing.width for swing in found] == sorted((swing.width for swing in found), reverse=True)
@@ -89,14 +89,14 @@ def test_the_assumption_that_matters_most_stands_first_and_each_is_what_a_plan_o
         assert swing.low <= getattr(of, swing.assumption) <= swing.high
 
 
-def test_money_is_the_sum_of_the_parts_and_of_nothing_else() -> None:
+def test_plan_cost_is_sum_of_its_parts() -> None:
     found = plan(Assumptions(members=30_000_000), Prices(), COSTS)
     assert found.money == pytest.approx(sum(part.money(found.prices) for part in found.shape.parts))
     free = plan(found.assumptions, Prices(core=0, memory_gib=0, disk_gib=0, object_gib=0, traffic_gib=0), COSTS)
     assert free.money == 0
 
 
-def test_a_calibration_of_a_machine_twice_as_fast_carries_more() -> None:
+def test_plan_with_faster_calibration_carries_more_members() -> None:
     one = COSTS.one_process
     faster = replace(COSTS, one_process=replace(one, page=one.page / 2, request=one.request / 2))
     of = Assumptions(members=1_000, years=0.01)
@@ -104,12 +104,12 @@ def test_a_calibration_of_a_machine_twice_as_fast_carries_more() -> None:
     assert fast.members > slow.members * 1.3
 
 
-def test_waits_grow_without_end_as_a_server_fills_up() -> None:
+def test_queueing_wait_grows_to_infinity_at_full_utilization() -> None:
     waits = [waiting(busy, 0.01) for busy in (0.0, 0.5, 0.9, 0.99)]
     assert waits == sorted(waits)
     assert waits[0] == 0
     assert math.isinf(waiting(1.0, 0.01))
-    # Half busy: the mean wait is half a turn, and one in a hundred waits nearly eight times as long.
+    # At 50% utilization the mean wait is half a service time, and the p99 is nearly eight times the mean.
     assert waits[1] == pytest.approx(0.005)
     assert 4 * waits[1] < waiting_p99(0.5, 0.01) < 10 * waits[1]
     assert waiting_p99(0.0, 0.01) == 0
@@ -117,7 +117,7 @@ def test_waits_grow_without_end_as_a_server_fills_up() -> None:
 
 @pytest.mark.parametrize("members", [10, 1_000, 37_700, 200_000, 1_000_000, 10_000_000, 500_000_000])
 @pytest.mark.parametrize("posts", [0.01, 0.1, 0.5, 3.0])
-def test_plan_p99_is_never_below_the_median(members: int, posts: float) -> None:
+def test_plan_p99_is_never_below_median(members: int, posts: float) -> None:
     waits = plan(Assumptions(members=members, posts=posts), Prices(), COSTS).shape.waits
     if waits is not None:
         assert waits.lag_p99 >= waits.lag
@@ -125,11 +125,11 @@ def test_plan_p99_is_never_below_the_median(members: int, posts: float) -> None:
 
 
 @pytest.mark.parametrize("busy", [0.0, 1e-9, 0.005, 0.01, 0.0101, 0.0102, 0.1, 0.5, 0.99, 1.0, 1.5])
-def test_waiting_p99_is_at_least_the_mean_wait(busy: float) -> None:
+def test_queueing_wait_p99_is_at_least_mean_wait(busy: float) -> None:
     assert waiting_p99(busy, 0.01) >= waiting(busy, 0.01)
 
 
-def test_plan_names_the_currency_of_its_prices_and_none_for_prices_without_one() -> None:
+def test_plan_tables_name_currency_only_if_set() -> None:
     of = Assumptions(members=1_000, budget=100)
     named, unnamed = (plan(of, Prices(currency=currency), COSTS) for currency in ("EUR", ""))
     assert [sentence for sentence in summary(named) if "EUR a month" in sentence] == [

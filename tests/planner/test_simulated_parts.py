@@ -1,4 +1,4 @@
-"""The parts of a simulation, each beside something simpler that must come to the same."""
+"""Parts of the simulation, each compared with a simpler equivalent model."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ COSTS = shipped().one_process
 
 
 @given(st.lists(st.floats(1e-5, 1e5), min_size=1, max_size=200), st.floats(1, 99))
-def test_percentiles_are_within_a_percent(times: list[float], percent: float) -> None:
+def test_histogram_percentiles_are_within_one_percent(times: list[float], percent: float) -> None:
     found, together = Histogram(), Histogram()
     for time in times:
         found.add(time)
@@ -56,14 +56,14 @@ def test_percentiles_are_within_a_percent(times: list[float], percent: float) ->
     assert (found.count, found.most) == (together.count, together.most) == (len(times), max(times))
 
 
-def test_an_empty_histogram_has_no_times() -> None:
+def test_histogram_without_samples_returns_zero() -> None:
     empty = Histogram()
     empty.add_all(np.array([1.0]), np.array([0.0]))
     assert (empty.percentile(50), empty.count, empty.most) == (0.0, 0.0, 0.0)
 
 
 _LOADED = 150
-"""Steps in which a store is given work."""
+"""Number of steps in which a store receives work."""
 JOBS = st.lists(
     st.tuples(st.floats(0, 5).map(lambda at: round(at, 3)), st.integers(1, 3), st.floats(0.01, 2)),
     min_size=1,
@@ -73,7 +73,7 @@ JOBS = st.lists(
 
 @settings(max_examples=examples(30, full=60))
 @given(JOBS, st.sampled_from([0.5, 1.0, 2.0, 3.5]), st.integers(1, 6), st.sampled_from([0.05, 0.7, 50.0]))
-def test_shared_workers_end_each_job_when_working_through_them_one_by_one_does(
+def test_simulated_workers_finish_jobs_like_event_by_event_simulation(
     jobs: list[tuple[float, int, float]], cores: float, slots: int, step: float
 ) -> None:
     workers = SharedWorkers(slots)
@@ -95,7 +95,7 @@ def test_shared_workers_end_each_job_when_working_through_them_one_by_one_does(
 
 
 def one_by_one(jobs: list[tuple[float, int, float]], cores: float, slots: int) -> list[tuple[float, int]]:
-    """When each job ends if all in hand are served alike, by the number of its group: event by event, job by job."""
+    """Return the completion time of each job under equal sharing, sorted by group number, simulated event by event."""
     order = sorted((ready, number, work) for number, (ready, many, work) in enumerate(jobs) for _ in range(many))
     now, hand, ends = 0.0, list[list[float]](), list[tuple[float, int]]()
     while order or hand:
@@ -114,7 +114,7 @@ def one_by_one(jobs: list[tuple[float, int, float]], cores: float, slots: int) -
     return sorted(ends, key=lambda end: (end[1], end[0]))
 
 
-def test_what_lost_workers_had_in_hand_begins_anew_when_it_is_given_back() -> None:
+def test_simulated_workers_lost_jobs_restart_after_lease() -> None:
     workers = SharedWorkers(10)
     workers.give(JobGroup(0.0, 0.0, 4.0, 1.0, 5.0))
     assert list(workers.advance(0.5, 4.0)) == []
@@ -127,7 +127,7 @@ def test_what_lost_workers_had_in_hand_begins_anew_when_it_is_given_back() -> No
 
 @settings(max_examples=examples(20, full=40))
 @given(st.floats(0.1, 3), st.floats(1, 30), st.floats(0.2, 4))
-def test_a_store_has_done_the_work_by_when_it_was_said_to(load: float, by: float, lasting: float) -> None:
+def test_simulated_store_finishes_work_at_predicted_time(load: float, by: float, lasting: float) -> None:
     length, cores = 0.02, 2.0
     fault = SlowStore(at=1.0, lasting=lasting, by=by)
     stores = SimulatedStores(1, cores, [fault], np.random.default_rng(1))
@@ -144,7 +144,7 @@ def test_a_store_has_done_the_work_by_when_it_was_said_to(load: float, by: float
     assert ends == pytest.approx([position for _, position in said[:_LOADED]], abs=2 * cores * length)
 
 
-def test_only_the_slow_stores_wait() -> None:
+def test_simulated_stores_with_partial_fault_delay_only_slow_stores() -> None:
     stores = SimulatedStores(10, 2.0, [SlowStore(lasting=100.0, part=0.25, by=50.0)], np.random.default_rng(1))
     waits = [stores.step(step * 0.02, 0.02, 10 * 0.02, 1_000) for step in range(100)]
     slow, good = waits[-1]
@@ -163,7 +163,7 @@ FAULTS = st.lists(
 
 
 @given(st.floats(1, 90), FAULTS, st.integers(1, 60))
-def test_stretches_cover_the_time_and_no_fault_begins_or_ends_within_one(
+def test_simulation_intervals_cover_duration_and_split_at_fault_boundaries(
     seconds: float, faults: list[AnyFault], count: int
 ) -> None:
     found = edges(seconds, faults, count)
@@ -191,7 +191,7 @@ def scenario() -> Scenario:
     )
 
 
-def test_as_much_comes_as_the_rates_say_and_a_rush_brings_more() -> None:
+def test_simulated_arrivals_match_rates_and_rush_adds_load() -> None:
     random = np.random.default_rng(3)
     coming = Coming(scenario(), random)
     found = [(at, kind) for kind, at in coming.until(100.0)]
@@ -202,27 +202,27 @@ def test_as_much_comes_as_the_rates_say_and_a_rush_brings_more() -> None:
     assert len(posts) == pytest.approx(50 * 30, rel=0.1)
     assert len(pages) == pytest.approx(80 * 30, rel=0.1)
     assert ((posts >= 5) & (posts < 10)).sum() == pytest.approx(50 * 15, rel=0.15)
-    # The celebrity is the second fault, and posts once a second from its beginning.
+    # The celebrity is the second fault and posts once a second from its start.
     assert [at for at, kind in found if kind == CELEBRITY + 1] == [10.5, 11.5, 12.5]
 
 
-def test_authors_are_drawn_by_what_they_write_and_each_is_new_once() -> None:
+def test_simulated_authors_are_drawn_by_post_rate_and_marked_new_once() -> None:
     given = scenario()
     coming = Coming(given, np.random.default_rng(3))
     drawn = [coming.author() for _ in range(30_000)]
     assert np.mean([followers for followers, _ in drawn]) == pytest.approx(given.author_classes.mean, rel=0.1)
-    # So many posts by so few: nearly every member has written before the end.
+    # With many posts by few members, nearly every author has posted at least once.
     assert sum(first for _, first in drawn) == pytest.approx(given.author_classes.authors.sum(), rel=0.1)
 
 
-def test_syncs_take_as_long_as_was_measured() -> None:
+def test_simulated_sync_times_match_measured_percentiles() -> None:
     drawn = [sync_time(COSTS, deviate) for deviate in np.random.default_rng(4).standard_normal(40_000)]
     for percent, measured in ((50, COSTS.sync), (90, COSTS.sync_p90), (99, COSTS.sync_p99)):
         assert np.percentile(drawn, percent) == pytest.approx(measured, rel=0.1)
 
 
 @pytest.mark.parametrize(("together", "copies"), [(1, 10), (100, 1)])
-def test_a_log_is_full_sooner_when_groups_are_small_and_nothing_is_committed_while_it_is_copied(
+def test_simulated_log_with_small_groups_fills_sooner_and_blocks_commits_during_copy(
     together: int, copies: int
 ) -> None:
     # A post takes 1 kB and a group 9 kB of a log of 1 MB; copying that takes 10 seconds.
@@ -237,7 +237,7 @@ def test_a_log_is_full_sooner_when_groups_are_small_and_nothing_is_committed_whi
     assert late == pytest.approx([10.0] * copies, abs=1.0)
 
 
-def test_a_simulation_has_the_numbers_of_what_it_simulates() -> None:
+def test_simulation_constants_equal_those_of_production_code() -> None:
     runner = inspect.signature(outbox.Runner).parameters
     assert (one_process._SHARE, one_process._LONGEST_SHARE) == (
         queueing._SLICE_SECONDS,
@@ -263,7 +263,7 @@ def test_a_simulation_has_the_numbers_of_what_it_simulates() -> None:
 
 
 @given(st.lists(st.floats(0.01, 1), max_size=5), st.floats(0, 5))
-def test_lost_timelines_are_warm_again_as_their_members_read(parts: list[float], rounds: float) -> None:
+def test_simulated_lost_timelines_are_rebuilt_as_members_read(parts: list[float], rounds: float) -> None:
     lossy = scenario()._replace(faults=[LostTimelines(at=number, part=part) for number, part in enumerate(parts)])
     cold = ColdTimelines(lossy)
     for number, part in enumerate(parts):
@@ -273,5 +273,5 @@ def test_lost_timelines_are_warm_again_as_their_members_read(parts: list[float],
     lost, pages = cold.lost, rounds * lossy.warm
     for _ in range(10):
         cold.read(pages / 10)
-    # Of members drawn so often, those who were never drawn are left.
+    # Only the timelines of members who were never sampled remain lost.
     assert cold.lost == pytest.approx(lost * math.exp(-rounds))

@@ -1,4 +1,4 @@
-"""Simulations of whole networks: nothing is lost, faults are felt and got over, and it comes to what a plan says."""
+"""Simulations of whole networks: no post is lost, the lag recovers after faults, and results match the plan."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def run(of: Assumptions, *faults: AnyFault, seconds: float = 8.0, seed: int = 1,
 
 
 def add_up(found: SimulatedOutcome) -> None:
-    """Check everything that holds of any run."""
+    """Assert the invariants of every run."""
     assert found.came == pytest.approx(found.refused + found.delivered + found.left, rel=1e-6, abs=1e-6)
     assert min(found.refused, found.delivered, found.left, found.deliveries, found.pages_refused) >= 0
     assert 0 <= found.lag <= found.lag_p99 <= found.lag_most * 1.01
@@ -67,31 +67,31 @@ def add_up(found: SimulatedOutcome) -> None:
 
 @settings(max_examples=examples(12))
 @given(st.lists(st.one_of(*EITHER), max_size=3), st.integers(0, 2**40))
-def test_one_process_loses_no_post_whatever_goes_wrong(faults: list[AnyFault], seed: int) -> None:
+def test_simulation_of_one_process_loses_no_posts_under_any_fault(faults: list[AnyFault], seed: int) -> None:
     add_up(run(SMALL, *faults, seed=seed))
 
 
 @settings(max_examples=examples(12))
 @given(st.lists(st.one_of(*EITHER, WORKERS), max_size=3), st.integers(0, 2**40))
-def test_several_processes_lose_no_post_whatever_goes_wrong(faults: list[AnyFault], seed: int) -> None:
+def test_simulation_of_several_processes_loses_no_posts_under_any_fault(faults: list[AnyFault], seed: int) -> None:
     add_up(run(LARGE, *faults, seed=seed, seconds=8.0))
 
 
 @pytest.mark.parametrize("of", [SMALL, LARGE])
-def test_a_seed_says_what_happens_and_another_one_says_something_else(of: Assumptions) -> None:
+def test_simulation_with_equal_seed_is_deterministic(of: Assumptions) -> None:
     one, same, other = (msgspec.json.encode(run(of, Rush(at=2, lasting=2), seed=seed)) for seed in (5, 5, 6))
     assert one == same != other
 
 
 @pytest.mark.parametrize("of", [SMALL, LARGE])
-def test_a_fault_changes_what_becomes_of_posts_and_not_how_many_come(of: Assumptions) -> None:
+def test_simulation_fault_delays_posts_without_changing_arrivals(of: Assumptions) -> None:
     usual, slow = run(of), run(of, SlowStore(at=1, lasting=4, by=50))
     assert (slow.came, slow.pages) == (usual.came, usual.pages)
     assert slow.lag_p99 > usual.lag_p99
 
 
 @pytest.mark.parametrize(("of", "shape"), [(SMALL, NAME), (LARGE, "PostgreSQL")])
-def test_without_faults_and_at_low_load_nothing_waits(of: Assumptions, shape: str) -> None:
+def test_simulation_without_faults_at_low_load_has_no_queue(of: Assumptions, shape: str) -> None:
     found = run(of, seconds=20.0)
     assert shape in found.shape
     assert (found.refused, found.pages_refused) == (0, 0)
@@ -114,7 +114,7 @@ def test_without_faults_and_at_low_load_nothing_waits(of: Assumptions, shape: st
     ],
     ids=lambda given: type(given).__name__,
 )
-def test_a_fault_makes_posts_late_and_afterwards_they_are_in_time_again(of: Assumptions, fault: AnyFault) -> None:
+def test_simulation_fault_delays_posts_and_lag_recovers_afterwards(of: Assumptions, fault: AnyFault) -> None:
     found = run(of, fault, seconds=40.0)
     add_up(found)
     before, after = phase(found, 0), phase(found, -1)
@@ -130,7 +130,7 @@ def phase(found: SimulatedOutcome, at: int) -> Stretch:
     return found.phases[at]
 
 
-def test_members_of_a_store_that_is_away_are_refused_and_no_others() -> None:
+def test_simulation_store_outage_refuses_only_members_of_that_store() -> None:
     found = run(LARGE, StoreAway(at=4, lasting=8, part=0.5), seconds=16.0)
     load = load_of(LARGE, HIGH_FAN_OUT_FROM, warm_only=False)
     assert found.refused == pytest.approx(8 * load.posts / 2, rel=0.15)
@@ -139,7 +139,7 @@ def test_members_of_a_store_that_is_away_are_refused_and_no_others() -> None:
 
 
 @pytest.mark.parametrize("of", [replace(SMALL, pages=3_000, posts=1), LARGE])
-def test_in_a_rush_nobody_waits_longer_than_may_be_and_the_others_are_refused(of: Assumptions) -> None:
+def test_simulation_rush_bounds_waiting_time_and_refuses_excess_requests(of: Assumptions) -> None:
     found = run(of, Rush(at=2, lasting=4, by=20), seconds=16.0)
     assert found.pages_refused > 0
     assert found.refused > 0
@@ -148,21 +148,21 @@ def test_in_a_rush_nobody_waits_longer_than_may_be_and_the_others_are_refused(of
 
 
 @pytest.mark.parametrize("of", [SMALL, LARGE])
-def test_lost_timelines_are_rebuilt_when_their_members_read_and_get_no_posts_before(of: Assumptions) -> None:
+def test_simulation_lost_timelines_receive_no_deliveries_until_read(of: Assumptions) -> None:
     whole, lost = run(of), run(of, LostTimelines(at=0, part=0.5))
     assert lost.deliveries == pytest.approx(whole.deliveries / 2, rel=0.35)
     assert lost.page_p99 > whole.page_p99
 
 
 @pytest.mark.parametrize(("of", "shape"), [(SMALL, ONE), (LARGE, SEVERAL)])
-def test_a_celebrity_is_delivered_to_a_share_of_the_members(of: Assumptions, shape: str) -> None:
+def test_simulation_celebrity_post_is_delivered_to_configured_fraction_of_members(of: Assumptions, shape: str) -> None:
     whole, famous = run(of, shape=shape), run(of, Celebrity(at=1, lasting=3, part=0.2), shape=shape)
     assert famous.came - whole.came == pytest.approx(3, abs=8)
     assert famous.deliveries - whole.deliveries == pytest.approx(3 * 0.2 * of.members * of.warm, rel=0.15)
     assert famous.lag_most > whole.lag_most
 
 
-def test_it_comes_to_what_the_plan_says_of_the_same_network() -> None:
+def test_simulation_results_match_plan_of_equal_network() -> None:
     load = load_of(LARGE, HIGH_FAN_OUT_FROM, warm_only=False)
     size = needed(load, LARGE, COSTS.shared)
     work = work_of(load, LARGE, COSTS.shared, size.web)
@@ -174,7 +174,7 @@ def test_it_comes_to_what_the_plan_says_of_the_same_network() -> None:
     assert found.busy["Redis"] == pytest.approx(work.redis / size.redis, rel=0.15)
 
 
-def test_fewer_workers_are_busier_and_too_few_never_end() -> None:
+def test_simulation_with_fewer_workers_is_busier_and_with_too_few_never_drains() -> None:
     tenth = [simulate(LARGE, COSTS, Course(seconds=10), given=GivenSize(workers=workers)) for workers in (8, 2)]
     assert tenth[1].busy["workers"] == pytest.approx(4 * tenth[0].busy["workers"], rel=0.1)
     much = replace(LARGE, posts=500)
@@ -184,7 +184,7 @@ def test_fewer_workers_are_busier_and_too_few_never_end() -> None:
     assert behind.queue_most > 1_000
 
 
-def test_a_billion_members_are_simulated_as_a_million_are() -> None:
+def test_simulation_of_a_billion_members_completes_with_expected_totals() -> None:
     of = Assumptions(members=1_000_000_000)
     found = run(of, SlowStore(at=2, lasting=2, part=0.1, by=20), seconds=5.0)
     add_up(found)
@@ -209,14 +209,14 @@ def test_a_billion_members_are_simulated_as_a_million_are() -> None:
         ),
     ],
 )
-def test_what_cannot_be_simulated_is_refused(
+def test_simulation_with_invalid_course_is_refused(
     of: Assumptions, course: Course, shape: str, given_size: GivenSize, said: str
 ) -> None:
     with pytest.raises(InvalidInput, match=said):
         simulate(of, COSTS, course, shape, given_size)
 
 
-def test_a_course_is_read_as_it_was_written() -> None:
+def test_simulation_course_json_round_trip_is_lossless() -> None:
     kinds = (SlowStore, StoreAway, LostWorkers, LostTimelines, Celebrity, Rush)
     course = Course(faults=[kind(at=number) for number, kind in enumerate(kinds)], seed=9)
     assert msgspec.json.decode(msgspec.json.encode(course), type=Course) == course

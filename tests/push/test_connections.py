@@ -1,4 +1,4 @@
-"""Messages go to the public internet alone, whatever a name leads to at the moment of the connection."""
+"""Push connections reach only the public internet, regardless of the address that a name resolves to."""
 
 from __future__ import annotations
 
@@ -109,12 +109,12 @@ REPORTED = (
 
 
 @pytest.mark.parametrize("address", PUBLIC)
-def test_is_public_global_unicast_is_allowed(address: str) -> None:
+def test_public_address_check_allows_global_unicast(address: str) -> None:
     assert is_public(ip_address(address))
 
 
 @pytest.mark.parametrize("entry", REGISTRY)
-def test_is_public_registry_entry_is_refused_from_first_to_last_address(entry: str) -> None:
+def test_public_address_check_refuses_registry_entry_from_first_to_last_address(entry: str) -> None:
     network = ip_network(entry)
     assert not is_public(network[0])
     assert not is_public(network[network.num_addresses // 2])
@@ -122,12 +122,12 @@ def test_is_public_registry_entry_is_refused_from_first_to_last_address(entry: s
 
 
 @pytest.mark.parametrize("address", REPORTED)
-def test_is_public_disguised_internal_address_is_refused(address: str) -> None:
+def test_public_address_check_refuses_disguised_internal_address(address: str) -> None:
     assert not is_public(ip_address(address))
     assert not is_public(ip_address(address), [ip_network("198.18.0.0/15"), ip_network("fd12::/16")])
 
 
-def test_is_public_address_in_an_allowed_network_is_allowed_in_every_notation() -> None:
+def test_public_address_check_allows_address_in_allowed_network_in_every_notation() -> None:
     for address in ("10.1.2.3", "::ffff:10.1.2.3", "64:ff9b::a01:203"):
         assert is_public(ip_address(address), [ip_network("10.1.0.0/16")])
     assert is_public(ip_address("fd12::5"), [ip_network("fd12::/16")])
@@ -139,7 +139,7 @@ async def connected(host: str, port: int, *allowed: str) -> None:
 
 
 @in_loop
-async def test_nothing_is_connected_to_that_is_not_allowed() -> None:
+async def test_push_connection_to_internal_address_is_refused_unless_allowed() -> None:
     came = 0
 
     async def count(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -161,7 +161,9 @@ async def test_nothing_is_connected_to_that_is_not_allowed() -> None:
 
 
 @in_loop
-async def test_a_name_is_looked_up_where_it_is_connected_to(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_push_connection_name_is_resolved_once_and_internal_address_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     loop, asked = asyncio.get_running_loop(), list[str]()
 
     async def lookup(host: str, port: int, **_more: Any) -> list[Any]:
@@ -175,7 +177,7 @@ async def test_a_name_is_looked_up_where_it_is_connected_to(monkeypatch: pytest.
 
 
 @in_loop
-async def test_a_name_that_is_not_found_in_time_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_push_connection_with_slow_name_lookup_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     async def lookup(*_: Any, **__: Any) -> list[Any]:
         await asyncio.sleep(60)
         return []

@@ -1,4 +1,4 @@
-"""Messages go out a few at a time, others wait their turn, and nothing waits for a push service that is away."""
+"""The push sender limits concurrency per push service, queues further messages, and isolates failing services."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def push_sender() -> PushSender:
 
 
 class Service:
-    """Counts how many works there are at a time."""
+    """Counts concurrent jobs."""
 
     def __init__(self) -> None:
         self.now: Counter[str] = Counter()
@@ -50,7 +50,7 @@ class Service:
 
 
 @in_loop
-async def test_messages_wait_their_turn_and_all_are_sent(push_sender: PushSender) -> None:
+async def test_push_sender_limits_concurrent_messages_and_sends_all(push_sender: PushSender) -> None:
     service = Service()
     sent = [push_sender.begin(url, partial(service.work, url)) for url in (ONE, OTHER, THIRD) for _ in range(300)]
     service.open.set()
@@ -63,7 +63,7 @@ async def test_messages_wait_their_turn_and_all_are_sent(push_sender: PushSender
 
 
 @in_loop
-async def test_too_many_for_one_service_come_again_and_do_not_hold_up_another(push_sender: PushSender) -> None:
+async def test_push_sender_queue_limit_of_one_service_does_not_delay_other_services(push_sender: PushSender) -> None:
     service = Service()
     sent = [push_sender.begin(ONE, lambda: service.work(ONE)) for _ in range(512)]
     with pytest.raises(NotYet, match="other messages come first"):
@@ -78,7 +78,7 @@ async def test_too_many_for_one_service_come_again_and_do_not_hold_up_another(pu
 
 
 @in_loop
-async def test_a_message_that_waits_too_long_comes_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_push_sender_message_queued_too_long_is_postponed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(couriers, "_LIMITS", couriers._LIMITS._replace(patience=0.01))
     push_sender = a_courier()
     service = Service()
@@ -92,7 +92,9 @@ async def test_a_message_that_waits_too_long_comes_again(monkeypatch: pytest.Mon
 
 
 @in_loop
-async def test_those_that_wait_for_a_service_that_fails_come_again_at_once(push_sender: PushSender) -> None:
+async def test_push_sender_messages_queued_for_failing_service_are_postponed_immediately(
+    push_sender: PushSender,
+) -> None:
     tried = 0
 
     async def fail() -> None:
@@ -106,12 +108,12 @@ async def test_those_that_wait_for_a_service_that_fails_come_again_at_once(push_
     found = await asyncio.gather(*sent, return_exceptions=True)
     assert all(isinstance(one, NotYet) for one in found)
     assert tried == 16
-    assert push_sender._backoff.extend("https://one.example") <= 2.0, "sixteen failures at once are one"
+    assert push_sender._backoff.extend("https://one.example") <= 2.0, "sixteen concurrent failures must count as one"
     await push_sender.close()
 
 
 @in_loop
-async def test_what_waits_is_given_up_at_the_end(push_sender: PushSender) -> None:
+async def test_push_sender_close_cancels_queued_messages(push_sender: PushSender) -> None:
     service = Service()
     sent = [push_sender.begin(ONE, lambda: service.work(ONE)) for _ in range(40)]
     await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""Messages are encrypted as the documents say: their example to the byte, and whatever else another library can read."""
+"""Web Push encryption: the RFC 8291 example byte for byte, and decryption by an independent library."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def private(text: str) -> ec.EllipticCurvePrivateKey:
     return ec.derive_private_key(int.from_bytes(unquoted(text)), ec.SECP256R1())
 
 
-def test_the_example_of_rfc_8291_section_5() -> None:
+def test_web_push_encryption_matches_rfc_8291_section_5_example() -> None:
     sealed = sealed_with(
         b"When I grow up, I want to be a watermelon",
         unquoted("BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4"),
@@ -60,7 +60,7 @@ SECRET = bytes(16)
 
 
 @given(st.binary(min_size=1, max_size=MAX_PLAIN), st.booleans())
-def test_the_app_reads_what_was_sent_and_no_two_messages_are_alike(plain: bytes, standard: bool) -> None:
+def test_web_push_message_is_decrypted_by_app_and_each_ciphertext_differs(plain: bytes, standard: bool) -> None:
     key = public_bytes(APP.public_key())
     sealed, again = (seal(plain, key, SECRET, standard=standard) for _ in range(2))
     assert sealed.body != again.body
@@ -77,7 +77,7 @@ def test_the_app_reads_what_was_sent_and_no_two_messages_are_alike(plain: bytes,
     assert found == plain
 
 
-def test_a_push_service_knows_the_server_by_its_signature() -> None:
+def test_vapid_token_is_signed_by_server_key() -> None:
     text = new_key()
     key = ServerKey(read_key(text), "mailto:ann@example.org")
     token = key.token_for("https://push.example")
@@ -93,7 +93,7 @@ def test_a_push_service_knows_the_server_by_its_signature() -> None:
     assert key.token_for("https://other.example") != token
 
 
-def test_what_is_sealed_opens_with_the_same_key_alone() -> None:
+def test_sealed_push_token_opens_only_with_its_key() -> None:
     key, other = (ServerKey(read_key(new_key()), "mailto:ann@example.org") for _ in range(2))
     sealed = key.seal("the text of a token")
     assert key.open(sealed) == "the text of a token"
@@ -101,7 +101,7 @@ def test_what_is_sealed_opens_with_the_same_key_alone() -> None:
     assert b"token" not in sealed
 
 
-def test_a_key_is_made_once_and_is_for_its_owner_alone(tmp_path: Path) -> None:
+def test_push_key_file_is_created_once_with_owner_only_permissions(tmp_path: Path) -> None:
     path = tmp_path / "shoal.db.push-key"
     first = kept_key(path)
     assert kept_key(path) == first
@@ -113,13 +113,13 @@ def test_a_key_is_made_once_and_is_for_its_owner_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "AAAA", "!" * 43, in_url(bytes(32)), in_url(b"\xff" * 32), "A" * 45])
-def test_what_is_no_key_is_refused(text: str) -> None:
+def test_push_server_key_with_invalid_text_is_refused(text: str) -> None:
     with pytest.raises(InvalidInput, match="shoal push key"):
         read_key(text)
 
 
 @pytest.mark.parametrize("point", [bytes(65), b"\x04" + bytes(64), b"\x04" + b"\xff" * 64, b"\x02" + bytes(32)])
-def test_a_point_that_is_not_on_the_curve_is_refused(point: bytes) -> None:
+def test_push_subscription_key_not_on_curve_is_refused(point: bytes) -> None:
     with pytest.raises(InvalidInput):
         check_key(point)
 
@@ -141,12 +141,12 @@ def test_a_point_that_is_not_on_the_curve_is_refused(point: bytes) -> None:
         "ftp://push.example/1",
     ],
 )
-def test_an_endpoint_that_cannot_be_is_refused(endpoint: str) -> None:
+def test_push_subscription_with_invalid_endpoint_is_refused(endpoint: str) -> None:
     with pytest.raises(InvalidInput, match=r"subscription\[endpoint\]"):
         check_endpoint(endpoint)
 
 
-def test_keys_come_in_any_base64_and_only_at_their_length() -> None:
+def test_push_subscription_keys_are_accepted_in_any_base64_variant_and_only_at_correct_length() -> None:
     data = b"\xfb\xff" + bytes(14)
     for text in (in_url(data), base64.b64encode(data).decode(), base64.urlsafe_b64encode(data).decode()):
         assert check_bytes(text, 16, "auth") == data

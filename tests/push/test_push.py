@@ -1,4 +1,4 @@
-"""Messages from a like to the app that reads it: through the API, the outbox, and a push service with TLS."""
+"""Push messages from a like to the subscribed app: through the API, the outbox, and a push service with TLS."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def here(service: PushService) -> Iterator[World]:
 
 
 def wish(service: PushService, app: App, path: str, *, standard: bool = True, **data: Any) -> dict[str, Any]:
-    """A subscription as a client sends it."""
+    """Return a subscription request in the format of a client."""
     target = {"endpoint": service.url + path, "keys": app.keys, "standard": standard}
     return {"subscription": target, "data": {"alerts": EVERYTHING, **data}}
 
@@ -68,7 +68,9 @@ def liked(here: World, fan: Someone, author: Someone, text: str = "Low tide") ->
 
 
 @pytest.mark.parametrize("standard", [True, False])
-def test_an_app_is_told_of_a_like_as_it_reads_it(here: World, service: PushService, standard: bool) -> None:
+def test_push_message_for_like_is_encrypted_and_contains_notification(
+    here: World, service: PushService, standard: bool
+) -> None:
     ann, ben = here.join("ann"), here.join("ben")
     app, path = App(), f"/like-{standard}"
     told = here.json("POST", PATH, ann, json=wish(service, app, path, standard=standard))
@@ -97,7 +99,7 @@ def test_an_app_is_told_of_a_like_as_it_reads_it(here: World, service: PushServi
     }
 
 
-def test_who_has_no_subscription_is_told_so_and_it_ends_by_request_or_with_its_session(
+def test_push_subscription_missing_returns_404_and_deletion_or_session_end_removes_it(
     here: World, service: PushService
 ) -> None:
     ann, ben = here.join("ann"), here.join("ben")
@@ -126,7 +128,7 @@ def test_who_has_no_subscription_is_told_so_and_it_ends_by_request_or_with_its_s
         ({}, "all", []),
     ],
 )
-def test_messages_come_about_what_is_wanted_from_whom_is_wanted(
+def test_push_subscription_alerts_and_policy_filter_messages(
     here: World, service: PushService, alerts: dict[str, bool], policy: str, expected: list[str]
 ) -> None:
     ann, ben = here.join("ann"), here.join("ben")
@@ -139,11 +141,11 @@ def test_messages_come_about_what_is_wanted_from_whom_is_wanted(
     here.settle()
     liked(here, ben, ann)
     found = [app.read(request)["notification_type"] for request in service.at(path)]
-    # By the time of the follow ben was no follower yet, or just had become one: either is right.
+    # Whether Ben counts as a follower at the time of the follow itself is undefined: both outcomes are correct.
     assert [kind for kind in found if policy != "follower" or kind != "follow"] == expected
 
 
-def test_every_kind_has_words_and_each_session_gets_its_own_message(here: World, service: PushService) -> None:
+def test_push_messages_are_localized_and_carry_token_of_their_session(here: World, service: PushService) -> None:
     ann, ben = here.join("ann"), here.join("ben")
     apps = [App(), App()]
     here.json("POST", PATH, ann, json=wish(service, apps[0], "/one"))
@@ -164,11 +166,11 @@ def test_every_kind_has_words_and_each_session_gets_its_own_message(here: World,
     assert {one["access_token"] for one in second} == {other.token}
 
 
-def test_a_session_that_nobody_uses_for_a_year_is_told_nothing_and_goes(
+def test_push_subscription_of_session_idle_for_a_year_is_deleted_without_message(
     service: PushService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     long_ago = time.time_ns() // 1_000_000 - 367 * 86_400_000
-    # As if the network had begun to keep uses so long ago.
+    # Simulates a network that recorded token uses since then.
     monkeypatch.setattr(scheduler, "now_ms", lambda: long_ago)
     with world(push_key=new_key(), push_networks=["127.0.0.0/8"], base_url="https://shoal.test") as here:
         ann, ben = here.join("ann"), here.join("ben")
@@ -185,7 +187,7 @@ def test_a_session_that_nobody_uses_for_a_year_is_told_nothing_and_goes(
         assert idle.id not in here.run(here.network.store.obj_get((idle.id,)))
 
 
-def test_a_subscription_that_its_service_has_forgotten_ends(here: World, service: PushService) -> None:
+def test_push_subscription_is_deleted_after_410_response(here: World, service: PushService) -> None:
     ann, ben = here.join("ann"), here.join("ben")
     service.answers["/gone"] = 410
     here.json("POST", PATH, ann, json=wish(service, App(), "/gone"))
@@ -195,7 +197,7 @@ def test_a_subscription_that_its_service_has_forgotten_ends(here: World, service
 
 
 @pytest.mark.parametrize("status", [302, 307, 400, 401, 413])
-def test_what_a_service_refuses_is_not_sent_again_and_no_redirect_is_followed(
+def test_push_message_refused_by_service_is_not_retried_and_redirects_are_not_followed(
     here: World, service: PushService, status: int
 ) -> None:
     ann, ben = here.join("ann"), here.join("ben")
@@ -209,14 +211,14 @@ def test_what_a_service_refuses_is_not_sent_again_and_no_redirect_is_followed(
 
 
 def tried(here: World, service: PushService, path: str) -> None:
-    """Return when a message was sent for the first time."""
+    """Wait until a message was sent for the first time."""
     end = time.monotonic() + SECONDS
     while not service.at(path):
         assert time.monotonic() < end
         here.run(asyncio.sleep(0.02))
 
 
-def test_a_service_that_is_in_trouble_gets_the_message_when_it_is_back(here: World, service: PushService) -> None:
+def test_push_message_after_503_response_is_retried_until_accepted(here: World, service: PushService) -> None:
     ann, ben = here.join("ann"), here.join("ben")
     app = App()
     service.answers["/trouble"] = 503
@@ -228,7 +230,7 @@ def test_a_service_that_is_in_trouble_gets_the_message_when_it_is_back(here: Wor
     assert app.read(service.at("/trouble")[-1])["notification_type"] == "favourite"
 
 
-def test_an_answer_without_an_end_is_not_read(here: World, service: PushService) -> None:
+def test_push_service_endless_response_is_not_read(here: World, service: PushService) -> None:
     ann, ben = here.join("ann"), here.join("ben")
     service.answers["/endless"] = -1
     here.json("POST", PATH, ann, json=wish(service, App(), "/endless"))
@@ -236,7 +238,7 @@ def test_an_answer_without_an_end_is_not_read(here: World, service: PushService)
     assert len(service.at("/endless")) == 1
 
 
-def test_a_like_that_was_taken_back_before_the_message_went_is_not_told(here: World, service: PushService) -> None:
+def test_push_message_for_withdrawn_like_is_not_retried(here: World, service: PushService) -> None:
     ann, ben = here.join("ann"), here.join("ben")
     service.answers["/back"] = 503
     here.json("POST", PATH, ann, json=wish(service, App(), "/back"))
@@ -249,7 +251,7 @@ def test_a_like_that_was_taken_back_before_the_message_went_is_not_told(here: Wo
     assert service.at("/back") == []
 
 
-def test_no_more_than_fifty_sessions_are_told(here: World, service: PushService) -> None:
+def test_push_subscriptions_per_member_are_limited_to_fifty(here: World, service: PushService) -> None:
     ann = here.join("ann")
     sessions = [ann, *(again(here, ann) for _ in range(51))]
     for n, session in enumerate(sessions):
@@ -268,7 +270,9 @@ def test_no_more_than_fifty_sessions_are_told(here: World, service: PushService)
         (("data", "policy"), "sometimes"),
     ],
 )
-def test_a_wish_that_cannot_be_is_refused(here: World, service: PushService, path: tuple[str, ...], said: str) -> None:
+def test_push_subscription_with_invalid_field_returns_422(
+    here: World, service: PushService, path: tuple[str, ...], said: str
+) -> None:
     ann = here.join("ann")
     wanted: Any = wish(service, App(), "/never")
     place = wanted
@@ -279,7 +283,7 @@ def test_a_wish_that_cannot_be_is_refused(here: World, service: PushService, pat
     assert subscribed(here, ann) == 0
 
 
-def test_a_server_without_a_key_says_that_it_sends_none(service: PushService) -> None:
+def test_push_subscription_on_server_without_key_returns_404(service: PushService) -> None:
     with world() as here:
         ann = here.join("ann")
         assert here.json("GET", "/api/v2/instance")["configuration"]["vapid"]["public_key"] == ""

@@ -1,4 +1,4 @@
-"""Messages for apps in a network of several processes: a web process, RabbitMQ, a worker, and two PostgreSQL."""
+"""Push messages in a network of several processes: a web process, RabbitMQ, a worker, and two PostgreSQL databases."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class Account(NamedTuple):
 
     @property
     def bearer(self) -> dict[str, str]:
-        """The header that says who asks."""
+        """Return the authorization header."""
         return {"Authorization": f"Bearer {self.token}"}
 
 
 class Net:
-    """The processes, and two members of whom either lives in another PostgreSQL."""
+    """The processes, and two members stored in different PostgreSQL databases."""
 
     def __init__(
         self, broker: str, service: PushService, worker: Program, ann: Account, ben: Account, client: httpx.Client
@@ -55,7 +55,7 @@ class Net:
         self._client = client
 
     def subscribed(self, app: App, path: str) -> None:
-        """Have the app of Ann be told of likes and follows."""
+        """Subscribe the app of Ann to likes and follows."""
         target = {"endpoint": self.service.url + path, "keys": app.keys, "standard": True}
         wish = {"subscription": target, "data": {"alerts": {"favourite": True, "follow": True}}}
         self._asked("POST", "push/subscription", self.ann, json=wish)
@@ -66,11 +66,11 @@ class Net:
         self._asked("POST", f"statuses/{made['id']}/favourite", self.ben)
 
     def notified(self) -> list[str]:
-        """The ids of Ann's notifications, newest first."""
+        """Return the ids of Ann's notifications, newest first."""
         return [one["id"] for one in self._asked("GET", "notifications", self.ann)]
 
     def came(self, path: str, number: int) -> list[Request]:
-        """Wait for so many messages at a path and for the end of all jobs; return all messages at the path."""
+        """Wait for a number of messages at a path and for an empty job queue; return all messages at the path."""
         _until(lambda: len(self.service.at(path)) >= number and not self.jobs())
         return self.service.at(path)
 
@@ -139,7 +139,7 @@ def _until(holds: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def test_a_message_reaches_the_app_through_the_broker_and_a_worker_once(net: Net) -> None:
+def test_push_message_through_broker_and_worker_is_delivered_once(net: Net) -> None:
     app, path = App(), "/once"
     net.subscribed(app, path)
     net.liked("Low tide")
@@ -149,10 +149,10 @@ def test_a_message_reaches_the_app_through_the_broker_and_a_worker_once(net: Net
     assert said["notification_id"] == net.notified()[0]
 
 
-def test_a_message_whose_worker_is_killed_before_it_was_sent_comes_once(net: Net) -> None:
+def test_push_message_of_worker_killed_before_sending_is_delivered_once(net: Net) -> None:
     app, path = App(), "/before"
     net.subscribed(app, path)
-    # It takes jobs, and does nothing about them any more.
+    # The paused worker holds its claimed jobs without processing them.
     net.worker.pause()
     net.liked("High tide")
     _until(lambda: net.jobs() > 0)
@@ -163,7 +163,7 @@ def test_a_message_whose_worker_is_killed_before_it_was_sent_comes_once(net: Net
     assert app.read(came)["body"] == "High tide"
 
 
-def test_a_message_whose_worker_is_killed_before_the_answer_comes_again_as_the_same_one(net: Net) -> None:
+def test_push_message_of_worker_killed_before_response_is_redelivered_with_equal_id(net: Net) -> None:
     app, path = App(), "/between"
     net.subscribed(app, path)
     net.service.answers[path] = 0

@@ -1,4 +1,4 @@
-"""Memory that processes have in common: nobody reads the half of a write, and nothing that was noted is missed."""
+"""Shared memory between processes: readers never see partial writes and never miss a noted change."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ async def _begun(memory: SharedMemory) -> bool:
 
 
 async def nobody_warms(_member: int) -> None:
-    """It stays cold."""
+    """Leave the timeline cold."""
 
 
 @contextmanager
 def another(work: Callable[[], None]) -> Iterator[int]:
-    """Have a process do this, again and again, until the block ends."""
+    """Run the function in a child process that is killed on exit from the block."""
     child = os.fork()
     if not child:
         try:
@@ -56,7 +56,7 @@ def another(work: Callable[[], None]) -> Iterator[int]:
 
 
 def pushing(memory: SharedMemory) -> Callable[[], None]:
-    """The owner of the timelines: pushes 1, 2, 3 ... to all members without end."""
+    """Return the work of the owner: push 1, 2, 3 ... to all timelines forever."""
 
     async def push() -> None:
         timelines = OwnersTimelines(LENGTH, rows_of(memory))
@@ -72,7 +72,7 @@ def pushing(memory: SharedMemory) -> Callable[[], None]:
 
 
 async def holes(memory: SharedMemory) -> tuple[int, int]:
-    """Read timelines while they are written: how many reads there were, and how many lacked an entry above their floor."""
+    """Read timelines during writes; return the number of reads, and of reads that lacked an entry above their floor."""
     timelines = ReadTimelines(LENGTH, rows_of(memory), nobody_warms)
     reads = wrong = 0
     end = time.monotonic() + SECONDS
@@ -88,7 +88,7 @@ async def holes(memory: SharedMemory) -> tuple[int, int]:
 
 
 @in_loop
-async def test_a_reader_never_sees_the_half_of_a_push() -> None:
+async def test_shared_timeline_reader_never_sees_partial_push() -> None:
     memory = SharedMemory.create(2, MEMBERS, LENGTH)
     with another(pushing(memory)):
         reads, wrong = await holes(memory)
@@ -97,11 +97,11 @@ async def test_a_reader_never_sees_the_half_of_a_push() -> None:
 
 
 @in_loop
-async def test_that_it_would_without_a_version(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_shared_timeline_reader_without_version_check_sees_partial_push(monkeypatch: pytest.MonkeyPatch) -> None:
     memory = SharedMemory.create(2, MEMBERS, LENGTH)
     with another(pushing(memory)):
         await eventually(partial(_begun, memory), answer=True)
-        # A version that never moves, and is never odd.
+        # A constant, even version.
         shared = rows_of(memory)
         still = memoryview(bytearray(8 * 4_096)).cast("q")
         still[NEWEST], still[USED] = 1 << 40, MEMBERS
@@ -114,7 +114,7 @@ async def test_that_it_would_without_a_version(monkeypatch: pytest.MonkeyPatch) 
 
 
 @in_loop
-async def test_an_owner_that_was_killed_within_a_write_holds_up_nobody_for_long() -> None:
+async def test_shared_timeline_read_after_owner_kill_mid_write_raises_unavailable() -> None:
     memory = SharedMemory.create(2, 4, LENGTH)
     owner = OwnersTimelines(LENGTH, rows_of(memory))
     await owner.create(1)
@@ -123,7 +123,7 @@ async def test_an_owner_that_was_killed_within_a_write_holds_up_nobody_for_long(
     memory.words[VERSION] += 1
     with pytest.raises(Unavailable):
         await reader.read(1, Cursor(limit=5))
-    # The next owner begins with nothing, so that the reader has it warm the timeline up.
+    # The next owner starts empty, so the reader requests a warm-up.
     OwnersTimelines(LENGTH, rows_of(memory))
     with pytest.raises(Unavailable, match="warm"):
         await reader.read(1, Cursor(limit=5))
@@ -135,13 +135,13 @@ notes = st.tuples(st.lists(ids, max_size=5), st.lists(lists, max_size=5, unique=
 
 
 @given(st.lists(st.tuples(notes, st.booleans()), max_size=12), st.integers(0, 2 * LOG_ENTRIES))
-def test_a_reader_hears_of_every_change_once(
+def test_shared_change_log_reader_sees_every_change_once(
     changes: list[tuple[tuple[list[int], list[tuple[int, int]]], bool]], at: int
 ) -> None:
     memory = SharedMemory.create(2, 1, 1)
     owner, reader = OwnersLog(memory, POSITION, barrier), FollowedLog(memory, POSITION, lambda: True)
-    assert reader.newly_changed() is None, "what was before it began may be anything"
-    # Anywhere on the ring.
+    assert reader.newly_changed() is None, "a new reader cannot know earlier changes"
+    # Start at an arbitrary position of the ring.
     memory.words[POSITION] += at
     reader.newly_changed()
     waiting: list[int] = []
@@ -157,7 +157,7 @@ def test_a_reader_hears_of_every_change_once(
             waiting = []
 
 
-def test_a_reader_that_looks_too_late_or_after_a_new_owner_forgets_everything() -> None:
+def test_shared_change_log_reader_after_overflow_or_new_owner_forgets_everything() -> None:
     memory = SharedMemory.create(2, 1, 1)
     owner, reader = OwnersLog(memory, POSITION, barrier), FollowedLog(memory, POSITION, lambda: True)
     reader.newly_changed()

@@ -1,4 +1,4 @@
-"""Which process answers what, and how connections and messages get from one to the other."""
+"""Request routing between processes: the process that answers, and the passing of connections and messages."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def said(line: str, more: str = "") -> bytes:
         (said("GET /api/v1/statuses/123/context"), True),
         (said("GET /api/v1/statuses/123/"), True),
         (said("GET /api/v1/timelines/tag/tide"), True),
-        # Remembered too, but made of more than readers know.
+        # Cached too, but computed from data that readers do not have.
         (said("GET /api/v1/tags/tide"), False),
         (said("GET /api/v1/trends/tags"), False),
         (said("GET /api/v1/trends/statuses"), False),
@@ -58,15 +58,15 @@ def said(line: str, more: str = "") -> bytes:
         (b"", False),
     ],
 )
-def test_what_a_reader_can_answer(data: bytes, readable: bool) -> None:
+def test_reader_process_accepts_only_readable_requests(data: bytes, readable: bool) -> None:
     assert READABLE.has(data) is readable
 
 
-def test_who_is_busier_gives_connections_away() -> None:
+def test_connection_balancing_moves_connections_to_less_busy_process() -> None:
     busy = SharedMemory.create(4, 1, 1).busy
 
     def sends(*_: object) -> None:
-        """Nothing is sent here."""
+        """Send nothing."""
 
     def owner() -> OwnerPassing:
         return OwnerPassing(READABLE, Balance(busy, OWNER), lambda: (1, 2), sends)
@@ -75,20 +75,22 @@ def test_who_is_busier_gives_connections_away() -> None:
         return ReaderPassing(READABLE, Balance(busy, 1), OWNER, sends)
 
     busy[0], busy[1], busy[2], busy[3] = 900, 800, 500, 0
-    assert owner().place(reads=True, streak=5) == 2, "the least busy that is there"
-    assert owner().place(reads=True, streak=1) is None, "it may go on to change something"
+    assert owner().place(reads=True, streak=5) == 2, "the least busy reader available"
+    assert owner().place(reads=True, streak=1) is None, "the connection may send a write next"
     assert owner().place(reads=False, streak=5) is None
     assert reader().place(reads=True, streak=0) is None
     assert reader().place(reads=False, streak=0) == OWNER
     busy[0], busy[1], busy[2] = 300, 800, 200
-    assert owner().place(reads=True, streak=5) is None, "they are about as busy"
+    assert owner().place(reads=True, streak=5) is None, "both processes are about equally busy"
     assert reader().place(reads=True, streak=0) == OWNER
     both = reader()
-    assert [both.place(reads=True, streak=0) for _ in range(2)] == [OWNER, None], "one after the other"
+    assert [both.place(reads=True, streak=0) for _ in range(2)] == [OWNER, None], (
+        "only one of two connections is passed"
+    )
 
 
 @in_loop
-async def test_who_works_says_so() -> None:
+async def test_process_load_is_reported_while_busy() -> None:
     busy = SharedMemory.create(2, 1, 1).busy
     async with Balance(busy, 1).told():
         deadline = time.monotonic() + 20
@@ -104,7 +106,7 @@ async def _value(true: bool) -> bool:
 
 
 @in_loop
-async def test_without_an_owner_a_client_is_told_so_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_reader_process_without_owner_answers_503_after_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection_passing, "_WAIT_SECONDS", 0.1)
 
     def nobody(*_: object) -> None:
@@ -129,14 +131,14 @@ def descriptors() -> int:
 
 @pytest.fixture
 def counted() -> Iterator[None]:
-    """No descriptor is left open."""
+    """Assert that no descriptor is left open."""
     before = descriptors()
     yield
     assert descriptors() == before
 
 
 @pytest.mark.usefixtures("counted")
-def test_connections_arrive_whole_and_in_order_however_slowly_they_are_read(tmp_path: Path) -> None:
+def test_passed_connections_arrive_complete_and_in_order(tmp_path: Path) -> None:
     async def main() -> None:
         dice = random.Random(3)
         sent = [dice.randbytes(dice.choice((10, 5_000, 32_768, 65_536, 200_000))) for _ in range(60)]
@@ -167,7 +169,7 @@ async def _length(of: list[bytes]) -> int:
     return len(of)
 
 
-def test_a_token_that_a_reader_sees_is_noted_by_the_owner() -> None:
+def test_token_use_seen_by_reader_is_reported_to_owner() -> None:
     told: list[tuple[int, str]] = []
     with world() as here:
         ann = here.join("ann")
@@ -175,7 +177,7 @@ def test_a_token_that_a_reader_sees_is_noted_by_the_owner() -> None:
         assert isinstance(token, Token)
         uses = TokenUses(here.writes, lambda id_, origin: told.append((id_, origin.program)))
         uses.note(token, lambda: Origin("192.0.2.1", "Tide"))
-        assert told == [], "it was used today"
+        assert told == [], "the token was used today already"
         days = 40 * 86_400_000
         here.writes.new_id.now, now = lambda: now() + days, here.writes.new_id.now  # type: ignore[method-assign]
         uses.note(token, lambda: Origin("192.0.2.1", "Tide"))

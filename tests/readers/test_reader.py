@@ -23,7 +23,7 @@ Message = Join | Warm | TokenUsed
 
 @asynccontextmanager
 async def reading_from_owner(path: Path) -> AsyncIterator[tuple[StoreReader, list[Message], asyncio.Event]]:
-    """A reader, what its owner was sent, and the event until which requests to warm a timeline wait."""
+    """Open a reader; yield it with the messages sent to its owner and an event that releases warm-up requests."""
     asked: list[Message] = []
     warm = asyncio.Event()
 
@@ -41,7 +41,7 @@ async def reading_from_owner(path: Path) -> AsyncIterator[tuple[StoreReader, lis
 
 
 @in_loop
-async def test_warm_after_an_earlier_request_timed_out_gets_the_answer_to_its_own_request(
+async def test_store_reader_warm_after_timed_out_request_gets_its_own_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with reading_from_owner(tmp_path / "readers.sock") as (reader, asked, warm):
@@ -57,7 +57,7 @@ async def test_warm_after_an_earlier_request_timed_out_gets_the_answer_to_its_ow
 
 
 @in_loop
-async def test_warm_raises_unavailable_when_the_owner_fails(tmp_path: Path) -> None:
+async def test_store_reader_warm_with_failing_owner_raises_unavailable(tmp_path: Path) -> None:
     async with reading_from_owner(tmp_path / "readers.sock") as (reader, _, warm):
         warm.set()
         with pytest.raises(Unavailable, match="could not be warmed up"):
@@ -65,7 +65,7 @@ async def test_warm_raises_unavailable_when_the_owner_fails(tmp_path: Path) -> N
 
 
 @in_loop
-async def test_reader_without_an_owner_is_not_alive_and_connects_to_the_next_one(tmp_path: Path) -> None:
+async def test_store_reader_without_owner_is_not_alive_and_reconnects(tmp_path: Path) -> None:
     path = tmp_path / "readers.sock"
     async with reading_from_owner(path) as (reader, _, _):
         assert reader.alive()
@@ -77,7 +77,7 @@ async def test_reader_without_an_owner_is_not_alive_and_connects_to_the_next_one
 
 
 @in_loop
-async def test_token_use_is_reported_to_the_owner(tmp_path: Path) -> None:
+async def test_store_reader_token_use_is_reported_to_owner(tmp_path: Path) -> None:
     async with reading_from_owner(tmp_path / "readers.sock") as (reader, asked, _):
         reader.used(12, Origin("192.0.2.1", "Tide"))
         await eventually(lambda: _length(asked), 1)

@@ -1,4 +1,4 @@
-"""Several processes serve one SQLite file: what one has acknowledged all of them show, and connections pass between them."""
+"""Several processes serve one SQLite file: acknowledged writes are visible in each, and connections are passed on."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, 
 
 @pytest.fixture
 def running(serving: tuple[Server, list[Person]]) -> Iterator[Running]:
-    """Connections to them, two members, and the address."""
+    """Yield connections to the processes, two members, and the address."""
     server, (ann, ben) = serving
     with Connections(server) as to:
         yield to, ann, ben, server.url
 
 
 def posted(connection: Connection, text: str, **headers: str) -> str:
-    """Post; return the id."""
+    """Create a post and return its id."""
     status, body = connection.ask(
         "POST", "/api/v1/statuses", f"status={quote(text)}".encode(), Content_Type=FORM, **headers
     )
@@ -54,11 +54,11 @@ def posted(connection: Connection, text: str, **headers: str) -> str:
     return str(json.loads(body)["id"])
 
 
-def test_what_is_acknowledged_is_seen_at_once_in_every_process(running: Running) -> None:
+def test_reader_processes_show_acknowledged_writes_immediately(running: Running) -> None:
     to, ann, ben, _ = running
     dice = random.Random(5)
     writer = to.at(OWNER, ann.token)
-    # Whoever writes stays where that is done; the others may be anywhere, as the processes have time.
+    # The writing connection stays at the owner; the others may be at any process, depending on load.
     looking = [to.at(READER, ann.token), writer, to.at(READER, ann.token)]
     posts: list[str] = []
     likes = 0
@@ -82,7 +82,7 @@ def test_what_is_acknowledged_is_seen_at_once_in_every_process(running: Running)
         elif verb == "delete":
             gone = posts.pop()
             likes = 0
-            # Its likes are not known: the next one is of a new post.
+            # The number of likes is unknown, so the next like uses a new post.
             assert look.ask("GET", f"/api/v1/statuses/{gone}")[0] == 200
             writer.ask("DELETE", f"/api/v1/statuses/{gone}")
             assert look.ask("GET", f"/api/v1/statuses/{gone}")[0] == 404
@@ -96,7 +96,7 @@ def test_what_is_acknowledged_is_seen_at_once_in_every_process(running: Running)
     assert writer.place() == OWNER
 
 
-def test_a_connection_goes_to_the_owner_with_its_first_change_and_stays_whole(
+def test_reader_connection_moves_to_owner_with_first_write(
     running: Running,
 ) -> None:
     to, ann, _, _ = running
@@ -108,7 +108,7 @@ def test_a_connection_goes_to_the_owner_with_its_first_change_and_stays_whole(
     assert json.loads(connection.ask("GET", HOME)[1])[0]["id"] == first
 
 
-def test_trends_and_tags_are_the_owners(running: Running) -> None:
+def test_trend_and_tag_requests_are_served_by_owner(running: Running) -> None:
     to, ann, _, _ = running
     for path in ("/api/v1/trends/tags", "/api/v1/trends/statuses", "/api/v1/tags/tide"):
         connection = to.at(READER, ann.token)
@@ -117,25 +117,25 @@ def test_trends_and_tags_are_the_owners(running: Running) -> None:
 
 
 def large(boundary: str) -> bytes:
-    """A form with a picture of 3 MB, so a request in many pieces."""
+    """Return a form with a picture of 3 MB, a request of many pieces."""
     dice = random.Random(1)
     picture = dice.randbytes(3 << 20)
     head = f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="a.png"\r\n'
     return head.encode() + b"Content-Type: image/png\r\n\r\n" + picture + f"\r\n--{boundary}--\r\n".encode()
 
 
-def test_a_large_body_arrives_with_its_connection(running: Running) -> None:
+def test_upload_with_large_body_is_passed_from_reader_to_owner(running: Running) -> None:
     to, ann, _, _ = running
     connection = to.at(READER, ann.token)
     status, body = connection.ask(
         "POST", "/api/v2/media", large("frontier"), Content_Type="multipart/form-data; boundary=frontier"
     )
-    # Every byte was read before it was found to be no picture.
+    # The whole body was read before the picture was rejected.
     assert (status, connection.place()) == (422, OWNER), body
     assert connection.ask("GET", HOME)[0] == 200
 
 
-def test_requests_in_pieces_in_chunks_and_one_behind_the_other(running: Running) -> None:
+def test_reader_process_answers_fragmented_chunked_and_pipelined_requests(running: Running) -> None:
     to, ann, _, _ = running
     connection = to.at(READER, ann.token)
     # Byte by byte.
@@ -152,7 +152,7 @@ def test_requests_in_pieces_in_chunks_and_one_behind_the_other(running: Running)
     status, body = connection.receive()
     assert (status, json.loads(body)["content"]) == (200, "<p>chunk</p>")
     connection = to.at(READER, ann.token)
-    # Two at once, and a third one while they are answered.
+    # Two pipelined requests, and a third one during their answers.
     text = b"status=pipelined"
     both = connection.request("GET", HOME) + connection.request("POST", "/api/v1/statuses", text, Content_Type=FORM)
     connection.sock.sendall(both)
@@ -168,7 +168,7 @@ def test_requests_in_pieces_in_chunks_and_one_behind_the_other(running: Running)
     assert [connection.receive()[0] for _ in range(3)] == [200, 200, 200]
 
 
-def test_live_updates_by_socket_and_by_events(running: Running) -> None:
+def test_streaming_by_websocket_and_sse_delivers_posts_from_every_process(running: Running) -> None:
     to, ann, ben, url = running
     address = f"{url.replace('http', 'ws', 1)}/api/v1/streaming?stream=user&access_token={ben.token}"
     with ExitStack() as stack:
@@ -186,17 +186,17 @@ def test_live_updates_by_socket_and_by_events(running: Running) -> None:
         heard += piece
 
 
-def test_limits_are_counted_together(tmp_path: Path) -> None:
+def test_rate_limits_are_shared_between_processes(tmp_path: Path) -> None:
     (ann,) = begun(tmp_path / "shoal.db", "ann")
     with served(tmp_path / "shoal.db", "--workers", "2", SHOAL_RATE_LIMITS="true") as server, Connections(server) as to:
         both = [to.at(place, ann.token) for place in (OWNER, READER)]
         answers = [both[turn % 2].ask("GET", f"/api/v1/accounts/{ann.id}")[0] for turn in range(320)]
-        # To find the connections has cost a few; the window may end meanwhile, which is seldom.
+        # Opening the connections used a few requests; rarely, a new window begins during the test.
         assert answers.count(200) <= 301
         assert answers.count(429) >= 19
 
 
-def test_whoever_is_killed_is_replaced_and_nothing_acknowledged_is_lost(tmp_path: Path) -> None:
+def test_killed_server_process_is_replaced_and_acknowledged_posts_survive(tmp_path: Path) -> None:
     store = tmp_path / "shoal.db"
     ann, ben = begun(store, "ann", "ben")
     acknowledged: list[str] = []
@@ -225,7 +225,7 @@ def test_whoever_is_killed_is_replaced_and_nothing_acknowledged_is_lost(tmp_path
                 killed = process(server, victim)
                 os.kill(killed, signal.SIGKILL)
                 if victim == OWNER:
-                    # Whoever reads beside it is answered all the same, with what had been acknowledged.
+                    # Readers still answer, with all acknowledged data.
                     known = acknowledged[-1]
                     status, _body = reader.ask("GET", f"/api/v1/statuses/{known}")
                     troubles += [f"status {status} while the owner was away"] * (status != 200)
@@ -252,5 +252,5 @@ def _until_more(acknowledged: list[str]) -> None:
 def _until(true: Callable[[], bool], seconds: float = 60.0) -> None:
     deadline = time.monotonic() + seconds
     while not true():
-        assert time.monotonic() < deadline, "it takes too long"
+        assert time.monotonic() < deadline, "the condition timed out"
         time.sleep(0.01)

@@ -1,4 +1,4 @@
-"""Which viewers are told of what, by a hub on a channel in memory and a graph in memory."""
+"""Delivery of updates to viewers by a hub, with an in-memory channel and an in-memory graph."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ REMEMBERED, ROOM = 8, 5
 
 
 class World:
-    """A hub, and what it listens to. While `held` is not set, whoever reads what is `slow` has to wait for the answer."""
+    """A hub with its channel and graph. While `held` is not set, the reads named in `slow` wait for their answer."""
 
     def __init__(self, *, length: int = 100, remembered: int = REMEMBERED) -> None:
         self.channel = MemoryChannel(length)
@@ -50,7 +50,7 @@ class World:
         return await self._read("assoc_get", *args)
 
     async def _read(self, name: str, *args: object) -> object:
-        """Read at once; delay the answer of reads that are made slow."""
+        """Read immediately; delay the answer of slow reads."""
         self.loads += 1
         answer = await getattr(self.graph, name)(*args)
         if name in self.slow:
@@ -76,7 +76,7 @@ class World:
         return id_
 
     async def quiet(self) -> None:
-        """Everything that can happen now has happened: nothing here waits for a clock."""
+        """Run the event loop until all pending work is done; no task here waits for a clock."""
         for _ in range(50):
             await asyncio.sleep(0)
 
@@ -89,7 +89,7 @@ async def a_world(**more: int) -> AsyncIterator[World]:
 
 
 async def waiting(connection: Connection) -> list[int | str]:
-    """Return what has been offered: ids of entries, or that something was missed."""
+    """Return the offered items: ids of entries, or `missed` for a gap."""
     connection._wake.set()
     return ["missed" if isinstance(one, Missed) else _entry(one) for one in await connection.take()]
 
@@ -100,7 +100,7 @@ def _entry(heard: PlacedUpdate) -> int:
 
 
 @in_loop
-async def test_a_viewer_is_told_of_those_they_follow_of_their_tags_and_of_themselves_and_of_nobody_else() -> None:
+async def test_streaming_hub_viewer_receives_posts_of_followed_authors_tags_and_own_posts_only() -> None:
     async with a_world() as world:
         await world.follow(BEN, ANN)
         await world.follow(BEN, REEF)
@@ -115,7 +115,7 @@ async def test_a_viewer_is_told_of_those_they_follow_of_their_tags_and_of_themse
 
 
 @in_loop
-async def test_each_interest_hears_what_is_its_own() -> None:
+async def test_streaming_hub_each_stream_type_receives_only_its_updates() -> None:
     async with a_world() as world, AsyncExitStack() as stack:
         interests = {
             "home": HOME,
@@ -149,7 +149,7 @@ async def test_each_interest_hears_what_is_its_own() -> None:
 
 
 @in_loop
-async def test_an_interest_without_sources_goes_on_where_it_was_too() -> None:
+async def test_streaming_hub_stream_without_sources_resumes_from_position() -> None:
     async with a_world() as world:
         async with world.hub.connect(BEN, to=NOTIFICATIONS) as ben:
             await world.tell(updates.NotificationMade(BEN, 1))
@@ -167,7 +167,7 @@ async def test_an_interest_without_sources_goes_on_where_it_was_too() -> None:
 
 
 @in_loop
-async def test_a_list_that_changed_is_read_again_by_those_who_listen_to_it() -> None:
+async def test_streaming_hub_list_change_reloads_only_that_list() -> None:
     async with a_world() as world:
         one, two = world.new_id(shard_of(BEN)), world.new_id(shard_of(BEN))
         async with world.hub.connect(BEN, to=Listed(one)) as first, world.hub.connect(BEN, to=Listed(two)) as second:
@@ -184,7 +184,7 @@ async def test_a_list_that_changed_is_read_again_by_those_who_listen_to_it() -> 
 
 
 @in_loop
-async def test_who_may_not_listen_any_more_hears_nothing_not_even_what_waits() -> None:
+async def test_streaming_hub_ended_session_or_suspended_member_receives_nothing() -> None:
     async with a_world() as world, AsyncExitStack() as stack:
         enter = stack.enter_async_context
         seven, eight = [await enter(world.hub.connect(BEN, session=token)) for token in (7, 8)]
@@ -199,7 +199,7 @@ async def test_who_may_not_listen_any_more_hears_nothing_not_even_what_waits() -
 
 
 @in_loop
-async def test_what_everybody_hears_costs_those_nothing_who_hear_of_something_else() -> None:
+async def test_streaming_hub_public_updates_cost_home_streams_no_reads() -> None:
     async with a_world() as world, world.hub.connect(BEN) as ben, world.hub.connect(CYD, to=Everybody()):
         offered: list[object] = []
         ben.offer = offered.append  # type: ignore[assignment,method-assign]
@@ -210,13 +210,13 @@ async def test_what_everybody_hears_costs_those_nothing_who_hear_of_something_el
 
 
 async def told(connection: Connection) -> list[updates.AnyUpdate]:
-    """The updates that have been offered."""
+    """Return the offered updates."""
     connection._wake.set()
     return [one.update for one in await connection.take() if isinstance(one, PlacedUpdate)]
 
 
 @in_loop
-async def test_whom_two_sources_bring_the_same_is_told_once() -> None:
+async def test_streaming_hub_post_matching_several_sources_is_delivered_once() -> None:
     async with a_world() as world:
         for source in (ANN, REEF, SURF):
             await world.follow(BEN, source)
@@ -226,7 +226,7 @@ async def test_whom_two_sources_bring_the_same_is_told_once() -> None:
 
 
 @in_loop
-async def test_what_is_direct_is_told_to_those_it_names() -> None:
+async def test_streaming_hub_direct_post_is_delivered_only_to_author_and_mentioned_members() -> None:
     async with a_world() as world:
         await world.follow(BEN, ANN)
         await world.follow(CYD, ANN)
@@ -236,7 +236,7 @@ async def test_what_is_direct_is_told_to_those_it_names() -> None:
 
 
 @in_loop
-async def test_all_connections_of_a_viewer_are_told_until_they_go() -> None:
+async def test_streaming_hub_all_connections_of_viewer_receive_posts_until_disconnect() -> None:
     async with a_world() as world, world.hub.connect(BEN) as one:
         async with world.hub.connect(BEN) as two:
             await world.follow(BEN, ANN)
@@ -249,7 +249,7 @@ async def test_all_connections_of_a_viewer_are_told_until_they_go() -> None:
 
 
 @in_loop
-async def test_a_follow_and_its_end_hold_from_the_moment_they_are_told() -> None:
+async def test_streaming_hub_follow_and_unfollow_take_effect_immediately() -> None:
     async with a_world() as world, world.hub.connect(BEN) as ben:
         await world.post(ANN)
         await world.follow(BEN, ANN)
@@ -261,7 +261,7 @@ async def test_a_follow_and_its_end_hold_from_the_moment_they_are_told() -> None
 
 
 @in_loop
-async def test_what_is_posted_after_a_follow_and_told_before_it_is_not_missed() -> None:
+async def test_streaming_hub_post_between_follow_and_its_update_is_delivered() -> None:
     async with a_world() as world, world.hub.connect(BEN) as ben:
         await world.post(ANN)
         await world.follow(BEN, ANN, tell=False)
@@ -272,14 +272,14 @@ async def test_what_is_posted_after_a_follow_and_told_before_it_is_not_missed() 
 
 
 @in_loop
-async def test_what_is_told_while_follows_are_loaded_is_not_missed() -> None:
+async def test_streaming_hub_posts_during_loading_of_follows_are_delivered() -> None:
     async with a_world() as world, AsyncExitStack() as stack:
         await world.follow(BEN, ANN)
         world.held.clear()
         connecting = asyncio.create_task(stack.enter_async_context(world.hub.connect(BEN)))
         await world.quiet()
         first = await world.post(ANN)
-        # The list that is on its way does not have it yet.
+        # The list being loaded does not contain this follow yet.
         await world.follow(BEN, CYD)
         second = await world.post(CYD)
         await world.tell(updates.PostCreated(9, DAN, Visibility.DIRECT, (), (BEN,)))
@@ -291,7 +291,7 @@ async def test_what_is_told_while_follows_are_loaded_is_not_missed() -> None:
 
 
 @in_loop
-async def test_a_list_of_follows_that_arrives_late_undoes_no_change() -> None:
+async def test_streaming_hub_late_follow_list_does_not_undo_later_follow() -> None:
     async with a_world() as world, AsyncExitStack() as stack:
         world.slow = {"assoc_range"}
         world.held.clear()
@@ -306,7 +306,7 @@ async def test_a_list_of_follows_that_arrives_late_undoes_no_change() -> None:
 
 
 @in_loop
-async def test_of_two_changes_the_later_one_counts_however_long_it_takes_to_read_them() -> None:
+async def test_streaming_hub_unfollow_after_follow_wins_despite_slow_reads() -> None:
     async with a_world() as world, world.hub.connect(BEN) as ben:
         world.held.clear()
         await world.follow(BEN, ANN)
@@ -318,7 +318,7 @@ async def test_of_two_changes_the_later_one_counts_however_long_it_takes_to_read
 
 
 @in_loop
-async def test_follows_that_cannot_be_read_are_read_later(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_streaming_hub_failed_read_of_follow_is_retried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shoal.streaming.hub._REST_SECONDS", 0)
     async with a_world() as world, world.hub.connect(BEN) as ben:
         failures = iter([True, True, False])
@@ -336,7 +336,7 @@ async def test_follows_that_cannot_be_read_are_read_later(monkeypatch: pytest.Mo
 
 
 @in_loop
-async def test_whoever_comes_back_is_told_what_they_missed_in_its_order() -> None:
+async def test_streaming_hub_reconnect_delivers_missed_posts_in_order() -> None:
     async with a_world() as world:
         await world.follow(BEN, ANN)
         async with world.hub.connect(BEN) as ben:
@@ -349,7 +349,7 @@ async def test_whoever_comes_back_is_told_what_they_missed_in_its_order() -> Non
 
 
 @in_loop
-async def test_whoever_comes_back_to_another_process_is_told_the_same() -> None:
+async def test_streaming_hub_reconnect_to_another_process_delivers_missed_posts() -> None:
     async with a_world() as world:
         await world.follow(BEN, ANN)
         async with world.hub.connect(BEN) as ben:
@@ -364,7 +364,7 @@ async def test_whoever_comes_back_to_another_process_is_told_the_same() -> None:
 
 @pytest.mark.parametrize("position", ["", "x", "nonsense-5"])
 @in_loop
-async def test_whoever_was_away_too_long_is_told_so_once(position: str) -> None:
+async def test_streaming_hub_reconnect_with_expired_or_invalid_position_reports_gap_once(position: str) -> None:
     async with a_world() as world:
         await world.follow(BEN, ANN)
         async with world.hub.connect(BEN) as ben:
@@ -380,7 +380,7 @@ async def test_whoever_was_away_too_long_is_told_so_once(position: str) -> None:
 
 
 @in_loop
-async def test_whoever_is_too_slow_is_told_so_once_and_holds_up_nobody() -> None:
+async def test_streaming_hub_slow_viewer_gets_gap_once_and_does_not_delay_others() -> None:
     async with a_world() as world:
         for viewer in (BEN, CYD):
             await world.follow(viewer, ANN)
@@ -389,13 +389,13 @@ async def test_whoever_is_too_slow_is_told_so_once_and_holds_up_nobody() -> None
             for _ in range(ROOM * 3 + 2):
                 posts.append(await world.post(ANN))
                 assert await waiting(quick) == posts[-1:]
-            # Twice there was no room for one more.
+            # The queue overflowed twice.
             assert await waiting(slow) == ["missed", *posts[-ROOM:]]
             assert await waiting(slow) == []
 
 
 @in_loop
-async def test_whoever_was_told_of_a_miss_goes_on_from_there() -> None:
+async def test_streaming_hub_reconnect_with_gap_position_resumes_after_gap() -> None:
     async with a_world() as world:
         await world.follow(BEN, ANN)
         async with world.hub.connect(BEN) as ben:
@@ -409,12 +409,12 @@ async def test_whoever_was_told_of_a_miss_goes_on_from_there() -> None:
 
 
 @in_loop
-async def test_after_a_gap_all_are_told_and_what_they_follow_is_right_again() -> None:
+async def test_streaming_hub_channel_gap_is_reported_to_all_and_follows_are_reloaded() -> None:
     async with a_world(length=4) as world:
         for viewer in (BEN, CYD):
             await world.follow(viewer, ANN)
         async with world.hub.connect(BEN) as ben, world.hub.connect(CYD) as cyd:
-            # So much in one turn that the hub cannot follow; among it what nobody will ever hear.
+            # More messages in one iteration than the hub can follow, including updates that are lost.
             await world.follow(CYD, ANN, alive=False, tell=False)
             await world.follow(BEN, DAN, tell=False)
             for told in [updates.FollowChanged(CYD, ANN)] + [updates.ShareCreated(n, ANN) for n in range(1, 20)]:
@@ -426,7 +426,7 @@ async def test_after_a_gap_all_are_told_and_what_they_follow_is_right_again() ->
 
 
 @in_loop
-async def test_a_message_of_another_version_is_passed_over(caplog: pytest.LogCaptureFixture) -> None:
+async def test_streaming_hub_message_of_another_version_is_skipped_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     async with a_world() as world, world.hub.connect(BEN) as ben:
         await world.follow(BEN, ANN)
         for message in (b"", b"\x93\x63\x01\x02", b"\x91\x01"):
@@ -437,7 +437,7 @@ async def test_a_message_of_another_version_is_passed_over(caplog: pytest.LogCap
 
 
 @in_loop
-async def test_nobody_is_asked_about_for_those_who_are_not_connected() -> None:
+async def test_streaming_hub_updates_for_unconnected_members_cause_no_reads() -> None:
     async with a_world() as world, world.hub.connect(BEN):
         before = world.loads
         await world.follow(CYD, ANN)
@@ -446,7 +446,7 @@ async def test_nobody_is_asked_about_for_those_who_are_not_connected() -> None:
 
 
 @in_loop
-async def test_when_it_closes_connections_end_and_none_begins() -> None:
+async def test_streaming_hub_close_disconnects_viewers_and_refuses_new_ones() -> None:
     async with a_world() as world, world.hub.connect(BEN) as ben:
         await world.hub.close()
         assert await ben.take() == []
@@ -468,10 +468,10 @@ ACTS = st.one_of(
 
 @example(acts=[("post", BEN, set()), ("post", ANN, set()), ("follow", BEN, ANN), ("leave", BEN, None)])
 @given(acts=st.lists(ACTS, max_size=40))
-def test_every_viewer_is_told_exactly_what_their_sources_bring_or_that_they_missed_something(
+def test_streaming_hub_delivers_exactly_matching_posts_or_reports_gap(
     acts: list[tuple[str, int, object]],
 ) -> None:
-    """Against follows in sets. Viewers go and come back after the last that they saw."""
+    """Compare with follow sets. Viewers disconnect and resume after the last entry that they received."""
     run(_told_exactly(acts))
 
 
@@ -498,14 +498,14 @@ async def _told_exactly(acts: list[tuple[str, int, object]]) -> None:
 
 
 class FollowerSet:
-    """One viewer, and what they must be told; None for what they may be told they missed."""
+    """One viewer and the entries that the hub must deliver to them."""
 
     def __init__(self, world: World, member: int) -> None:
         self.world = world
         self.member = member
         self.sources = {member}
         self.owed: list[int] = []
-        # All that was posted since the last that they saw, with its sources.
+        # All posts since the last received entry, with their sources.
         self.since: list[tuple[int, set[int]]] = []
         self.at: Position | None = None
         self.stack = AsyncExitStack()
@@ -514,7 +514,7 @@ class FollowerSet:
         self.connection = await self.stack.enter_async_context(self.world.hub.connect(self.member, self.at))
 
     async def leave(self) -> None:
-        """Disconnect, losing what waits; the listener comes back after the last entry seen, with the sources of now."""
+        """Disconnect and lose queued entries; the viewer resumes after the last received entry, with the current sources."""
         await self.stack.aclose()
         self.owed = [] if self.at is None else [post for post, of in self.since if not self.sources.isdisjoint(of)]
 
@@ -534,7 +534,7 @@ class FollowerSet:
         self.connection._wake.set()
         found = await self.connection.take()
         if found and isinstance(found[0], Missed):
-            assert len(self.owed) > ROOM or self.at is not None, "nothing was missed"
+            assert len(self.owed) > ROOM or self.at is not None, "a gap was reported without a missed entry"
             self.owed = self.owed[len(self.owed) - len(found) + 1 :]
         told = [_entry(one) for one in found if isinstance(one, PlacedUpdate)]
         assert told == self.owed

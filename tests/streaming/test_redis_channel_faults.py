@@ -1,4 +1,4 @@
-"""Redis loses servers while a channel is followed: what is told is in order and complete, or there is a gap, and it goes on."""
+"""Redis failures while a channel is followed: messages are ordered and complete, or followers get a gap and continue."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.running import eventually, in_loop
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[RedisCluster]:
-    """One for the tests that break it; each leaves it whole."""
+    """A cluster for tests that break it; each test restores it."""
     running = redis.own_cluster()
     yield running
     running.stop()
@@ -36,7 +36,7 @@ def opened(url: str) -> tuple[Nodes, RedisChannel]:
 
 
 async def insist(channel: RedisChannel, message: str) -> None:
-    """Publish until it is done, as an outbox does."""
+    """Publish with retries, as an outbox does."""
     deadline = time.monotonic() + 60
     while True:
         try:
@@ -48,7 +48,7 @@ async def insist(channel: RedisChannel, message: str) -> None:
 
 @dataclass
 class Listener:
-    """Follows whatever happens, as a hub does: one list of messages from each gap to the next."""
+    """Follows the channel through failures, as a hub does: one list of messages between consecutive gaps."""
 
     channel: RedisChannel
     heard: list[list[int]] = field(default_factory=lambda: [[]])
@@ -83,25 +83,25 @@ class Listener:
 
 
 def whole(heard: list[int]) -> bool:
-    """Return whether the numbers have no gap; one published again without confirmation may be there twice."""
+    """Return whether the numbers have no gap; a number republished without confirmation may occur twice."""
     once = sorted(set(heard))
     return once == list(range(once[0], once[-1] + 1)) if once else True
 
 
 def master_of_the_log(cluster: RedisCluster) -> RedisServer:
-    """Shard 0 is on one of them; its replica follows it everywhere."""
+    """Return the master that holds the log of shard 0."""
     slots = cluster.members[0].ask("CLUSTER", "KEYSLOT", "{0000}")
     for member in cluster.members:
         if member.ask("ROLE").startswith("[b'master'"):
             owned = member.ask("CLUSTER", "COUNTKEYSINSLOT", slots)
             if int(owned):
                 return member
-    raise AssertionError("nobody has the log")
+    raise AssertionError("no master has the log")
 
 
 @pytest.mark.parametrize("how", ["kill", "pause"])
 @in_loop
-async def test_when_the_master_falls_followers_get_a_gap_and_go_on(how: str, cluster: RedisCluster) -> None:
+async def test_redis_channel_master_failover_reports_gap_and_continues(how: str, cluster: RedisCluster) -> None:
     nodes, channel = opened(cluster.url)
     others, another = opened(cluster.url)
     listener = Listener(another)
@@ -132,7 +132,7 @@ async def test_when_the_master_falls_followers_get_a_gap_and_go_on(how: str, clu
 
 
 @in_loop
-async def test_while_there_is_no_redis_it_is_unavailable_and_a_new_one_is_another_log() -> None:
+async def test_redis_channel_without_redis_is_unavailable_and_new_server_is_another_log() -> None:
     server = redis.own()
     nodes, channel = opened(server.url)
     listener = Listener(channel)
@@ -161,14 +161,14 @@ async def test_while_there_is_no_redis_it_is_unavailable_and_a_new_one_is_anothe
         server.kill()
 
 
-def _is_away(listener: Listener):  # type: ignore[no-untyped-def]  # a question for `eventually`
+def _is_away(listener: Listener):  # type: ignore[no-untyped-def]  # a condition for `eventually`
     async def ask() -> bool:
         return listener.away > 0
 
     return ask
 
 
-def _afresh(listener: Listener):  # type: ignore[no-untyped-def]  # the same
+def _afresh(listener: Listener):  # type: ignore[no-untyped-def]  # a condition for `eventually`
     async def ask() -> bool:
         return len(listener.heard) > 1
 
@@ -176,7 +176,7 @@ def _afresh(listener: Listener):  # type: ignore[no-untyped-def]  # the same
 
 
 @in_loop
-async def test_a_connection_that_breaks_costs_nothing() -> None:
+async def test_redis_channel_broken_connection_loses_no_messages() -> None:
     server = redis.own()
     nodes, channel = opened(server.url)
     listener = Listener(channel)
@@ -198,7 +198,7 @@ async def test_a_connection_that_breaks_costs_nothing() -> None:
 
 
 @in_loop
-async def test_a_replica_that_takes_over_is_another_log_even_if_it_lost_nothing() -> None:
+async def test_redis_channel_promoted_replica_is_another_log() -> None:
     master = redis.own("--repl-diskless-sync-delay", "0")
     host, port = master.url[8:-2].split(":")
     replica = engine.start(redis.folder(), "replica", "--replicaof", host, port)
@@ -215,7 +215,7 @@ async def test_a_replica_that_takes_over_is_another_log_even_if_it_lost_nothing(
 
         await eventually(copied, True)
         client.execute_command("REPLICAOF", "NO", "ONE")
-        # The old master lives on and follows the new one: what it says is not the log.
+        # The old master stays up and follows the new one: its answers are not the log.
         old.execute_command("REPLICAOF", *replica.url[8:-2].split(":"))
         with pytest.raises(Gap):
             await told(channel, start, 1)
@@ -229,11 +229,11 @@ async def test_a_replica_that_takes_over_is_another_log_even_if_it_lost_nothing(
 
 
 @in_loop
-async def test_a_master_that_was_deposed_is_not_believed() -> None:
+async def test_redis_channel_deposed_master_is_ignored() -> None:
     deposed, master = redis.own(), redis.own()
     nodes, channel = opened(f"redis://{deposed.url[8:-2]},{master.url[8:]}")
     with Redis.from_url(deposed.url) as old, Redis.from_url(master.url) as new:
-        # Whoever follows a server that cannot be reached goes on to answer those who read.
+        # A replica of an unreachable master still answers reads.
         new.execute_command("REPLICAOF", "127.0.0.1", "1")
         await channel.end()
         old.execute_command("REPLICAOF", "127.0.0.1", "1")

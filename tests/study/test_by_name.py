@@ -1,4 +1,4 @@
-"""Letters, sums and MD5: each placed by hand, by the server's own code, and by whole arrays at once."""
+"""Placement by letters, sums and MD5: computed by hand, by the server's own code, and vectorized."""
 
 from __future__ import annotations
 
@@ -21,38 +21,38 @@ def by_hand(name: str) -> int:
 
 
 @given(st.lists(line_names, min_size=1, max_size=40))
-def test_hashing_many_names_at_once_gives_what_hashing_one_gives(names: list[str]) -> None:
+def test_md5_batch_hash_equals_hash_of_each_name(names: list[str]) -> None:
     assert first_words(batch_of(names)).tolist() == [by_hand(name) for name in names]
 
 
-def test_every_length_around_the_ends_of_a_block_is_right() -> None:
+def test_md5_batch_hash_is_correct_at_block_boundaries() -> None:
     names = ["x" * length for length in range(131)]
     assert first_words(batch_of(names)).tolist() == [by_hand(name) for name in names]
-    # Alone, a short name goes the other way than beside a long one.
+    # A short name alone takes another code path than in a batch with a long one.
     assert [int(first_words(batch_of([name]))[0]) for name in names] == [by_hand(name) for name in names]
 
 
-def test_more_names_than_are_hashed_at_a_time_are_all_hashed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_md5_batch_hash_of_more_names_than_batch_size_is_complete(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hashing, "_AT_ONCE", 16)
     names = [f"name{number}" for number in range(100)]
     assert first_words(batch_of(names)).tolist() == [by_hand(name) for name in names]
 
 
 @given(st.lists(line_names, min_size=1, max_size=40))
-def test_the_levels_of_md5_are_the_servers_own(names: list[str]) -> None:
+def test_md5_placement_levels_equal_those_of_server(names: list[str]) -> None:
     a, b, c = Md5Levels().place(batch_of(names))
     assert list(zip(a.tolist(), b.tolist(), c.tolist(), strict=True)) == [tuple(place(name)) for name in names]
 
 
 @given(st.lists(line_names, min_size=1, max_size=40))
-def test_sums_are_those_of_the_bytes(names: list[str]) -> None:
+def test_ascii_sum_placement_equals_sum_of_bytes(names: list[str]) -> None:
     whole, rest = AsciiSum().place(batch_of(names))
     encoded = [name.lower().encode() for name in names]
     assert whole.tolist() == [sum(name) % 31 for name in encoded]
     assert rest.tolist() == [sum(name[1:]) % 33 for name in encoded]
 
 
-def test_a_letter_that_is_not_there_or_not_allowed_has_no_bucket() -> None:
+def test_letter_placement_of_missing_or_disallowed_letter_has_no_bucket() -> None:
     names = ["ann", "_0", "z", "", "É", "a-b"]
     places = [
         [CHARACTERS[bucket] if bucket >= 0 else "" for bucket in level] for level in Letters().place(batch_of(names))
@@ -60,12 +60,12 @@ def test_a_letter_that_is_not_there_or_not_allowed_has_no_bucket() -> None:
     assert places == [["a", "_", "z", "", "", "a"], ["n", "0", "", "", "", ""], ["n", "", "", "", "", "b"]]
 
 
-def test_a_directory_without_one_of_its_levels_is_none() -> None:
+def test_placement_directory_with_missing_level_has_no_bucket() -> None:
     outer, inner = np.array([0, 1, NO_BUCKET, 2]), np.array([3, NO_BUCKET, 1, 4])
     assert joined(outer, inner, 10).tolist() == [3, NO_BUCKET, NO_BUCKET, 24]
 
 
-def test_loads_count_members_and_activity_and_those_without_a_bucket() -> None:
+def test_placement_loads_count_members_activity_and_names_without_bucket() -> None:
     loads = Loads(4)
     loads.add(np.array([1, 1, NO_BUCKET, 3]), np.array([2.0, 0.5, 9.0, 1.0]))
     loads.add(np.array([0]), None)

@@ -1,4 +1,4 @@
-"""The figures of a level: each against its definition, also for buckets that nobody is in."""
+"""Statistics of a placement level, each compared with its definition, including empty buckets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def loads(members: list[int], activity: list[float] | None = None) -> Loads:
 
 
 @given(st.lists(st.integers(0, 5_000), min_size=2, max_size=60))
-def test_the_figures_are_those_of_the_counts(counts: list[int]) -> None:
+def test_level_statistics_match_definitions(counts: list[int]) -> None:
     found = level_figures("level", loads(counts))
     assert (found.members, found.buckets, found.counts) == (sum(counts), len(counts), counts)
     assert found.mean == pytest.approx(fmean(counts))
@@ -37,7 +37,7 @@ def test_the_figures_are_those_of_the_counts(counts: list[int]) -> None:
     assert found.degrees == len(counts) - 1
 
 
-def test_the_hottest_bucket_is_named_with_its_members() -> None:
+def test_level_statistics_name_hottest_bucket_with_its_members() -> None:
     found = level_figures("level", loads([10, 20, 30], [1, 6, 2]), "xyz".__getitem__)
     assert (found.hottest_bucket, found.hottest_members, found.labels) == ("y", 20, ["x", "y", "z"])
     assert found.hottest == pytest.approx(2.0)
@@ -45,7 +45,7 @@ def test_the_hottest_bucket_is_named_with_its_members() -> None:
     assert level_figures("level", loads([1, 2])).hottest == 0
 
 
-def test_the_curve_rises_from_the_fullest_buckets_to_all_members() -> None:
+def test_level_curve_rises_from_fullest_buckets_to_all_members() -> None:
     equal = level_figures("level", loads([7] * 10)).curve
     assert equal == pytest.approx([step / CURVE_STEPS for step in range(CURVE_STEPS + 1)])
     unequal = level_figures("level", loads([90, 0, 10, 0])).curve
@@ -53,17 +53,17 @@ def test_the_curve_rises_from_the_fullest_buckets_to_all_members() -> None:
     assert unequal[50:] == pytest.approx([1.0] * 51)
 
 
-def test_the_curve_of_chance_is_that_of_members_who_go_anywhere() -> None:
+def test_level_chance_curve_matches_random_placement() -> None:
     found = level_figures("level", loads([1_000] * 500))
-    # The fullest half of binomial counts has about half and 0.4 deviations more.
+    # The fullest half of binomial counts holds about half of the members plus 0.4 deviations.
     assert found.chance_curve[50] == pytest.approx(0.5 + 0.399 / sqrt(1_000), abs=0.002)
 
 
-def test_a_level_of_many_buckets_is_not_listed() -> None:
+def test_level_statistics_of_many_buckets_omit_counts_and_labels() -> None:
     found = level_figures("level", loads([3] * 1_000))
     assert (found.counts, found.labels, len(found.curve)) == ([], [], CURVE_STEPS + 1)
 
 
-def test_nothing_counted_is_no_error() -> None:
+def test_level_statistics_without_members_are_zero() -> None:
     found = level_figures("level", loads([0, 0, 0]))
     assert (found.mean, found.relative, found.empty, found.p, found.curve) == (0, 0, 3, 1.0, [])

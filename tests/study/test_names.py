@@ -1,4 +1,4 @@
-"""Names as they come: packed into columns, read from files of several kinds, made up, and taken from a live network."""
+"""Name sources of the placement study: packed batches, files of several formats, generated names, a live network."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ line_names = st.text(st.characters(exclude_characters="\0\n\r\t ", exclude_categ
 
 
 def untold(_done: int, _total: int) -> None:
-    """Progress that nobody watches."""
+    """Ignore progress."""
 
 
 def read(path: Path, column: str = "", weight: str = "") -> list[NameBatch]:
@@ -44,7 +44,7 @@ def read(path: Path, column: str = "", weight: str = "") -> list[NameBatch]:
 
 
 def names_of(batches: list[NameBatch]) -> list[str]:
-    """The names in the order of the list, whatever batches they travelled in."""
+    """Return the names in the order of the list, independent of their batches."""
     pairs = [
         (int(at), name.decode()) for batch in batches for at, name in zip(batch.ordinals, batch.encoded(), strict=True)
     ]
@@ -53,23 +53,23 @@ def names_of(batches: list[NameBatch]) -> list[str]:
 
 
 @given(st.lists(line_names, max_size=20))
-def test_a_batch_gives_its_names_back_in_lower_case(names: list[str]) -> None:
+def test_name_batch_returns_lower_cased_names(names: list[str]) -> None:
     batch = batch_of(names)
     assert [name.decode() for name in batch.encoded()] == [name.lower() for name in names]
     assert batch.lengths.tolist() == [len(name.lower().encode()) for name in names]
 
 
-def test_four_bytes_stand_in_a_word_with_the_first_one_lowest() -> None:
+def test_name_batch_packs_four_bytes_per_word_in_little_endian_order() -> None:
     assert batch_of(["ann", "frunk"]).words.T.tolist() == [[0x006E6E61, 0], [0x6E757266, 0x6B]]
 
 
 @given(st.lists(line_names, max_size=30))
-def test_lines_become_names_and_empty_lines_none(names: list[str]) -> None:
+def test_name_lines_become_names_and_empty_lines_are_skipped(names: list[str]) -> None:
     lines = "".join(name.lower() + "\n" for name in names).encode()
     assert names_of(list(batches_of(lines, 0))) == [name.lower() for name in names if name]
 
 
-def test_long_names_travel_apart_from_those_that_fit_one_block() -> None:
+def test_name_batches_separate_long_names_from_single_block_names() -> None:
     names = ["a" * SHORT_BYTES, "b" * (SHORT_BYTES + 1), "c"]
     batches = list(batches_of("\n".join([*names, ""]).encode(), 0))
     assert [batch.ordinals.tolist() for batch in batches] == [[0, 2], [1]]
@@ -80,20 +80,20 @@ def test_long_names_travel_apart_from_those_that_fit_one_block() -> None:
     ("lines", "words"),
     [(b"ann\n" + b"x" * (MOST_BYTES + 1) + b"\n", "name 2 has 1,025 bytes"), (b"ann\n\0\n", "zero bytes")],
 )
-def test_a_line_that_is_no_name_is_refused(lines: bytes, words: str) -> None:
+def test_name_line_too_long_or_with_zero_byte_is_refused(lines: bytes, words: str) -> None:
     with pytest.raises(InvalidInput, match=words):
         list(batches_of(lines, 0))
 
 
 @pytest.mark.parametrize("zipped", [False, True])
-def test_a_file_has_a_name_on_each_line(tmp_path: Path, zipped: bool) -> None:
+def test_name_file_plain_or_gzip_has_one_name_per_line(tmp_path: Path, zipped: bool) -> None:
     path = tmp_path / "names.txt"
     text = "Ann\r\n  bob \n\nÉMILE\n" + "z" * 70 + b"\nlast".decode()
     path.write_bytes(gzip.compress(text.encode()) if zipped else text.encode())
     assert names_of(read(path)) == ["ann", "bob", "émile", "z" * 70, "last"]
 
 
-def test_a_file_is_read_a_piece_at_a_time_and_no_name_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_name_file_is_read_in_pieces_without_splitting_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "_PIECE", 64)
     path = tmp_path / "names"
     names = [f"name{number}" for number in range(500)]
@@ -103,7 +103,7 @@ def test_a_file_is_read_a_piece_at_a_time_and_no_name_is_cut(tmp_path: Path, mon
     assert names_of(batches) == names
 
 
-def test_standard_input_is_a_file_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_name_file_from_standard_input_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     class Typed:
         buffer = io.BytesIO(gzip.compress(b"ann\nbob\n"))
 
@@ -111,7 +111,7 @@ def test_standard_input_is_a_file_too(monkeypatch: pytest.MonkeyPatch) -> None:
     assert names_of(read(Path("-"))) == ["ann", "bob"]
 
 
-def test_a_csv_has_names_in_a_column_and_perhaps_weights(tmp_path: Path) -> None:
+def test_name_csv_column_and_weights_are_read(tmp_path: Path) -> None:
     path = tmp_path / "people.csv"
     path.write_text('id,name,posts\n1,Ann,3\n2,"b,ob",0.5\n3,,9\n4,Cyd,0\n')
     batches = read(path, weight="posts")
@@ -120,7 +120,7 @@ def test_a_csv_has_names_in_a_column_and_perhaps_weights(tmp_path: Path) -> None
     assert names_of(read(path, column="id")) == ["1", "2", "3", "4"]
 
 
-def test_the_only_column_of_a_csv_needs_no_name(tmp_path: Path) -> None:
+def test_name_csv_with_single_column_needs_no_column_option(tmp_path: Path) -> None:
     path = tmp_path / "people.csv.gz"
     path.write_bytes(gzip.compress(b"\xef\xbb\xbfwhoever\nann\nbob\n"))
     assert names_of(read(path)) == ["ann", "bob"]
@@ -140,7 +140,7 @@ def test_the_only_column_of_a_csv_needs_no_name(tmp_path: Path) -> None:
         (b'name\n"' + b"x" * 140_000, ("", ""), "field larger"),
     ],
 )
-def test_a_csv_that_cannot_be_read_says_why(
+def test_name_csv_unreadable_is_refused_with_reason(
     tmp_path: Path, content: bytes, options: tuple[str, str], words: str
 ) -> None:
     path = tmp_path / "people.csv"
@@ -159,14 +159,14 @@ def test_a_csv_that_cannot_be_read_says_why(
         (b"ann\nb\0b\n", "zero bytes"),
     ],
 )
-def test_a_file_that_is_no_list_of_names_says_why(tmp_path: Path, content: bytes, words: str) -> None:
+def test_name_file_invalid_is_refused_with_reason(tmp_path: Path, content: bytes, words: str) -> None:
     path = tmp_path / "names.txt"
     path.write_bytes(content)
     with pytest.raises(InvalidInput, match=words):
         read(path)
 
 
-def test_made_up_names_are_all_different_and_the_same_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_generated_names_are_unique_and_deterministic_per_seed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(generated, "_NAMES_PER_BATCH", 700)
     told: list[tuple[int, int]] = []
     names = names_of(list(generated_batches(12_345, 7, lambda done, total: told.append((done, total)))))
@@ -178,13 +178,13 @@ def test_made_up_names_are_all_different_and_the_same_each_time(monkeypatch: pyt
 
 
 @in_loop
-async def test_a_network_gives_its_members_in_the_order_in_which_they_joined(tmp_path: Path) -> None:
+async def test_network_names_are_returned_in_join_order_with_post_counts(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/shoal.db"
     async with Shoal.open(url) as network:
         people = []
         for name in ("cyd", "ann", "bob"):
             people.append(await network.register(name))
-            # Who joins in the same millisecond is in no order.
+            # Members who join within one millisecond have no defined order.
             await asyncio.sleep(0.002)
         for number in range(3):
             await people[1].create(f"a post, {number}", visibility=Visibility.PUBLIC)

@@ -1,4 +1,4 @@
-"""The page about the study: what it shows of the real names is what the command prints and draws."""
+"""The placement study page: its tables and plots equal the output of the command for the real names."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REPORT = (DOCS / "placement-report.html").read_text("utf-8")
 
 @pytest.fixture(scope="module")
 def drawn(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
-    """The output of the command on the real names, and the report that it writes."""
+    """Return the output of the command for the real names, and the report that it writes."""
     names = real_data("usernames") / "usernames" / "fotolog_usernames.txt.gz"
     report = tmp_path_factory.mktemp("report") / "report.html"
     command = ["placement", "study", str(names), "--report", str(report)]
@@ -27,7 +27,7 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     return done.stdout, report.read_text("utf-8")
 
 
-def test_the_tables_of_the_page_are_what_the_command_prints(drawn: tuple[str, str]) -> None:
+def test_placement_study_page_tables_equal_command_output(drawn: tuple[str, str]) -> None:
     blocks = re.findall(r"^```text\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
     assert len(blocks) == 5
     printed = "\n".join(line.rstrip() for line in drawn[0].splitlines())
@@ -35,14 +35,14 @@ def test_the_tables_of_the_page_are_what_the_command_prints(drawn: tuple[str, st
         assert block.rstrip() in printed
 
 
-def test_the_report_beside_the_page_has_the_plots_of_the_real_names(drawn: tuple[str, str]) -> None:
-    # A release of NumPy may draw the curve of chance otherwise.
+def test_placement_study_report_plots_equal_command_output(drawn: tuple[str, str]) -> None:
+    # Another NumPy release may draw a different chance curve.
     chance = re.compile(r'<polyline class="cool dashed"[^>]*/>')
     kept, new = (chance.sub("", "".join(re.findall(r"<svg.*?</svg>", page, re.DOTALL))) for page in (REPORT, drawn[1]))
     assert new.count("<svg") == 11
     assert kept == new, "shoal placement study NAMES --report docs/placement-report.html"
 
 
-def test_the_page_names_nobody_and_loads_nothing() -> None:
+def test_placement_study_report_loads_no_external_resources() -> None:
     assert not re.search(r"(?:src|href)=|url\(|<script|<link", REPORT)
     assert "631,154 names" in REPORT

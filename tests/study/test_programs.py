@@ -1,4 +1,4 @@
-"""The placement in other languages: each program of `examples/placement` gives what the conformance file says, name by name."""
+"""Placement in other languages: each program of `examples/placement` matches the conformance file for every name."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NAMES = [line.partition(",")[0] for line in LINES]
 
 
 def interpreter(name: str, check: str) -> str:
-    """The program that runs a language, with what the example needs. It skips the test at a desk that has none."""
+    """Return the interpreter of a language with the modules of the example. Skip the test on machines without it."""
     found = shutil.which(name, path=f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}")
     whole = (
         found is not None and subprocess.run([found, *check.split()], capture_output=True, check=False).returncode == 0
@@ -34,7 +34,7 @@ def interpreter(name: str, check: str) -> str:
     return found
 
 
-def test_the_conformance_file_has_every_kind_of_name() -> None:
+def test_placement_conformance_file_covers_every_kind_of_name() -> None:
     assert COLUMNS == "name,a,b,c,shard,path"
     assert len(LINES) == len(set(NAMES)) > 40
     assert "" in NAMES
@@ -44,7 +44,7 @@ def test_the_conformance_file_has_every_kind_of_name() -> None:
     assert max(len(name.encode()) for name in NAMES) >= 200
 
 
-def test_python_agrees_with_the_conformance_file() -> None:
+def test_python_placement_matches_conformance_file() -> None:
     placed = [(name, *place(name), place(name).shard, media_path(name)) for name in NAMES]
     assert [",".join(map(str, line)) for line in placed] == LINES
 
@@ -57,7 +57,9 @@ def test_python_agrees_with_the_conformance_file() -> None:
         ("node", "--version", "place.mjs"),
     ],
 )
-def test_a_program_in_another_language_agrees(language: str, check: str, program: str) -> None:
+def test_placement_program_in_another_language_matches_conformance_file(
+    language: str, check: str, program: str
+) -> None:
     command = [interpreter(language, check), str(PROGRAMS / program)]
     typed = "".join(f"{name}\n" for name in NAMES)
     done = subprocess.run(command, input=typed.encode(), capture_output=True, timeout=60, check=False)
@@ -66,8 +68,8 @@ def test_a_program_in_another_language_agrees(language: str, check: str, program
 
 
 @in_loop
-async def test_sql_agrees() -> None:
-    url = await postgres.database(test_sql_agrees)
+async def test_sql_placement_matches_conformance_file() -> None:
+    url = await postgres.database(test_sql_placement_matches_conformance_file)
     connection = await asyncpg.connect(url)
     try:
         transaction = connection.transaction()

@@ -1,4 +1,4 @@
-"""Servers that come and go: what each scheme promises about who moves, against plain loops and published numbers."""
+"""Adding and removing servers: the movement guarantees of each scheme, against plain loops and published values."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def some_hashes(count: int = 20_000) -> Hashes:
 @pytest.mark.parametrize(
     ("key", "servers", "bucket"),
     [
-        # Numbers that other implementations of jump hash test themselves with.
+        # Test vectors of other jump hash implementations.
         (1, 1, 0),
         (42, 57, 43),
         (0xDEAD10CC, 1, 0),
@@ -50,18 +50,18 @@ def some_hashes(count: int = 20_000) -> Hashes:
         (1_673_758_223_894_951_030, 11, 5),
     ],
 )
-def test_jump_hash_is_the_published_one(key: int, servers: int, bucket: int) -> None:
+def test_jump_hash_matches_published_test_vectors(key: int, servers: int, bucket: int) -> None:
     assert Jump().place(np.array([key], np.uint64), [servers])[0].tolist() == [bucket]
 
 
-def test_a_name_is_hashed_by_the_library() -> None:
+def test_name_hash_equals_xxh3_of_lower_cased_name() -> None:
     assert hashes_of(batch_of(["Ann", "", "é"])).tolist() == [
         xxh3_64_intdigest(name) for name in (b"ann", b"", "é".encode())
     ]
 
 
 @pytest.mark.parametrize("scheme", [Modulo(), Jump(), Rendezvous()])
-def test_all_numbers_of_servers_at_once_are_each_by_itself(scheme: HashedScheme) -> None:
+def test_server_placement_for_several_sizes_equals_placement_for_each_size(scheme: HashedScheme) -> None:
     hashes = some_hashes(500)
     together = scheme.place(hashes, [7, 20, 1, 8])
     for size, found in zip((7, 20, 1, 8), together, strict=True):
@@ -71,18 +71,18 @@ def test_all_numbers_of_servers_at_once_are_each_by_itself(scheme: HashedScheme)
 
 @pytest.mark.parametrize("scheme", [Jump(), Rendezvous()])
 @given(servers=sizes)
-def test_who_moves_when_a_server_comes_moves_to_it(scheme: HashedScheme, servers: int) -> None:
+def test_consistent_placement_after_adding_server_moves_members_only_to_it(scheme: HashedScheme, servers: int) -> None:
     before, after = scheme.place(some_hashes(2_000), [servers, servers + 1])
     assert set(after[before != after].tolist()) <= {servers}
 
 
-def test_a_modulus_moves_nearly_everybody() -> None:
+def test_modulo_placement_after_adding_server_moves_nearly_all_members() -> None:
     loads = ServerLoads(Modulo(), (20, 21))
     loads.add(Modulo().place(some_hashes(), (20, 21)), None)
     assert loads.moved == [0, pytest.approx(20_000 * 20 / 21, rel=0.01)]
 
 
-def test_the_ring_is_the_next_point_clockwise() -> None:
+def test_hash_ring_assigns_next_point_clockwise() -> None:
     ring = Ring(3, 4)
     points = sorted((xxh3_64_intdigest(f"{server}/{at}".encode()), server) for server in range(3) for at in range(4))
     hashes = [*some_hashes(500).tolist(), points[-1][0], min(points[-1][0] + 1, 2**64 - 1), 0]
@@ -94,7 +94,7 @@ def test_the_ring_is_the_next_point_clockwise() -> None:
 
 
 @given(before=st.integers(1, 12), after=st.integers(1, 12))
-def test_nobody_moves_on_the_ring_between_servers_that_stay(before: int, after: int) -> None:
+def test_hash_ring_moves_no_member_between_remaining_servers(before: int, after: int) -> None:
     ring = Ring(12, 8)
     old, new = ring.owners(before), ring.owners(after)
     moved = old != new
@@ -103,7 +103,7 @@ def test_nobody_moves_on_the_ring_between_servers_that_stay(before: int, after: 
 
 
 def one_by_one(ring: Ring, hashes: list[int], servers: int, bound: float) -> list[int]:
-    """Bounded loads as they are defined: members in the order of their hashes, each to the next server that has room."""
+    """Compute bounded loads by definition: assign members in hash order to the next server with capacity."""
     room = [ceil(bound * len(hashes) / servers)] * servers
     owners = ring._owners.tolist()
     placed: list[int] = []
@@ -119,7 +119,7 @@ def one_by_one(ring: Ring, hashes: list[int], servers: int, bound: float) -> lis
 
 
 @given(st.integers(0, 2**32), st.integers(2, 6), st.integers(2, 6), st.sampled_from([1.0, 1.1, 1.5]))
-def test_bounded_loads_of_arcs_are_those_of_members_one_by_one(seed: int, few: int, many: int, bound: float) -> None:
+def test_bounded_loads_of_arcs_equal_loads_of_single_members(seed: int, few: int, many: int, bound: float) -> None:
     ring = Ring(6, 5)
     hashes = mixed(np.arange(200, dtype=np.uint64), seed % 1_000)
     ring.arcs.add(ring.place(hashes), np.ones(200))
@@ -131,7 +131,7 @@ def test_bounded_loads_of_arcs_are_those_of_members_one_by_one(seed: int, few: i
     assert bounded_activity(here, ring.arcs, few) == pytest.approx(bounded_loads(here, few))
 
 
-def test_members_of_an_arc_who_stay_are_counted_at_their_place_in_it() -> None:
+def test_bounded_moves_are_counted_by_position_in_arc() -> None:
     before = [[ArcShare(0, 5), ArcShare(1, 5)]]
     assert bounded_moved(before, [[ArcShare(0, 10)]]) == 5
     assert bounded_moved(before, [[ArcShare(1, 5), ArcShare(0, 5)]]) == 10
@@ -139,14 +139,14 @@ def test_members_of_an_arc_who_stay_are_counted_at_their_place_in_it() -> None:
 
 
 @given(stores=st.integers(2, 63))
-def test_stores_of_an_even_map_have_equally_many_data_sources(stores: int) -> None:
+def test_even_shard_map_distributes_data_sources_equally(stores: int) -> None:
     held = np.bincount(owners_of(even_map(stores)), minlength=stores)
     assert held.max() - held.min() <= 1
     assert held.sum() == DATA_SOURCES
 
 
 @given(stores=st.integers(2, 62), more=st.integers(1, 5))
-def test_when_stores_come_data_sources_go_to_them_alone(stores: int, more: int) -> None:
+def test_shard_map_growth_moves_data_sources_only_to_new_stores(stores: int, more: int) -> None:
     after = min(64, stores + more)
     before, grown = owners_of(even_map(stores)), owners_of(with_stores(even_map(stores), after))
     assert set(grown[before != grown].tolist()) <= set(range(stores, after))
@@ -154,7 +154,7 @@ def test_when_stores_come_data_sources_go_to_them_alone(stores: int, more: int) 
 
 
 @given(stores=st.integers(3, 63))
-def test_when_a_store_goes_only_its_own_data_sources_move(stores: int) -> None:
+def test_shard_map_store_removal_moves_only_its_data_sources(stores: int) -> None:
     before, left = owners_of(even_map(stores)), owners_of(with_stores(even_map(stores), stores - 1))
     assert set(before[before != left].tolist()) == {stores - 1}
     assert left.max() < stores - 1

@@ -1,4 +1,4 @@
-"""A whole study: on names with known answers, on the real ones, in pieces of any size, and what its checks find out."""
+"""The placement study: names with known answers, the real names, batches of any size, and the results of its checks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.real_data import real_data
 
 
 def untold(_done: int, _total: int) -> None:
-    """Progress that nobody watches."""
+    """Ignore progress."""
 
 
 def studied(batches: Iterable[NameBatch], **options: object) -> StudyResult:
@@ -33,13 +33,13 @@ def studied(batches: Iterable[NameBatch], **options: object) -> StudyResult:
 
 @pytest.fixture(scope="module")
 def made_up() -> StudyResult:
-    """Made-up names, as many as make no difference of chance pass for one of a scheme."""
+    """A study of enough generated names that random differences are not attributed to a scheme."""
     return studied(generated_batches(200_000, 1, untold))
 
 
 @pytest.fixture(scope="module")
 def real() -> StudyResult:
-    """The real names."""
+    """A study of the real names."""
     path = real_data("usernames") / "usernames" / "fotolog_usernames.txt.gz"
     return studied(file_batches(path, FileOptions(), 0, untold))
 
@@ -49,7 +49,7 @@ def outcomes(result: StudyResult, name: str) -> dict[str, bool]:
     return {outcome.scheme: outcome.met for outcome in found}
 
 
-def test_letters_fail_on_real_names_and_md5_is_within_a_tenth_of_uniform(real: StudyResult) -> None:
+def test_placement_study_of_real_names_shows_letters_uneven_and_md5_uniform(real: StudyResult) -> None:
     assert real.names == 631_154
     letters, sums, hashes = real.schemes
     assert [level.graph for scheme in real.schemes for level in scheme.levels] == [
@@ -66,13 +66,13 @@ def test_letters_fail_on_real_names_and_md5_is_within_a_tenth_of_uniform(real: S
         assert level.furthest < 0.1
         assert level.p > 1e-6
         assert level.deviation == pytest.approx(level.uniform, rel=0.2)
-    # Each sum is even, and yet the two together are not: they share all letters but one.
+    # Each sum is evenly distributed, but their combination is not: the sums share all letters except one.
     assert all(level.furthest < 0.1 for level in sums.levels)
     assert sums.paths[1].p < 1e-100 < hashes.paths[2].p
     assert outcomes(real, "Even") == {"letters": False, "ascii-sum": True, "md5": True, "mapping": True}
 
 
-def test_counts_are_those_of_placing_one_by_one() -> None:
+def test_placement_study_counts_equal_placing_names_individually() -> None:
     names = [f"name{number}" for number in range(2_000)]
     result = studied([batch_of(names)], schemes=("md5", "letters"))
     letters, hashes = result.schemes
@@ -86,7 +86,7 @@ def test_counts_are_those_of_placing_one_by_one() -> None:
     assert letters.paths[2].fullest_bucket == "n/a/m"
 
 
-def test_how_the_names_are_cut_into_batches_makes_no_difference(made_up: StudyResult) -> None:
+def test_placement_study_result_is_independent_of_batch_boundaries(made_up: StudyResult) -> None:
     whole = next(iter(generated_batches(3_000, 2, untold)))
     names = [name.decode() for batch in generated_batches(3_000, 2, untold) for name in batch.encoded()]
     assert whole.size < len(names)
@@ -96,7 +96,7 @@ def test_how_the_names_are_cut_into_batches_makes_no_difference(made_up: StudyRe
 
 
 def plain(result: StudyResult) -> object:
-    """The figures, but for those that are different in every run."""
+    """Return the figures without run-dependent measurements."""
     found = msgspec.to_builtins(result)
     for key in ("seconds", "processor_seconds", "peak_bytes", "bare_loop", "checked", "constraints"):
         del found[key]
@@ -106,7 +106,7 @@ def plain(result: StudyResult) -> object:
 
 
 def rounded(value: object) -> object:
-    """Sums of floats depend on their order in the last digits."""
+    """Round floats: the last digits of a sum depend on the order of its terms."""
     if isinstance(value, float):
         return float(f"{value:.9g}")
     if isinstance(value, dict):
@@ -114,7 +114,7 @@ def rounded(value: object) -> object:
     return [rounded(each) for each in value] if isinstance(value, list) else value
 
 
-def test_hashes_spread_and_move_as_they_promise(made_up: StudyResult) -> None:
+def test_placement_study_hash_schemes_spread_and_move_as_specified(made_up: StudyResult) -> None:
     moved = {each.key: {change.after: change for change in each.changes} for each in made_up.servers}
     assert list(moved) == ["shoal", "modulo", "jump", "rendezvous", "ring", "bounded"]
     assert {tuple(changes) for changes in moved.values()} == {(21, 19, 24)}
@@ -129,7 +129,7 @@ def test_hashes_spread_and_move_as_they_promise(made_up: StudyResult) -> None:
     assert fullest["shoal"] == pytest.approx(4 / 3.2, rel=0.02)
 
 
-def test_where_the_stores_divide_64_they_are_equally_full() -> None:
+def test_placement_study_with_stores_dividing_64_fills_them_equally() -> None:
     result = studied(generated_batches(50_000, 1, untold), servers=16, grown=32, schemes=("shoal",))
     (shoal,) = result.servers
     assert shoal.servers.fullest < 1.05 * shoal.servers.mean
@@ -138,7 +138,7 @@ def test_where_the_stores_divide_64_they_are_equally_full() -> None:
     assert [scheme.key for scheme in result.schemes] == ["md5"]
 
 
-def test_mapping_fills_servers_one_by_one_and_ends_in_a_double_look_up(made_up: StudyResult) -> None:
+def test_mapping_scheme_fills_servers_sequentially_and_needs_double_lookups(made_up: StudyResult) -> None:
     mapping = made_up.mapping
     assert mapping is not None
     assert len(mapping.members) == 24
@@ -150,14 +150,14 @@ def test_mapping_fills_servers_one_by_one_and_ends_in_a_double_look_up(made_up: 
     assert max(mapping.heat) > 1.25 >= mapping.heat_after
 
 
-def test_a_range_may_be_given_and_then_servers_are_as_many_as_it_takes() -> None:
+def test_mapping_scheme_with_given_range_size_uses_required_number_of_servers() -> None:
     result = studied(generated_batches(10_000, 1, untold), range_size=3_000, schemes=("mapping",))
     assert result.mapping is not None
     assert result.mapping.members == [3_000, 3_000, 3_000, 1_000]
     assert result.schemes == []
 
 
-def test_without_activity_nothing_is_hot() -> None:
+def test_placement_study_without_activity_has_no_hot_buckets() -> None:
     result = studied(generated_batches(10_000, 1, untold), zipf=0.0)
     assert result.cooling == []
     assert all(level.hottest == 0 for scheme in result.schemes for level in scheme.levels)
@@ -165,7 +165,7 @@ def test_without_activity_nothing_is_hot() -> None:
     assert (result.mapping.heat, result.mapping.lookups, result.mapping.exceptions) == ([], 1, 0)
 
 
-def test_activity_of_the_source_wins_over_the_law() -> None:
+def test_placement_study_source_activity_overrides_zipf_law() -> None:
     batch = batch_of(["ann", "bob", "cyd"])
     result = studied([batch._replace(activity=batch.lengths * 0.0 + [0.0, 5.0, 1.0])], schemes=("letters",))
     level = result.schemes[0].levels[0]
@@ -174,17 +174,17 @@ def test_activity_of_the_source_wins_over_the_law() -> None:
     assert level.hottest == pytest.approx(37 * 5 / 6)
 
 
-def test_each_constraint_is_met_by_some_scheme_and_missed_by_another(made_up: StudyResult) -> None:
+def test_placement_study_constraints_are_met_by_some_schemes_and_missed_by_others(made_up: StudyResult) -> None:
     assert len(made_up.constraints) == 7
     for each in made_up.constraints:
         met = outcomes(made_up, each.name)
         assert list(met) == ["letters", "ascii-sum", "md5", "mapping"]
-        # Whether 20 stores can be cooled depends on who is active: a data source may be too large a part.
+        # The cooling of 20 stores depends on the active members: a single data source may be too busy.
         assert met["md5"] or each.name == "Hot spots"
         assert not all(met.values()), each.name
 
 
-def test_the_errors_of_the_paper_are_proved_again(made_up: StudyResult) -> None:
+def test_placement_study_errata_of_the_paper_are_proved(made_up: StudyResult) -> None:
     digest, modulus = made_up.errata
     assert digest.holds
     assert modulus.holds
@@ -193,20 +193,20 @@ def test_the_errors_of_the_paper_are_proved_again(made_up: StudyResult) -> None:
     assert "29/46/45" in digest.proof
 
 
-def test_a_placement_that_is_not_the_servers_own_ends_the_study(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_placement_study_with_placement_unlike_server_is_aborted(monkeypatch: pytest.MonkeyPatch) -> None:
     right = Md5Levels.place
     monkeypatch.setattr(Md5Levels, "place", lambda self, batch: right(self, batch)[::-1])
     with pytest.raises(AssertionError, match="where the server does not"):
         studied([batch_of(["frunk"])], schemes=("md5",))
 
 
-def test_no_name_is_in_the_figures(made_up: StudyResult) -> None:
+def test_placement_study_result_contains_no_names(made_up: StudyResult) -> None:
     told = msgspec.json.encode(made_up)
     names = [name for batch in generated_batches(200, 1, untold) for name in batch.encoded() if len(name) > 4]
     assert [name for name in names if b'"' + name + b'"' in told] == []
 
 
-def test_memory_does_not_grow_with_the_names() -> None:
+def test_placement_study_memory_is_independent_of_name_count() -> None:
     peaks: list[int] = []
     for count in (300_000, 900_000):
         tracemalloc.start()
@@ -216,17 +216,17 @@ def test_memory_does_not_grow_with_the_names() -> None:
     assert peaks[1] < 1.1 * peaks[0]
 
 
-def test_growing_to_fewer_servers_is_refused() -> None:
+def test_placement_study_growth_to_fewer_servers_is_refused() -> None:
     with pytest.raises(InvalidInput, match="more servers than the 20 before"):
         Study(StudyOptions(servers=20, grown=20))
 
 
-def test_without_a_name_there_is_no_result() -> None:
+def test_placement_study_without_names_is_refused() -> None:
     with pytest.raises(InvalidInput, match="no names"):
         Study(StudyOptions()).result("nothing")
 
 
-def test_one_name_is_a_list_too() -> None:
+def test_placement_study_of_one_name_covers_all_schemes() -> None:
     result = studied([batch_of(["x"])])
     assert result.names == 1
     assert len(result.servers) + len(result.schemes) + 1 == len(SCHEMES)

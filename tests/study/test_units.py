@@ -1,4 +1,4 @@
-"""Units that move as a whole, and the ranges of the mapping scheme: dealt out, taken in, cooled down, folded together."""
+"""Units that move as a whole, and ranges of the mapping scheme: distribution, rebalancing, cooling, and folding."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ def held(
 
 
 @given(member_counts, st.integers(1, 10))
-def test_no_server_gets_a_unit_while_another_has_less(
+def test_unit_distribution_is_within_greedy_bound(
     members: np.ndarray[tuple[int], np.dtype[np.int64]], servers: int
 ) -> None:
     owners = dealt(members, servers)
     loads = held(owners, members, servers)
     assert sum(loads) == members.sum()
-    # Greedy dealing is at most a third worse than the best there is (Graham 1969), which is not below the mean or the largest unit.
+    # Greedy distribution is at most a third worse than the optimum (Graham 1969), which is at least the mean and the largest unit.
     assert (
         max(loads) <= 4 / 3 * max(members.sum() / servers, members.max(), sum(sorted(members)[-servers - 1 :][:2])) + 1
     )
 
 
 @given(member_counts, st.integers(1, 8), st.integers(1, 4))
-def test_newcomers_take_their_share_and_nobody_else_moves(
+def test_unit_rebalancing_moves_units_only_to_new_servers_up_to_their_share(
     members: np.ndarray[tuple[int], np.dtype[np.int64]], servers: int, more: int
 ) -> None:
     before = dealt(members, servers)
@@ -50,16 +50,14 @@ def test_newcomers_take_their_share_and_nobody_else_moves(
     assert moved_members(before, after, members) == members[moved].sum()
 
 
-def test_a_letter_that_is_larger_than_a_servers_share_helps_no_newcomer() -> None:
+def test_unit_rebalancing_skips_unit_larger_than_server_share() -> None:
     members = np.array([100, 10, 10])
     before = dealt(members, 2)
     assert taken_in(before, members, 3)[0] == before[0]
 
 
 @given(st.lists(st.floats(0, 100), min_size=2, max_size=50), st.integers(2, 6), st.integers(0, 1_000))
-def test_cooling_never_makes_anything_hotter_and_says_what_it_moved(
-    amounts: list[float], servers: int, seed: int
-) -> None:
+def test_unit_cooling_never_raises_peak_load_and_reports_moves(amounts: list[float], servers: int, seed: int) -> None:
     activity = np.array(amounts)
     members = np.random.default_rng(seed).integers(1, 50, len(amounts))
     owners = np.arange(len(amounts)) % servers
@@ -70,8 +68,8 @@ def test_cooling_never_makes_anything_hotter_and_says_what_it_moved(
     assert done.units or done.after == done.before
 
 
-def test_cooling_moves_the_unit_that_carries_most_for_its_members() -> None:
-    # Two servers; the first has a busy single member, and a crowd that is as busy together.
+def test_unit_cooling_moves_unit_with_highest_activity_per_member() -> None:
+    # Two servers; the first has one busy member and a group of members with equal total activity.
     units = Units(np.array([1, 500, 300]), np.array([10.0, 10.0, 8.0]), np.ones(3, np.bool_))
     done = cooled(np.array([0, 0, 1]), units, 2, 1.3)
     assert (done.units, done.members) == (1, 1)
@@ -81,7 +79,7 @@ def test_cooling_moves_the_unit_that_carries_most_for_its_members() -> None:
     assert cooled(np.array([0, 0, 1]), units._replace(movable=np.zeros(3, np.bool_)), 2, 1.3).units == 0
 
 
-def test_where_nobody_does_anything_nothing_is_hot() -> None:
+def test_unit_cooling_without_activity_moves_nothing() -> None:
     assert cooled(np.array([0, 1]), units_of(np.array([3, 3]), np.zeros(2)), 2, 1.25) == (0, 0, 0, 0, 0)
 
 
@@ -100,9 +98,7 @@ def signed_up(
 
 
 @given(st.integers(1, 3_000), st.integers(1, 500), st.integers(1, 40))
-def test_ranges_have_the_activity_of_their_members_however_far_they_were_folded(
-    count: int, batch: int, servers: int
-) -> None:
+def test_mapping_ranges_keep_member_activity_after_folding(count: int, batch: int, servers: int) -> None:
     found, activity = signed_up(count, batch, 64, 16)
     size = found.range_for(servers)
     assert size % found.step == 0
@@ -114,7 +110,7 @@ def test_ranges_have_the_activity_of_their_members_however_far_they_were_folded(
     assert np.bincount(owners, units.activity) == pytest.approx(np.bincount(places, activity))
 
 
-def test_the_busiest_are_remembered_one_by_one_and_only_they_can_be_moved() -> None:
+def test_mapping_ranges_track_busiest_members_individually_and_only_these_are_movable() -> None:
     found, activity = signed_up(2_000, 130, 64, 16)
     units, owners = found.units(500)
     assert sorted(units.activity[units.movable]) == pytest.approx(sorted(activity)[-16:])
@@ -122,7 +118,7 @@ def test_the_busiest_are_remembered_one_by_one_and_only_they_can_be_moved() -> N
     assert owners[~units.movable].tolist() == [0, 1, 2, 3]
 
 
-def test_activity_follows_zipf() -> None:
+def test_member_activity_follows_zipf_law() -> None:
     ranked = np.sort(zipf_activity(np.arange(200_000), 0.9, 1))[::-1]
     ranks = np.array([10, 100, 1_000, 10_000, 100_000])
     slopes = np.diff(np.log(ranked[ranks])) / np.diff(np.log(ranks))

@@ -1,4 +1,4 @@
-"""Collectors: how much they merge together, and what they say of how far the cloud is complete."""
+"""Tag cloud collectors: the size of merges, and the completeness that they report."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EMITTER = b"emitter"
 
 
 def increment(number: int, uses: int = 6) -> Increment:
-    """The n-th increment of an emitter, sent a second after the one before; its uses happened in that second."""
+    """Return the n-th increment of an emitter, sent one second after the previous one, with the uses of that second."""
     at = AT + number * 1_000
     made = (
         Use(number * 100 + use + 1, 1, 7, at + use, at + use, (TagChange("dawn", "dawn", 1),)) for use in range(uses)
@@ -35,7 +35,7 @@ def collector_of(store: MemoryCloud, *, changes: int, pause: float = 0.0) -> Col
 
 
 @in_loop
-async def test_however_much_has_come_a_merge_is_small() -> None:
+async def test_tag_collector_backlog_is_merged_in_small_merges() -> None:
     store = MemoryCloud()
     for number in range(5):
         await store.put(increment_id(number), encode(increment(number)))
@@ -51,7 +51,7 @@ async def test_however_much_has_come_a_merge_is_small() -> None:
 
 
 @in_loop
-async def test_the_cloud_is_complete_up_to_what_has_come_and_is_not_merged_yet() -> None:
+async def test_tag_cloud_completeness_advances_with_each_merge() -> None:
     store = MemoryCloud()
     collector = collector_of(store, changes=10)
     collector.take([Parcel(increment_id(number), encode(increment(number))) for number in range(5)])
@@ -63,7 +63,7 @@ async def test_the_cloud_is_complete_up_to_what_has_come_and_is_not_merged_yet()
 
 
 @in_loop
-async def test_what_others_have_merged_is_dropped() -> None:
+async def test_tag_collector_drops_increments_merged_by_others() -> None:
     store = MemoryCloud()
     parcels = [Parcel(increment_id(number), encode(increment(number))) for number in range(5)]
     one, other = collector_of(store, changes=10), collector_of(store, changes=10)
@@ -78,7 +78,7 @@ async def test_what_others_have_merged_is_dropped() -> None:
 
 
 @in_loop
-async def test_between_two_merges_a_collector_rests_unless_somebody_waits_for_it() -> None:
+async def test_tag_collector_pauses_between_merges_unless_settle_is_requested() -> None:
     store = MemoryCloud()
     for number in range(5):
         await store.put(increment_id(number), encode(increment(number)))
@@ -86,13 +86,13 @@ async def test_between_two_merges_a_collector_rests_unless_somebody_waits_for_it
     collector.start()
     try:
         await eventually(store.version, 1)
-        # Two more would be due, for as many turns as two merges take and more.
+        # Two more merges would be due; these loop iterations are more than enough for them.
         for _ in range(1_000):
             await asyncio.sleep(0)
         assert collector.merges == 1
         await collector.settle()
         assert (collector.merges, await store.waiting()) == (3, 0)
-        # What comes when it has nothing more to do is not made to wait.
+        # An increment that arrives at an idle collector is merged immediately.
         await store.put(increment_id(5), encode(increment(5)))
         await eventually(store.waiting, 0)
     finally:
@@ -105,7 +105,7 @@ def parcel(number: int, uses: int = 1) -> Parcel:
 
 @pytest.mark.parametrize("role", ProcessRole)
 @in_loop
-async def test_a_collector_merges_when_the_settings_say(role: ProcessRole) -> None:
+async def test_tag_collector_merges_at_configured_thresholds(role: ProcessRole) -> None:
     def settings(**more: Any) -> Settings:
         return load({}, store="memory://", media="memory://", tag_merge_seconds=60.0, **more)
 
@@ -125,7 +125,7 @@ async def test_a_collector_merges_when_the_settings_say(role: ProcessRole) -> No
 
 
 @in_loop
-async def test_the_pause_of_the_settings_is_that_of_the_collector() -> None:
+async def test_tag_collector_uses_configured_merge_pause() -> None:
     waits = load({}, store="memory://", media="memory://", tag_merge_tags=10, tag_merge_pause_seconds=60.0)
     async with open_network(waits, background=False) as network:
         store = network.counting.store
@@ -157,7 +157,7 @@ async def test_the_pause_of_the_settings_is_that_of_the_collector() -> None:
         ("tag_merge_seconds", "soon", "Expected `float`"),
     ],
 )
-def test_thresholds_that_are_out_of_bounds_are_refused(name: str, value: object, said: str) -> None:
+def test_tag_merge_settings_out_of_bounds_are_refused(name: str, value: object, said: str) -> None:
     with pytest.raises(SettingsError, match=re.escape(said)) as refusal:
         load({f"SHOAL_{name.upper()}": str(value)})
     assert f"$.{name}" in str(refusal.value)

@@ -1,4 +1,4 @@
-"""A version gets into DynamoDB whole or not at all, wherever its writer dies, and whoever goes on with it."""
+"""Tag cloud versions in DynamoDB are written completely or not at all, regardless of where a writer or helper dies."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TAGS = 12
 
 
 class Died(BaseException):
-    """The process is no more: nothing of it catches this."""
+    """Simulates the death of the process; the code under test does not catch it."""
 
 
 class Mortal:
@@ -47,7 +47,7 @@ class Mortal:
 
 @pytest.fixture(autouse=True)
 def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that a few rows are many of them, one after the other."""
+    """Shrink the slices so that a few rows need several sequential slices."""
     monkeypatch.setattr(dynamodb, "SLICE_CHANGES", 4)
     monkeypatch.setattr(dynamodb, "_CONCURRENT", 1)
 
@@ -62,7 +62,7 @@ async def opened(url: str) -> AsyncIterator[DynamoCloud]:
 
 
 async def killed_at(url: str, lives: int, *, answered: bool, version: int) -> bool:
-    """Write a version, and die at a request; whether it came to that."""
+    """Write a version and die at a request; return whether the writer died."""
     async with opened(url) as store:
         mortal = Mortal(store, lives, answered=answered)
         store._service.call = mortal  # type: ignore[method-assign]
@@ -71,7 +71,7 @@ async def killed_at(url: str, lives: int, *, answered: bool, version: int) -> bo
         except Died:
             return True
         finally:
-            # What still runs of it dies too.
+            # Remaining tasks of the writer die too.
             await asyncio.sleep(0)
             del store._service.call
         return False
@@ -79,7 +79,7 @@ async def killed_at(url: str, lives: int, *, answered: bool, version: int) -> bo
 
 @pytest.mark.parametrize("answered", [False, *deep(True)])
 @in_loop
-async def test_a_writer_may_die_between_any_two_requests(answered: bool) -> None:
+async def test_tag_cloud_write_killed_at_any_request_stores_version_completely_or_not_at_all(answered: bool) -> None:
     url = new_table()
     async with opened(url) as store:
         await store.write(large(1, TAGS))
@@ -92,13 +92,13 @@ async def test_a_writer_may_die_between_any_two_requests(answered: bool) -> None
             ended.add(now - version)
             version, lives = now, lives + 1
         assert await whole(store, TAGS) == version + 1
-        # It died before the version was decided, and after it.
+        # The writer died both before and after the version was committed.
         assert ended == {0, 1}
         assert lives > 15
 
 
 @in_loop
-async def test_who_goes_on_with_a_version_may_die_too() -> None:
+async def test_tag_cloud_version_is_completed_although_helpers_die() -> None:
     url = new_table()
     async with opened(url) as store:
         for version in range(1, 4):
@@ -119,7 +119,7 @@ async def test_who_goes_on_with_a_version_may_die_too() -> None:
 
 
 @in_loop
-async def test_many_may_go_on_with_a_version_at_once() -> None:
+async def test_tag_cloud_version_completed_by_concurrent_helpers_is_correct() -> None:
     url = new_table()
     async with opened(url) as one, opened(url) as other:
         assert await killed_at(url, 12, answered=True, version=1)
@@ -129,8 +129,8 @@ async def test_many_may_go_on_with_a_version_at_once() -> None:
 
 
 @in_loop
-async def test_a_helper_that_comes_late_changes_nothing() -> None:
-    """It has read the slices of a version; when it applies them, later versions are there."""
+async def test_tag_cloud_late_helper_does_not_change_later_versions() -> None:
+    """The helper has read the slices of a version; later versions exist when it applies them."""
     url = new_table()
     async with opened(url) as store, opened(url) as late:
         assert await killed_at(url, 12, answered=True, version=1)
@@ -146,12 +146,12 @@ async def test_a_helper_that_comes_late_changes_nothing() -> None:
 
 
 @in_loop
-async def test_nothing_is_left_over() -> None:
+async def test_tag_cloud_dynamodb_store_leaves_no_stale_slices_days_or_clouds() -> None:
     url = new_table()
     async with opened(url) as store:
         version = 0
         for lives in (5, 7, 9):
-            # Slices of those who died before they were decided.
+            # Slices of writers that died before the commit.
             await killed_at(url, lives, answered=True, version=version + 1)
             version = await whole(store, TAGS)
         for day in range(12):
@@ -162,7 +162,7 @@ async def test_nothing_is_left_over() -> None:
         assert not [item for item in items if item["ID"]["S"].startswith("tagslice")]
         days = {item["ID"]["S"].split("#")[1] for item in items if item["ID"]["S"].startswith("tagday")}
         assert days == {str(DAY + day) for day in (9, 10, 11)}
-        # The days that were emptied are no more looked at.
+        # Emptied days are no longer scanned.
         assert len((await store._intents.stored()).state.days) <= 5
         assert len({item["sort"]["S"] for item in items if item["ID"]["S"] == "tagcloud"}) <= 2 * KEEP_CLOUDS
 
@@ -175,7 +175,7 @@ async def _all_items(store: DynamoCloud) -> list[dict[str, Any]]:
 
 
 @in_loop
-async def test_lost_answers_and_conflicts_are_no_other_writer() -> None:
+async def test_tag_cloud_write_with_lost_responses_and_conflicts_succeeds() -> None:
     url = new_table()
     async with moody() as moods, opened(_at(url, moods.url)) as store:
         await store.write(large(1, TAGS))
@@ -187,7 +187,7 @@ async def test_lost_answers_and_conflicts_are_no_other_writer() -> None:
 
 
 @in_loop
-async def test_who_is_overtaken_while_deciding_leaves_nothing() -> None:
+async def test_tag_cloud_write_overtaken_at_commit_leaves_no_slices() -> None:
     url = new_table()
     async with moody() as moods, opened(url) as other, opened(_at(url, moods.url)) as store:
 
@@ -203,7 +203,7 @@ async def test_who_is_overtaken_while_deciding_leaves_nothing() -> None:
 
 
 @in_loop
-async def test_a_version_of_which_it_was_not_heard_whether_it_is_decided_is_not_taken_back() -> None:
+async def test_tag_cloud_write_with_unknown_commit_result_is_not_rolled_back() -> None:
     url = new_table()
     async with moody() as moods, opened(url) as other:
         store = await DynamoCloud.open(_at(url, moods.url), patience=0.2)

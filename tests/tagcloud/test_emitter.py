@@ -1,4 +1,4 @@
-"""When an emitter sends: soon while little is counted, and less often under load."""
+"""Sending intervals of a tag emitter: short at low load, longer under load."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.running import in_loop
 
 
 class Sent:
-    """A transport that keeps how many uses each increment has."""
+    """A transport that records the number of uses of each increment."""
 
     def __init__(self) -> None:
         self.sizes: list[int] = []
@@ -20,30 +20,30 @@ class Sent:
 
 
 def count(emitter: Emitter, uses: int) -> asyncio.Future[None]:
-    """Count so many posts with a tag."""
+    """Count a number of posts with a tag."""
     done = [emitter.count(Use(number + 1, 1, 7, 0, 0, (TagChange("dawn", "dawn", 1),))) for number in range(uses)]
     return done[-1]
 
 
 @in_loop
-async def test_after_a_large_increment_the_next_one_gathers_more() -> None:
+async def test_tag_emitter_after_large_increment_waits_and_gathers_more_uses() -> None:
     sent = Sent()
     emitter = Emitter(sent.send, seconds=0.0, busy_seconds=3_600.0)
     await count(emitter, 21)
     waiting = count(emitter, 5)
-    # Another one that waits for nothing has been sent meanwhile.
+    # An emitter without a wait sends in between.
     await count(Emitter(sent.send, seconds=0.0), 1)
     assert not waiting.done()
     count(emitter, 4)
     await emitter.flush()
     assert waiting.done()
-    # That was a small one: the load is over.
+    # That increment was small: the load is over.
     await count(emitter, 1)
     assert sent.sizes == [21, 1, 9, 1]
 
 
 @in_loop
-async def test_an_increment_that_is_full_is_sent_at_once_under_load_too() -> None:
+async def test_tag_emitter_full_increment_is_sent_immediately_under_load() -> None:
     sent = Sent()
     emitter = Emitter(sent.send, seconds=0.0, busy_seconds=3_600.0, changes=30)
     await count(emitter, 30)

@@ -1,7 +1,7 @@
-"""Whatever crashes, repeats or comes late: in the end every use is counted once, and the cloud is that of a recount (I4).
+"""Exactly-once counting: after crashes, duplicates and delays each use counts once, and the cloud equals a recount (I4).
 
-Emitters, collectors and the transport run under a seeded scheduler: each step of each may be the last of its process, what was
-sent comes twice, to some collectors late, and jobs that were not told to be safe are given to another emitter again.
+Emitters, collectors and the transport run under a seeded scheduler: a process may die at each step,
+increments are delivered twice or late, and unconfirmed jobs are given to another emitter.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SIZES = Sizes(shown=2, reserve=3)
 
 
 class Unsafe:
-    """A transport in memory: everything that was sent comes to each collector, perhaps again, until one says it is done."""
+    """An in-memory transport: each collector receives each increment, possibly repeatedly, until one confirms it."""
 
     def __init__(self, dice: Dice) -> None:
         self._dice = dice
@@ -46,7 +46,7 @@ class Unsafe:
     async def send(self, id_: bytes, body: bytes) -> None:
         await self._dice.crash_later("send")
         self.sent[id_] = body
-        # It is safe, but who sent it may never learn that.
+        # The increment is stored, but the sender may not receive the confirmation.
         await self._dice.crash_later("sent")
 
     async def arrivals(self) -> AsyncIterator[Sequence[Parcel]]:
@@ -58,7 +58,7 @@ class Unsafe:
         return id_ not in self.gone or self._dice.happens(0.2)
 
     def hurry(self) -> None:
-        """Batches come at once anyway."""
+        """Do nothing: batches arrive immediately."""
 
     async def done(self, parcels: Sequence[Parcel]) -> None:
         await self._dice.crash_later("done")
@@ -68,11 +68,11 @@ class Unsafe:
         return len(self.sent.keys() - self.gone)
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: there are no resources to release."""
 
 
 class World:
-    """Jobs that are not done, emitters that take them, and collectors; all of which may die."""
+    """Pending jobs, emitters that process them, and collectors; each of these processes may die."""
 
     def __init__(self, seed: int, uses: Sequence[Use], store: CloudStore | None = None) -> None:
         self.dice = Dice(seed)
@@ -82,24 +82,24 @@ class World:
         self._ticks = 0.0
 
     def _seconds(self) -> float:
-        """The lock of a collector that died ends soon."""
+        """Advance the clock so that the lock of a dead collector expires soon."""
         self._ticks += 1.0
         return self._ticks
 
     async def emit(self) -> None:
-        """Emitters take jobs, some of them twice at a time, and say that they are done when their increment is safe."""
+        """Run emitters: they take jobs, some twice concurrently, and finish them when their increment is stored."""
         while self._left:
             emitter = Emitter(self.transport.send, changes=self.dice.random.randint(1, 9), clock=lambda: NOW)
             jobs = self.dice.some(self._left) or self._left[:1]
             safe = [(job, emitter.count(job)) for job in jobs]
             await emitter.flush()
             for job, future in safe:
-                # Who has died tells nothing, and a job that nobody heard of is given again.
+                # A dead emitter confirms no jobs; unconfirmed jobs are given out again.
                 if not isinstance(future.exception(), Crash) and not self.dice.happens(0.1) and job in self._left:
                     self._left.remove(job)
 
     async def collect(self) -> None:
-        """One collector after the other; each lives until it dies, or everything is merged."""
+        """Run collectors in sequence; each runs until it dies or all increments are merged."""
         while self._left or await self.transport.waiting():
             flaky = cast("CloudStore", Between(self.store, self.dice.crash_later, self.dice.crash_later))
             collector = Collector(
@@ -129,7 +129,7 @@ class World:
 
 
 def uses_of(random: Random, count: int) -> list[Use]:
-    """Posts that come with tags, change them, and go; what ends may be told before what began."""
+    """Generate posts that gain, change and lose tags; removals may arrive before additions."""
     uses: list[Use] = []
     for number in range(count):
         tags: dict[str, str] = {}
@@ -147,12 +147,12 @@ def uses_of(random: Random, count: int) -> list[Use]:
 
 @settings(deadline=None, max_examples=examples(75, full=150))
 @given(seed=st.integers(0, 2**32), count=st.integers(1, 25))
-def test_in_the_end_every_use_is_counted_once(seed: int, count: int) -> None:
+def test_tag_counts_after_crashes_and_duplicates_equal_recount(seed: int, count: int) -> None:
     uses = uses_of(Random(seed), count)
     world = World(seed, uses)
     logging.disable(logging.CRITICAL)
     try:
-        # Collectors wait for the lock of one that died. By this clock that takes no time, and a seed always gives the same run.
+        # Collectors wait for the lock of a dead collector. With this clock that takes no time, and a seed is deterministic.
         run(world.run(), TurnClock)
     finally:
         logging.disable(logging.NOTSET)
@@ -160,7 +160,7 @@ def test_in_the_end_every_use_is_counted_once(seed: int, count: int) -> None:
 
 
 class Hasty(SqliteCloud):
-    """The lock of a collector that died ends soon; that of one which is slow, too."""
+    """Locks of dead or slow collectors expire soon."""
 
     async def lock(self, holder: bytes, seconds: float = 0.02) -> bool:
         return await super().lock(holder, min(seconds, 0.02))
@@ -168,7 +168,7 @@ class Hasty(SqliteCloud):
 
 @settings(deadline=None, max_examples=examples(8))
 @given(seed=st.integers(0, 2**32), count=st.integers(1, 25))
-def test_in_a_file_too(seed: int, count: int) -> None:
+def test_tag_counts_in_sqlite_after_crashes_and_duplicates_equal_recount(seed: int, count: int) -> None:
     uses = uses_of(Random(seed), count)
 
     async def story(path: Path) -> None:
@@ -197,7 +197,7 @@ async def _as_recounted(store: Any, uses: Sequence[Use]) -> None:
         assert (entry.n, entry.heats, entry.days) == (stored[id_].n, stored[id_].heats, stored[id_].days)
 
 
-def test_what_is_shown_of_a_tag_is_its_most_used_spelling() -> None:
+def test_tag_cloud_shows_most_used_spelling_of_tag() -> None:
     async def story() -> None:
         store = MemoryCloud()
         transport = Unsafe(Dice(1))

@@ -1,4 +1,4 @@
-"""A collector's handling of unreadable increments, unforeseen errors, and a transport that holds back."""
+"""A collector's handling of unreadable increments, unexpected errors, and a transport with a delivery limit."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _no_log(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
 
 
 class Scripted:
-    """A transport that gives what it is told to, and fails as often as it is told to."""
+    """A transport with scripted parcels and failures."""
 
     def __init__(self, parcels: Sequence[Parcel] = (), failures: int = 0) -> None:
         self._parcels = parcels
@@ -42,7 +42,7 @@ class Scripted:
             yield [parcel for parcel in self._parcels if parcel.id not in self.gone]
 
     def hurry(self) -> None:
-        """Batches come at once anyway."""
+        """Do nothing: batches arrive immediately."""
 
     async def done(self, parcels: Sequence[Parcel]) -> None:
         self.gone += [parcel.id for parcel in parcels]
@@ -59,7 +59,9 @@ def collector(store: MemoryCloud, transport: Scripted, *, increments: int = 500,
 
 
 @in_loop
-async def test_what_cannot_be_read_is_kept_until_another_has_merged_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_tag_collector_unreadable_increment_is_kept_until_merged_by_newer_version(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("shoal.tagcloud.collection._LOOK_AGAIN_SECONDS", 0.0)
     store, transport = MemoryCloud(), Scripted()
     old = collector(store, transport)
@@ -70,7 +72,7 @@ async def test_what_cannot_be_read_is_kept_until_another_has_merged_it(monkeypat
     head = await store.head()
     newer = Head(head.version + 1, NOW)
     await store.write(Merge(newer, [STRANGE.id], {}, [], {}, 0))
-    # It holds up none of those behind it any longer, although nothing else has come.
+    # The increment no longer blocks later ones, although no new increment has arrived.
     assert old.due()
     assert await old.merge()
     assert transport.gone == [parcel(1).id, STRANGE.id]
@@ -78,7 +80,7 @@ async def test_what_cannot_be_read_is_kept_until_another_has_merged_it(monkeypat
 
 
 @in_loop
-async def test_what_cannot_be_read_is_asked_for_now_and_then_only() -> None:
+async def test_tag_collector_unreadable_increment_is_not_requeried_immediately() -> None:
     old = collector(MemoryCloud(), Scripted())
     old.take([STRANGE])
     assert old.due()
@@ -87,7 +89,7 @@ async def test_what_cannot_be_read_is_asked_for_now_and_then_only() -> None:
 
 
 @in_loop
-async def test_an_error_that_nobody_foresaw_does_not_end_a_collector(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_tag_collector_continues_after_unexpected_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shoal.tagcloud.collection._AWAY_SECONDS", 0.001)
     store, transport = MemoryCloud(), Scripted([parcel(1)], failures=2)
     working = collector(store, transport)
@@ -104,8 +106,8 @@ async def _uses(store: MemoryCloud) -> int:
 
 
 @in_loop
-async def test_many_small_increments_are_merged_though_they_are_neither_old_nor_many_tags() -> None:
-    """A transport gives no more until some are done."""
+async def test_tag_collector_merges_when_increment_count_reaches_limit() -> None:
+    """The transport delivers no further increments until some are confirmed."""
     waiting = collector(MemoryCloud(), Scripted(), increments=3, seconds=3600.0)
     waiting.take([parcel(1), parcel(2)])
     assert not waiting.due()

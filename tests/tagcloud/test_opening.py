@@ -1,4 +1,4 @@
-"""Opening the stores of the tag cloud: by many at once, for reading only, and of somebody else's."""
+"""Opening the stores of the tag cloud: concurrently, read-only, and with foreign files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.tagcloud.stores import DURABLE_CLOUDS, FIRST, CloudBackend, increment
 
 @pytest.mark.parametrize("name", DURABLE_CLOUDS)
 @in_loop
-async def test_many_may_make_a_store_at_once(name: str, tmp_path: Path) -> None:
+async def test_tag_store_concurrent_creation_succeeds(name: str, tmp_path: Path) -> None:
     backend = CloudBackend(name, tmp_path)
     url = await backend.url()
     if name == "postgres":
@@ -40,7 +40,7 @@ async def test_many_may_make_a_store_at_once(name: str, tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_the_graph_and_the_cloud_may_share_a_database(tmp_path: Path) -> None:
+async def test_tag_store_and_graph_store_share_one_database(tmp_path: Path) -> None:
     database, table = CloudBackend("postgres", tmp_path), dynamodb.new_table()
     url = await database.url()
     connection = await asyncpg.connect(url)
@@ -53,7 +53,7 @@ async def test_the_graph_and_the_cloud_may_share_a_database(tmp_path: Path) -> N
 
 
 @in_loop
-async def test_who_opens_for_reading_only_reads(tmp_path: Path) -> None:
+async def test_tag_store_opened_read_only_refuses_writes(tmp_path: Path) -> None:
     path, database = tmp_path / "shoal.db.tags", CloudBackend("postgres", tmp_path)
     url = await database.url()
     stores: list[CloudStore] = [await SqliteCloud.open(path), await PostgresCloud.open(url)]
@@ -72,17 +72,17 @@ async def test_who_opens_for_reading_only_reads(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_a_file_that_was_dropped_reads_as_empty_and_is_not_made(tmp_path: Path) -> None:
+async def test_tag_store_missing_file_opened_read_only_is_empty_and_not_created(tmp_path: Path) -> None:
     for _ in range(2):
         reader = await SqliteCloud.open(tmp_path / "shoal.db.tags", read_only=True)
         assert await reader.head() == Head()
         assert await reader.scan(FIRST, 5) == []
         await reader.close()
-    assert os.listdir(tmp_path) == []  # noqa: PTH208  # what blocks for a moment disturbs nobody here
+    assert os.listdir(tmp_path) == []  # noqa: PTH208  # a short block is acceptable here
 
 
 @in_loop
-async def test_counting_increments_in_the_inbox_reads_nothing_on_the_event_loop(tmp_path: Path) -> None:
+async def test_sqlite_tag_store_counts_inbox_without_reads_on_event_loop(tmp_path: Path) -> None:
     store = await SqliteCloud.open(tmp_path / "shoal.db.tags")
     for n in range(50):
         await store.put(increment_id(n), b"")
@@ -100,7 +100,7 @@ async def test_counting_increments_in_the_inbox_reads_nothing_on_the_event_loop(
 
 
 @in_loop
-async def test_a_file_of_another_kind_or_version_is_left_alone(tmp_path: Path) -> None:
+async def test_sqlite_tag_store_file_of_another_kind_or_version_is_refused_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "shoal.db.tags"
     with closing(sqlite3.connect(path)) as other:
         other.execute("CREATE TABLE mine (a)")
@@ -116,7 +116,7 @@ async def test_a_file_of_another_kind_or_version_is_left_alone(tmp_path: Path) -
 
 
 @in_loop
-async def test_a_server_that_is_away_is_unavailable() -> None:
+async def test_tag_store_with_unreachable_server_raises_unavailable() -> None:
     with pytest.raises(Unavailable):
         await PostgresCloud.open("postgresql://shoal@127.0.0.1:1/postgres", patience=0.2)
     with pytest.raises(Unavailable):
@@ -138,14 +138,14 @@ asyncio.run(main())
 
 
 @in_loop
-async def test_a_lock_ends_with_the_process_that_holds_it_where_nobody_else_is_there(tmp_path: Path) -> None:
+async def test_sqlite_tag_store_lock_of_killed_process_is_released(tmp_path: Path) -> None:
     path = tmp_path / "shoal.db.tags"
     child = await asyncio.create_subprocess_exec(
         sys.executable, "-c", _HOLDING, str(path), stdout=asyncio.subprocess.PIPE
     )
     assert child.stdout is not None
     assert await child.stdout.readline() == b"True\n"
-    # While it lives, who comes leaves it its lock.
+    # While the process lives, other processes respect its lock.
     other = await SqliteCloud.open(path)
     assert not await other.lock(b"ben")
     await other.close()

@@ -1,4 +1,4 @@
-"""The tag cloud as it is shown: its orders, what is left out of it, what an admin says of it, and how seldom the store is asked."""
+"""Reading the tag cloud: orders, exclusions, admin rules, and caching of the store."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def names(shown: Shown) -> list[str]:
 
 
 @in_loop
-async def test_an_empty_cloud_has_no_words_in_any_order() -> None:
+async def test_tag_cloud_empty_has_no_words_in_any_order() -> None:
     clouds = TagCloud(MemoryCloud())
     for order in ORDERS:
         shown = await clouds.cloud(order)
@@ -34,7 +34,7 @@ async def test_an_empty_cloud_has_no_words_in_any_order() -> None:
 
 
 @in_loop
-async def test_each_order_has_its_own_first() -> None:
+async def test_tag_cloud_orders_rank_tags_by_their_time_window() -> None:
     clouds = await a_cloud(
         [
             *uses("old", 50, ago=20 * DAY_MS),
@@ -51,13 +51,13 @@ async def test_each_order_has_its_own_first() -> None:
 
 
 @in_loop
-async def test_what_nobody_used_for_long_is_in_no_window() -> None:
+async def test_tag_cloud_tag_unused_for_long_is_in_no_time_window() -> None:
     clouds = await a_cloud(uses("old", 5, ago=60 * DAY_MS))
     assert [len((await clouds.cloud(order)).words) for order in ORDERS] == [1, 0, 0, 0, 0]
 
 
 @in_loop
-async def test_levels_go_by_the_logarithm_of_the_weight() -> None:
+async def test_tag_cloud_levels_follow_logarithm_of_weight() -> None:
     clouds = await a_cloud([*uses("a", 81), *uses("b", 9), *uses("c", 1)])
     shown = await clouds.cloud()
     assert [(word.name, word.weight, word.level) for word in shown.words] == [("a", 81, 9), ("b", 9, 5), ("c", 1, 1)]
@@ -66,7 +66,7 @@ async def test_levels_go_by_the_logarithm_of_the_weight() -> None:
 
 
 @in_loop
-async def test_a_tag_tells_its_last_seven_days_and_why_it_is_there() -> None:
+async def test_tag_cloud_tag_details_contain_last_seven_days_and_reasons() -> None:
     clouds = await a_cloud(
         [*uses("LowTide", 3), use("lowtide", author=7, ago=DAY_MS), *uses("lowtide", 2, ago=9 * DAY_MS)]
     )
@@ -79,31 +79,31 @@ async def test_a_tag_tells_its_last_seven_days_and_why_it_is_there() -> None:
 
 
 @in_loop
-async def test_scripts_are_mixed_and_forms_are_as_typed() -> None:
+async def test_tag_cloud_mixes_scripts_and_keeps_typed_spelling() -> None:
     clouds = await a_cloud([*uses("غروب", 3), *uses("大自然", 2), *uses("España", 4), *uses("españa", 1)])
     assert [word.form for word in (await clouds.cloud()).words] == ["España", "غروب", "大自然"]
 
 
 @pytest.mark.parametrize("limit", [0, -1, 201])
 @in_loop
-async def test_a_limit_out_of_bounds_is_refused(limit: int) -> None:
+async def test_tag_cloud_limit_out_of_bounds_is_refused(limit: int) -> None:
     with pytest.raises(InvalidInput, match="1 to 200"):
         await TagCloud(MemoryCloud()).cloud("all", limit)
 
 
 @in_loop
-async def test_an_order_that_is_none_is_refused_with_those_there_are() -> None:
+async def test_tag_cloud_unknown_order_or_invalid_tag_is_refused() -> None:
     with pytest.raises(InvalidInput, match="all, hour, day, week, rising"):
         await TagCloud(MemoryCloud()).cloud("best")
     with pytest.raises(InvalidInput):
         await TagCloud(MemoryCloud()).tag("no tag")
 
 
-# What admins say
+# Admin rules
 
 
 @in_loop
-async def test_a_denied_tag_is_nowhere_until_it_is_allowed() -> None:
+async def test_tag_cloud_denied_tag_is_hidden_until_allowed() -> None:
     clouds = await a_cloud([*uses("spam", 30), *uses("dawn", 3)])
     assert await clouds.rule(denying("#Spam")) == TagRule("spam", denied=True)
     for order in ORDERS:
@@ -118,14 +118,14 @@ async def test_a_denied_tag_is_nowhere_until_it_is_allowed() -> None:
 
 
 @in_loop
-async def test_what_is_denied_makes_room_for_others() -> None:
+async def test_tag_cloud_denied_tag_is_replaced_by_next_tag() -> None:
     clouds = await a_cloud([*uses("a", 3), *uses("b", 2), *uses("c", 1)])
     await clouds.rule(denying("a"))
     assert names(await clouds.cloud(limit=2)) == ["b", "c"]
 
 
 @in_loop
-async def test_a_merged_tag_is_there_as_the_other_one() -> None:
+async def test_tag_cloud_merged_tag_is_counted_and_found_as_its_target() -> None:
     clouds = await a_cloud([*uses("sunsets", 5), *uses("sunset", 3), *uses("dawn", 6)])
     await clouds.rule(merging("Sunsets", "sunset"))
     assert [(word.name, word.uses) for word in (await clouds.cloud()).words] == [("sunset", 8), ("dawn", 6)]
@@ -138,7 +138,7 @@ async def test_a_merged_tag_is_there_as_the_other_one() -> None:
 
 
 @in_loop
-async def test_denying_a_tag_hides_what_counts_as_it() -> None:
+async def test_tag_cloud_denied_tag_hides_tags_merged_into_it() -> None:
     clouds = await a_cloud([*uses("bad", 3), *uses("b4d", 3), *uses("dawn", 1)])
     await clouds.rule(merging("b4d", "bad"))
     await clouds.rule(denying("bad"))
@@ -147,7 +147,7 @@ async def test_denying_a_tag_hides_what_counts_as_it() -> None:
 
 
 @in_loop
-async def test_there_are_neither_chains_nor_loops_of_merged_tags() -> None:
+async def test_tag_cloud_merge_rules_forming_chains_or_loops_are_refused() -> None:
     clouds = await a_cloud([*uses("a", 3), *uses("b", 2), *uses("c", 1)])
     await clouds.rule(merging("a", "b"))
     for name, target, told in (
@@ -170,7 +170,7 @@ async def test_there_are_neither_chains_nor_loops_of_merged_tags() -> None:
 
 
 @in_loop
-async def test_a_rule_that_holds_already_makes_no_version() -> None:
+async def test_tag_cloud_rule_without_effect_creates_no_version() -> None:
     store = MemoryCloud()
     clouds = TagCloud(store)
     await clouds.rule(denying("a"))
@@ -181,7 +181,7 @@ async def test_a_rule_that_holds_already_makes_no_version() -> None:
 
 
 @in_loop
-async def test_a_rule_keeps_what_the_cloud_says_of_being_complete() -> None:
+async def test_tag_cloud_rule_keeps_completeness_time() -> None:
     store = MemoryCloud()
     await count_into(store, uses("a", 1))
     clouds = TagCloud(store, clock=lambda: NOW + 5_000)
@@ -190,14 +190,14 @@ async def test_a_rule_keeps_what_the_cloud_says_of_being_complete() -> None:
 
 
 @in_loop
-async def test_a_rule_waits_for_the_lock() -> None:
+async def test_tag_cloud_rule_waits_for_lock() -> None:
     store = MemoryCloud()
     await store.lock(b"another", 0.08)
     await TagCloud(store).rule(denying("a"))
     assert await store.rules()
 
 
-# How often the store is asked
+# Caching of the store
 
 
 def watched(store: MemoryCloud, asked: Counter[str], *, away: list[bool]) -> CloudStore:
@@ -212,7 +212,7 @@ def watched(store: MemoryCloud, asked: Counter[str], *, away: list[bool]) -> Clo
 
 
 @in_loop
-async def test_the_store_is_asked_once_a_second_and_for_what_is_new_only() -> None:
+async def test_tag_cloud_cache_queries_store_once_per_second() -> None:
     store, clock, asked = MemoryCloud(), Clock(), Counter[str]()
     await count_into(store, uses("a", 1))
     clouds = TagCloud(watched(store, asked, away=[False]), clock=clock)
@@ -229,7 +229,7 @@ async def test_the_store_is_asked_once_a_second_and_for_what_is_new_only() -> No
 
 
 @in_loop
-async def test_while_the_store_is_away_what_is_remembered_is_shown() -> None:
+async def test_tag_cloud_cache_is_served_while_store_is_unavailable() -> None:
     store, clock, away = MemoryCloud(), Clock(), [True]
     await count_into(store, uses("a", 1))
     clouds = TagCloud(watched(store, Counter(), away=away), clock=clock)
@@ -243,7 +243,7 @@ async def test_while_the_store_is_away_what_is_remembered_is_shown() -> None:
 
 
 @in_loop
-async def test_a_clock_that_steps_back_makes_nothing_stale() -> None:
+async def test_tag_cloud_cache_is_refreshed_after_clock_step_back() -> None:
     store, clock = MemoryCloud(), Clock()
     clouds = TagCloud(store, clock=clock)
     await clouds.cloud()
@@ -253,7 +253,7 @@ async def test_a_clock_that_steps_back_makes_nothing_stale() -> None:
 
 
 @in_loop
-async def test_warmth_falls_while_nothing_is_used() -> None:
+async def test_tag_cloud_hour_weight_decays_without_uses() -> None:
     store, clock = MemoryCloud(), Clock()
     await count_into(store, uses("a", 8))
     clouds = TagCloud(store, clock=clock, sizes=Sizes(shown=5, reserve=10))
@@ -265,7 +265,7 @@ async def test_warmth_falls_while_nothing_is_used() -> None:
 
 
 @in_loop
-async def test_several_tags_are_read_at_once() -> None:
+async def test_tag_cloud_lookup_of_several_tags_uses_one_query() -> None:
     store, asked = MemoryCloud(), Counter[str]()
     await count_into(store, [*uses("a b c", 2), *uses("d", 1)])
     clouds = TagCloud(watched(store, asked, away=[False]), clock=lambda: NOW)

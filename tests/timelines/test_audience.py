@@ -1,4 +1,4 @@
-"""FollowerSetCache, the seats that an entry is pushed to, kept between posts."""
+"""FollowerSetCache: cached sets of the slots that an entry is pushed to."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def filled(follower_set_cache: FollowerSetCache, source: int, *slots: int) -> Fo
 
 @settings(deadline=None, max_examples=examples(50, full=100))
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 9)), max_size=60))
-def test_an_audience_is_a_set_of_seats(acts: list[tuple[bool, int]]) -> None:
+def test_follower_set_adds_and_discards_slots_like_a_set(acts: list[tuple[bool, int]]) -> None:
     follower_set, model = FollowerSet(0), set[int]()
     for add, slot in acts:
         (follower_set.add if add else follower_set.discard)(slot)
@@ -41,7 +41,7 @@ def test_an_audience_is_a_set_of_seats(acts: list[tuple[bool, int]]) -> None:
 
 @settings(deadline=None, max_examples=examples(100, full=200))
 @given(st.integers(1, 3), st.lists(st.tuples(st.booleans(), st.integers(0, 14)), max_size=40))
-def test_pages_from_the_end_reach_everybody_who_stays_whoever_comes_and_goes(
+def test_follower_set_paging_during_changes_returns_all_remaining_slots(
     page: int, acts: list[tuple[bool, int]]
 ) -> None:
     follower_set = FollowerSet(0)
@@ -60,7 +60,7 @@ def test_pages_from_the_end_reach_everybody_who_stays_whoever_comes_and_goes(
     assert stayed <= reached
 
 
-def test_an_audience_is_known_once_it_was_read_whole() -> None:
+def test_follower_set_is_cached_only_after_complete_read() -> None:
     follower_set_cache = FollowerSetCache()
     assert follower_set_cache.get(1) is None
     follower_set = follower_set_cache.begin(1)
@@ -69,7 +69,7 @@ def test_an_audience_is_known_once_it_was_read_whole() -> None:
     assert follower_set_cache.get(1) is follower_set
 
 
-def test_changes_reach_a_whole_audience_at_once() -> None:
+def test_follower_set_when_complete_applies_changes_immediately() -> None:
     follower_set_cache = FollowerSetCache()
     follower_set = filled(follower_set_cache, 1, 4, 5)
     follower_set_cache.add(1, MEMBER, packed(6))
@@ -80,7 +80,7 @@ def test_changes_reach_a_whole_audience_at_once() -> None:
     assert listed(follower_set) == [5, 6]
 
 
-def test_changes_during_a_reading_are_told_to_whoever_reads() -> None:
+def test_follower_set_being_read_records_changed_members() -> None:
     follower_set_cache = FollowerSetCache()
     follower_set = follower_set_cache.begin(1)
     follower_set_cache.add(1, 10, packed(3))
@@ -89,7 +89,7 @@ def test_changes_during_a_reading_are_told_to_whoever_reads() -> None:
     assert len(follower_set) == 0
 
 
-def test_an_audience_that_was_forgotten_while_being_read_is_not_kept() -> None:
+def test_follower_set_read_during_clear_is_not_cached() -> None:
     follower_set_cache = FollowerSetCache()
     follower_set = follower_set_cache.begin(1)
     follower_set_cache.clear()
@@ -97,7 +97,7 @@ def test_an_audience_that_was_forgotten_while_being_read_is_not_kept() -> None:
     assert follower_set_cache.get(1) is None
 
 
-def test_of_two_readings_the_later_is_kept_and_told_of_changes() -> None:
+def test_follower_set_of_later_of_two_reads_is_cached_and_records_changes() -> None:
     follower_set_cache = FollowerSetCache()
     one, two = follower_set_cache.begin(1), follower_set_cache.begin(1)
     follower_set_cache.add(1, MEMBER, packed(3))
@@ -108,12 +108,12 @@ def test_of_two_readings_the_later_is_kept_and_told_of_changes() -> None:
     assert follower_set_cache.get(1) is two
 
 
-def test_every_reading_has_another_serial() -> None:
+def test_follower_set_reads_have_unique_serials() -> None:
     follower_set_cache = FollowerSetCache()
     assert len({follower_set_cache.begin(1).serial for _ in range(100)}) == 100
 
 
-def test_the_longest_unused_make_room() -> None:
+def test_follower_set_cache_evicts_least_recently_used() -> None:
     follower_set_cache = FollowerSetCache(budget=4)
     filled(follower_set_cache, 1, 1, 2)
     filled(follower_set_cache, 2, 3, 4)
@@ -122,7 +122,7 @@ def test_the_longest_unused_make_room() -> None:
     assert [source for source in (1, 2, 3) if follower_set_cache.get(source)] == [1, 3]
 
 
-def test_one_audience_may_be_larger_than_the_budget() -> None:
+def test_follower_set_larger_than_cache_budget_is_cached_alone() -> None:
     follower_set_cache = FollowerSetCache(budget=1)
     filled(follower_set_cache, 1, 1)
     follower_set = filled(follower_set_cache, 2, 2, 3, 4)
@@ -130,7 +130,7 @@ def test_one_audience_may_be_larger_than_the_budget() -> None:
     assert follower_set_cache.get(1) is None
 
 
-def test_growth_counts_against_the_budget() -> None:
+def test_follower_set_growth_counts_against_cache_budget() -> None:
     follower_set_cache = FollowerSetCache(budget=3)
     filled(follower_set_cache, 1, 1)
     filled(follower_set_cache, 2, 1)
@@ -141,14 +141,14 @@ def test_growth_counts_against_the_budget() -> None:
     assert [source for source in (1, 2, 3) if follower_set_cache.get(source)] == [2, 3]
 
 
-def test_when_seats_change_hands_all_is_forgotten() -> None:
+def test_follower_set_cache_clear_removes_all_entries() -> None:
     follower_set_cache = FollowerSetCache()
     filled(follower_set_cache, 1, 1)
     follower_set_cache.clear()
     assert follower_set_cache.get(1) is None
 
 
-def test_an_audience_that_is_forgotten_leaves_its_room_to_others() -> None:
+def test_follower_set_removed_from_cache_frees_its_budget() -> None:
     follower_set_cache = FollowerSetCache(budget=2)
     filled(follower_set_cache, 1, 1)
     filled(follower_set_cache, 2, 1)
@@ -159,7 +159,7 @@ def test_an_audience_that_is_forgotten_leaves_its_room_to_others() -> None:
     assert [source for source in (1, 2, 3) if follower_set_cache.get(source)] == [1, 3]
 
 
-def test_an_audience_that_is_forgotten_while_it_is_read_never_passes_for_whole() -> None:
+def test_follower_set_removed_while_being_read_is_not_cached() -> None:
     follower_set_cache = FollowerSetCache()
     follower_set = follower_set_cache.begin(1)
     follower_set_cache.forget(1)
@@ -167,7 +167,7 @@ def test_an_audience_that_is_forgotten_while_it_is_read_never_passes_for_whole()
     assert follower_set_cache.get(1) is None
 
 
-def test_sources_without_an_audience_are_forgotten_too() -> None:
+def test_follower_set_cache_evicts_empty_sets_beyond_source_limit() -> None:
     follower_set_cache = FollowerSetCache(sources=2)
     for source in (1, 2, 3):
         follower_set_cache.finish(source, follower_set_cache.begin(source))

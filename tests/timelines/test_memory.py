@@ -1,4 +1,4 @@
-"""Particulars of timelines in memory: a bounded number of rows, and which are evicted."""
+"""In-memory timelines: a bounded number of rows, and the eviction order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.stores import Clock
 
 
 def ticking(capacity: int, length: int = 3) -> MemoryTimelines:
-    """Every look at the clock is later than the one before."""
+    """Return timelines whose clock advances by one second on each read."""
     ticks = count(1)
     return MemoryTimelines(capacity, length, clock=lambda: float(next(ticks)))
 
@@ -23,7 +23,7 @@ def warm(timelines: MemoryTimelines, member: int) -> bool:
 
 
 async def warmed(timelines: MemoryTimelines, *members: int) -> list[int]:
-    """Make them warm, and list who of the first ten is."""
+    """Make the members warm, and return the warm ones of the first ten."""
     for member in members:
         await timelines.create(member)
         await timelines.fill(member, [], 0)
@@ -31,7 +31,7 @@ async def warmed(timelines: MemoryTimelines, *members: int) -> list[int]:
 
 
 @in_loop
-async def test_when_every_row_is_taken_the_longest_unread_becomes_cold() -> None:
+async def test_memory_timelines_at_capacity_evict_least_recently_read() -> None:
     timelines = ticking(4)
     await warmed(timelines, 1, 2, 3, 4)
     await timelines.read(1, Cursor(limit=1))
@@ -41,7 +41,7 @@ async def test_when_every_row_is_taken_the_longest_unread_becomes_cold() -> None
 
 
 @in_loop
-async def test_pushes_are_no_reads() -> None:
+async def test_memory_timeline_push_does_not_count_as_read_for_eviction() -> None:
     timelines = ticking(2)
     await warmed(timelines, 1, 2)
     await timelines.push(7, timelines.slots((1,)))
@@ -49,7 +49,7 @@ async def test_pushes_are_no_reads() -> None:
 
 
 @in_loop
-async def test_a_sixteenth_of_all_rows_is_freed_at_once() -> None:
+async def test_memory_timelines_evict_one_sixteenth_of_rows_per_eviction() -> None:
     timelines = ticking(32)
     await warmed(timelines, *range(101, 133))
     await timelines.create(200)
@@ -62,7 +62,7 @@ async def test_a_sixteenth_of_all_rows_is_freed_at_once() -> None:
 
 @pytest.mark.parametrize("how", ["evicted", "dropped"])
 @in_loop
-async def test_whoever_keeps_seats_is_told_that_they_are_worth_nothing(how: str) -> None:
+async def test_memory_timelines_on_drop_callback_runs_after_eviction_and_drop(how: str) -> None:
     told: list[int] = []
     timelines = ticking(2)
     timelines.on_drop = lambda: told.append(1)
@@ -73,7 +73,7 @@ async def test_whoever_keeps_seats_is_told_that_they_are_worth_nothing(how: str)
 
 
 @in_loop
-async def test_nobody_is_told_of_a_drop_that_drops_nothing() -> None:
+async def test_memory_timelines_drop_of_cold_members_does_not_call_on_drop() -> None:
     told: list[int] = []
     timelines = ticking(2)
     timelines.on_drop = lambda: told.append(1)
@@ -82,7 +82,7 @@ async def test_nobody_is_told_of_a_drop_that_drops_nothing() -> None:
 
 
 @in_loop
-async def test_a_row_that_changes_hands_brings_nothing_along() -> None:
+async def test_memory_timeline_row_reused_for_new_member_is_empty() -> None:
     timelines = ticking(1)
     await timelines.create(1)
     await timelines.fill(1, [], 0)
@@ -96,7 +96,7 @@ async def test_a_row_that_changes_hands_brings_nothing_along() -> None:
 
 
 @in_loop
-async def test_those_whom_nobody_reads_are_idle_and_the_dropped_are_not() -> None:
+async def test_memory_timelines_drop_idle_removes_only_unread_timelines() -> None:
     clock = Clock()
     timelines = MemoryTimelines(8, 3, clock=clock)
     await warmed(timelines, 1, 2, 3)
@@ -110,7 +110,7 @@ async def test_those_whom_nobody_reads_are_idle_and_the_dropped_are_not() -> Non
 
 
 @in_loop
-async def test_many_rows_are_written_at_once() -> None:
+async def test_memory_timelines_push_to_five_thousand_rows_reaches_all() -> None:
     timelines = MemoryTimelines(5_000, 3)
     members = range(1, 5_001)
     await warmed(timelines, *members)

@@ -1,4 +1,4 @@
-"""Particulars of timelines on Redis: how they are cut, how they travel, and when they expire."""
+"""Timelines on Redis: trimming, batching of commands, and expiry."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MANY = 5_000
 
 
 def people(n: int) -> list[int]:
-    """Members as they sign up: on any shard, at any moment."""
+    """Return member ids on various shards with various creation times."""
     return [compose(EPOCH_MS + 7_919 * 32 * k, 613 * k % 8_192) for k in range(1, n + 1)]
 
 
@@ -40,7 +40,7 @@ ANN, BEN, CYD = people(3)
 
 
 def long_ago() -> float:
-    """A clock by which every entry is new: nobody looks at floors before writing."""
+    """A clock in the past: every entry counts as new, so writes skip the check of floors."""
     return EPOCH_MS / 1000
 
 
@@ -67,13 +67,13 @@ def key(member: int) -> bytes:
 
 
 def entries_held(server: Redis, member: int) -> int:
-    """How many entries the string of a member has, those that were pushed out too."""
+    """Return the number of entries in the string of a member, including trimmed ones."""
     return (int(server.strlen(key(member))) - 32) // 8
 
 
 @pytest.mark.parametrize("warm", [0, 1, 30])
 @in_loop
-async def test_what_is_cold_leaves_nothing_behind(warm: int) -> None:
+async def test_redis_timelines_push_and_remove_create_no_keys_for_cold_members(warm: int) -> None:
     members = people(60)
     async with nodes_at(redis.single()) as nodes:
         for clock in (long_ago, lambda: 5e9):
@@ -87,7 +87,7 @@ async def test_what_is_cold_leaves_nothing_behind(warm: int) -> None:
 
 
 @in_loop
-async def test_after_everything_was_flushed_all_is_cold_and_begins_anew() -> None:
+async def test_redis_timelines_after_flushall_are_cold_and_can_be_rebuilt() -> None:
     async with nodes_at(redis.single()) as nodes:
         timelines = RedisTimelines(nodes)
         await warm_up(timelines, (ANN,), [5, 6])
@@ -102,13 +102,13 @@ async def test_after_everything_was_flushed_all_is_cold_and_begins_anew() -> Non
 
 
 @in_loop
-async def test_one_that_was_begun_again_meanwhile_is_not_filled_with_what_was_read_before() -> None:
+async def test_redis_timeline_fill_from_outdated_create_is_ignored() -> None:
     async with nodes_at(redis.single()) as nodes:
         first, second = RedisTimelines(nodes), RedisTimelines(nodes)
         await first.create(ANN)
         with Redis.from_url(redis.server().url) as server:
             server.flushall()
-        # An entry that is pushed now is lost to the first, who has read the graph already.
+        # The first client has already read the graph, so it misses entries that are pushed now.
         await second.create(ANN)
         await first.fill(ANN, [1], 0)
         assert await first.read(ANN, Cursor(limit=5)) is None
@@ -117,7 +117,7 @@ async def test_one_that_was_begun_again_meanwhile_is_not_filled_with_what_was_re
 
 
 @in_loop
-async def test_two_who_begin_the_same_timeline_may_both_fill_it() -> None:
+async def test_redis_timeline_concurrent_creates_may_both_fill() -> None:
     async with nodes_at(redis.single()) as nodes:
         first, second = RedisTimelines(nodes), RedisTimelines(nodes)
         await first.create(ANN)
@@ -128,7 +128,7 @@ async def test_two_who_begin_the_same_timeline_may_both_fill_it() -> None:
 
 
 @in_loop
-async def test_a_timeline_of_an_earlier_history_of_the_stores_is_cold_and_is_not_filled() -> None:
+async def test_redis_timeline_with_outdated_store_mark_is_cold_and_not_filled() -> None:
     async with nodes_at(redis.single()) as nodes:
         marks = [b"\0\0"]
         timelines, late = RedisTimelines(nodes, mark=lambda: marks[-1]), RedisTimelines(nodes)
@@ -138,19 +138,19 @@ async def test_a_timeline_of_an_earlier_history_of_the_stores_is_cold_and_is_not
         assert await timelines.read(ANN, Cursor(limit=5)) is None
         assert await timelines.floor(ANN) is None
         assert not set(await timelines.members(1_000)) & {ANN, BEN, CYD}
-        # What was read in the earlier history comes too late.
+        # A fill that was read before the mark changed is too late.
         await timelines.create(CYD)
         await late.fill(CYD, [1], 0)
         assert await timelines.read(CYD, Cursor(limit=5)) is None
         await timelines.fill(CYD, [2], 0)
         assert await ids(timelines, CYD) == [2]
-        # Who does not know of the new history yet takes the new one for cold, and nobody else.
+        # A client that still has the old mark treats only the new timeline as cold.
         assert await late.read(CYD, Cursor(limit=5)) is None
         assert await late.read(BEN, Cursor(limit=5)) is not None
 
 
 @in_loop
-async def test_a_timeline_that_nobody_reads_expires_whatever_is_pushed() -> None:
+async def test_redis_timeline_without_reads_expires_despite_pushes() -> None:
     async with nodes_at(redis.single()) as nodes:
         timelines = RedisTimelines(nodes, 5, idle_seconds=1.0)
         await warm_up(timelines, (ANN,))
@@ -166,7 +166,7 @@ async def test_a_timeline_that_nobody_reads_expires_whatever_is_pushed() -> None
 
 
 @in_loop
-async def test_reading_puts_the_end_off_and_nothing_else_does() -> None:
+async def test_redis_timeline_expiry_is_extended_only_by_reads() -> None:
     async with nodes_at(redis.single()) as nodes:
         timelines = RedisTimelines(nodes, 5, idle_seconds=1_000.0)
         await warm_up(timelines, (ANN, BEN))
@@ -190,7 +190,7 @@ async def test_reading_puts_the_end_off_and_nothing_else_does() -> None:
 
 
 @in_loop
-async def test_those_who_get_the_same_are_cut_one_after_the_other() -> None:
+async def test_redis_timelines_receiving_equal_entries_are_trimmed_at_different_times() -> None:
     members = people(200)
     length = 800
     async with nodes_at(redis.single()) as nodes:
@@ -221,14 +221,14 @@ async def test_those_who_get_the_same_are_cut_one_after_the_other() -> None:
 
 
 @in_loop
-async def test_each_has_a_length_of_its_own_to_be_cut_at() -> None:
+async def test_redis_timelines_have_individual_trim_lengths() -> None:
     members = people(40)
     async with nodes_at(redis.single()) as nodes:
         timelines = RedisTimelines(nodes, 800, clock=long_ago)
         await warm_up(timelines, members)
         with Redis.from_url(redis.server().url) as server:
             for member in members:
-                # Half way between where the first are cut and where the last are; each by a call of its own.
+                # Half way between the smallest and the largest trim length; each member gets its own call.
                 server.append(key(member), bytes(8 * (800 + 360 + 90)))
                 await timelines.push(entry(1), timelines.slots((member,)))
             cut = sum(entries_held(server, member) == 800 for member in members)
@@ -236,7 +236,7 @@ async def test_each_has_a_length_of_its_own_to_be_cut_at() -> None:
 
 
 @in_loop
-async def test_one_call_cuts_a_few_at_the_most() -> None:
+async def test_redis_timelines_push_trims_at_most_four_timelines_per_call() -> None:
     members = people(150)
     async with nodes_at(redis.single()) as nodes:
         timelines = RedisTimelines(nodes, 10, clock=long_ago)
@@ -250,7 +250,7 @@ async def test_one_call_cuts_a_few_at_the_most() -> None:
 
 @pytest.mark.parametrize("where", ["single", "cluster"])
 @in_loop
-async def test_what_is_sent_in_one_turn_travels_together(where: str) -> None:
+async def test_redis_timelines_concurrent_commands_share_one_call_per_server(where: str) -> None:
     members = people(1_000)
     async with nodes_at(getattr(redis, where)()) as nodes:
         timelines = RedisTimelines(nodes)
@@ -275,7 +275,7 @@ async def test_what_is_sent_in_one_turn_travels_together(where: str) -> None:
 
 
 @in_loop
-async def test_an_old_entry_does_not_take_the_place_of_a_newer_one_below_the_floor() -> None:
+async def test_redis_timeline_push_below_floor_is_ignored() -> None:
     async with nodes_at(redis.single()) as nodes:
         timelines = RedisTimelines(nodes, 3)
         await warm_up(timelines, (ANN,))
@@ -285,7 +285,7 @@ async def test_an_old_entry_does_not_take_the_place_of_a_newer_one_below_the_flo
 
 
 @in_loop
-async def test_taking_off_what_has_been_pushed_out_does_not_lower_the_floor() -> None:
+async def test_redis_timeline_removal_of_trimmed_entries_keeps_floor() -> None:
     async with nodes_at(redis.single()) as nodes:
         timelines = RedisTimelines(nodes, 3, slack=3.0, clock=long_ago)
         await warm_up(timelines, (ANN,))
@@ -298,7 +298,7 @@ async def test_taking_off_what_has_been_pushed_out_does_not_lower_the_floor() ->
 
 
 @in_loop
-async def test_a_full_server_says_so_and_can_still_be_read_and_emptied() -> None:
+async def test_redis_timelines_on_full_server_raise_storage_full_and_remain_readable() -> None:
     async with nodes_at(redis.single()) as nodes:
         timelines = RedisTimelines(nodes)
         await warm_up(timelines, (ANN,), [5, 6])
@@ -339,7 +339,7 @@ async def act(timelines: Timelines, verb: str, members: set[int], number: int, o
 
 @settings(deadline=None, max_examples=examples(40, full=150))
 @given(length=st.integers(1, 9), slack=st.sampled_from([0.0, 0.5, 1.0, 3.0]), acts=st.lists(ACTS, max_size=60))
-def test_above_both_floors_it_holds_what_memory_holds(
+def test_redis_timelines_match_memory_timelines_above_both_floors(
     length: int, slack: float, acts: list[tuple[str, set[int], int, list[int]]]
 ) -> None:
     async def story() -> None:
@@ -368,7 +368,7 @@ async def compare(memory: Timelines, packed: Timelines, member: int) -> None:
 
 @settings(deadline=None, max_examples=examples(20, full=60))
 @given(length=st.integers(1, 9), rounds=st.integers(1, 60), joined=st.integers(0, 60))
-def test_what_comes_in_order_leaves_the_same_floor_as_in_memory(length: int, rounds: int, joined: int) -> None:
+def test_redis_timeline_with_ordered_pushes_matches_memory_timeline(length: int, rounds: int, joined: int) -> None:
     async def story() -> None:
         async with nodes_at(redis.single()) as nodes:
             both = (MemoryTimelines(8, length), RedisTimelines(nodes, length, clock=long_ago))

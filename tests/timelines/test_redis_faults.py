@@ -1,6 +1,6 @@
-"""Redis loses its servers, its data or its shape: nothing wrong is ever read, and what was lost is built anew.
+"""Redis loses servers, data or slots: reads never return wrong timelines, and lost timelines are rebuilt.
 
-A reader who finds a timeline cold rebuilds it from a list of all entries, as a home feed does from the graph.
+A reader rebuilds a cold timeline from a list of all entries, as the home timeline does from the graph.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MANY = 5_000
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[RedisCluster]:
-    """One for the tests that break it; each leaves it whole."""
+    """A cluster for the tests that break it. Each test restores it."""
     running = redis.own_cluster()
     yield running
     running.stop()
@@ -40,19 +40,19 @@ def cluster() -> Iterator[RedisCluster]:
 
 @dataclass
 class Network:
-    """Everybody follows one source."""
+    """All members follow one source."""
 
     timelines: RedisTimelines
     posted: list[int] = field(default_factory=list)
     rebuilt: set[int] = field(default_factory=set)
 
     async def post(self) -> None:
-        """One more entry, in the graph first; pushed until it has reached everybody."""
+        """Add an entry to the graph, and push it until all members have it."""
         self.posted.append(entry(len(self.posted)))
         await insist(self.timelines.push, self.posted[-1], self.timelines.slots(PEOPLE))
 
     async def see(self, member: int) -> None:
-        """A timeline that can be read has everything that was pushed; any other is rebuilt."""
+        """Check that a readable timeline has all pushed entries; rebuild a cold one."""
         pushed = self.posted[::-1]
         try:
             found = await ids(self.timelines, member)
@@ -66,7 +66,7 @@ class Network:
         assert found == pushed
 
     async def settle(self) -> None:
-        """Everybody can read everything."""
+        """Wait until all members can read all entries."""
         for member in PEOPLE:
             while await insist(ids, self.timelines, member) is None:
                 await self.see(member)
@@ -74,7 +74,7 @@ class Network:
 
 
 async def insist(act: Callable[..., Awaitable[T]], *arguments: Any) -> T:
-    """Repeat what is unavailable, as an outbox does."""
+    """Repeat a call while it is unavailable, as an outbox does."""
     deadline = time.monotonic() + 60
     while True:
         try:
@@ -85,7 +85,7 @@ async def insist(act: Callable[..., Awaitable[T]], *arguments: Any) -> T:
 
 
 async def home_of(nodes: Nodes, members: list[int], address: tuple[str, int]) -> set[int]:
-    """Return the members whose timelines this server has."""
+    """Return the members whose timelines are on this server."""
     topology: Topology = await nodes._known()
     places = topology.places[shards_of(np.array(members))]
     return {member for member, place in zip(members, places, strict=True) if topology.addresses[place] == address}
@@ -97,7 +97,7 @@ def masters_now(cluster: RedisCluster) -> list[RedisServer]:
 
 @pytest.mark.parametrize("how", ["kill", "pause"])
 @in_loop
-async def test_when_a_master_falls_its_timelines_are_cold_and_no_reader_misses_an_entry(
+async def test_redis_cluster_failover_makes_timelines_cold_and_loses_no_entries(
     how: str, cluster: RedisCluster
 ) -> None:
     nodes = Nodes(cluster.url, answer_seconds=0.5)
@@ -126,7 +126,7 @@ async def test_when_a_master_falls_its_timelines_are_cold_and_no_reader_misses_a
 
 
 @in_loop
-async def test_after_a_restart_from_an_old_snapshot_all_is_cold() -> None:
+async def test_redis_restart_from_old_snapshot_makes_all_timelines_cold() -> None:
     program = redis.own()
     async with nodes_at(program.url) as nodes:
         timelines = RedisTimelines(nodes)
@@ -162,7 +162,7 @@ async def available(timelines: RedisTimelines) -> bool:
 
 
 @in_loop
-async def test_a_slot_on_its_way_to_another_server_takes_every_push_and_one_that_comes_back_misses_none(
+async def test_redis_cluster_slot_migration_applies_all_pushes(
     cluster: RedisCluster,
 ) -> None:
     cluster.settle()
@@ -178,11 +178,11 @@ async def test_a_slot_on_its_way_to_another_server_takes_every_push_and_one_that
         await warm_up(timelines, (one, two))
         begin_move(source, target, slot)
         move(source, target, one)
-        # One has gone, two is still there, three comes to be where the slot goes.
+        # One has moved, two has not moved yet, three is created on the target of the slot.
         await warm_up(timelines, (three,))
         assert await timelines.push(entry(1), slots) == 3
         assert await ids(timelines, two) == await ids(timelines, three) == [entry(1)]
-        # Back again: what came while it was away is with it.
+        # After moving back, one has the entry that was pushed in between.
         source.ask("CLUSTER", "SETSLOT", slot, "STABLE")
         move(target, source, one)
         assert await ids(timelines, one) == [entry(1)]
@@ -192,7 +192,7 @@ async def test_a_slot_on_its_way_to_another_server_takes_every_push_and_one_that
         end_move(cluster, target, slot)
         assert await timelines.push(entry(2), slots) == 3
         assert await ids(timelines, three) == [entry(2), entry(1)]
-        # Another server, another history.
+        # On the other server, the timeline is cold.
         assert await ids(timelines, one) is None
         begin_move(target, source, slot)
         move(target, source, two)

@@ -1,4 +1,4 @@
-"""A network whose engines all have passwords shows none of them: not in logs, on pages, in metrics or in errors."""
+"""Passwords of engines do not appear in logs, pages, metrics or errors."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ S3_SECRET = "not-a-secret-at-all"
 SECRETS = (servers.PASSWORD, servers.QUOTED, S3_SECRET)
 
 
-# asyncio leaves a transport to the collector whose handshake fails (before Python 3.12).
+# Before Python 3.12, asyncio leaves the transport of a failed handshake to the garbage collector.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_no_password_is_shown_anywhere(caplog: pytest.LogCaptureFixture) -> None:
+def test_engine_passwords_are_absent_from_logs_pages_metrics_and_errors(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     database = asyncio.run(servers.postgres_server())
     redis, redis_port = servers.redis_server(servers.good())

@@ -1,4 +1,4 @@
-"""Engines over TLS with passwords: they work, and each thing that can be wrong is said in one line without the password."""
+"""Engine logins over TLS with passwords. Each fault is reported in one line without the password."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ SECRETS = (servers.PASSWORD, servers.QUOTED, "not-a-secret-at-all", "wr0ng")
 
 
 class Login(NamedTuple):
-    """How somebody comes to an engine."""
+    """Parameters of a connection to an engine."""
 
     host: str = "localhost"
     user: str = "shoal"
     password: str = servers.QUOTED
     authority: str = ""
-    """A file; empty: the right one."""
+    """The file of the certificate authority. Empty: the trusted one."""
     tls: bool = True
     certificate: SelfSigned | None = None
-    """The certificate of the server; None: the good one."""
+    """The certificate of the server. None: the valid one."""
 
     @property
     def cafile(self) -> str:
@@ -165,22 +165,22 @@ CASES = [
     (engine, fault)
     for engine in ENGINES
     for fault in FAULTS
-    # The certificate of these servers stays as it is.
+    # The certificate of these servers cannot be replaced.
     if engine not in {"postgres", "redis-cluster"} or fault != "a certificate that has expired"
 ]
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 @in_loop
-async def test_an_engine_is_used_over_tls_with_a_password_that_has_every_sign(engine: str) -> None:
+async def test_engine_login_over_tls_accepts_password_with_special_characters(engine: str) -> None:
     await ENGINES[engine](Login())
 
 
-# asyncio leaves a transport to the collector whose handshake fails (before Python 3.12).
+# Before Python 3.12, asyncio leaves the transport of a failed handshake to the garbage collector.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize(("engine", "fault"), CASES)
 @in_loop
-async def test_what_is_wrong_is_said_in_one_line_and_in_time_without_the_password(
+async def test_engine_login_fault_is_reported_in_one_line_without_password(
     engine: str, fault: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     make, said = FAULTS[fault]
@@ -188,7 +188,7 @@ async def test_what_is_wrong_is_said_in_one_line_and_in_time_without_the_passwor
     began = time.monotonic()
     with pytest.raises(ShoalError) as caught:
         await ENGINES[engine](login)
-    # A starved machine takes a minute for what takes a second otherwise; without a timeout it would never end.
+    # Usually takes a second, but up to a minute on a busy machine; without a timeout it would never finish.
     assert time.monotonic() - began < 120
     line = with_cause(caught.value)
     assert (said.get(engine) or said.get(engine.partition("-")[0]) or said[""]) in line
@@ -201,7 +201,7 @@ async def test_what_is_wrong_is_said_in_one_line_and_in_time_without_the_passwor
 
 @pytest.mark.parametrize("engine", ["postgres", "redis", "rabbitmq"])
 @in_loop
-async def test_an_engine_may_know_us_by_our_certificate(engine: str) -> None:
+async def test_engine_login_with_client_certificate_succeeds(engine: str) -> None:
     ours = trusted().signed("certified", user="certified")
     if engine == "postgres":
         program = await servers.postgres_server()
@@ -218,7 +218,7 @@ async def test_an_engine_may_know_us_by_our_certificate(engine: str) -> None:
         files = {"ssl_ca_certs": str(trusted().certificate)}
         mine = {"ssl_certfile": str(ours.certificate), "ssl_keyfile": str(ours.key)}
         url = f"rediss://shoal:{servers.QUOTED}@localhost:{port}/0"
-        # Whether the server's words come before the end of the connection is a matter of luck.
+        # The server may close the connection before its error message arrives.
         with pytest.raises(Unavailable):
             await _ids(f"{url}?{urlencode(files)}")
         assert await _ids(f"{url}?{urlencode(files | mine)}") == 0
@@ -230,7 +230,7 @@ async def test_an_engine_may_know_us_by_our_certificate(engine: str) -> None:
 
 
 @in_loop
-async def test_the_documented_permissions_are_enough_for_a_broker() -> None:
+async def test_rabbitmq_documented_permissions_suffice_for_outbox_and_tag_counts() -> None:
     broker = await asyncio.to_thread(servers.broker)
     url = f"amqps://shoal:{servers.QUOTED}@localhost:{broker.tls}/net%2Fwork?cafile={trusted().certificate}"
     outbox = await RabbitOutbox.open(url)
@@ -259,7 +259,7 @@ async def test_the_documented_permissions_are_enough_for_a_broker() -> None:
 
 
 @in_loop
-async def test_a_user_without_permissions_is_told_so_and_not_asked_again_and_again(
+async def test_rabbitmq_user_without_permissions_raises_misconfigured_engine(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     broker = await asyncio.to_thread(servers.broker)
@@ -276,10 +276,10 @@ async def test_a_user_without_permissions_is_told_so_and_not_asked_again_and_aga
         assert "wr0ng-too" not in with_cause(caught.value) + caplog.text
 
 
-# asyncio leaves a transport to the collector whose handshake fails (before Python 3.12).
+# Before Python 3.12, asyncio leaves the transport of a failed handshake to the garbage collector.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @in_loop
-async def test_tls_where_nobody_speaks_it_is_said_to_be_so() -> None:
+async def test_engine_tls_url_for_plaintext_port_is_reported() -> None:
     redis_program, _ = servers.usual_redis()
     broker = await asyncio.to_thread(rabbitmq.node)
     database = f"{postgres.server().url}?sslmode=verify-full&sslrootcert={trusted().certificate}"
@@ -294,7 +294,7 @@ async def test_tls_where_nobody_speaks_it_is_said_to_be_so() -> None:
 
 
 @in_loop
-async def test_a_table_is_reached_over_tls(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_dynamodb_over_tls_verifies_server_certificate(monkeypatch: pytest.MonkeyPatch) -> None:
     dynamodb.server()
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(servers.good().certificate, servers.good().key)
@@ -308,18 +308,18 @@ async def test_a_table_is_reached_over_tls(monkeypatch: pytest.MonkeyPatch) -> N
         assert "its certificate is not trusted" in with_cause(caught.value)
 
 
-def test_the_documented_access_list_is_the_one_that_tests_run_under() -> None:
+def test_redis_documented_acl_matches_acl_used_by_tests() -> None:
     documented = redis.DOCUMENTED.read_text("utf-8").strip()
     assert documented in (redis.DOCUMENTED.parents[2] / "docs" / "operations.md").read_text("utf-8")
 
 
-def test_the_documented_permissions_are_those_that_tests_run_under() -> None:
+def test_rabbitmq_documented_permissions_match_permissions_used_by_tests() -> None:
     page = (redis.DOCUMENTED.parents[2] / "docs" / "operations.md").read_text("utf-8")
     assert " ".join(f"'{expression}'" for expression in servers.PERMISSIONS) in page
 
 
 @in_loop
-async def test_of_several_nodes_the_next_is_tried_when_one_is_away() -> None:
+async def test_rabbitmq_outbox_with_unreachable_node_connects_to_next_node() -> None:
     url = (await asyncio.to_thread(rabbitmq.node)).url
     outbox = await RabbitOutbox.open(url.replace("@", "@127.0.0.1:1,"), namespace=rabbitmq.namespace(), taking=False)
     try:
@@ -333,7 +333,7 @@ async def test_of_several_nodes_the_next_is_tried_when_one_is_away() -> None:
         await outbox.close()
 
 
-def test_the_nodes_of_a_broker_have_a_url_each_with_one_login() -> None:
+def test_broker_url_with_several_nodes_is_split_into_one_url_per_node() -> None:
     assert url_of_each("amqps://u:p%40@one,two:5673/net%2Fwork?cafile=" + str(trusted().certificate), heartbeat=10) == [
         f"amqps://u:p%40@{host}/net%2Fwork?cafile={trusted().certificate}&heartbeat=10" for host in ("one", "two:5673")
     ]

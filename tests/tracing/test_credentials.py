@@ -67,7 +67,7 @@ class Client:
         return answer
 
     def browser(self) -> Visitor:
-        """Return a browser of its own, which logs nobody in."""
+        """Return a new browser without a login."""
         here = SimpleNamespace(app=None, run=self._runner.run)
         made = Visitor(cast("World", here))
         made._client = httpx.AsyncClient(
@@ -77,7 +77,7 @@ class Client:
         return made
 
     def shown(self, page: Page) -> Page:
-        """Check that a page is that of an error, and record what it says outside of forms."""
+        """Check that a page is an error page, and record its text."""
         assert page.answer.is_client_error, (page.status, page.text)
         self.errors.append(page.text)
         return page
@@ -95,7 +95,7 @@ class Client:
 
 
 def registered(client: Client) -> str:
-    """Register an app and sign up @ann by it, and return her token."""
+    """Register an app, sign up @ann with it, and return her token."""
     asked = {"client_name": "Tide", "redirect_uris": CALLBACK, "scopes": SCOPES}
     app = client.ask("POST", "/api/v1/apps", data=asked).json()
     client.secrets["client secret"] = app["client_secret"]
@@ -123,7 +123,7 @@ def registered(client: Client) -> str:
 
 
 def authorized(client: Client, keys: dict[str, str]) -> str:
-    """Let the app in by the browser, and return the token that it is given for its code."""
+    """Authorize the app in the browser, and return the token issued for its authorization code."""
     query = {"response_type": "code", "redirect_uri": CALLBACK, "scope": SCOPES, "client_id": keys["client_id"]}
     web = client.browser()
     web._client.follow_redirects = False
@@ -147,7 +147,7 @@ def authorized(client: Client, keys: dict[str, str]) -> str:
 
 
 def used_everywhere(client: Client, token: str, name: str) -> None:
-    """Send a token in each place where a client may put it, at paths that exist and at others."""
+    """Send a token in each place where clients may put it, on existing and on unknown paths."""
     client.secrets[name] = token
     refused = name == "unknown token"
     client.ask("GET", "/api/v1/timelines/home", token=token, refused=refused)
@@ -180,7 +180,7 @@ def pushed(service: PushService, path: str, number: int, seconds: float = 60.0) 
 
 
 def mailed(client: Client, office: PostOffice) -> None:
-    """Open the links of mails, which confirm an address and set a password."""
+    """Open the mailed links that confirm an address and set a password."""
     office.wait(2)
     client.secrets["link that confirms"] = office.to("ann@example.org").proof
     page = client.browser().open(office.to("ann@example.org").path)
@@ -197,7 +197,7 @@ def mailed(client: Client, office: PostOffice) -> None:
 
 
 def logged_in(client: Client) -> Visitor:
-    """Log in by the form, after a failure."""
+    """Log in with the form, after a failed attempt."""
     web = client.browser()
     wrong = web.open("/login").press("Log in", username="ann", password=WRONG)
     client.shown(wrong)
@@ -217,7 +217,7 @@ def invited(client: Client, web: Visitor) -> None:
 
 
 def guarded(client: Client, web: Visitor) -> None:
-    """Add a passkey and a second factor, and log in by both."""
+    """Add a passkey and a second factor, and log in with both."""
     device = SoftDevice(client.url)
 
     def question(browser: Visitor, kind: str) -> Any:
@@ -249,7 +249,7 @@ def guarded(client: Client, web: Visitor) -> None:
     assert wrong.press("Log in", code=codes[0]).path == "/"
 
 
-def test_a_full_run_at_level_debug_writes_no_credential(tmp_path: Path) -> None:
+def test_credentials_are_absent_from_debug_log_metrics_spans_and_errors(tmp_path: Path) -> None:
     log, metrics, port = tmp_path / "log", free_port(), free_port()
     endpoint, push_app = "/push/an-endpoint-that-only-the-app-knows", PushApp()
     with (
@@ -329,7 +329,7 @@ def here() -> Iterator[World]:
         ("/media/{}.jpg", "shoal.mastodon_api.media_files.ShownFiles.check"),
     ],
 )
-def test_an_internal_error_is_logged_with_the_route_and_not_the_path(
+def test_internal_error_log_contains_route_and_not_path(
     here: World, path: str, broken: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def fail(*_args: object, **_named: object) -> None:
@@ -342,7 +342,7 @@ def test_an_internal_error_is_logged_with_the_route_and_not_the_path(
     assert "c2VjcmV0" not in caplog.text
 
 
-def test_an_attempt_on_the_agenda_that_fails_is_logged_without_the_object(
+def test_scheduler_failed_attempt_log_omits_stored_object(
     here: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def fail(*_args: object) -> None:
@@ -356,14 +356,14 @@ def test_an_attempt_on_the_agenda_that_fails_is_logged_without_the_object(
     assert repr(made.app.secret_hash) not in caplog.text
 
 
-def test_a_base_url_with_a_password_is_refused_without_showing_it() -> None:
+def test_base_url_with_password_is_refused_without_showing_password() -> None:
     with pytest.raises(InvalidInput) as raised:
         check_base_url("https://ann:hunter2@social.example.org")
     assert "social.example.org" in str(raised.value)
     assert "hunter2" not in str(raised.value)
 
 
-def test_a_missing_search_index_is_logged_without_the_password_of_the_store(
+def test_missing_search_index_log_omits_store_password(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     settings = Settings(store="dynamodb://shoal:hunter2@db.example.org/shoal")

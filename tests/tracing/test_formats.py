@@ -1,4 +1,4 @@
-"""The log as text and as JSON: whatever is in an entry, no other one begins in it."""
+"""Text and JSON log formats: the content of an entry cannot start another entry."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def entry(message: object, *, error: Exception | None = None) -> logging.LogReco
 
 
 def is_harmless(text: str) -> bool:
-    """Whether nothing in it moves the cursor, ends a line or turns the direction."""
+    """Return whether the text has no control characters, line breaks or direction overrides."""
     return all(
         unicodedata.category(one) not in {"Cc", "Cs", "Zl", "Zp"} and one not in BIDI + "\u202a\u202d\u2069\ufeff"
         for one in text
@@ -40,7 +40,7 @@ texts = st.text(st.characters(codec=None), max_size=40) | st.sampled_from(
 @given(texts)
 @example(FORGED)
 @example("\r\nx")
-def test_a_text_is_one_line(text: str) -> None:
+def test_text_log_entry_with_any_message_is_one_line(text: str) -> None:
     line = TextFormat().format(entry(text))
     assert is_harmless(line)
     assert line.encode()
@@ -50,7 +50,7 @@ def test_a_text_is_one_line(text: str) -> None:
 @given(texts)
 @example(FORGED)
 @example("\u2028\x7f\x85\ufeff")
-def test_json_is_one_line_and_says_the_text(text: str) -> None:
+def test_json_log_entry_is_one_line_and_preserves_message(text: str) -> None:
     line = JsonFormat().format(entry(text))
     assert is_harmless(line)
     told = json.loads(line)
@@ -58,7 +58,7 @@ def test_json_is_one_line_and_says_the_text(text: str) -> None:
     assert (told["level"], told["logger"]) == ("error", "shoal.part")
 
 
-def test_a_traceback_cannot_pass_for_entries() -> None:
+def test_log_traceback_with_forged_entry_is_prefixed_and_escaped() -> None:
     failed = entry("")
     try:
         int(FORGED + "\x1b[1m" + BIDI)
@@ -72,7 +72,7 @@ def test_a_traceback_cannot_pass_for_entries() -> None:
     assert FORGED in told["error"]
 
 
-def test_an_entry_that_is_made_in_a_request_names_it_in_json() -> None:
+def test_json_log_entry_during_request_contains_request_and_trace_ids() -> None:
     trace = parse(b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
     token = begin_recording(Record("abc", "GET", None, trace))
     try:
@@ -83,7 +83,7 @@ def test_an_entry_that_is_made_in_a_request_names_it_in_json() -> None:
     assert "id" not in json.loads(JsonFormat().format(entry("x")))
 
 
-def test_a_request_is_read_back_from_its_line() -> None:
+def test_request_log_json_line_is_parsed_back_into_entry() -> None:
     record = Record("abc", "GET", None, None)
     record.status, record.complete, record.member = 200, True, 2**62
     record.add("sqlite", "SELECT data FROM object", record.began)
@@ -98,10 +98,10 @@ def test_a_request_is_read_back_from_its_line() -> None:
 @pytest.mark.parametrize(
     "line", [b"", b"{}", b"null", b"2026 INFO x", b'{"kind":"request"}', b'{"kind":"other"}', b"\xff"]
 )
-def test_other_lines_are_no_requests(line: bytes) -> None:
+def test_request_log_reader_returns_none_for_other_lines(line: bytes) -> None:
     assert read_entry(line) is None
 
 
-def test_a_harmless_text_stays_as_it_is() -> None:
+def test_log_escaping_leaves_printable_text_unchanged() -> None:
     assert one_line("Grüße an 村上 🐟 \\n") == "Grüße an 村上 🐟 \\n"
     assert one_line("a\nb\u202e") == "a\\nb\\u202e"

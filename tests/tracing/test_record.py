@@ -1,4 +1,4 @@
-"""Records: stages add up, statements are bounded, and what one request waits for is never charged to another."""
+"""Request records: the sum of stages, the limit on statements, and the attribution of statements to requests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def record() -> Record:
 
 
 @given(st.lists(st.sampled_from(["wait", "authenticate", "read", "handle", "render", "encode", "send"]), max_size=80))
-def test_stages_are_never_more_than_the_whole(entered: list[str]) -> None:
+def test_request_record_stages_sum_to_total_duration(entered: list[str]) -> None:
     kept = record()
     for stage in entered:
         kept.enter(stage)
@@ -35,7 +35,7 @@ def test_stages_are_never_more_than_the_whole(entered: list[str]) -> None:
     assert len(spans) <= 64
 
 
-def test_how_long_a_client_takes_to_read_is_not_what_makes_a_request_slow() -> None:
+def test_request_record_duration_before_sending_excludes_send_stage() -> None:
     kept = record()
     kept.enter("handle")
     time.sleep(0.01)
@@ -46,7 +46,7 @@ def test_how_long_a_client_takes_to_read_is_not_what_makes_a_request_slow() -> N
     assert kept.before_sending() + 0.05 <= kept.ended - kept.began
 
 
-def test_statements_are_all_counted_and_some_kept() -> None:
+def test_request_record_counts_all_statements_and_keeps_two_hundred() -> None:
     kept = record()
     for _ in range(1_000):
         kept.add("sqlite", "SELECT 1", time.perf_counter())
@@ -56,12 +56,12 @@ def test_statements_are_all_counted_and_some_kept() -> None:
     totals = kept.totals()
     assert {store: number for store, (number, _) in totals.items()} == {"sqlite": 1_000, "redis": 300}
     assert totals["redis"][1] == pytest.approx(300.0, rel=0.01)
-    # A hundred whatever they are, and then those that took long.
+    # The first hundred of any kind, then only slow ones.
     assert len(kept.statements) == 200
     assert [one.store for one in kept.statements[100:]] == ["redis"] * 100
 
 
-def test_nothing_is_added_to_one_that_is_closed() -> None:
+def test_request_record_after_close_ignores_statements_and_stages() -> None:
     kept = record()
     kept.close()
     kept.add("sqlite", "SELECT 1", time.perf_counter())
@@ -70,10 +70,10 @@ def test_nothing_is_added_to_one_that_is_closed() -> None:
 
 
 @in_loop
-async def test_each_of_those_who_share_a_round_trip_notes_its_own_wait_and_once() -> None:
+async def test_request_records_sharing_a_batch_each_record_one_statement() -> None:
     async def act(items: list[int]) -> list[int]:
         assert recording() is None
-        # As a script of Redis would be noted.
+        # A Redis script would be recorded like this.
         await timed("redis", "inner", asyncio.sleep(0.01))
         return items
 
@@ -91,7 +91,7 @@ async def test_each_of_those_who_share_a_round_trip_notes_its_own_wait_and_once(
 
 
 @in_loop
-async def test_a_statement_that_fails_is_noted_too() -> None:
+async def test_request_record_includes_failed_statement() -> None:
     async def broken() -> None:
         raise ConnectionError
 
@@ -125,11 +125,11 @@ async def test_a_statement_that_fails_is_noted_too() -> None:
         ("x" * 500, "x" * 60),
     ],
 )
-def test_a_statement_is_summed_up_without_its_values(statement: str, summary: str) -> None:
+def test_statement_summary_omits_values(statement: str, summary: str) -> None:
     assert summary_of(statement) == summary
 
 
-def test_an_entry_of_a_request_has_only_what_the_documentation_names() -> None:
+def test_request_log_entry_has_only_documented_fields() -> None:
     assert set(LoggedRequest.__struct_fields__) == {
         *("time", "ms", "statements", "trace", "span", "parent", "spans"),
         *("id", "method", "route", "status", "bytes", "stages", "member", "aborted"),

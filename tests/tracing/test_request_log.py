@@ -1,4 +1,4 @@
-"""The request log of a real server: one line a request, with its id, member, route, status, stages and statements."""
+"""The request log of a real server: one line per request, with id, member, route, status, stages and statements."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ def ask(
 
 
 def check(line: Line) -> None:
-    """Check what holds of every line of a request."""
+    """Check the properties common to all request lines."""
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line["time"])
     assert set(line["stages"]) <= STAGES
     assert sum(line["stages"].values()) == pytest.approx(line["ms"], abs=0.01)
     assert all(ms >= 0 for ms in line["stages"].values())
     for number, ms in line.get("statements", {}).values():
         assert number >= 1
-        # One after the other on SQLite.
+        # SQLite runs statements sequentially.
         assert 0 <= ms <= line["ms"] + 0.1
 
 
@@ -87,7 +87,7 @@ def check(line: Line) -> None:
         ("GET", "/media/secret.jpg", "(file)", 404),
     ],
 )
-def test_each_status_has_a_line_with_its_route(
+def test_request_log_line_contains_method_route_and_status(
     here: tuple[Server, Path, str], method: str, path: str, route: str, status: int
 ) -> None:
     server, log, _ = here
@@ -101,7 +101,7 @@ def test_each_status_has_a_line_with_its_route(
     assert "aborted" not in line
 
 
-def test_a_page_that_has_not_changed_is_a_304(here: tuple[Server, Path, str]) -> None:
+def test_request_log_of_unchanged_page_has_status_304(here: tuple[Server, Path, str]) -> None:
     server, log, token = here
     ask(server, "before-304", "POST", "/api/v1/statuses", token, data={"status": "first"})
     tag = ask(server, "whole", "GET", "/@ann.atom").headers["etag"]
@@ -110,7 +110,7 @@ def test_a_page_that_has_not_changed_is_a_304(here: tuple[Server, Path, str]) ->
     assert (line["status"], line.get("bytes", 0)) == (304, 0)
 
 
-def test_a_line_names_the_member_and_what_was_asked_of_the_store_and_nothing_else_of_them(
+def test_request_log_line_contains_member_id_and_statements_but_no_content(
     here: tuple[Server, Path, str],
 ) -> None:
     server, log, token = here
@@ -126,24 +126,24 @@ def test_a_line_names_the_member_and_what_was_asked_of_the_store_and_nothing_els
     assert not any(word in said for word in ("secretword", "hidden", token, "ann", "127.0.0.1", "localhost"))
 
 
-def test_pages_say_how_long_their_templates_took(here: tuple[Server, Path, str]) -> None:
+def test_request_log_of_page_contains_render_time(here: tuple[Server, Path, str]) -> None:
     server, log, _ = here
     ask(server, "a-page", "GET", "/explore")
     assert request(log, "a-page")["stages"]["render"] > 0
 
 
-def test_a_request_is_one_line_and_no_other_program_writes_a_second(here: tuple[Server, Path, str]) -> None:
+def test_request_log_has_exactly_one_line_per_request(here: tuple[Server, Path, str]) -> None:
     server, log, _ = here
     before = len(lines(log, "request"))
     with httpx.Client() as client:
         ids = [client.get(f"{server.url}/api/v1/instance").headers["x-request-id"] for _ in range(20)]
     request(log, ids[-1])
     assert [line["id"] for line in lines(log, "request")[before:]] == ids
-    # And whatever stands in the log is JSON, or `lines` had failed.
+    # All lines of the log are JSON, because `lines` fails otherwise.
     assert {line["logger"] for line in lines(log)} == {"shoal.requests"}
 
 
-def test_an_id_that_is_none_and_a_traceparent_that_is_none_are_passed_over(here: tuple[Server, Path, str]) -> None:
+def test_request_log_ignores_malformed_request_id_and_traceparent(here: tuple[Server, Path, str]) -> None:
     server, log, _ = here
     headers = {"X-Request-Id": 'x" y', "traceparent": "00-nothing"}
     id_ = httpx.get(f"{server.url}/api/v1/instance", headers=headers).headers["x-request-id"]
@@ -151,7 +151,7 @@ def test_an_id_that_is_none_and_a_traceparent_that_is_none_are_passed_over(here:
     assert not {"trace", "span", "parent"} & request(log, id_).keys()
 
 
-def test_the_trace_of_the_caller_goes_on_with_a_span_of_each_request(here: tuple[Server, Path, str]) -> None:
+def test_request_log_continues_caller_trace_with_new_span_per_request(here: tuple[Server, Path, str]) -> None:
     server, log, _ = here
     for id_ in ("first-of-trace", "second-of-trace"):
         ask(server, id_, "GET", "/api/v1/instance", headers=TRACEPARENT)
@@ -160,7 +160,7 @@ def test_the_trace_of_the_caller_goes_on_with_a_span_of_each_request(here: tuple
     assert len({first["span"], second["span"], SPAN}) == 3
 
 
-def test_jobs_are_in_the_trace_of_the_request_that_caused_them(here: tuple[Server, Path, str]) -> None:
+def test_job_log_lines_carry_trace_of_causing_request(here: tuple[Server, Path, str]) -> None:
     server, log, token = here
     headers = {"traceparent": f"00-{'c' * 32}-{SPAN}-00"}
     ask(server, "causing", "POST", "/api/v1/statuses", token, data={"status": "with #trace"}, headers=headers)
@@ -178,7 +178,7 @@ def test_jobs_are_in_the_trace_of_the_request_that_caused_them(here: tuple[Serve
     assert not {"trace", "span", "parent"} & job.keys()
 
 
-def test_a_client_that_goes_before_its_answer_is_499(here: tuple[Server, Path, str]) -> None:
+def test_request_log_of_disconnected_client_has_status_499(here: tuple[Server, Path, str]) -> None:
     server, log, token = here
     with _connection(server) as gone:
         head = f"POST /api/v1/statuses HTTP/1.1\r\nHost: x\r\nX-Request-Id: gone\r\nAuthorization: Bearer {token}\r\n"
@@ -187,11 +187,11 @@ def test_a_client_that_goes_before_its_answer_is_499(here: tuple[Server, Path, s
     line = request(log, "gone")
     check(line)
     assert (line["status"], line["route"], line["aborted"]) == (499, "/api/v1/statuses", True)
-    # It was read for as long as the client was there.
+    # The read stage lasted until the client disconnected.
     assert line["stages"]["read"] > 100
 
 
-def test_a_stream_has_its_line_when_it_ends(here: tuple[Server, Path, str]) -> None:
+def test_request_log_of_event_stream_is_written_on_close(here: tuple[Server, Path, str]) -> None:
     server, log, token = here
     headers = {"Authorization": f"Bearer {token}", "X-Request-Id": "a-stream"}
     with httpx.stream("GET", f"{server.url}/api/v1/streaming/user", headers=headers) as stream:
@@ -205,7 +205,7 @@ def test_a_stream_has_its_line_when_it_ends(here: tuple[Server, Path, str]) -> N
     assert line["bytes"] > 0
 
 
-def test_a_websocket_has_its_line_when_it_ends(here: tuple[Server, Path, str]) -> None:
+def test_request_log_of_websocket_is_written_on_close(here: tuple[Server, Path, str]) -> None:
     server, log, token = here
     address = f"ws://{urlsplit(server.url).netloc}/api/v1/streaming?stream=user&access_token={token}"
     with connect(address, additional_headers={"X-Request-Id": "a-socket", **TRACEPARENT}) as socket_:
@@ -222,7 +222,7 @@ def test_a_websocket_has_its_line_when_it_ends(here: tuple[Server, Path, str]) -
     assert request(log, "refused")["status"] == 401
 
 
-def test_what_a_client_sends_begins_no_line(tmp_path: Path) -> None:
+def test_request_log_escapes_line_breaks_sent_by_client(tmp_path: Path) -> None:
     log = tmp_path / "log"
     with served(tmp_path / "shoal.db", log=log, SHOAL_REQUEST_LOG="all", SHOAL_SLOW_MS="60000") as server:
         forged = "x%0a2026-01-01%2000:00:00,000%20INFO%20shoal.requests:%20GET%20/forged%20200"
@@ -242,7 +242,7 @@ def test_what_a_client_sends_begins_no_line(tmp_path: Path) -> None:
         assert "forged" not in line
 
 
-def test_a_request_is_slow_that_waits_for_the_disk(tmp_path: Path) -> None:
+def test_request_log_in_slow_mode_contains_request_blocked_by_store_lock(tmp_path: Path) -> None:
     store, log = tmp_path / "shoal.db", tmp_path / "log"
     with served(store, log=log, SHOAL_LOG_FORMAT="json", SHOAL_SLOW_MS=SLOW_MS) as server:
         token = signed_up(server.url, "ann")
@@ -253,19 +253,19 @@ def test_a_request_is_slow_that_waits_for_the_disk(tmp_path: Path) -> None:
     assert line["ms"] >= float(SLOW_MS)
     (commit,) = [span for span in line["spans"] if span[:2] == ["sqlite", "commit"]]
     assert commit[3] >= float(SLOW_MS)
-    # Whoever signs up may wait for their password to be hashed for so long.
+    # The sign-up request may also be slow, because it hashes a password.
     assert "quick" not in {one["id"] for one in lines(log, "request")}
 
 
 async def nowhere(_scope: Scope, receive: Receive, send: Send) -> None:
-    """Sends a part of an answer, and no more."""
+    """Send a part of a response, then fail."""
     await send({"type": "http.response.start", "status": 200, "headers": []})
     await send({"type": "http.response.body", "body": b"half", "more_body": True})
     raise RuntimeError("it broke")
 
 
 async def asked(mode: RequestLog, path: str, slow_ms: float = 60_000.0) -> tuple[Recorder, list[Message]]:
-    """A recorder after one request to the small API, and what was answered."""
+    """Return a recorder after one request to the small API, and the messages sent."""
     recorder = Recorder(mode, slow_ms)
     app = build_app(
         ROUTES, None, authenticate=authenticate, limiter=MemoryLimiter(OFF), fallback=nowhere, recorder=recorder
@@ -297,7 +297,7 @@ def entries(caplog: pytest.LogCaptureFixture) -> list[LoggedRequest]:
 
 
 @in_loop
-async def test_errors_of_our_own_have_a_line(caplog: pytest.LogCaptureFixture) -> None:
+async def test_request_log_contains_internal_errors(caplog: pytest.LogCaptureFixture) -> None:
     await asked("all", "/api/v1/crash")
     await asked("all", "/broken")
     crash, broken = entries(caplog)
@@ -306,7 +306,7 @@ async def test_errors_of_our_own_have_a_line(caplog: pytest.LogCaptureFixture) -
 
 
 @in_loop
-async def test_a_handshake_that_is_refused_without_an_answer_of_its_own_is_a_403(
+async def test_request_log_of_refused_websocket_handshake_has_status_403(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     app = build_app(ROUTES, None, authenticate=authenticate, limiter=MemoryLimiter(OFF), recorder=Recorder("all"))
@@ -328,7 +328,7 @@ async def test_a_handshake_that_is_refused_without_an_answer_of_its_own_is_a_403
 @pytest.mark.parametrize(
     ("mode", "slow_ms", "number"), [("off", 0.0, 0), ("slow", 0.0, 1), ("slow", 6e4, 0), ("all", 6e4, 1)]
 )
-def test_what_is_logged_is_what_the_settings_say(
+def test_request_log_mode_and_slow_threshold_select_logged_requests(
     mode: RequestLog, slow_ms: float, number: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     recorder, sent = asyncio.run(asked(mode, "/api/v1/instance", slow_ms))
@@ -337,7 +337,7 @@ def test_what_is_logged_is_what_the_settings_say(
     assert len(recorder.slow) == (1 if mode != "off" and slow_ms == 0.0 else 0)
 
 
-def test_so_many_slow_requests_are_remembered() -> None:
+def test_slow_request_list_keeps_latest_requests_up_to_limit() -> None:
     recorder = Recorder("slow", 0.0)
     for number in range(KEPT + 5):
         record = recorder.begin(str(number), "GET", [])
@@ -346,7 +346,7 @@ def test_so_many_slow_requests_are_remembered() -> None:
     assert [recorder.slow[0].id, recorder.slow[-1].id, len(recorder.slow)] == ["5", str(KEPT + 4), KEPT]
 
 
-def test_nothing_is_recorded_where_nobody_wants_it_unless_there_is_a_trace_to_carry_on(
+def test_request_recorder_when_off_records_only_requests_with_traceparent(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     recorder = Recorder("off", 0.0)

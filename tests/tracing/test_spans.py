@@ -1,4 +1,4 @@
-"""Spans of OpenTelemetry, as a receiver of OTLP gets them from a real server."""
+"""OpenTelemetry spans of a real server, received over OTLP."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BATCHES = {"OTEL_BSP_SCHEDULE_DELAY": "50", "SHOAL_OPENTELEMETRY": "true", "SHOA
 
 
 class Receiver:
-    """Spans that came over OTLP, by service."""
+    """Collects spans and service names received over OTLP."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -43,7 +43,7 @@ class Receiver:
                 self.spans += scope.spans
 
     def of_trace(self, trace: str, number: int, seconds: float = 30.0) -> list[Span]:
-        """The spans of a trace, once there are so many."""
+        """Wait until a trace has this number of spans, and return them."""
         deadline = time.monotonic() + seconds
         while len(found := [span for span in self.spans if span.trace_id.hex() == trace]) < number:
             assert time.monotonic() < deadline, found
@@ -53,7 +53,7 @@ class Receiver:
 
 @contextmanager
 def receiving() -> Iterator[Receiver]:
-    """A receiver on a port of its own."""
+    """A receiver on a free port."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -64,7 +64,7 @@ def receiving() -> Iterator[Receiver]:
             self.end_headers()
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-            """Say nothing."""
+            """Suppress the log."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         receiver = Receiver(f"http://127.0.0.1:{server.server_port}")
@@ -84,7 +84,7 @@ def attributes(span: Span) -> dict[str, str | int]:
     }
 
 
-def test_a_request_its_stages_its_statements_and_its_jobs_are_spans_of_one_trace(tmp_path: Path) -> None:
+def test_opentelemetry_trace_contains_request_stages_statements_and_jobs(tmp_path: Path) -> None:
     log = tmp_path / "log"
     with receiving() as receiver:
         settings = {**BATCHES, "SHOAL_REQUEST_LOG": "all", "OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url}
@@ -99,7 +99,7 @@ def test_a_request_its_stages_its_statements_and_its_jobs_are_spans_of_one_trace
             post = httpx.post(f"{server.url}/api/v1/statuses", data={"status": "to #all"}, headers=headers)
             assert post.status_code == 200
             found = receiver.of_trace(TRACE, 12)
-            # Without a caller's trace, one begins here.
+            # Without a caller's trace, the server starts one.
             httpx.get(f"{server.url}/api/v1/nothing", headers={"X-Request-Id": "alone"})
             alone = request(log, "alone")
             begun = receiver.of_trace(alone["trace"], 1)
@@ -124,7 +124,7 @@ def test_a_request_its_stages_its_statements_and_its_jobs_are_spans_of_one_trace
     assert [span.parent_span_id for span in begun if span.kind == Span.SPAN_KIND_SERVER] == [b""]
 
 
-def test_errors_are_marked_and_the_environment_names_the_service_and_what_is_recorded(
+def test_opentelemetry_environment_sets_service_name_and_sampler(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with receiving() as receiver:
@@ -142,7 +142,7 @@ def test_errors_are_marked_and_the_environment_names_the_service_and_what_is_rec
                     record = recorder.begin("r", "GET", headers)
                     assert record is not None
                     assert record.trace is not None
-                    # Carried on either way: who comes after decides by the flag.
+                    # The trace is propagated either way; downstream services decide by the flag.
                     assert record.trace.flags == len(headers)
                     record.status = 500
                     recorder.end(record)
@@ -154,7 +154,7 @@ def test_errors_are_marked_and_the_environment_names_the_service_and_what_is_rec
     assert receiver.services == {"fish"}
 
 
-def test_a_collector_that_is_away_costs_no_answer_and_no_end(tmp_path: Path) -> None:
+def test_opentelemetry_unreachable_collector_does_not_delay_responses_or_shutdown(tmp_path: Path) -> None:
     settings = {**BATCHES, "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"}
     with served(tmp_path / "shoal.db", files=0, log=tmp_path / "log", **settings) as server:
         for _ in range(20):
@@ -164,7 +164,7 @@ def test_a_collector_that_is_away_costs_no_answer_and_no_end(tmp_path: Path) -> 
         assert time.monotonic() - began < 15
 
 
-def test_nothing_of_it_is_imported_unless_it_is_wanted() -> None:
+def test_opentelemetry_when_disabled_is_not_imported() -> None:
     code = (
         "import sys, shoal.cli.serve, shoal.cli.serve, shoal.app.outboxes; "
         "sys.exit(any(name.startswith('opentelemetry') for name in sys.modules))"
@@ -172,7 +172,7 @@ def test_nothing_of_it_is_imported_unless_it_is_wanted() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_without_the_extra_the_setting_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_opentelemetry_setting_without_installed_extra_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "shoal.observability.otel", None)
     for name in [name for name in sys.modules if name.startswith("opentelemetry")]:
         monkeypatch.setitem(sys.modules, name, None)

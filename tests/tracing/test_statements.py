@@ -1,4 +1,4 @@
-"""Statements of a record on every kind of store: as many as the store counts for metrics, each by the caller that waits for it."""
+"""Statements in request records on every store: equal to the round trips of the metrics, attributed to the waiting caller."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def follow(n: int) -> Batch:
 
 
 async def recorded(work: Awaitable[Any]) -> Record:
-    """The record of this work."""
+    """Return the record of awaiting this work."""
     record = Record("r", "GET", None, TRACE)
     token = begin_recording(record)
     try:
@@ -53,7 +53,7 @@ async def recorded(work: Awaitable[Any]) -> Record:
 
 @pytest.mark.parametrize("name", KINDS)
 @in_loop
-async def test_what_a_record_has_is_what_was_sent(name: str, tmp_path: Path) -> None:
+async def test_request_record_statement_count_equals_store_round_trips(name: str, tmp_path: Path) -> None:
     async with Backend(name, tmp_path).open() as graph:
         await graph.commit(follow(1))
         for what, read in READS.items():
@@ -61,13 +61,13 @@ async def test_what_a_record_has_is_what_was_sent(name: str, tmp_path: Path) -> 
             record = await recorded(read(graph))
             ((store, (number, seconds)),) = record.totals().items()
             assert (store, seconds > 0) == (KINDS[name], True), what
-            # SQLite is no round trip, and counts none.
+            # SQLite has no round trips and does not count them.
             assert number == (1 if before is None else graph.round_trips - before), what  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("name", KINDS)
 @in_loop
-async def test_of_commits_that_go_together_each_is_one_wait_of_its_own_request(name: str, tmp_path: Path) -> None:
+async def test_request_records_of_grouped_commits_each_have_one_commit(name: str, tmp_path: Path) -> None:
     async with Backend(name, tmp_path).open() as graph:
         batches = [follow(n) for n in range(8)]
         records = await asyncio.gather(*[asyncio.create_task(recorded(graph.commit(batch))) for batch in batches])
@@ -81,7 +81,7 @@ async def test_of_commits_that_go_together_each_is_one_wait_of_its_own_request(n
 
 @pytest.mark.parametrize("name", ["memory", "sharded-sqlite", *KINDS])
 @in_loop
-async def test_an_event_comes_out_of_each_outbox_in_the_trace_that_it_went_in_with(name: str, tmp_path: Path) -> None:
+async def test_outbox_event_keeps_trace_of_its_commit(name: str, tmp_path: Path) -> None:
     backend = Backend(name, tmp_path)
     async with backend.open() as graph:
 

@@ -1,4 +1,4 @@
-"""W3C Trace Context: what is read of a `traceparent`, and how it is carried in events."""
+"""W3C Trace Context: parsing of `traceparent` and `tracestate`, and storage in events."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def header(value: str) -> tuple[bytes, bytes]:
         (GOOD, 1),
         (f"00-{TRACE}-{SPAN}-00", 0),
         (f" {GOOD}\t", 1),
-        # Of later versions the beginning is known, and one flag.
+        # For later versions, only the prefix and one flag are defined.
         (f"cc-{TRACE}-{SPAN}-ff", 1),
         (f"cc-{TRACE}-{SPAN}-01-what-the-future-will-be-like", 1),
     ],
 )
-def test_a_good_one_is_read(value: str, flags: int) -> None:
+def test_traceparent_when_valid_is_parsed(value: str, flags: int) -> None:
     assert trace_of([header(value)]) == CALLER._replace(flags=flags)
 
 
@@ -68,22 +68,22 @@ def test_a_good_one_is_read(value: str, flags: int) -> None:
         GOOD + "x" * 10_000,
     ],
 )
-def test_a_malformed_one_is_as_good_as_none(value: str) -> None:
+def test_traceparent_when_malformed_is_ignored(value: str) -> None:
     assert trace_of([header(value)]) is None
 
 
-def test_one_that_comes_twice_is_malformed() -> None:
+def test_traceparent_sent_twice_is_ignored() -> None:
     assert trace_of([header(GOOD), (b"host", b"x"), header(GOOD)]) is None
     assert trace_of([]) is None
 
 
 @given(st.binary(max_size=80))
-def test_no_bytes_are_too_strange_to_read(value: bytes) -> None:
+def test_traceparent_parser_accepts_arbitrary_bytes_without_error(value: bytes) -> None:
     parsed = parse(value)
     assert parsed is None or unpack(parsed.pack()) == parsed
 
 
-def test_the_state_is_joined_and_too_much_of_it_is_dropped() -> None:
+def test_tracestate_headers_are_joined_and_dropped_beyond_limits() -> None:
     assert state_of([(b"tracestate", b"a=1"), (b"tracestate", b"b=2,c=3")]) == "a=1,b=2,c=3"
     assert state_of([(b"tracestate", b"a=" + b"x" * 511)]) == ""
     assert state_of([(b"tracestate", b",".join(b"k%d=1" % n for n in range(33)))]) == ""
@@ -91,32 +91,32 @@ def test_the_state_is_joined_and_too_much_of_it_is_dropped() -> None:
 
 
 @given(st.binary(min_size=16, max_size=16), st.binary(min_size=8, max_size=8), st.integers(0, 255))
-def test_what_is_packed_is_unpacked(trace_id: bytes, span_id: bytes, flags: int) -> None:
+def test_trace_context_pack_and_unpack_round_trip(trace_id: bytes, span_id: bytes, flags: int) -> None:
     context = TraceContext(trace_id, span_id, flags)
     assert unpack(context.pack()) == context
     assert len(context.pack()) == 25
     assert unpack(b"") is unpack(context.pack()[1:]) is None
 
 
-def test_a_child_is_another_span_of_the_trace() -> None:
+def test_trace_context_child_has_new_span_id_in_same_trace() -> None:
     child = CALLER.child()
     assert (child.trace_id, child.flags) == (CALLER.trace_id, CALLER.flags)
     assert child.span_id != CALLER.span_id != CALLER.child().span_id
 
 
-def test_an_event_outside_any_trace_is_stored_as_ever() -> None:
+def test_event_without_trace_is_stored_without_trace_field() -> None:
     stored = msgspec.msgpack.encode({"type": "post_created", "post_id": 1, "author_id": 2})
     assert encode(EVENT) == stored
     assert decode(stored) == EVENT
 
 
-def test_an_event_carries_its_trace_in_33_bytes() -> None:
+def test_event_with_trace_grows_by_33_bytes() -> None:
     traced = structs.replace(EVENT, trace=CALLER.pack())
     assert len(encode(traced)) - len(encode(EVENT)) == 33
     assert decode(encode(traced)) == traced
 
 
-def test_events_are_given_the_span_that_is_under_way() -> None:
+def test_emitted_event_carries_current_trace_context() -> None:
     def emitted() -> AnyEvent:
         batch = Batch(1)
         batch.emit(EVENT)

@@ -1,4 +1,4 @@
-"""A trace across processes: a web process, RabbitMQ, and a worker that tells of the same trace."""
+"""Trace propagation across processes: a web process, RabbitMQ and a worker."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def started(log: Path, environ: dict[str, str], *arguments: str) -> Iterator[sub
         process.communicate(timeout=60)
 
 
-def test_a_trace_goes_through_rabbitmq_to_the_worker(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+def test_trace_context_is_propagated_through_rabbitmq_to_worker(request: pytest.FixtureRequest, tmp_path: Path) -> None:
     environ = {
         "SHOAL_STORE": run(postgres.database(request)),
         "SHOAL_TIMELINES": redis.single(),
@@ -72,7 +72,7 @@ def test_a_trace_goes_through_rabbitmq_to_the_worker(request: pytest.FixtureRequ
     assert (line["trace"], line["parent"]) == (TRACE, SPAN)
     assert {job["parent"] for job in jobs} == {line["span"]}
     assert not lines(web, "job")
-    # A commit is one wait, whoever else is in its group; pages ask Redis for stamps, and each wait of theirs is in a stage.
+    # A grouped commit is one statement; pages read version tokens from Redis, and stages include the time of each read.
     assert [span[1] for span in line["spans"] if span[0] == "postgres"].count("commit") == 1
     assert "transaction" not in {span[1] for span in line["spans"]}
     assert line["statements"]["redis"][0] >= 1
@@ -81,7 +81,7 @@ def test_a_trace_goes_through_rabbitmq_to_the_worker(request: pytest.FixtureRequ
 
     told = CliRunner().invoke(main, ["why-slow", "posted", "--log", str(web), "--log", str(worker)])
     assert told.exit_code == 0, told.output
-    # The newest of this id.
+    # The newest request with this id.
     assert told.output.startswith("GET /api/v1/timelines/home 200")
     assert "Jobs that followed" in told.output
     assert "PostCreated 0:" in told.output

@@ -1,4 +1,4 @@
-"""Two versions of Shoal on one network: this one, and the next one, whose schema version expands (`next_shoal.py`)."""
+"""Two versions of Shoal on one network: the current one, and the next one with an expanded schema (`next_shoal.py`)."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ _ANSWERS = 40
 
 
 class At(NamedTuple):
-    """A server as the load sees it."""
+    """The address of a server, for the load generator."""
 
     url: str
 
     def last_words(self) -> str:
-        """Nothing is kept of what it says."""
+        """Return an empty string: the output is not kept."""
         return ""
 
 
@@ -53,7 +53,7 @@ async def _people(store: Path) -> list[Person]:
     return people
 
 
-def test_a_file_goes_from_version_to_version_and_back_under_load_and_nothing_is_lost(tmp_path: Path) -> None:
+def test_sqlite_store_alternating_between_versions_under_load_loses_no_data(tmp_path: Path) -> None:
     store = tmp_path / "shoal.db"
     people = asyncio.run(_people(store))
     for turn, module in enumerate(("shoal.cli", NEXT, "shoal.cli", NEXT, "shoal.cli")):
@@ -61,7 +61,7 @@ def test_a_file_goes_from_version_to_version_and_back_under_load_and_nothing_is_
             with Load([At(server.url)], people, turn) as load:  # type: ignore[list-item]
                 load.more(_ANSWERS)
             server.kill()
-    # What the next version began is still there, and this one has let it lie.
+    # The unfinished work of the next version is still stored, and this version has not changed it.
     assert _version(store) == len(sqlite_sql.MIGRATIONS) + 1
     with served(store, module=NEXT) as server:
         _until_equal(store)
@@ -91,7 +91,7 @@ def _until_equal(store: Path) -> None:
 
 
 async def _holds(store: Path, people: Collection[Person]) -> None:
-    """Check with this version that everything acknowledged is there, once."""
+    """Check with this version that all acknowledged writes are stored exactly once."""
     async with open_network(build(store=f"sqlite:///{store}")) as network:
         await network.settle()
         for person in people:
@@ -112,21 +112,21 @@ def _replace(program: Program, module: str) -> None:
     program.stop()
     program._command = [NEXT if part in {"shoal.cli", NEXT} else part for part in program._command]
     program._command = [module if part == NEXT else part for part in program._command]
-    # The process runs in a folder of its own.
+    # The process runs in a different folder.
     program._environ = {**program._environ, "PYTHONPATH": str(ROOT)}
     program.start()
 
 
 @pytest.mark.deep
-def test_processes_of_a_cluster_are_replaced_one_by_one_under_load_and_may_go_back() -> None:
+def test_cluster_rolling_upgrade_and_rollback_under_load_loses_no_data() -> None:
     with a_place() as here:
         web, workers = here.cluster.web, here.cluster.workers
         with here.load(1) as load:
             load.more(3 * _ANSWERS)
             _replace(web[0], NEXT)
-            # A web process of the next version and workers of this one: its events wait for a worker that knows them.
+            # With a new web process and old workers, new events wait for a worker that knows them.
             load.more(3 * _ANSWERS)
-            # One of this version that ends may come back.
+            # A process of the current version may restart.
             _replace(web[1], "shoal.cli")
             _replace(workers[1], "shoal.cli")
             load.more(3 * _ANSWERS)
@@ -134,7 +134,7 @@ def test_processes_of_a_cluster_are_replaced_one_by_one_under_load_and_may_go_ba
             load.more(3 * _ANSWERS)
             _replace(web[1], NEXT)
             load.more(2 * _ANSWERS)
-            # And back, while there is still a worker that knows what the next version began.
+            # Roll back, while one worker still knows the events of the next version.
             for program in web:
                 _replace(program, "shoal.cli")
             load.more(2 * _ANSWERS)

@@ -1,4 +1,4 @@
-"""Stores that the code of each schema version wrote are opened by today's, and keep all that was in them."""
+"""Opens stores written by the code of each earlier schema version, and checks that all data is kept."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from tests.upgrades.store import DUMP, ENGINES, FILES, restore, unpack, versions
 
 KEPT = [(name, version) for name in ENGINES for version in versions(name)]
 FIRST = {"sqlite": 1, "postgresql": 2}
-"""The oldest schema version that any commit had."""
+"""The oldest schema version of each engine."""
 
 
 class Database:
-    """Holds a database of a test for as long as that runs."""
+    """Owns a test database until the test finishes."""
 
 
 @asynccontextmanager
 async def laid_out(name: str, version: int, folder: Path) -> AsyncIterator[tuple[str, dict[str, Any]]]:
-    """The URL of a stored store, and its facts."""
+    """Restore a saved store; yield its URL and expected facts."""
     facts = unpack(name, version, folder)
     if name == "sqlite":
         yield f"sqlite:///{folder / FILES[0]}", facts
@@ -46,14 +46,14 @@ async def laid_out(name: str, version: int, folder: Path) -> AsyncIterator[tuple
     try:
         yield url, facts
     finally:
-        # What other tests find in it is made anew.
+        # Recreate the schema for other tests.
         await restore(url)
     del database
 
 
 @pytest.mark.parametrize(("name", "version"), KEPT)
 @in_loop
-async def test_a_store_of_every_version_is_opened_and_keeps_what_was_in_it(
+async def test_stored_network_of_each_schema_version_opens_with_all_data(
     name: str, version: int, tmp_path: Path
 ) -> None:
     async with laid_out(name, version, tmp_path) as (url, facts), Shoal.open(url, media=tmp_path.as_uri()) as shoal:
@@ -77,10 +77,10 @@ async def test_a_store_of_every_version_is_opened_and_keeps_what_was_in_it(
         late = {int(post) for post in facts["late"]}
         for who, home in facts["homes"].items():
             shown = [entry.post.id for entry in (await people[who].home(limit=40)).entries]
-            # A post that the member has seen is not shown again for its share: the first version did that.
+            # Unlike the first version, a share does not show a post again that the member has seen.
             assert set(shown) - late == set(home), who
             assert (late <= set(shown)) == (who in {"ann", "ben", "cyd"}), who
-        # The event that was set aside is there as well, and is worked off.
+        # The buried event is kept and can be processed.
         (aside,) = await shoal.network.store.buried()
         assert aside[1] == "set aside to be kept"
         await shoal.network.store.unbury([aside[0]])
@@ -98,19 +98,19 @@ async def test_a_store_of_every_version_is_opened_and_keeps_what_was_in_it(
 
 
 @pytest.mark.parametrize(("name", "version"), [kept for kept in KEPT if kept[0] == "sqlite"])
-def test_a_stored_file_has_every_kind_of_row_of_its_version(name: str, version: int, tmp_path: Path) -> None:
+def test_stored_sqlite_file_has_rows_in_all_tables_of_its_version(name: str, version: int, tmp_path: Path) -> None:
     unpack(name, version, tmp_path)
     with closing(sqlite3.connect(tmp_path / FILES[0])) as file:
         assert file.execute("PRAGMA user_version").fetchone() == (version,)
         tables = {table for (table,) in file.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
         counts = {table: file.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in tables}  # noqa: S608
-    # Blocks are made when a list of many entries is read.
+    # Reading a long list creates blocks.
     assert [table for table, n in counts.items() if not n] == ([] if version < 5 else ["block"])
 
 
 @pytest.mark.parametrize("version", versions("sqlite"))
 @in_loop
-async def test_upgraded_file_has_the_tables_and_indexes_of_a_new_file(version: int, tmp_path: Path) -> None:
+async def test_upgraded_sqlite_file_has_tables_and_indexes_of_new_file(version: int, tmp_path: Path) -> None:
     unpack("sqlite", version, tmp_path)
     made = []
     for path in (tmp_path / FILES[0], tmp_path / "new.db"):
@@ -121,18 +121,18 @@ async def test_upgraded_file_has_the_tables_and_indexes_of_a_new_file(version: i
     assert made[0] == made[1]
 
 
-def test_there_is_a_store_of_every_version_before_the_present_one() -> None:
+def test_stored_network_exists_for_each_previous_schema_version() -> None:
     now = {"sqlite": graph_sqlite.MIGRATIONS, "postgresql": graph_postgres.MIGRATIONS}
     for name, migrations in now.items():
         wanted = set(range(FIRST[name], len(migrations)))
         missing = sorted(wanted - set(versions(name)))
         assert not missing, (
-            f"a schema version was added: on the commit before it run `python -m tests.upgrades.store {name}`, "
-            f"and keep {name}-{missing[0]}.tar.xz"
+            f"new schema version: check out the previous commit, run `python -m tests.upgrades.store {name}`, "
+            f"and commit {name}-{missing[0]}.tar.xz"
         )
 
 
-def test_a_derived_schema_has_a_store_of_the_version_before_the_present_one(tmp_path: Path) -> None:
+def test_stored_network_exists_for_previous_search_and_tag_schemas(tmp_path: Path) -> None:
     for file, migrations in ((FILES[1], tags_sqlite.MIGRATIONS), (FILES[2], search_sqlite.MIGRATIONS)):
         found = set()
         for version in versions("sqlite"):

@@ -134,7 +134,7 @@ async def assert_upgraded(shoal: Shoal) -> None:
 
 @pytest.mark.parametrize("engine", ENGINES)
 @in_loop
-async def test_network_with_lowercase_tags_is_upgraded_when_it_is_opened(engine: Engine, tmp_path: Path) -> None:
+async def test_tag_upgrade_runs_when_network_with_lowercase_tags_is_opened(engine: Engine, tmp_path: Path) -> None:
     async with engine(tmp_path) as url:
         tags = "" if engine is not in_dynamodb else f"sqlite:///{tmp_path / 'tags.db'}"
         await make_network(url, tags)
@@ -149,7 +149,7 @@ async def test_network_with_lowercase_tags_is_upgraded_when_it_is_opened(engine:
 
 @pytest.mark.parametrize("engine", ENGINES)
 @in_loop
-async def test_tag_upgrade_that_is_repeated_changes_nothing(engine: Engine, tmp_path: Path) -> None:
+async def test_tag_upgrade_when_repeated_changes_no_data(engine: Engine, tmp_path: Path) -> None:
     async with engine(tmp_path) as url:
         await make_network(url, tags := f"sqlite:///{tmp_path / 'tags.db'}")
         async with open_network(build(store=url, tags=tags, **APART), background=False) as network:
@@ -164,9 +164,7 @@ async def test_tag_upgrade_that_is_repeated_changes_nothing(engine: Engine, tmp_
 
 @pytest.mark.parametrize("engine", ENGINES)
 @in_loop
-async def test_many_tags_of_one_post_and_member_are_upgraded_in_commits_of_any_engine(
-    engine: Engine, tmp_path: Path
-) -> None:
+async def test_tag_upgrade_of_many_tags_fits_commit_limits_of_each_engine(engine: Engine, tmp_path: Path) -> None:
     names = [f"Straße{number}" for number in range(14)]
     async with engine(tmp_path) as url, Shoal.open(url, tags="memory://", **APART) as shoal:
         network = shoal.network
@@ -188,13 +186,13 @@ async def test_many_tags_of_one_post_and_member_are_upgraded_in_commits_of_any_e
 
 
 @in_loop
-async def test_check_of_lowercase_tags_names_them_and_repair_upgrades_them(tmp_path: Path) -> None:
+async def test_shoal_check_reports_lowercase_tags_and_repair_upgrades_them(tmp_path: Path) -> None:
     async with in_sqlite(tmp_path) as url:
         await make_network(url)
         async with open_network(build(store=url, **APART), background=False) as network:
             report = await check(network)
             assert {line.name for line in report.invariants if line.found} == {"spellings"}
-            # 7 posts with tags, 4 followed and featured tags each in another form, 2 members' interests, the rules.
+            # 7 posts with tags, 4 followed and featured tags in different forms, interests of 2 members, the rules.
             assert report["spellings"].found == 14, report["spellings"].examples
             assert "is stored under a former spelling" in report["spellings"].examples[0]
             assert (await check(network, repair=True)).repaired == 14
@@ -202,11 +200,11 @@ async def test_check_of_lowercase_tags_names_them_and_repair_upgrades_them(tmp_p
             await assert_upgraded(shoal)
 
 
-def test_tag_upgrade_that_is_killed_after_each_commit_ends_as_one_that_was_not(tmp_path: Path) -> None:
+def test_tag_upgrade_killed_after_each_commit_resumes_and_completes(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'shoal.db'}"
     run(make_network(url))
     deaths = 0
-    # The first commit is the claim, and each run does one more than that.
+    # The first commit is the claim; each run makes one more commit.
     while (
         done := subprocess.run([sys.executable, "-m", "tests.upgrades.lowercase_network", url, "3"], check=False)
     ).returncode:
@@ -223,7 +221,7 @@ def test_tag_upgrade_that_is_killed_after_each_commit_ends_as_one_that_was_not(t
 
 
 @in_loop
-async def test_tag_upgrade_of_a_second_process_waits_for_the_first(tmp_path: Path) -> None:
+async def test_tag_upgrade_in_second_process_conflicts_until_first_completes(tmp_path: Path) -> None:
     async with in_sqlite(tmp_path) as url:
         await make_network(url)
         async with open_network(build(store=url, **APART), background=False) as network:
@@ -238,7 +236,7 @@ async def test_tag_upgrade_of_a_second_process_waits_for_the_first(tmp_path: Pat
 
 
 @in_loop
-async def test_tag_upgrade_that_is_stopped_leaves_the_claim_to_the_next_process(tmp_path: Path) -> None:
+async def test_tag_upgrade_when_stopped_releases_claim_for_next_process(tmp_path: Path) -> None:
     async with in_sqlite(tmp_path) as url:
         await make_network(url)
         async with open_network(build(store=url, **APART), background=False) as network:
@@ -250,13 +248,13 @@ async def test_tag_upgrade_that_is_stopped_leaves_the_claim_to_the_next_process(
 
 
 @in_loop
-async def test_new_network_needs_no_tag_upgrade(tmp_path: Path) -> None:
+async def test_tag_upgrade_of_new_network_is_already_complete(tmp_path: Path) -> None:
     async with open_network(build(store=f"sqlite:///{tmp_path / 'shoal.db'}", **APART), background=False) as network:
         assert await network.store.key_get((tags_folded_key(),))
 
 
 @in_loop
-async def test_lowercase_tags_before_their_upgrade_are_edited_deleted_and_unfollowed_whole() -> None:
+async def test_lowercase_tags_before_upgrade_can_be_edited_deleted_and_unfollowed() -> None:
     async with Shoal.open("memory://", media="memory://", tags="memory://", search="memory://") as shoal:
         with former_tags():
             ann = await shoal.register("ann")
@@ -277,7 +275,7 @@ async def test_lowercase_tags_before_their_upgrade_are_edited_deleted_and_unfoll
 
 
 @in_loop
-async def test_post_that_a_process_of_0_2_edits_after_the_upgrade_is_found_and_repaired() -> None:
+async def test_shoal_check_repairs_post_edited_by_version_0_2_after_tag_upgrade() -> None:
     async with Shoal.open("memory://", media="memory://", tags="memory://", search="memory://") as shoal:
         ann = await shoal.register("ann")
         edited, deleted = await ann.create("a #Straße"), await ann.create("gone #STRASSE")
@@ -305,18 +303,18 @@ def _acts(*more: str) -> st.SearchStrategy[list[tuple[str, int, list[str]]]]:
 @settings(max_examples=examples(12, full=25), deadline=None)
 # Shoal 0.2 left a tag followed when another of its spellings was unfollowed.
 @given(before=_acts(), after=_acts("unfollow"))
-def test_any_network_after_the_tag_upgrade_is_as_if_tags_had_always_been_folded(before: Any, after: Any) -> None:
+def test_tag_upgrade_result_equals_network_with_folded_tags_from_start(before: Any, after: Any) -> None:
     upgraded, folded_always = run(_lived(before, after, former=True)), run(_lived(before, after, former=False))
     assert upgraded == folded_always
 
 
 async def _lived(before: Any, after: Any, *, former: bool) -> object:
-    """Return what a network shows in the end, whose first acts Shoal 0.2 stored if `former`."""
+    """Return the final content of a network; if `former`, Shoal 0.2 stored the first actions."""
     async with Shoal.open("memory://", media="memory://", tags="memory://", search="memory://") as shoal:
         people = [await shoal.register(name) for name in ("ann", "ben", "cyd")]
         mine: list[list[Post]] = [[], [], []]
         for who in people:
-            # From now on their timelines are warm.
+            # This makes the timeline warm.
             await who.home()
         if former:
             with former_tags():
@@ -330,7 +328,7 @@ async def _lived(before: Any, after: Any, *, former: bool) -> object:
         await shoal.settle()
         report = await check(network)
         assert report.clean, report
-        # Posts of one millisecond are in any order.
+        # The order of posts within one millisecond is undefined.
         number = {post.id: (who, at) for who, posts in enumerate(mine) for at, post in enumerate(posts)}
         shown: list[object] = [
             sorted((number[entry.post.id], entry.post.tags) for entry in (await people[0].tagged(tag)).entries)
@@ -381,20 +379,22 @@ async def _act(shoal: Shoal, people: Any, mine: Any, acts: Any) -> None:
         ([TagRule("sea", target="sky")], [TagRule("sea", target="sky")]),
     ],
 )
-def test_rules_on_spellings_of_one_tag_are_folded_without_chains(rules: list[TagRule], expected: list[TagRule]) -> None:
+def test_tag_rules_on_spellings_of_one_tag_are_folded_without_chains(
+    rules: list[TagRule], expected: list[TagRule]
+) -> None:
     found = folded({rule.name: rule for rule in rules})
     assert found == {rule.name: rule for rule in expected}
     assert folded(found) == found
 
 
 @given(st.text(max_size=100))
-def test_canonical_tag_of_a_stored_lowercase_tag_is_that_of_what_was_typed(name: str) -> None:
+def test_canonical_tag_of_lowercase_tag_equals_canonical_tag_of_original(name: str) -> None:
     if former := former_canonical_tag(name):
         assert canonical_tag(former) == canonical_tag(name)
 
 
 @in_loop
-async def test_taps_under_two_spellings_of_a_tag_are_added_up_once() -> None:
+async def test_more_like_feedback_on_two_spellings_of_tag_is_summed_once() -> None:
     async with Shoal.open("memory://", media="memory://", tags="memory://", search="memory://") as shoal:
         ann, ben = await shoal.register("ann"), await shoal.register("ben")
         with former_tags():
@@ -408,7 +408,7 @@ async def test_taps_under_two_spellings_of_a_tag_are_added_up_once() -> None:
 
 
 @in_loop
-async def test_denied_and_merged_tags_stay_so_while_posts_are_still_to_be_upgraded(monkeypatch: Any) -> None:
+async def test_tag_rules_apply_during_tag_upgrade(monkeypatch: Any) -> None:
     async with Shoal.open("memory://", media="memory://", tags="memory://", search="memory://") as shoal:
         network = shoal.network
         with former_tags():
@@ -424,7 +424,7 @@ async def test_denied_and_merged_tags_stay_so_while_posts_are_still_to_be_upgrad
             await fold_one(writes, node)
             await shoal.settle()
             shown.append([word.name for word in (await network.tags.cloud()).words])
-            # What an admin decides during the upgrade is not undone at its end.
+            # The upgrade keeps rules that an admin changes during it.
             await network.tags.rule(allowing("weiss"))
 
         fold_one = tag_spellings._fold
@@ -442,7 +442,7 @@ async def test_denied_and_merged_tags_stay_so_while_posts_are_still_to_be_upgrad
 
 
 @in_loop
-async def test_lists_and_interests_lose_a_tag_that_is_too_long_when_folded() -> None:
+async def test_tag_upgrade_removes_tag_that_is_too_long_when_folded() -> None:
     async with Shoal.open("memory://", media="memory://", tags="memory://", search="memory://") as shoal:
         network = shoal.network
         ann = await shoal.register("ann")
@@ -463,7 +463,7 @@ async def test_lists_and_interests_lose_a_tag_that_is_too_long_when_folded() -> 
 
 
 @in_loop
-async def test_tag_upgrade_pauses_between_few_objects_of_a_page(monkeypatch: Any) -> None:
+async def test_tag_upgrade_yields_to_event_loop_within_page(monkeypatch: Any) -> None:
     async with Shoal.open("memory://", media="memory://", tags="memory://", search="memory://") as shoal:
         network = shoal.network
         ann = await shoal.register("ann")
@@ -492,7 +492,7 @@ async def test_tag_upgrade_pauses_between_few_objects_of_a_page(monkeypatch: Any
 
 
 @in_loop
-async def test_tap_on_a_tag_of_a_post_before_its_upgrade_is_counted() -> None:
+async def test_more_like_feedback_on_tag_of_post_before_upgrade_is_counted() -> None:
     async with Shoal.open("memory://", media="memory://", tags="memory://", search="memory://") as shoal:
         ann, ben = await shoal.register("ann"), await shoal.register("ben")
         with former_tags():

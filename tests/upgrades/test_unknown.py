@@ -1,4 +1,4 @@
-"""Events and objects of a newer Shoal, met by this one: passed on or left to a newer process, neither lost nor given up."""
+"""Events and objects written by a newer Shoal: they are neither lost nor discarded, and wait for a newer process."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.running import eventually, in_loop
 FUTURE = msgspec.msgpack.encode({"type": "tide_turned", "post_id": 7, "height": 2.5})
 
 
-def test_events_of_an_unknown_kind_or_with_an_unknown_value_keep_every_byte() -> None:
+def test_unknown_event_or_event_with_unknown_value_is_encoded_unchanged() -> None:
     narrowed = msgspec.msgpack.decode(encode(PostCreated(post_id=1, author_id=2))) | {"visibility": "neighbours"}
     for data in (FUTURE, msgspec.msgpack.encode(narrowed)):
         event = decode(data)
@@ -31,7 +31,7 @@ def test_events_of_an_unknown_kind_or_with_an_unknown_value_keep_every_byte() ->
         decode(b"\xc1")
 
 
-def test_a_field_that_only_a_newer_version_knows_is_passed_over() -> None:
+def test_unknown_field_of_event_or_post_is_ignored() -> None:
     known = PostCreated(post_id=1, author_id=2)
     more = msgspec.msgpack.decode(encode(known)) | {"tide": 2.5}
     assert decode(msgspec.msgpack.encode(more)) == known
@@ -40,7 +40,7 @@ def test_a_field_that_only_a_newer_version_knows_is_passed_over() -> None:
 
 
 @in_loop
-async def test_an_unknown_event_waits_for_as_long_as_it_takes_and_holds_up_no_other(
+async def test_unknown_event_stays_in_outbox_and_blocks_no_other_events(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(NewerNeeded, "rest_seconds", 0.01)
@@ -62,7 +62,7 @@ async def test_an_unknown_event_waits_for_as_long_as_it_takes_and_holds_up_no_ot
         await eventually(posted_and_shown, True)
         await eventually(store.backlog, 1)
         assert not await store.buried()
-    # Also over a restart, and as it came.
+    # The event is unchanged after a restart.
     graph = await SqliteGraph.open(tmp_path / "shoal.db")
     (job,) = await graph.claim(10, 60.0)
     assert (job.event, job.attempt) == (FutureEvent(data=FUTURE), 0)
@@ -70,7 +70,9 @@ async def test_an_unknown_event_waits_for_as_long_as_it_takes_and_holds_up_no_ot
 
 
 @in_loop
-async def test_an_object_of_a_newer_version_is_no_missing_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_post_with_unknown_value_is_not_treated_as_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(NewerNeeded, "rest_seconds", 0.01)
     path = tmp_path / "shoal.db"
     async with Shoal.open(f"sqlite:///{path}") as shoal:
@@ -92,7 +94,7 @@ async def test_an_object_of_a_newer_version_is_no_missing_one(tmp_path: Path, mo
         await store.commit(batch)
         other = await ann.create("another")
         await eventually(store.backlog, 1)
-        # A like of a post that is gone would be taken away.
+        # A like of a deleted post would be removed.
         assert set((await store.assoc_get(ben.id, [LIKES], [post.id]))[LIKES]) == {post.id}
         assert not await store.buried()
         assert (await ben.read(other)).post.id == other.id
@@ -107,7 +109,7 @@ async def test_an_object_of_a_newer_version_is_no_missing_one(tmp_path: Path, mo
 
 
 @in_loop
-async def test_a_notification_of_an_unknown_kind_is_left_out_of_the_page_and_stays() -> None:
+async def test_notification_of_unknown_kind_is_hidden_and_kept() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await shoal.register("ann"), await shoal.register("ben")
         await ben.follow(ann)

@@ -1,4 +1,4 @@
-"""`shoal upgrade` of SQLite files: batches that survive a kill, and who may use a file of which version."""
+"""`shoal upgrade` of SQLite files: batches that survive a kill, and compatibility of versions with files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.running import in_loop, run
 
 _ROWS = 12_000
 _BATCH = 700
-# Four times it is told of within one transaction at the most: each run gets on, and dies.
+# At most four progress calls per transaction, so each run makes progress before it is killed.
 _DYING = """
 import os, signal, sqlite3, sys
 from pathlib import Path
@@ -49,7 +49,7 @@ _STEPS = [part.what for migration in sql.MIGRATIONS[2:] for part in migration.pa
 
 
 def old_file(path: Path, version: int = 2, rows: int = _ROWS) -> None:
-    """Write a file of an older version: lists in their order and out of it, live and ended entries, counts."""
+    """Write a file of an older version: ordered and unordered lists, live and removed entries, counts."""
     with closing(sqlite3.connect(path, isolation_level=None)) as file:
         file.execute("PRAGMA journal_mode = WAL")
         for migration in sql.MIGRATIONS[:version]:
@@ -74,16 +74,16 @@ def old_file(path: Path, version: int = 2, rows: int = _ROWS) -> None:
 
 
 def contents(path: Path) -> list[object]:
-    """All that is in a file."""
+    """Return the schema and all rows of a file."""
     with closing(sqlite3.connect(path)) as file:
         made = file.execute("SELECT type, name, sql FROM sqlite_schema ORDER BY type, name").fetchall()
         tables = [name for kind, name, _ in made if kind == "table"]
-        # What a file that was upgraded in one go knows of its versions, the other knows too.
+        # This includes the version tables, which must also be equal.
         rows = [file.execute(f"SELECT * FROM {table} ORDER BY 1, 2").fetchall() for table in tables]  # noqa: S608  # our own
         return [made, rows, file.execute("PRAGMA user_version").fetchone()]
 
 
-def test_an_upgrade_that_is_killed_again_and_again_ends_as_one_that_was_not(tmp_path: Path) -> None:
+def test_sqlite_upgrade_killed_repeatedly_resumes_and_completes(tmp_path: Path) -> None:
     once, often = tmp_path / "once.db", tmp_path / "often.db"
     for path in (once, often):
         old_file(path)
@@ -97,21 +97,21 @@ def test_an_upgrade_that_is_killed_again_and_again_ends_as_one_that_was_not(tmp_
         with closing(sqlite3.connect(often)) as file:
             at = place(file)
             assert at.version < len(sql.MIGRATIONS)
-            # Older versions, which know nothing of batches, do not open it.
+            # Older versions without batches do not open it.
             assert file.execute("PRAGMA user_version").fetchone() == (len(sql.MIGRATIONS),)
         within.add((at.version, at.part, at.done > 0))
-        # `shoal upgrade` says what is left before it goes on.
+        # `shoal upgrade` reports the remaining steps before it resumes.
         steps = run(SqliteUpgrade(f"sqlite:///{often}").plan())
         told = [step.what for step in steps if step.what != "tables"]
         assert told == _STEPS[-len(told) :]
         assert all(step.seconds > 0 for step in steps if step.rows)
-    # In the middle of a walk that is its migration's first part, and of one that is not.
+    # The kills hit a walk that is the first part of its migration, and one that is not.
     assert {(2, 1, True), (3, 0, True)} <= within
     assert contents(often) == contents(once)
 
 
 @in_loop
-async def test_a_file_in_the_middle_of_an_upgrade_is_used_by_nobody(tmp_path: Path) -> None:
+async def test_sqlite_file_with_unfinished_upgrade_is_refused_read_only(tmp_path: Path) -> None:
     path = tmp_path / "shoal.db"
     old_file(path)
 
@@ -129,7 +129,7 @@ async def test_a_file_in_the_middle_of_an_upgrade_is_used_by_nobody(tmp_path: Pa
 
 
 @in_loop
-async def test_an_interrupted_upgrade_of_a_file_ends_after_a_batch(tmp_path: Path) -> None:
+async def test_sqlite_upgrade_when_cancelled_stops_after_current_batch(tmp_path: Path) -> None:
     path = tmp_path / "shoal.db"
     old_file(path, rows=5 * BATCH_ROWS // 2)
     loop = asyncio.get_running_loop()
@@ -139,7 +139,7 @@ async def test_an_interrupted_upgrade_of_a_file_ends_after_a_batch(tmp_path: Pat
         told.append((what, done))
         if len(told) == 2:
             loop.call_soon_threadsafe(running.cancel)
-            # The loop has its turn.
+            # Let the loop run the cancellation.
             time.sleep(0.2)
 
     running = asyncio.create_task(SqliteUpgrade(f"sqlite:///{path}").upgrade(tell))
@@ -148,11 +148,13 @@ async def test_an_interrupted_upgrade_of_a_file_ends_after_a_batch(tmp_path: Pat
     assert told == [(_STEPS[0], BATCH_ROWS), (_STEPS[0], 2 * BATCH_ROWS)]
     with closing(sqlite3.connect(path)) as file:
         assert place(file).done == 2 * BATCH_ROWS
-    # Nobody holds it any more.
+    # The file is not locked any more.
     await (await SqliteGraph.open(path)).close()
 
 
-def test_a_long_upgrade_is_not_begun_by_a_process_that_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sqlite_long_upgrade_is_run_only_by_shoal_upgrade_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "shoal.db"
     old_file(path)
     before = path.read_bytes()
@@ -181,13 +183,13 @@ def test_a_long_upgrade_is_not_begun_by_a_process_that_starts(tmp_path: Path, mo
     asyncio.run(opened())
 
 
-def test_who_may_use_a_store_is_what_its_steps_say() -> None:
+def test_readable_from_is_computed_from_migration_steps() -> None:
     steps = (short(""), short(""), short("", readable_from=1), short("", readable_from=1), short("", readable_from=3))
     assert [readable_from(steps, version) for version in range(6)] == [0, 1, 2, 2, 2, 3]
 
 
 @in_loop
-async def test_a_file_of_the_next_version_is_used_where_that_only_expanded(
+async def test_sqlite_file_of_next_version_opens_if_schema_only_expanded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = sql.MIGRATIONS
@@ -207,7 +209,7 @@ async def test_a_file_of_the_next_version_is_used_where_that_only_expanded(
 
 @pytest.mark.parametrize("known", ["within our versions", "behind our versions"])
 @in_loop
-async def test_a_file_in_the_middle_of_a_newer_upgrade_is_left_alone(tmp_path: Path, known: str) -> None:
+async def test_sqlite_file_with_unfinished_newer_upgrade_is_refused_unchanged(tmp_path: Path, known: str) -> None:
     path = tmp_path / "shoal.db"
     old_file(path)
     walk = Walk("object", ("id",), ("UPDATE object SET version = version WHERE {batch}",), "objects")
@@ -240,7 +242,7 @@ async def test_a_file_in_the_middle_of_a_newer_upgrade_is_left_alone(tmp_path: P
     assert contents(path) == before
 
 
-def test_upgrade_whose_commit_fails_leaves_no_transaction_open(tmp_path: Path) -> None:
+def test_sqlite_upgrade_with_failed_commit_leaves_no_open_transaction(tmp_path: Path) -> None:
     table = "CREATE TABLE made (id INTEGER PRIMARY KEY, other INTEGER REFERENCES made DEFERRABLE INITIALLY DEFERRED)"
     with closing(sqlite3.connect(tmp_path / "shoal.db", isolation_level=None)) as file:
         file.execute("PRAGMA foreign_keys = ON")

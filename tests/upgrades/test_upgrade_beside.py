@@ -1,4 +1,4 @@
-"""`shoal upgrade` of what lies beside the stores: the search index and the tag cloud."""
+"""`shoal upgrade` of the search index and the tag cloud."""
 
 from __future__ import annotations
 
@@ -29,12 +29,10 @@ from tests.upgrades.store import restore, unpack
 from tests.upgrades.test_stored import Database
 
 
-def test_the_files_of_search_and_tags_are_upgraded_with_the_store(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sqlite_search_and_tag_files_are_upgraded_with_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     unpack("sqlite", 2, tmp_path)
     store = f"sqlite:///{tmp_path}/shoal.db"
-    # As if the next version had steps that take long.
+    # Simulate a next version with long migration steps.
     by_author = TableIndex("post_by_author_again", "post (author, id)")
     by_day = Walk("author", ("day", "tag", "member"), ("UPDATE author SET day = day WHERE {batch}",), "authors")
     monkeypatch.setattr(index_sql, "MIGRATIONS", (*index_sql.MIGRATIONS, Migration((by_author,))))
@@ -53,7 +51,7 @@ def test_the_files_of_search_and_tags_are_upgraded_with_the_store(
     assert f"search in {store}.search: index post_by_author_again: " in said.stdout
     assert f"tags in {store}.tags: authors: " in said.stdout
     assert versions() == {"": 2, ".search": 2, ".tags": 1}
-    # The files belong to whoever has the store open.
+    # The process that has the store open owns the files.
     run(SqliteUpgrade(store).upgrade(lambda _what, _done, _total: None))
     lock = files.own(tmp_path / "shoal.db")
     said = CliRunner().invoke(main, ["--store", store, "upgrade"])
@@ -72,7 +70,7 @@ def test_the_files_of_search_and_tags_are_upgraded_with_the_store(
     ("what", "module", "on"), [("search", index, "search_post (author)"), ("tags", cloud, "tag_author (tag)")]
 )
 @in_loop
-async def test_search_and_tags_in_a_database_are_upgraded_with_the_store(
+async def test_postgres_search_and_tag_tables_are_upgraded_with_store(
     monkeypatch: pytest.MonkeyPatch, what: str, module: ModuleType, on: str
 ) -> None:
     url = await engine.database(database := Database())

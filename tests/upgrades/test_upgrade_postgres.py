@@ -1,4 +1,4 @@
-"""`shoal upgrade` of PostgreSQL databases: processes that go on meanwhile, and who may use a database of which version."""
+"""`shoal upgrade` of PostgreSQL databases: concurrent processes, and compatibility of versions with databases."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from tests.upgrades.test_stored import Database
 
 
 def following(n: int) -> Batch:
-    """One commit."""
+    """Return a batch with one follow."""
     batch = Batch(shard_of(ANN))
     batch.assoc_add(ANN, FOLLOWS, BEN + n, moment(n))
     return batch
 
 
 async def old_database(folder: Path, url: str, rows: int) -> None:
-    """Bring the third version into a database, with many rows."""
+    """Restore the third version into a database, with many rows."""
     unpack("postgresql", 3, folder)
     await restore(url, (folder / DUMP).read_text())
     connection = await asyncpg.connect(url)
@@ -50,7 +50,7 @@ async def old_database(folder: Path, url: str, rows: int) -> None:
 
 
 @in_loop
-async def test_indexes_are_made_beside_those_who_write_and_a_killed_upgrade_goes_on(tmp_path: Path) -> None:
+async def test_postgres_upgrade_builds_indexes_during_writes_and_resumes_after_kill(tmp_path: Path) -> None:
     url = await engine.database(database := Database())
     await old_database(tmp_path, url, 400_000)
     upgrade = PostgresUpgrade(url)
@@ -65,7 +65,7 @@ async def test_indexes_are_made_beside_those_who_write_and_a_killed_upgrade_goes
     told: list[str] = []
     other = await asyncpg.connect(url)
     try:
-        # Somebody who has not finished holds the upgrade up in the middle of an index.
+        # An open transaction blocks the upgrade during an index build.
         holding = other.transaction(isolation="repeatable_read")
         await holding.start()
         await other.execute("SELECT count(*) FROM shoal.association WHERE id1 = 0")
@@ -82,7 +82,7 @@ async def test_indexes_are_made_beside_those_who_write_and_a_killed_upgrade_goes
             return await looking.fetchval(valid) is False
 
         await eventually(half_made, True)
-        # Meanwhile others write as ever.
+        # Other connections can write during the build.
         async with asyncio.timeout(3):
             for n in range(20):
                 await looking.execute(
@@ -121,7 +121,7 @@ async def test_indexes_are_made_beside_those_who_write_and_a_killed_upgrade_goes
 
 
 class HeldUp:
-    """An upgrade that has begun an index and waits for a transaction which began before. Enter it."""
+    """Context manager of an upgrade whose index build waits for an earlier transaction."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -138,7 +138,7 @@ class HeldUp:
         return self
 
     async def half_made(self) -> bool:
-        """Whether the index is there, and not whole."""
+        """Return whether the index exists and is not yet valid."""
         valid = "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass('shoal.association_past')"
         return await self.looking.fetchval(valid) is False
 
@@ -149,7 +149,7 @@ class HeldUp:
 
 
 @in_loop
-async def test_an_upgrade_that_loses_the_connection_by_which_it_looks_says_that_it_goes_on(tmp_path: Path) -> None:
+async def test_postgres_upgrade_losing_monitoring_connection_is_reported_as_resumable(tmp_path: Path) -> None:
     async with HeldUp(tmp_path) as held:
         end = (
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() "
@@ -162,13 +162,13 @@ async def test_an_upgrade_that_loses_the_connection_by_which_it_looks_says_that_
 
 
 @in_loop
-async def test_an_interrupted_upgrade_of_a_database_ends_at_once(tmp_path: Path) -> None:
+async def test_postgres_upgrade_when_cancelled_stops_immediately(tmp_path: Path) -> None:
     async with HeldUp(tmp_path) as held:
         held.running.cancel()
         async with asyncio.timeout(10):
             with pytest.raises(asyncio.CancelledError):
                 await held.running
-        # So does the server.
+        # The server stops the build too.
         busy = (
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
             "AND application_name = 'shoal upgrade' AND state = 'active'"
@@ -178,7 +178,7 @@ async def test_an_interrupted_upgrade_of_a_database_ends_at_once(tmp_path: Path)
 
 
 @in_loop
-async def test_a_long_upgrade_of_a_database_is_left_to_the_command(
+async def test_postgres_long_upgrade_is_run_only_by_shoal_upgrade_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = await engine.database(database := Database())
@@ -186,7 +186,7 @@ async def test_a_long_upgrade_of_a_database_is_left_to_the_command(
     monkeypatch.setattr(migrations, "SHORT_ROWS", 1_000)
     with pytest.raises(Unavailable, match="run `shoal upgrade`"):
         await PostgresGraph.open(url)
-    # Interrupted, it is as long: the indexes are there, and nobody may use them.
+    # An interrupted upgrade is just as long: its indexes exist but are invalid.
     connection = await asyncpg.connect(url)
     for name in ("association_past", "association_ended_by_time", "association_ended_but_remembered"):
         with pytest.raises(asyncpg.UniqueViolationError):
@@ -203,9 +203,7 @@ async def test_a_long_upgrade_of_a_database_is_left_to_the_command(
 
 
 @in_loop
-async def test_a_database_of_the_next_version_is_used_where_that_only_expanded_and_no_old_process_loses_its_store() -> (
-    None
-):
+async def test_postgres_contracting_migration_waits_for_processes_of_old_version() -> None:
     url = await engine.database(database := Database())
     await restore(url)
     ours = await PostgresGraph.open(url)
@@ -220,7 +218,7 @@ async def test_a_database_of_the_next_version_is_used_where_that_only_expanded_a
         await ours.commit(following(2))
         theirs = await PostgresGraph.open(url)
         await theirs.commit(following(3))
-        # What takes something away waits until nobody needs it.
+        # A contracting migration waits until no process uses the old schema.
         later = GRAPH._replace(migrations=(*GRAPH.migrations, expands, contracts))
         with pytest.raises(
             Unavailable, match=f"older Shoal use it .schema version {version}; from version {version + 1}"
@@ -240,7 +238,7 @@ async def test_a_database_of_the_next_version_is_used_where_that_only_expanded_a
 
 
 @in_loop
-async def test_a_process_of_the_first_release_which_says_no_version_keeps_its_store(tmp_path: Path) -> None:
+async def test_postgres_upgrade_is_refused_while_version_0_2_process_is_connected(tmp_path: Path) -> None:
     url = await engine.database(database := Database())
     await old_database(tmp_path, url, 100)
     old = await asyncpg.connect(url, server_settings={"application_name": "shoal"})
@@ -250,7 +248,7 @@ async def test_a_process_of_the_first_release_which_says_no_version_keeps_its_st
             with pytest.raises(Unavailable, match=r"Shoal 0\.2"):
                 await PostgresGraph.open(url)
             await old.execute(sql.DISOWN)
-        # What others lock in the same database, or under the same name in another, is no matter.
+        # Unrelated locks in this database, and equal locks in other databases, have no effect.
         await old.execute("SELECT pg_advisory_lock(1)")
         other = await asyncpg.connect(await engine.database(elsewhere := Database()))
         assert await other.fetchval(sql.OWN_ALONE)
@@ -263,7 +261,7 @@ async def test_a_process_of_the_first_release_which_says_no_version_keeps_its_st
 
 
 @in_loop
-async def test_who_reads_for_long_holds_up_no_upgrade_of_other_tables() -> None:
+async def test_postgres_long_read_transaction_does_not_block_upgrade_of_other_tables() -> None:
     url = await engine.database(database := Database())
     await restore(url)
     await (await PostgresGraph.open(url)).close()
@@ -292,7 +290,7 @@ async def test_who_reads_for_long_holds_up_no_upgrade_of_other_tables() -> None:
 
 
 @in_loop
-async def test_a_process_that_comes_back_to_a_store_which_went_on_without_it_changes_nothing(
+async def test_postgres_process_reconnecting_to_newer_schema_refuses_commits(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     url = await engine.database(database := Database())
@@ -310,7 +308,7 @@ async def test_a_process_that_comes_back_to_a_store_which_went_on_without_it_cha
         return ""
 
     try:
-        # As if it had been away: its session is gone while a newer Shoal takes something away.
+        # Simulate a lost session during which a newer Shoal contracts the schema.
         await connection.execute("INSERT INTO shoal.version (applied, readable_from) VALUES ($1, $1)", version)
         await connection.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
@@ -319,7 +317,7 @@ async def test_a_process_that_comes_back_to_a_store_which_went_on_without_it_cha
         )
         await eventually(refused, f"the store {of_other_version(version, version - 1)}")
         assert [record.levelname for record in caplog.records if "newer Shoal" in record.message] == ["ERROR"]
-        # It looks again.
+        # The process checks the version again.
         await connection.execute("DELETE FROM shoal.version WHERE applied = $1", version)
         await eventually(refused, "")
     finally:

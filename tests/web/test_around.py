@@ -1,4 +1,4 @@
-"""Pages around a post: who likes it, all comments, its place in For you, code to embed it, a report."""
+"""Pages about a post: likes, comments, its rank in For you, embed code, and reports."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def handles(page: Page) -> list[str]:
     return [one.get_text(strip=True).removeprefix("@") for one in page.html.select(".people .handle")]
 
 
-def test_who_likes_and_shares_a_post_and_put_emoji_on_it(here: World) -> None:
+def test_post_likes_page_lists_likers_sharers_and_emoji_reactions(here: World) -> None:
     ann, ben, cyd = (member(here, name) for name in ("ann", "ben", "cyd"))
     post = posted(here, ann, "Low tide", 1)
     for other in (ben, cyd):
@@ -44,7 +44,7 @@ def test_who_likes_and_shares_a_post_and_put_emoji_on_it(here: World) -> None:
     assert visitor(here).open(f"/posts/{quiet.id}/likes").status == 404
 
 
-def test_all_comments_come_page_by_page(here: World) -> None:
+def test_post_comments_page_is_paginated(here: World) -> None:
     dee = member(here, "dee")
     post = posted(here, dee, "Ask me")
     for n in range(24):
@@ -56,7 +56,7 @@ def test_all_comments_come_page_by_page(here: World) -> None:
     assert "No comments yet" in visitor(here).open(f"/posts/{posted(here, dee, 'quiet').id}/comments").text
 
 
-def test_the_place_of_a_post_in_for_you_is_said_in_words(here: World) -> None:
+def test_post_why_page_explains_rank_in_for_you(here: World) -> None:
     eve, fay, gil = (member(here, name) for name in ("eve", "fay", "gil"))
     here.run(relationships.follow(here.writes, eve.id, fay.id))
     shown = posted(here, fay, "seen by friends", 1)
@@ -75,7 +75,7 @@ def test_the_place_of_a_post_in_for_you_is_said_in_words(here: World) -> None:
     assert visitor(here).open(f"/posts/{shown.id}/why").path.startswith("/login")
 
 
-def test_a_post_is_embedded_by_code_and_shown_in_a_frame_to_everybody(here: World) -> None:
+def test_post_embed_code_shows_public_post_in_frame(here: World) -> None:
     hal = member(here, "hal")
     post = posted(here, hal, "Low tide <at> dawn", 1)
     page = visitor(here, "hal").open(f"/posts/{post.id}/more").follow("Embed")
@@ -92,7 +92,7 @@ def test_a_post_is_embedded_by_code_and_shown_in_a_frame_to_everybody(here: Worl
     assert visitor(here).open("/explore").answer.headers["x-frame-options"] == "DENY"
 
 
-def test_what_is_not_for_everybody_is_not_embedded(here: World) -> None:
+def test_post_embed_of_followers_only_post_is_refused(here: World) -> None:
     ida = member(here, "ida")
     post = posted(here, ida, "for followers", visibility=Visibility.FOLLOWERS)
     assert "This post is not public" in visitor(here, "ida").open(f"/posts/{post.id}/embed").text
@@ -101,7 +101,7 @@ def test_what_is_not_for_everybody_is_not_embedded(here: World) -> None:
         assert visitor(here, name).open(f"/api/oembed?url=http://shoal.test/@ida/{post.id}").status == 404
 
 
-def test_programs_are_told_how_to_show_a_post(here: World) -> None:
+def test_oembed_returns_embed_code_and_refuses_unknown_urls(here: World) -> None:
     jon = member(here, "jon")
     post = posted(here, jon, "Low tide", 1)
     page = visitor(here).open(f"/@jon/{post.id}")
@@ -127,7 +127,7 @@ def test_programs_are_told_how_to_show_a_post(here: World) -> None:
     assert visitor(here).open(f"{link}&maxwidth=100").status == 422
 
 
-def test_a_link_to_a_post_or_a_profile_says_what_it_shows(here: World) -> None:
+def test_post_and_profile_pages_contain_opengraph_and_json_ld_metadata(here: World) -> None:
     kim = member(here, "kim")
     here.run(
         members.update_profile(here.writes, kim.id, ProfileChange(display_name="Kim </script>", note="By the sea"))
@@ -162,7 +162,7 @@ def test_a_link_to_a_post_or_a_profile_says_what_it_shows(here: World) -> None:
     assert meta("og:title") == []
 
 
-def test_a_post_is_reported_and_one_is_told_what_happens_next(here: World) -> None:
+def test_report_form_files_report_and_offers_next_steps(here: World) -> None:
     lea, max_ = member(here, "lea"), member(here, "max")
     here.run(relationships.follow(here.writes, lea.id, max_.id))
     bad, other = posted(here, max_, "Buy this"), posted(here, max_, "Low tide")
@@ -196,7 +196,7 @@ async def reported(here: World) -> Report:
     return next(node for node in await here.network.store.obj_scan(0, 100_000) if isinstance(node, Report))
 
 
-def test_nobody_reports_themselves_or_somebody_who_is_not_there(here: World) -> None:
+def test_report_form_for_self_or_unknown_member_is_refused(here: World) -> None:
     ned = member(here, "ned")
     browser = visitor(here, "ned")
     assert browser.open(f"/report?member={ned.id}").status == 403
@@ -205,7 +205,7 @@ def test_nobody_reports_themselves_or_somebody_who_is_not_there(here: World) -> 
     assert visitor(here).open(f"/report?member={ned.id}").path.startswith("/login")
 
 
-def test_ways_back_lead_nowhere_else(here: World) -> None:
+def test_report_form_ignores_external_return_url(here: World) -> None:
     olga, _ = member(here, "olga"), member(here, "pit")
     page = visitor(here, "pit").open(f"/report?member={olga.id}&to=https://elsewhere.example/")
     assert page.links("Cancel")[0]["href"] == "/"

@@ -1,4 +1,4 @@
-"""Files of the web app: whole, as they were taken, and small enough; and what goes out compressed."""
+"""Static files of the web app: checksums, size limits, caching and compression."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ STATIC = files("shoal.web") / "static"
 
 
 @pytest.mark.parametrize("line", (STATIC / "vendor/checksums.txt").read_text().splitlines())
-def test_what_is_from_elsewhere_is_as_it_was_taken(line: str) -> None:
+def test_vendored_assets_match_checksums(line: str) -> None:
     digest, _, name = line.partition("  ")
     assert sha256((STATIC / name).read_bytes()).hexdigest() == digest
 
 
-def test_all_scripts_and_styles_fit_their_bounds_and_each_module_is_short() -> None:
+def test_asset_scripts_and_styles_stay_within_size_limits() -> None:
     found = assets().found
     scripts = {name: one for name, one in found.items() if name.endswith(".js")}
     assert sum(len(one.packed) for one in scripts.values()) < 47_000
@@ -34,14 +34,14 @@ def test_all_scripts_and_styles_fit_their_bounds_and_each_module_is_short() -> N
     assert not long
 
 
-def test_scripts_import_each_other_without_cycles() -> None:
+def test_web_scripts_have_no_import_cycles() -> None:
     scripts = {one.name: IMPORTED.findall(one.read_text()) for one in (STATIC / "scripts").iterdir()}
     assert sum(map(len, scripts.values())) > 20
     # Raises `CycleError` for a cycle.
     assert set(TopologicalSorter(scripts).static_order()) == set(scripts)
 
 
-def test_a_file_may_be_kept_for_ever_by_its_version_and_is_compressed_for_who_can_read_that() -> None:
+def test_static_files_are_immutable_by_version_and_gzip_compressed() -> None:
     with world() as here:
         version = assets().version
         for name in ("styles/app.css", "icons.svg", "scripts/app.js"):
@@ -68,7 +68,7 @@ def test_a_file_may_be_kept_for_ever_by_its_version_and_is_compressed_for_who_ca
         ("", False),
     ],
 )
-def test_a_page_is_compressed_for_who_can_read_that(accepted: str, is_packed: bool) -> None:
+def test_page_compression_follows_accept_encoding(accepted: str, is_packed: bool) -> None:
     with world() as here:
         plain = here.ask("GET", "/about", headers={"Accept-Encoding": "identity"})
         found = here.ask("GET", "/about", headers={"Accept-Encoding": accepted})
@@ -78,14 +78,14 @@ def test_a_page_is_compressed_for_who_can_read_that(accepted: str, is_packed: bo
         assert (int(found.headers["content-length"]) < len(plain.content)) == is_packed
 
 
-def test_another_file_is_another_version() -> None:
+def test_asset_version_is_reproducible_and_icons_decompress() -> None:
     assert read_assets(STATIC).version == assets().version
     packed = assets().found["icons.svg"].packed
     assert gzip.decompress(packed) == (STATIC / "icons.svg").read_bytes()
     assert {"heart", "mark"} <= icon_names()
 
 
-def test_the_page_of_components_is_there_for_developers_alone() -> None:
+def test_component_page_exists_only_in_development() -> None:
     with world(development=True) as here:
         page = here.ask("GET", "/dev/components")
         assert page.status_code == 200
@@ -94,7 +94,7 @@ def test_the_page_of_components_is_there_for_developers_alone() -> None:
         assert here.ask("GET", "/dev/components").status_code == 404
 
 
-def test_a_browser_is_told_how_to_install_it() -> None:
+def test_web_manifest_icons_and_service_worker_are_served() -> None:
     with world(title="The Harbour") as here:
         told = here.ask("GET", "/manifest.webmanifest").json()
         assert told["name"] == "The Harbour"

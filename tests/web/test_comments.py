@@ -1,4 +1,4 @@
-"""Comments from the page of a post, answers to them, and votes."""
+"""Comments and poll votes on the page of a post."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def a_post(here: World, name: str, text: str = "Low tide", **more: object) -> Po
 
 
 def scripted(browser: Visitor) -> Visitor:
-    """The browser as htmx asks in it."""
+    """Make the browser send the headers of htmx."""
     browser._client.headers.update(SCRIPT)
     return browser
 
 
-def test_a_comment_is_written_below_a_post_and_names_its_author(here: World) -> None:
+def test_comment_form_creates_comment_and_reply_mentions_author(here: World) -> None:
     post = a_post(here, "ann")
     member(here, "ben")
     page = visitor(here, "ben").open(f"/@ann/{post.id}")
@@ -53,7 +53,7 @@ def test_a_comment_is_written_below_a_post_and_names_its_author(here: World) -> 
     assert ["Lower tomorrow" in below.text, "So low" in below.text] == [True, True]
 
 
-def test_a_script_gets_the_comment_and_an_empty_form(here: World) -> None:
+def test_comment_form_htmx_response_contains_comment_and_empty_form(here: World) -> None:
     post = a_post(here, "cyd")
     browser = visitor(here, "cyd")
     token = browser.open(f"/@cyd/{post.id}").form_token
@@ -71,7 +71,7 @@ def test_a_script_gets_the_comment_and_an_empty_form(here: World) -> None:
     assert below.html.find("form", class_="comment-form") is None
 
 
-def test_an_empty_comment_comes_back_with_a_word(here: World) -> None:
+def test_comment_form_with_empty_or_too_long_text_is_refused(here: World) -> None:
     post = a_post(here, "dan")
     member(here, "eve")
     browser = visitor(here, "eve")
@@ -88,7 +88,7 @@ def test_an_empty_comment_comes_back_with_a_word(here: World) -> None:
     assert answer.html.find("textarea").text == "x" * 5_001  # type: ignore[union-attr]
 
 
-def test_an_answer_is_for_no_more_people_than_what_it_answers(here: World) -> None:
+def test_comment_on_direct_post_inherits_direct_visibility(here: World) -> None:
     gus = member(here, "gus")
     post = a_post(here, "fay", "Only @gus", visibility=Visibility.DIRECT)
     page = visitor(here, "gus").open(f"/@fay/{post.id}")
@@ -100,7 +100,7 @@ def test_an_answer_is_for_no_more_people_than_what_it_answers(here: World) -> No
     assert (node.visibility, node.author_id, node.parent_id) == (Visibility.DIRECT, gus.id, post.id)
 
 
-def test_what_may_not_be_seen_is_not_commented_on(here: World) -> None:
+def test_comment_on_invisible_post_returns_404(here: World) -> None:
     post = a_post(here, "hal", visibility=Visibility.FOLLOWERS)
     member(here, "ivy")
     browser = visitor(here, "ivy")
@@ -109,14 +109,14 @@ def test_what_may_not_be_seen_is_not_commented_on(here: World) -> None:
     assert browser.post(f"/posts/{post.id}/comments", [("form_token", token), ("text", "Psst")]).status == 404
 
 
-def test_strangers_see_no_form(here: World) -> None:
+def test_comment_form_is_hidden_from_anonymous_visitors(here: World) -> None:
     post = a_post(here, "jim")
     page = visitor(here).open(f"/@jim/{post.id}")
     assert page.html.find("textarea") is None
     assert not page.links("Reply")
 
 
-def test_a_vote_is_given_by_the_form_and_the_result_is_shown(here: World) -> None:
+def test_poll_form_records_vote_and_shows_result(here: World) -> None:
     asked = PollDraft(options=("Tea", "Coffee"), seconds=3_600)
     post = a_post(here, "kim", "Which?", poll=asked)
     member(here, "leo")
@@ -135,7 +135,7 @@ def test_a_vote_is_given_by_the_form_and_the_result_is_shown(here: World) -> Non
     assert poll is not None
 
 
-def test_a_script_gets_the_poll_alone(here: World) -> None:
+def test_poll_form_htmx_response_contains_only_poll(here: World) -> None:
     post = a_post(here, "mia", "Which?", poll=PollDraft(options=("Tea", "Coffee"), seconds=3_600))
     member(here, "ned")
     browser = visitor(here, "ned")

@@ -1,4 +1,4 @@
-"""Writing a post without scripts: files, descriptions, order, and all that may be said besides; nothing that was typed is lost."""
+"""The compose form without scripts: files, descriptions, order and other fields; refused forms keep all values."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from tests.web.visitor import Page, Visitor, member, visitor
 
 @pytest.fixture(scope="module")
 def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    # A file refuses what a dictionary takes: numbers of a type of their own.
+    # SQLite rejects numbers of custom types, unlike the memory store.
     with world(store=f"sqlite:///{tmp_path_factory.mktemp('here')}/shoal.db") as made:
         yield made
 
 
 def newest(here: World, author: Member) -> Post:
-    """The post that somebody wrote last."""
+    """Return the newest post of a member."""
     entry = here.run(here.network.store.assoc_range(author.id, POSTED, Cursor(limit=1)))[0]
     node = here.run(here.network.store.obj_get((entry.id2,)))[entry.id2]
     assert isinstance(node, Post)
@@ -49,7 +49,7 @@ def files(*names: str, data: bytes = b"") -> list[tuple[str, object]]:
 
 
 def describe(page: Page, *texts: str) -> None:
-    """Type into the descriptions of the pictures, in their order."""
+    """Fill in the descriptions of the pictures, in order."""
     fields = page.html.find_all("textarea", attrs={"name": "pictures[][description]"})
     for field, text in zip(fields, texts, strict=True):
         field.string = text
@@ -61,7 +61,7 @@ def card(page: Page, n: int) -> Tag:
     return found
 
 
-def test_a_post_with_two_pictures_is_described_ordered_and_posted_without_a_script(here: World) -> None:
+def test_compose_form_without_script_describes_orders_and_posts_pictures(here: World) -> None:
     ann = member(here, "ann")
     form = visitor(here, "ann").open("/compose")
     page = form.press("Upload", files=files("one.jpg", "two.jpg"), text="Low tide", visibility="unlisted")
@@ -83,7 +83,7 @@ def test_a_post_with_two_pictures_is_described_ordered_and_posted_without_a_scri
     ]
 
 
-def test_a_picture_without_a_description_is_asked_for_and_posted_all_the_same_if_one_wants(here: World) -> None:
+def test_compose_form_asks_once_for_missing_picture_description(here: World) -> None:
     ben = member(here, "ben")
     page = visitor(here, "ben").open("/compose").press("Post", files=files("one.jpg"), text="Nothing said")
     assert page.status == 422
@@ -93,7 +93,7 @@ def test_a_picture_without_a_description_is_asked_for_and_posted_all_the_same_if
     assert done.path == f"/@ben/{newest(here, ben).id}"
 
 
-def test_the_question_about_descriptions_is_a_choice_that_is_kept(here: World) -> None:
+def test_compose_form_remembers_disabled_description_reminder(here: World) -> None:
     cyd = member(here, "cyd")
     browser = visitor(here, "cyd")
     form = browser.open("/compose")
@@ -107,7 +107,7 @@ def test_the_question_about_descriptions_is_a_choice_that_is_kept(here: World) -
     assert not again.has_attr("checked")
 
 
-def test_a_file_that_is_not_taken_is_named_with_the_reason_and_the_others_stay(here: World) -> None:
+def test_compose_form_names_rejected_file_with_reason_and_keeps_others(here: World) -> None:
     member(here, "dan")
     sent = [*files("good.jpg"), *files("letter.jpg", data=b"Dear Ann, this is a letter.")]
     page = visitor(here, "dan").open("/compose").press("Post", files=sent, text="Both")
@@ -116,7 +116,7 @@ def test_a_file_that_is_not_taken_is_named_with_the_reason_and_the_others_stay(h
     assert (len(page.texts("picture")), page.field("Text").text) == (1, "Both")
 
 
-def test_a_refused_form_comes_back_with_every_value_and_says_what_is_wrong_beside_it(here: World) -> None:
+def test_compose_form_when_refused_keeps_all_values_and_shows_error(here: World) -> None:
     member(here, "eve")
     tomorrow = (datetime.now(UTC) + timedelta(days=1)).strftime("%Y-%m-%dT%H:%M")
     page = (
@@ -171,7 +171,7 @@ def test_a_refused_form_comes_back_with_every_value_and_says_what_is_wrong_besid
         ({"text": "a", "spoiler": "x" * 501}, "This has 501 characters"),
     ],
 )
-def test_what_is_wrong_is_said_in_words(here: World, typed: dict[str, Any], says: str) -> None:
+def test_compose_form_with_invalid_field_shows_error_message(here: World, typed: dict[str, Any], says: str) -> None:
     browser = visitor(here, _somebody(here))
     page = browser.open("/compose").press("Post", **typed)
     assert page.status == 422
@@ -184,7 +184,7 @@ def _somebody(here: World) -> str:
     return "fay"
 
 
-def test_a_poll_a_warning_a_language_and_a_place_are_part_of_the_post(here: World) -> None:
+def test_compose_form_saves_poll_content_warning_language_and_place(here: World) -> None:
     gus = member(here, "gus")
     form = visitor(here, "gus").open("/compose?tag=dawn")
     assert form.field("Text").text == "#dawn"
@@ -209,14 +209,14 @@ def test_a_poll_a_warning_a_language_and_a_place_are_part_of_the_post(here: Worl
     assert round(post.place.latitude, 2) == 47.38
 
 
-def test_the_same_form_sent_twice_makes_one_post(here: World) -> None:
+def test_compose_form_sent_twice_creates_one_post(here: World) -> None:
     hal = member(here, "hal")
     form = visitor(here, "hal").open("/compose")
     assert form.press("Post", text="Once").path == form.press("Post", text="Once").path
     assert len(here.run(here.network.store.assoc_range(hal.id, POSTED, Cursor(limit=9)))) == 1
 
 
-def test_a_scheduled_post_is_listed_moved_written_again_and_cancelled(here: World) -> None:
+def test_scheduled_post_is_listed_rescheduled_edited_and_cancelled(here: World) -> None:
     ivy = member(here, "ivy")
     browser = visitor(here, "ivy")
     assert "No scheduled posts" in browser.open("/scheduled").text
@@ -235,7 +235,7 @@ def test_a_scheduled_post_is_listed_moved_written_again_and_cancelled(here: Worl
     (plan,) = here.run(waiting(here.network.store, ivy.id, Cursor(limit=9))).posts
     assert isinstance(plan, ScheduledPost)
     assert "No scheduled posts" in done.press("Cancel post").text
-    # Nobody else's.
+    # Other members cannot cancel it.
     member(here, "jim")
     other = visitor(here, "jim")
     token = other.open("/compose").form_token
@@ -243,7 +243,7 @@ def test_a_scheduled_post_is_listed_moved_written_again_and_cancelled(here: Worl
     assert answer.status == 404
 
 
-def test_scheduled_post_that_could_not_be_published_says_why(here: World) -> None:
+def test_scheduled_post_that_failed_to_publish_shows_reason(here: World) -> None:
     member(here, "una")
     browser = visitor(here, "una")
     browser.open("/compose").press("Post", text="x" * 400, at="2030-05-01T18:30", zone="UTC")
@@ -263,7 +263,7 @@ def test_scheduled_post_that_could_not_be_published_says_why(here: World) -> Non
     moved.press("Cancel post")
 
 
-def test_the_form_begins_as_the_member_wants_it(here: World) -> None:
+def test_compose_form_uses_default_visibility_and_language_of_member(here: World) -> None:
     kim = member(here, "kim")
     here.run(
         members.update_profile(
@@ -278,7 +278,7 @@ def test_the_form_begins_as_the_member_wants_it(here: World) -> None:
     assert "French" in page.text
 
 
-def test_strangers_log_in_first_and_a_form_without_its_token_is_refused(here: World) -> None:
+def test_compose_form_requires_login_and_form_token(here: World) -> None:
     assert visitor(here).open("/compose").path == "/login?to=%2Fcompose"
     member(here, "leo")
     answer = visitor(here, "leo").post("/compose", [("text", "No token")])
@@ -286,7 +286,7 @@ def test_strangers_log_in_first_and_a_form_without_its_token_is_refused(here: Wo
     assert "has expired" in answer.text
 
 
-def test_files_are_taken_from_members_alone(here: World) -> None:
+def test_file_upload_forms_refuse_anonymous_uploads(here: World) -> None:
     stranger = visitor(here)
     before = here.files()
     for path in ("/compose", "/compose/files", "/settings/profile", "/settings/contacts"):
@@ -298,7 +298,7 @@ def test_files_are_taken_from_members_alone(here: World) -> None:
     assert here.files() == before
 
 
-def test_files_that_come_with_a_post_count_as_those_that_come_by_themselves() -> None:
+def test_compose_form_uploads_count_against_media_rate_limit() -> None:
     with world(rate_limits=True, limits={"media": "3/1h"}) as slow:
         quy = member(slow, "quy")
         browser = visitor(slow, "quy")
@@ -312,7 +312,7 @@ def media_of_member(here: World, owner: Member) -> list[Assoc]:
     return here.run(here.network.store.assoc_range(owner.id, OWNS, Cursor(limit=10)))
 
 
-def test_another_members_file_is_not_shown_and_not_posted(here: World) -> None:
+def test_compose_form_with_media_of_other_member_is_refused(here: World) -> None:
     mia, ned = member(here, "mia"), member(here, "ned")
     browser = visitor(here, "mia")
     browser.open("/compose").press("Post", files=files("one.jpg"), text="Mine").press("Post without descriptions")
@@ -327,7 +327,7 @@ def test_another_members_file_is_not_shown_and_not_posted(here: World) -> None:
     assert here.run(here.network.store.assoc_range(ned.id, POSTED, Cursor(limit=1))) == []
 
 
-def test_a_draft_whose_file_is_gone_says_so(here: World) -> None:
+def test_compose_form_draft_with_deleted_file_shows_message(here: World) -> None:
     member(here, "ole")
     browser = visitor(here, "ole")
     token = browser.open("/compose").form_token
@@ -335,7 +335,7 @@ def test_a_draft_whose_file_is_gone_says_so(here: World) -> None:
     assert "files that are not in a post are kept for one day only" in browser.post("/compose", fields).text
 
 
-def test_a_script_gets_the_card_of_a_file_or_the_reason(here: World) -> None:
+def test_compose_file_upload_by_script_returns_card_or_error(here: World) -> None:
     member(here, "pam")
     browser = visitor(here, "pam")
     token = browser.open("/compose").form_token
@@ -351,7 +351,7 @@ def test_a_script_gets_the_card_of_a_file_or_the_reason(here: World) -> None:
     assert "type of this file is not supported" in bad.answer.text
 
 
-def test_words_are_offered_while_they_are_typed(here: World) -> None:
+def test_compose_autocomplete_offers_tags_and_members(here: World) -> None:
     quin = member(here, "quin", display_name="Quin Quayside")
     here.run(posts.create(here.writes, quin.id, Draft(text="Out #harbour #harvest")))
     here.run(posts.create(here.writes, quin.id, Draft(text="In #harbour")))
@@ -371,7 +371,7 @@ def test_words_are_offered_while_they_are_typed(here: World) -> None:
     ("path", "field"),
     [("/compose", "#files"), ("/settings/profile", "#avatar"), ("/welcome/profile", "#header, #avatar")],
 )
-def test_file_picker_offers_just_the_types_that_the_server_accepts(here: World, path: str, field: str) -> None:
+def test_file_picker_accept_types_match_server_media_types(here: World, path: str, field: str) -> None:
     member(here, f"picks{len(path)}")
     instance = here.ask("GET", "/api/v2/instance").json()
     accepted = instance["configuration"]["media_attachments"]["supported_mime_types"]

@@ -1,4 +1,4 @@
-"""Posts that are drawn once for all who see them alike: what is kept is what would be drawn now."""
+"""The cache of rendered posts, shared by viewers with equal views: cached HTML equals freshly rendered HTML."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ QUOTED = "%2Ftags%2Ftide%3Fshow%3D%3Call%3E%26q%3D%22it%27s%22"
 
 @pytest.fixture(scope="module")
 def views() -> list[PostView]:
-    """A post in each state that pages know."""
+    """A post in each state that pages can show."""
     with world() as made:
         ctx = plain_ctx(made)
         return [post_of(ctx, entry) for _, entry in samples(ctx.now_ms)]
@@ -37,7 +37,7 @@ def draw(
     return str(drawn.draw(templates(language, ""), language, post, path, token))
 
 
-def test_what_is_kept_is_what_would_be_drawn_now(views: list[PostView]) -> None:
+def test_post_html_cache_equals_fresh_rendering(views: list[PostView]) -> None:
     kept = PostHtmlCache()
     for path, token, language in (
         (PATH, TOKEN, "en"),
@@ -50,7 +50,7 @@ def test_what_is_kept_is_what_would_be_drawn_now(views: list[PostView]) -> None:
             assert draw(kept, post, path, token, language) == draw(PostHtmlCache(), post, path, token, language)
 
 
-def test_a_form_carries_the_token_and_the_way_back_of_its_own_page(views: list[PostView]) -> None:
+def test_post_html_cache_inserts_form_token_and_return_path_of_page(views: list[PostView]) -> None:
     kept = PostHtmlCache()
     for post in views:
         draw(kept, post, "/another/page", "token-of-another")
@@ -90,7 +90,7 @@ CHANGES = st.fixed_dictionaries(
 
 
 @given(st.data())
-def test_whatever_changes_in_a_post_is_drawn_anew(views: list[PostView], data: st.DataObject) -> None:
+def test_post_html_cache_renders_changed_post_again(views: list[PostView], data: st.DataObject) -> None:
     kept = PostHtmlCache()
     post = data.draw(st.sampled_from(views))
     for change in data.draw(st.lists(CHANGES, min_size=2, max_size=5)):
@@ -99,7 +99,7 @@ def test_whatever_changes_in_a_post_is_drawn_anew(views: list[PostView], data: s
         assert draw(kept, post) == draw(PostHtmlCache(), post)
 
 
-def test_two_who_see_a_post_alike_share_what_is_kept_and_the_least_asked_for_makes_room(views: list[PostView]) -> None:
+def test_post_html_cache_is_shared_between_viewers_and_bounded_in_size(views: list[PostView]) -> None:
     sizes = [len(draw(PostHtmlCache(), post, "", "")) for post in views]
     kept = PostHtmlCache(most=sum(sizes))
     draw(kept, views[0], "/one", "token-of-one")

@@ -1,4 +1,4 @@
-"""A post after it was written: edited, narrowed, its wordings, deleted, written again."""
+"""Editing, edit history, deletion and redrafting of posts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.web.visitor import Page, member, visitor
 
 @pytest.fixture(scope="module")
 def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    # A file refuses what a dictionary takes: numbers of a type of their own.
+    # SQLite rejects numbers of custom types, unlike the memory store.
     with world(store=f"sqlite:///{tmp_path_factory.mktemp('here')}/shoal.db") as made:
         yield made
 
@@ -34,7 +34,7 @@ def stored(here: World, post_id: int) -> Post:
 
 
 def with_pictures(here: World, name: str, *texts: str) -> Post:
-    """A post of a new member with a picture for each description."""
+    """Create a post of a new member with a picture for each description."""
     author = member(here, name)
     files = [here.run(media.upload(here.writes, author.id, picture(), description=text)) for text in texts]
     return here.run(posts.create(here.writes, author.id, Draft(text="Low tide", media=[one.id for one in files])))
@@ -46,7 +46,7 @@ def card(page: Page, n: int) -> Tag:
     return found
 
 
-def test_a_post_is_edited_with_its_pictures_removed_added_described_and_put_in_another_order(here: World) -> None:
+def test_post_edit_form_removes_adds_describes_and_reorders_pictures(here: World) -> None:
     post = with_pictures(here, "ann", "first", "second", "third")
     page = visitor(here, "ann").open(f"/posts/{post.id}/edit")
     assert page.field("Text").text == "Low tide"
@@ -68,7 +68,7 @@ def test_a_post_is_edited_with_its_pictures_removed_added_described_and_put_in_a
     assert [one.name for one in history.html.find_all(["ins", "del"])] == ["del", "ins"]
 
 
-def test_an_edit_makes_a_post_narrower_and_offers_nothing_wider(here: World) -> None:
+def test_post_edit_form_allows_only_narrower_visibility(here: World) -> None:
     post = with_pictures(here, "ben")
     browser = visitor(here, "ben")
     page = browser.open(f"/posts/{post.id}/edit")
@@ -85,7 +85,7 @@ def test_an_edit_makes_a_post_narrower_and_offers_nothing_wider(here: World) -> 
     assert "An edit can only reduce the visibility" in refused.text
 
 
-def test_a_poll_stays_in_an_edit_unless_it_asks_something_else(here: World) -> None:
+def test_post_edit_keeps_unchanged_poll_and_replaces_changed_poll(here: World) -> None:
     cyd = member(here, "cyd")
     asked = PollDraft(options=("Yes", "No"), seconds=3_600)
     post = here.run(posts.create(here.writes, cyd.id, Draft(text="Well?", poll=asked)))
@@ -102,7 +102,7 @@ def test_a_poll_stays_in_an_edit_unless_it_asks_something_else(here: World) -> N
     assert "Poll options: Yes, No, Perhaps" in browser.open(f"/posts/{post.id}/history").text
 
 
-def test_a_refused_edit_comes_back_with_what_was_typed(here: World) -> None:
+def test_post_edit_form_when_refused_keeps_typed_values(here: World) -> None:
     post = with_pictures(here, "dan")
     page = visitor(here, "dan").open(f"/posts/{post.id}/edit").press("Save", text="  ", spoiler="Wet")
     assert page.status == 422
@@ -111,13 +111,13 @@ def test_a_refused_edit_comes_back_with_what_was_typed(here: World) -> None:
     assert stored(here, post.id).text == "Low tide"
 
 
-def test_a_post_that_was_never_edited_has_no_history_to_show(here: World) -> None:
+def test_post_history_of_unedited_post_is_empty(here: World) -> None:
     post = with_pictures(here, "eve")
     assert "Never edited" in visitor(here).open(f"/@eve/{post.id}/history").text
     assert visitor(here).open(f"/@ann/{post.id}/history").status == 404
 
 
-def test_a_post_is_deleted_after_a_question(here: World) -> None:
+def test_post_deletion_page_asks_for_confirmation_and_deletes_post(here: World) -> None:
     post = with_pictures(here, "fay")
     page = visitor(here, "fay").open(f"/posts/{post.id}/delete?to=/@fay/{post.id}")
     assert "Low tide" in page.text
@@ -126,12 +126,12 @@ def test_a_post_is_deleted_after_a_question(here: World) -> None:
     assert visitor(here, "fay").open(f"/@fay/{post.id}").status == 404
 
 
-def test_a_post_is_written_again_with_its_text_and_pictures_and_goes_when_the_new_one_is_posted(here: World) -> None:
+def test_delete_and_redraft_replaces_post_when_new_one_is_posted(here: World) -> None:
     post = with_pictures(here, "gus", "A boat")
     browser = visitor(here, "gus")
     page = browser.open(f"/posts/{post.id}/delete").follow("Delete and redraft")
     assert (page.field("Text").text, len(page.texts("picture"))) == ("Low tide", 1)
-    # Until then nothing is lost.
+    # The old post still exists.
     assert browser.open(f"/@gus/{post.id}").status == 200
     done = page.press("Post", text="Lower tide")
     assert "Lower tide" in done.text
@@ -143,7 +143,7 @@ def test_a_post_is_written_again_with_its_text_and_pictures_and_goes_when_the_ne
 
 
 @pytest.mark.parametrize("page", ["edit", "delete"])
-def test_other_members_posts_are_neither_edited_nor_deleted(here: World, page: str) -> None:
+def test_post_edit_and_delete_pages_of_other_members_return_404(here: World, page: str) -> None:
     post = with_pictures(here, f"hal_{page}")
     member(here, f"ivy_{page}")
     browser = visitor(here, f"ivy_{page}")
@@ -165,24 +165,24 @@ def test_other_members_posts_are_neither_edited_nor_deleted(here: World, page: s
         ("a b c d", "a c e d", [("a ", ""), ("b ", "del"), ("c", ""), (" e", "ins"), (" d", "")]),
     ],
 )
-def test_two_wordings_are_compared_word_by_word(before: str, after: str, shown: list[tuple[str, str]]) -> None:
+def test_post_history_diff_compares_word_by_word(before: str, after: str, shown: list[tuple[str, str]]) -> None:
     assert [(piece.text, piece.kind) for piece in difference(before, after)] == shown
 
 
-def test_very_long_wordings_are_told_whole() -> None:
+def test_post_history_diff_of_very_long_texts_replaces_whole_text() -> None:
     before, after = "a " * 3_000 + "a", "b " * 3_000 + "b"
     assert [piece.kind for piece in difference(before, after)] == ["del", "ins"]
     assert [piece.kind for piece in difference(before, before)] == [""]
 
 
 @given(st.text("ab ", max_size=60), st.text("ab ", max_size=60), st.sampled_from([0, 100, 10_000]))
-def test_the_pieces_of_a_comparison_make_both_texts(before: str, after: str, pairs: int) -> None:
+def test_post_history_diff_pieces_reconstruct_both_texts(before: str, after: str, pairs: int) -> None:
     pieces = difference(before, after, pairs)
     assert "".join(piece.text for piece in pieces if piece.kind != "ins") == before
     assert "".join(piece.text for piece in pieces if piece.kind != "del") == after
 
 
-def test_the_history_of_a_post_that_was_rewritten_over_and_over_is_shown_soon(here: World) -> None:
+def test_post_history_with_many_long_revisions_renders_limited_revisions_quickly(here: World) -> None:
     ivo, dice = member(here, "ivo"), Random(1)
     post = here.run(posts.create(here.writes, ivo.id, Draft(text="first")))
     for _ in range(MOST_WORDINGS + 10):

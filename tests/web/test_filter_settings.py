@@ -1,4 +1,4 @@
-"""Words that a member does not want to read: muted in a line, or by a filter with all it can do."""
+"""The settings pages of filters: muting a word, and filters with all options."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def held(here: World, name: str = "ann") -> list[Filter]:
     return here.run(filters_of(here.graph, found.id))
 
 
-def test_a_word_is_muted_in_a_line_and_posts_with_it_are_folded(here: World, ann: Visitor) -> None:
+def test_filter_settings_mute_word_folds_matching_posts(here: World, ann: Visitor) -> None:
     ben, me = member(here, "ben"), here.run(members.find(here.writes, "ann"))
     assert me is not None
     here.run(relationships.follow(here.writes, me.id, ben.id))
@@ -56,7 +56,7 @@ def test_a_word_is_muted_in_a_line_and_posts_with_it_are_folded(here: World, ann
     assert "Filtered: football" in ann.open("/").text
 
 
-def test_a_filter_is_made_changed_and_deleted(here: World, ann: Visitor) -> None:
+def test_filter_settings_create_change_and_delete_filter(here: World, ann: Visitor) -> None:
     page = ann.open("/settings/filters").follow("New filter")
     page = page.press(
         "Save",
@@ -99,7 +99,7 @@ def test_a_filter_is_made_changed_and_deleted(here: World, ann: Visitor) -> None
     assert held(here) == []
 
 
-def test_what_is_wrong_with_a_filter_stands_beside_its_field(here: World, ann: Visitor) -> None:
+def test_filter_settings_with_invalid_values_show_field_errors(here: World, ann: Visitor) -> None:
     page = ann.open("/settings/filters/new").press("Save", title=" ", words="cats", contexts=["home"])
     assert page.status == 422
     assert "Enter a name." in str(page.html.find(id="title-wrong"))
@@ -115,7 +115,7 @@ def test_what_is_wrong_with_a_filter_stands_beside_its_field(here: World, ann: V
     assert (page.status, page.field("A word or a tag")["aria-invalid"]) == (422, "true")
 
 
-def test_posts_in_a_filter_are_shown_and_taken_out(here: World, ann: Visitor) -> None:
+def test_filter_settings_list_and_remove_filtered_posts(here: World, ann: Visitor) -> None:
     me, cyd = here.run(members.find(here.writes, "ann")), member(here, "cyd")
     assert me is not None
     shown = here.run(posts.create(here.writes, cyd.id, Draft(text="This again")))
@@ -132,7 +132,7 @@ def test_posts_in_a_filter_are_shown_and_taken_out(here: World, ann: Visitor) ->
     assert page.path == f"/settings/filters/{made.id}"
 
 
-def test_a_filter_of_somebody_else_is_not_there(here: World, ann: Visitor) -> None:
+def test_filter_of_other_member_returns_404(here: World, ann: Visitor) -> None:
     dee = member(here, "dee")
     theirs = here.run(filters.create(here.writes, dee.id, FilterChange(title="Mine", contexts=(FilterContext.HOME,))))
     assert ann.open(f"/settings/filters/{theirs.id}").status == 404
@@ -143,7 +143,7 @@ def test_a_filter_of_somebody_else_is_not_there(here: World, ann: Visitor) -> No
     assert [one.title for one in held(here, "dee")] == ["Mine"]
 
 
-def test_a_post_that_several_shared_stands_once_or_each_time(here: World, ann: Visitor) -> None:
+def test_filter_settings_save_grouping_of_repeated_shares(here: World, ann: Visitor) -> None:
     page = ann.open("/settings/filters").press("Save", folds_shares=[])
     found = here.run(members.find(here.writes, "ann"))
     assert found is not None

@@ -1,4 +1,4 @@
-"""Forms that come from no page of ours: each is refused before it has an effect (CSRF)."""
+"""Forged forms from other sites (CSRF): each is refused before it changes data."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FIELDS: dict[str, str] = {
     "title": "Forged",
     "username": "hal",
 }
-"""Values of fields by their names, where any text would not do."""
+"""Values of fields that do not accept arbitrary text, by name."""
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def subjects(here: World) -> Subjects:
 
 
 def id_for(row: Route, field: str, subjects: Subjects) -> int:
-    """Return the id of something that a form is about, by its path."""
+    """Return the id of a suitable subject for a form, by its path."""
     if field in {"member", "ids"} or row.path.startswith(
         ("/members", "/suggestions", "/requests", "/moderation/members")
     ):
@@ -74,7 +74,7 @@ def id_for(row: Route, field: str, subjects: Subjects) -> int:
 
 
 def value_for(row: Route, field: inspect.Field, subjects: Subjects) -> str:
-    """Return a value that a field of a form takes."""
+    """Return a valid value for a field of a form."""
     kind = field.type
     while isinstance(kind, inspect.VarTupleType | inspect.Metadata):
         kind = kind.item_type if isinstance(kind, inspect.VarTupleType) else kind.type
@@ -92,7 +92,7 @@ def value_for(row: Route, field: inspect.Field, subjects: Subjects) -> str:
 
 
 def filled_in(row: Route, subjects: Subjects) -> tuple[str, list[tuple[str, str]], dict[str, Any]]:
-    """Return the path, the fields and the files of a form, such that it can be read."""
+    """Return the path, the fields and the files of a form with valid values."""
     assert row.params is not None
     described = inspect.type_info(row.params)
     assert isinstance(described, inspect.StructType)
@@ -130,13 +130,13 @@ def hal(here: World, subjects: Subjects) -> Visitor:
 
 @pytest.fixture(scope="module")
 def token(hal: Visitor) -> str:
-    """A good token of the forms that hal is shown."""
+    """A valid form token of hal."""
     return hal.open("/settings/appearance").form_token
 
 
 @pytest.fixture(scope="module")
 def authorization(here: World) -> list[tuple[str, str]]:
-    """The fields by which an app asks to be let in."""
+    """The fields of an authorization request of an app."""
     app = here.run(oauth.register(here.writes, "Tide", redirect_uris=("https://app.example/",), scopes=("read",))).app
     asked = {"client_id": str(app.id), "response_type": "code", "redirect_uri": "https://app.example/", "scope": "read"}
     return [*asked.items(), ("do", "allow")]
@@ -144,12 +144,12 @@ def authorization(here: World) -> list[tuple[str, str]]:
 
 @pytest.fixture(scope="module")
 def other(here: World, subjects: Subjects) -> str:
-    """A good token of another member."""
+    """A valid form token of another member."""
     return visitor(here, "ann").open("/settings/appearance").form_token
 
 
 @pytest.mark.parametrize("row", FORMS, ids=[row.path for row in FORMS])
-def test_forged_form_is_refused_without_effect(
+def test_forged_form_is_refused_without_changes(
     here: World,
     subjects: Subjects,
     hal: Visitor,

@@ -1,4 +1,4 @@
-"""Home, For you and catching up, as their pages show them."""
+"""The pages Home and For you."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def here() -> Iterator[World]:
         yield made
 
 
-def test_home_has_the_newest_posts_of_followees_and_a_link_to_older_ones(here: World) -> None:
+def test_home_page_shows_newest_posts_of_followees_and_links_to_older_posts(here: World) -> None:
     ann, ben = member(here, "ann"), member(here, "ben")
     here.run(relationships.follow(here.writes, ann.id, ben.id))
     for n in range(25):
@@ -33,7 +33,7 @@ def test_home_has_the_newest_posts_of_followees_and_a_link_to_older_ones(here: W
     assert not older.links("Older posts")
 
 
-def test_a_like_is_given_and_taken_back_by_buttons(here: World) -> None:
+def test_like_button_adds_and_removes_like(here: World) -> None:
     cyd = member(here, "cyd")
     post = here.run(posts.create(here.writes, cyd.id, Draft(text="Low tide")))
     page = visitor(here, "cyd").open(f"/@cyd/{post.id}")
@@ -42,7 +42,7 @@ def test_a_like_is_given_and_taken_back_by_buttons(here: World) -> None:
     assert "Like, 0 likes" in liked.press("Like", liked.post("Low tide")).text
 
 
-def test_strangers_see_the_front_page_and_are_sent_to_log_in_for_the_rest(here: World) -> None:
+def test_front_page_is_public_and_for_you_redirects_to_login(here: World) -> None:
     stranger = visitor(here)
     assert "Sign up" in stranger.open("/").text
     page = stranger.open("/for-you")
@@ -50,21 +50,21 @@ def test_strangers_see_the_front_page_and_are_sent_to_log_in_for_the_rest(here: 
     assert page.press("Log in", username="ann", password="low tide at dawn").path == "/for-you"
 
 
-def test_a_form_from_elsewhere_is_refused(here: World) -> None:
+def test_post_action_with_forged_form_token_is_refused(here: World) -> None:
     browser = visitor(here, "ann")
     answer = browser.post("/posts/1/act", [("do", "like"), ("form_token", "guessed")])
     assert answer.status == 403
     assert "has expired" in answer.text
 
 
-def test_only_a_demo_lends_a_member_to_everybody(here: World) -> None:
+def test_demo_login_outside_demo_returns_404(here: World) -> None:
     browser = visitor(here)
     token = browser.open("/login").form_token
     assert visitor(here).post("/login/demo", [("form_token", token)]).status == 403
     assert browser.post("/login/demo", [("form_token", token)]).status == 404
 
 
-def test_home_and_lists_leave_out_direct_messages_on_full_pages(here: World) -> None:
+def test_home_and_list_pages_exclude_direct_messages_and_stay_full(here: World) -> None:
     dan, eve = member(here, "dan"), member(here, "eve")
     here.run(relationships.follow(here.writes, eve.id, dan.id))
     shown = here.run(lists.create(here.writes, eve.id, "Close friends"))
@@ -84,7 +84,7 @@ def test_home_and_lists_leave_out_direct_messages_on_full_pages(here: World) -> 
         assert [*page.texts("prose"), *older.texts("prose")] == numbers, path
 
 
-def test_for_you_without_ranking_leaves_out_direct_messages(here: World) -> None:
+def test_ranked_feed_page_without_ranking_excludes_direct_messages(here: World) -> None:
     fay = member(here, "fay")
     here.run(posts.create(here.writes, fay.id, Draft(text="@ann secret", visibility=Visibility.DIRECT)))
     here.run(posts.create(here.writes, fay.id, Draft(text="No secret")))

@@ -1,4 +1,4 @@
-"""Stored text on pages and in feeds: it is escaped wherever it is shown, and does not change the direction of what follows."""
+"""Stored text on pages and in feeds is escaped, and does not change the direction of the following text."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ TEXT = {
     "IpBlock": ("comment",),
     "App": ("name",),
 }
-"""The fields of stored objects in which users write freely."""
+"""The fields of stored objects with free text of users."""
 NOT_TEXT = {
     "Member": {"name", "avatar", "header", "default_language", "attribution_domains", "email_hash", "mentions"},
     "Login": {"email", "password", "kept"},
@@ -64,11 +64,11 @@ NOT_TEXT = {
     "ScheduledPost": {"refused"},
     "Proof": {"address"},
 }
-"""The other fields with text: names, addresses, keys and codes with an alphabet of their own, and reasons that we give."""
+"""The other text fields: names, addresses, keys and codes with a restricted alphabet, and reasons written by the server."""
 
 
 def hostile(value: Any, place: str) -> Any:
-    """Return a value with markup in each of its texts, and the name of its place before it."""
+    """Return a value with the name of its field and markup added to each text."""
     match value:
         case str():
             return f"{value} [{place}] {MARKUP}"
@@ -108,7 +108,7 @@ def here() -> Iterator[World]:
 
 @pytest.fixture(scope="module")
 def subjects(here: World) -> Subjects:
-    """Everything that pages are about, with markup in each of its texts."""
+    """Subjects for all pages, with markup in each text."""
     run, writes = here.run, here.writes
     hal, ann = member(here, "hal"), member(here, "ann", reason="Boats")
     for author in (hal, ann):
@@ -142,7 +142,7 @@ def subjects(here: World) -> Subjects:
 
 
 def wrong_in(html: str) -> list[str]:
-    """Return what stored text has made of a page: elements, attributes, and text that turns what follows it."""
+    """Return the errors that stored text causes in a page: elements, attributes, and direction changes."""
     soup = BeautifulSoup(html, "html.parser")
     wrong = [f"an element: {one}"[:300] for one in soup.find_all("hostile")]
     wrong += [f"an attribute: {one}"[:300] for one in soup.find_all(_has_a_hostile_attribute)]
@@ -202,7 +202,7 @@ _NOT_ON_PAGES = {
 }
 
 
-def test_every_text_of_every_kind_of_object_is_written_freely_or_has_an_alphabet_of_its_own() -> None:
+def test_stored_text_fields_are_classified_as_free_text_or_restricted() -> None:
     unknown = {
         f"{kind.__name__}.{field.name}"
         for kind in KINDS
@@ -228,7 +228,7 @@ def _has_text(of: inspect.Type) -> bool:
 
 
 def _html_in(value: Any) -> Iterator[str]:
-    """Yield the strings of an API answer that clients show as HTML."""
+    """Yield the strings of an API response that clients show as HTML."""
     if isinstance(value, list):
         for one in value:
             yield from _html_in(one)
@@ -240,7 +240,7 @@ def _html_in(value: Any) -> Iterator[str]:
             yield from _html_in(one if key != "source" else None)
 
 
-def test_hostile_text_in_answers_of_the_api_is_escaped_where_it_is_html(here: World, subjects: Subjects) -> None:
+def test_hostile_text_in_api_html_fields_is_escaped(here: World, subjects: Subjects) -> None:
     hal = here.run(members.find(here.writes, "hal"))
     assert hal is not None
     app = here.run(oauth.register(here.writes, hostile("", "App.name"), redirect_uris=("urn:x",), scopes=SCOPES)).app
@@ -277,7 +277,7 @@ def test_hostile_text_in_feeds_is_escaped(here: World, subjects: Subjects, path:
     assert not [found for one in contents for found in wrong_in(one) if "not isolated" not in found]
 
 
-def test_hostile_name_of_an_app_on_its_page_is_escaped(here: World, subjects: Subjects) -> None:
+def test_hostile_app_name_on_authorization_page_is_escaped(here: World, subjects: Subjects) -> None:
     app = here.run(
         oauth.register(here.writes, hostile("Tide", "App.name"), redirect_uris=("https://app.example/",), scopes=SCOPES)
     ).app

@@ -1,4 +1,4 @@
-"""Notifications, requests to follow and direct conversations, as a member walks through them."""
+"""The pages of notifications, follow requests and direct conversations."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def here() -> Iterator[World]:
 
 
 def notices(page: Page) -> list[str]:
-    """Return what the notifications on a page say, in their order."""
+    """Return the texts of the notifications on a page, in order."""
     return [" ".join(one.get_text(" ").split()) for one in page.html.select("ul.notices > li p.line")]
 
 
-def test_likes_of_a_post_are_one_notification_with_its_picture(here: World) -> None:
+def test_notifications_of_likes_are_grouped_with_post_picture(here: World) -> None:
     ann, ben, cyd, dee = (member(here, name) for name in ("ann", "ben", "cyd", "dee"))
     post = posted(here, ann, "Low tide", 1)
     for other in (ben, cyd, dee):
@@ -47,7 +47,7 @@ def test_likes_of_a_post_are_one_notification_with_its_picture(here: World) -> N
     assert "like your post" in page.follow("Likes and shares").text
 
 
-def test_opening_them_marks_them_as_read_and_the_badge_goes(here: World) -> None:
+def test_notifications_page_marks_notifications_read_and_clears_badge(here: World) -> None:
     eve, fay = member(here, "eve"), member(here, "fay")
     here.run(relationships.follow(here.writes, fay.id, eve.id))
     here.settle()
@@ -60,7 +60,7 @@ def test_opening_them_marks_them_as_read_and_the_badge_goes(here: World) -> None
     assert "New:" not in browser.open("/notifications").text
 
 
-def test_they_are_dismissed_one_by_one_and_all_together(here: World) -> None:
+def test_notifications_are_dismissed_individually_and_all_at_once(here: World) -> None:
     gil, hal, ida = (member(here, name) for name in ("gil", "hal", "ida"))
     post = posted(here, gil, "Harbour")
     for other in (hal, ida):
@@ -82,7 +82,7 @@ def test_they_are_dismissed_one_by_one_and_all_together(here: World) -> None:
     assert "No notifications yet" in page.text
 
 
-def test_a_script_that_dismisses_one_gets_an_empty_answer(here: World) -> None:
+def test_notification_dismissal_by_script_returns_empty_response(here: World) -> None:
     jon, kim = member(here, "jon"), member(here, "kim")
     here.run(relationships.follow(here.writes, kim.id, jon.id))
     here.settle()
@@ -96,7 +96,7 @@ def test_a_script_that_dismisses_one_gets_an_empty_answer(here: World) -> None:
     assert browser.post("/notifications/dismiss", [("key", "no-key"), ("form_token", str(token))]).status == 404
 
 
-def test_mentions_and_answers_are_shown_whole(here: World) -> None:
+def test_notifications_of_mentions_and_replies_show_full_post(here: World) -> None:
     lea, max_ = member(here, "lea"), member(here, "max")
     mine = posted(here, lea, "Who is at the pier?")
     here.run(posts.create(here.writes, max_.id, Draft(text="@lea I am", parent_id=mine.id)))
@@ -113,7 +113,7 @@ def test_mentions_and_answers_are_shown_whole(here: World) -> None:
     assert page.press("Like", page.post("I am")).status == 200
 
 
-def test_requests_to_follow_are_answered_in_place(here: World) -> None:
+def test_follow_requests_are_accepted_and_rejected_on_page(here: World) -> None:
     ned, olga, pit = (member(here, name) for name in ("ned", "olga", "pit"))
     here.run(members.update_profile(here.writes, ned.id, ProfileChange(locked=True)))
     for other in (olga, pit):
@@ -134,7 +134,7 @@ def test_requests_to_follow_are_answered_in_place(here: World) -> None:
     assert "olga" not in followers
 
 
-def test_people_whom_the_policy_holds_back_wait_in_a_list_of_their_own(here: World) -> None:
+def test_notification_requests_page_lists_filtered_senders(here: World) -> None:
     quin, ray, sue = (member(here, name) for name in ("quin", "ray", "sue"))
     here.run(notifications.set_policy(here.writes, quin.id, {"not_following": Treatment.FILTER}))
     for other in (ray, sue):
@@ -155,7 +155,7 @@ def test_people_whom_the_policy_holds_back_wait_in_a_list_of_their_own(here: Wor
     assert browser.open(f"/notifications/requests/{ray.id}").status == 404
 
 
-def test_a_report_that_was_closed_is_told(here: World) -> None:
+def test_notification_of_upheld_report_is_shown_to_reporter(here: World) -> None:
     tom, una = member(here, "tom"), member(here, "una")
     bad = posted(here, una, "Buy this")
     filed = here.run(reports.file(here.writes, tom.id, una.id, Complaint(post_ids=(bad.id,))))
@@ -164,12 +164,12 @@ def test_a_report_that_was_closed_is_told(here: World) -> None:
     assert "Your report was upheld" in visitor(here, "tom").open("/notifications").text
 
 
-def test_what_is_for_members_leads_strangers_to_the_form_to_log_in(here: World) -> None:
+def test_inbox_pages_redirect_anonymous_visitors_to_login(here: World) -> None:
     for path in ("/notifications", "/notifications/requests", "/requests", "/conversations"):
         assert visitor(here).open(path).path.startswith("/login")
 
 
-def test_a_conversation_is_read_answered_and_put_away(here: World) -> None:
+def test_conversation_is_read_answered_and_archived(here: World) -> None:
     member(here, "vic")
     wim = member(here, "wim")
     first = posted(here, wim, "@vic are you there?", visibility=Visibility.DIRECT)
@@ -197,7 +197,7 @@ def test_a_conversation_is_read_answered_and_put_away(here: World) -> None:
     assert "No messages yet" in browser.open(f"/conversations/{first.id}").press("Archive conversation").text
 
 
-def test_a_message_that_is_too_long_is_refused_and_stays_in_the_field(here: World) -> None:
+def test_conversation_message_too_long_is_refused_and_kept_in_field(here: World) -> None:
     member(here, "xan")
     yve = member(here, "yve")
     post = posted(here, yve, "@xan hi", visibility=Visibility.DIRECT)
@@ -207,7 +207,7 @@ def test_a_message_that_is_too_long_is_refused_and_stays_in_the_field(here: Worl
     assert page.one("textarea").text == "x" * 6_000
 
 
-def test_a_message_that_is_sent_twice_is_there_once(here: World) -> None:
+def test_conversation_message_form_sent_twice_creates_one_message(here: World) -> None:
     member(here, "eli")
     flo = member(here, "flo")
     post = posted(here, flo, "@eli hi", visibility=Visibility.DIRECT)
@@ -220,7 +220,7 @@ def test_a_message_that_is_sent_twice_is_there_once(here: World) -> None:
     assert len(again.press("Send", text="once").html.select(".bubble .prose")) == 3
 
 
-def test_conversations_of_others_are_not_there(here: World) -> None:
+def test_conversation_of_other_members_returns_404(here: World) -> None:
     zoe, abe, bea = (member(here, name) for name in ("zoe", "abe", "bea"))
     post = posted(here, zoe, "@abe secret", visibility=Visibility.DIRECT)
     here.settle()
@@ -230,7 +230,7 @@ def test_conversations_of_others_are_not_there(here: World) -> None:
     assert abe.id
 
 
-def test_a_conversation_whose_first_message_is_gone_goes_on(here: World) -> None:
+def test_conversation_with_deleted_first_message_shows_remaining_messages(here: World) -> None:
     cal, dot = member(here, "cal"), member(here, "dot")
     first = posted(here, cal, "@dot one", visibility=Visibility.DIRECT)
     second = here.run(

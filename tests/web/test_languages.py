@@ -1,4 +1,4 @@
-"""The language of pages: by the address, by an earlier choice, by the browser."""
+"""The language of pages: from the query parameter, the cookie, or the browser."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def here() -> Iterator[World]:
         yield made
 
 
-def test_language_in_the_address_is_kept_on_the_pages_that_follow(here: World) -> None:
+def test_language_parameter_is_kept_for_following_pages(here: World) -> None:
     stranger = visitor(here)
     page = stranger.open("/?lang=de")
     assert (page.one("html")["lang"], page.links("Anmelden") != []) == ("de", True)
@@ -35,17 +35,17 @@ def test_language_in_the_address_is_kept_on_the_pages_that_follow(here: World) -
     ("asked", "language"),
     [("de-AT", "de"), ("DE", "de"), ("xx", "en"), ("", "en"), ("../de", "en"), ("de&lang=en", "en")],
 )
-def test_language_in_the_address_is_one_that_there_is(here: World, asked: str, language: str) -> None:
+def test_language_parameter_with_unknown_language_falls_back_to_english(here: World, asked: str, language: str) -> None:
     assert visitor(here).open(f"/about?lang={asked}").one("html")["lang"] == language
 
 
-def test_language_in_the_address_outlives_the_way_to_log_in(here: World) -> None:
+def test_language_parameter_is_kept_on_redirect_to_login(here: World) -> None:
     page = visitor(here).open("/saved?lang=de")
     assert (page.path.startswith("/login"), page.one("html")["lang"]) == (True, "de")
 
 
 @pytest.mark.parametrize("path", ["/", "/about", "/login?to=%2Fsaved", "/signup"])
-def test_page_for_strangers_links_to_itself_in_each_language(here: World, path: str) -> None:
+def test_anonymous_pages_link_to_themselves_in_each_language(here: World, path: str) -> None:
     page = visitor(here).open(path)
     german = page.follow("Deutsch")
     assert german.one("html")["lang"] == "de"
@@ -53,14 +53,14 @@ def test_page_for_strangers_links_to_itself_in_each_language(here: World, path: 
     assert german.follow("English").one("html")["lang"] == "en"
 
 
-def test_language_in_the_address_holds_for_a_member(here: World) -> None:
+def test_language_parameter_applies_to_logged_in_member(here: World) -> None:
     ann = visitor(here, "ann")
     assert ann.open("/?lang=de").one("html")["lang"] == "de"
     assert ann.open("/settings").one("html")["lang"] == "de"
 
 
 @pytest.mark.parametrize("path", ["/@ann.atom", "/embed/@ann/{post}", "/manifest.webmanifest"])
-def test_language_in_the_address_of_a_page_for_shared_caches_sets_no_cookie(here: World, path: str) -> None:
+def test_language_parameter_on_publicly_cached_page_sets_no_cookie(here: World, path: str) -> None:
     ann = here.run(members.find(here.writes, "ann"))
     assert ann is not None
     post = here.run(posts.create(here.writes, ann.id, Draft(text="Low tide")))
@@ -69,7 +69,7 @@ def test_language_in_the_address_of_a_page_for_shared_caches_sets_no_cookie(here
     assert "set-cookie" not in answer.headers
 
 
-def test_long_text_in_place_of_language_takes_no_memory_afterwards() -> None:
+def test_language_lookup_of_long_text_keeps_no_memory() -> None:
     tracemalloc.start()
     for number in range(100):
         text = f"{number}" + "x" * 60_000

@@ -1,4 +1,4 @@
-"""Deleting the account in the browser: what it means, the receipt, and the way back."""
+"""Account deletion in the browser: the confirmation, the receipt, and cancellation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def here() -> Iterator[World]:
         yield made
 
 
-def test_one_leaves_with_the_password_and_comes_back_with_it(here: World) -> None:
+def test_account_deletion_requires_password_and_can_be_cancelled(here: World) -> None:
     ann, other = visitor(here, "ann"), visitor(here, "ann")
     page = ann.open("/settings/account")
     assert "after 30 days" in page.text
@@ -33,7 +33,7 @@ def test_one_leaves_with_the_password_and_comes_back_with_it(here: World) -> Non
     assert "The account ann is hidden" in gone.text
     assert other.open("/settings").path.startswith("/login")
     assert visitor(here).open("/@ann").status in (404, 410)
-    # Whoever logs in is asked whether they want to come back.
+    # A login offers to cancel the deletion.
     asked = visitor(here).open("/login").press("Log in", username="ann", password=PASSWORD)
     assert (asked.status, "This account is scheduled for deletion" in asked.text) == (403, True)
     assert asked.press("Keep my account", username="ann", password="not it").status == 422
@@ -43,7 +43,7 @@ def test_one_leaves_with_the_password_and_comes_back_with_it(here: World) -> Non
     assert asked.press("Keep my account", username="ann", password=PASSWORD).status == 403
 
 
-def test_moderators_see_who_has_left_and_may_keep_them_out(here: World) -> None:
+def test_account_deletion_is_shown_to_moderators_who_can_disable_login(here: World) -> None:
     member(here, "moe")
     mod = here.run(members.find(here.writes, "moe"))
     ann = here.run(members.find(here.writes, "ann"))
@@ -59,7 +59,7 @@ def test_moderators_see_who_has_left_and_may_keep_them_out(here: World) -> None:
     assert late.status == 403
 
 
-def test_a_receipt_says_what_was_deleted_and_is_for_who_has_it(here: World) -> None:
+def test_account_deletion_receipt_confirms_deletion_and_requires_secret_link(here: World) -> None:
     ann = visitor(here, "ann")
     gone = ann.open("/settings/account").press("Delete account", password=PASSWORD, sure="on")
     text = gone.path.removeprefix("/goodbye/")
@@ -74,7 +74,7 @@ def test_a_receipt_says_what_was_deleted_and_is_for_who_has_it(here: World) -> N
 
 
 @pytest.mark.parametrize("gone", ["ann", "ben"])
-def test_a_report_stays_when_its_reporter_or_whom_it_is_about_has_gone(here: World, gone: str) -> None:
+def test_report_remains_after_deletion_of_reporter_or_reported_member(here: World, gone: str) -> None:
     found = {"ann": found_member(here, "ann")}
     for name in ("ben", "moe"):
         member(here, name)

@@ -1,4 +1,4 @@
-"""Every parameter of a link or form is one that the page it leads to reads."""
+"""Links and forms send only parameters that the target page declares."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def opened(browser: Visitor, pages: dict[str, str], subjects: Subjects) -> list[
     return [browser.open(path.format(**subjects._asdict())) for path in pages.values()]
 
 
-def test_links_and_forms_of_every_page_send_only_declared_parameters(here: World, subjects: Subjects) -> None:
+def test_page_links_and_forms_send_only_declared_parameters(here: World, subjects: Subjects) -> None:
     pages = [
         *opened(visitor(here), STRANGERS, subjects),
         *opened(visitor(here, "hal"), MEMBERS, subjects),
@@ -48,7 +48,7 @@ def test_links_and_forms_of_every_page_send_only_declared_parameters(here: World
     assert {wrong for page in pages for wrong in undeclared(page.url, page.html)} == set()
 
 
-def test_undeclared_parameters_of_links_forms_and_redirects_are_found() -> None:
+def test_undeclared_parameters_of_links_forms_and_redirects_are_detected() -> None:
     html = BeautifulSoup(
         '<a href="/compose?tag=sea&amp;visibility=direct">New message</a><a href="https://example.org/?any=1">Elsewhere</a>'
         '<form action="/search"><input name="q"><input name="colour"></form>'

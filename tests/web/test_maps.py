@@ -1,4 +1,4 @@
-"""Maps of places: every point lies on the map, and a map is no larger than it must be."""
+"""Maps of places: all points lie within the window, and the window is as small as possible."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ places = st.lists(st.builds(Place, st.floats(-90, 90), st.floats(-180, 180)), mi
 
 @settings(max_examples=examples(75, full=150))
 @given(places)
-def test_every_post_is_at_a_point_that_lies_on_the_map(ctx: PageContext, found: list[Place]) -> None:
+def test_map_contains_point_of_each_post_within_window(ctx: PageContext, found: list[Place]) -> None:
     shown = map_of(ctx, [entry(n, place) for n, place in enumerate(found)])
     assert shown is not None
     assert sum(len(spot.posts) + spot.more for spot in shown.spots) == len(found)
@@ -51,7 +51,7 @@ def test_every_post_is_at_a_point_that_lies_on_the_map(ctx: PageContext, found: 
     assert len(shown.parallels) <= 16
 
 
-def test_a_map_across_the_date_line_shows_the_pacific_and_not_the_world(ctx: PageContext) -> None:
+def test_map_across_date_line_shows_only_pacific(ctx: PageContext) -> None:
     shown = map_of(ctx, [entry(n, place) for n, place in enumerate([Place(-17.7, 178.0), Place(-13.8, -171.8)])])
     assert shown is not None
     assert shown.window.width < 3_000
@@ -59,12 +59,12 @@ def test_a_map_across_the_date_line_shows_the_pacific_and_not_the_world(ctx: Pag
     assert {line.label for line in shown.meridians} >= {"180°"}
 
 
-def test_a_map_of_one_place_shows_its_region(ctx: PageContext) -> None:
+def test_map_of_single_place_shows_surrounding_region(ctx: PageContext) -> None:
     shown = map_of(ctx, [entry(1, Place(45.43, 12.33))])
     assert shown is not None
     assert (shown.window.height, shown.window.width) == (600.0, 960.0)
     assert [spot.name for spot in shown.spots] == ["45.43° N, 12.33° E"]
 
 
-def test_posts_without_a_place_make_no_map(ctx: PageContext) -> None:
+def test_map_of_posts_without_place_is_none(ctx: PageContext) -> None:
     assert map_of(ctx, [entry(1, None)]) is None

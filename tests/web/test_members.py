@@ -1,4 +1,4 @@
-"""A member's pages: profile, connections, places, albums, and what one can do about them."""
+"""The pages of a member: profile, connections, places, albums, and the options of other members."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def handles(page: Page) -> list[str]:
     return [one.get_text(strip=True).removeprefix("@") for one in page.html.select(".people .handle")]
 
 
-def test_a_profile_shows_totals_tags_recommendations_and_followers_one_knows(here: World) -> None:
+def test_profile_shows_totals_tags_featured_members_and_familiar_followers(here: World) -> None:
     ann, ben, cyd = (member(here, name) for name in ("ann", "ben", "cyd"))
     post = posted(here, ann, "Low tide #dawn", 1)
     for other in (ben, cyd):
@@ -50,7 +50,7 @@ def test_a_profile_shows_totals_tags_recommendations_and_followers_one_knows(her
     }
 
 
-def test_followers_come_in_pages_of_25_with_buttons_to_follow(here: World) -> None:
+def test_followers_page_is_paginated_with_follow_buttons(here: World) -> None:
     dee = member(here, "dee")
     for n in range(27):
         here.run(relationships.follow(here.writes, member(here, f"fan{n:02}").id, dee.id))
@@ -65,7 +65,7 @@ def test_followers_come_in_pages_of_25_with_buttons_to_follow(here: World) -> No
     assert "isn't following anyone yet" in page.follow("Following").text
 
 
-def test_connections_that_are_private_are_for_oneself(here: World) -> None:
+def test_followers_page_when_hidden_is_visible_only_to_owner(here: World) -> None:
     eve, fay = member(here, "eve"), member(here, "fay")
     here.run(members.update_profile(here.writes, eve.id, ProfileChange(hides_connections=True)))
     here.run(relationships.follow(here.writes, fay.id, eve.id))
@@ -75,7 +75,7 @@ def test_connections_that_are_private_are_for_oneself(here: World) -> None:
     assert handles(visitor(here, "eve").open("/@eve/followers")) == ["fay"]
 
 
-def test_a_locked_member_is_asked_and_says_who_is_for_followers(here: World) -> None:
+def test_locked_profile_offers_follow_request(here: World) -> None:
     gil = member(here, "gil")
     member(here, "hal")
     here.run(members.update_profile(here.writes, gil.id, ProfileChange(locked=True)))
@@ -84,7 +84,7 @@ def test_a_locked_member_is_asked_and_says_who_is_for_followers(here: World) -> 
     assert "Requested" in page.press("Request to follow").text
 
 
-def test_muting_is_for_a_while_and_undone_with_a_word(here: World) -> None:
+def test_profile_mute_button_supports_duration_and_undo(here: World) -> None:
     member(here, "ida")
     member(here, "jon")
     browser = visitor(here, "ida")
@@ -99,7 +99,7 @@ def test_muting_is_for_a_while_and_undone_with_a_word(here: World) -> None:
     assert "indefinitely" in forever.text
 
 
-def test_blocking_empties_the_profile_and_is_undone(here: World) -> None:
+def test_profile_block_button_hides_posts_and_can_be_undone(here: World) -> None:
     member(here, "kim")
     lea = member(here, "lea")
     posted(here, lea, "a secret pier", 1)
@@ -113,7 +113,7 @@ def test_blocking_empties_the_profile_and_is_undone(here: World) -> None:
     assert browser.open("/@lea").html.select(".grid a")
 
 
-def test_notes_terms_lists_and_recommendations_are_kept(here: World) -> None:
+def test_profile_options_save_note_follow_settings_lists_and_featuring(here: World) -> None:
     max_, ned = member(here, "max"), member(here, "ned")
     here.run(relationships.follow(here.writes, max_.id, ned.id))
     here.run(relationships.follow(here.writes, ned.id, max_.id))
@@ -142,7 +142,7 @@ def test_notes_terms_lists_and_recommendations_are_kept(here: World) -> None:
     assert browser.open("/@max/more").status == 403
 
 
-def test_a_map_has_a_point_for_each_place_that_one_may_see(here: World) -> None:
+def test_profile_map_shows_places_of_visible_posts(here: World) -> None:
     olga, pit = member(here, "olga"), member(here, "pit")
     posted(here, olga, "Venice", 1, place=(45.43, 12.33))
     posted(here, olga, "Venice again", place=(45.43, 12.34))
@@ -163,7 +163,7 @@ def test_a_map_has_a_point_for_each_place_that_one_may_see(here: World) -> None:
     assert "No places yet" in visitor(here, "pit").open("/@pit/places").text
 
 
-def test_an_album_is_made_filled_put_in_order_and_deleted(here: World) -> None:
+def test_album_is_created_filled_reordered_and_deleted(here: World) -> None:
     quin = member(here, "quin")
     first, second = posted(here, quin, "first", 1), posted(here, quin, "second", 2)
     browser = visitor(here, "quin")
@@ -196,7 +196,7 @@ def test_an_album_is_made_filled_put_in_order_and_deleted(here: World) -> None:
     assert "Ebb and flow" not in gone.text
 
 
-def test_a_script_puts_an_album_in_order_by_hand(here: World) -> None:
+def test_album_order_by_script_is_saved(here: World) -> None:
     ray = member(here, "ray")
     post = posted(here, ray, "three", 3)
     browser = visitor(here, "ray")
@@ -211,7 +211,7 @@ def test_a_script_puts_an_album_in_order_by_hand(here: World) -> None:
     assert [one["data-media"] for one in edit.html.select(".arrange li")] == ids[::-1]
 
 
-def test_photos_of_a_post_come_to_albums_and_leave_them(here: World) -> None:
+def test_post_photos_are_added_to_and_removed_from_albums(here: World) -> None:
     sue = member(here, "sue")
     post = posted(here, sue, "two", 2)
     browser = visitor(here, "sue")
@@ -227,7 +227,7 @@ def test_photos_of_a_post_come_to_albums_and_leave_them(here: World) -> None:
     assert refused.status == 422
 
 
-def test_albums_of_others_show_what_one_may_see_and_are_theirs_to_change(here: World) -> None:
+def test_albums_of_other_member_show_visible_photos_and_are_read_only(here: World) -> None:
     tom = member(here, "tom")
     member(here, "una")
     open_one, quiet = posted(here, tom, "open", 1), posted(here, tom, "quiet", 1, visibility=Visibility.FOLLOWERS)
@@ -252,7 +252,7 @@ def test_albums_of_others_show_what_one_may_see_and_are_theirs_to_change(here: W
     assert "No albums yet" in browser.open("/@una/albums").text
 
 
-def test_a_suspended_member_is_gone_on_every_page(here: World) -> None:
+def test_profile_pages_of_suspended_member_return_410(here: World) -> None:
     vic = member(here, "vic")
     here.run(moderation.suspend(here.writes, vic.id))
     for path in ("", "/followers", "/places", "/albums", ".atom"):

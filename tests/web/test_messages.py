@@ -1,4 +1,4 @@
-"""Direct messages from every page that offers one: the recipients can read them, other members and strangers cannot."""
+"""Direct messages from all pages that offer a message form: only the recipients can read them."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def from_a_scheduled_message(here: World, ann: Visitor) -> Page:
         from_a_scheduled_message,
     ],
 )
-def test_a_message_is_read_by_its_recipient_alone(here: World, sent: Callable[[World, Visitor], Page]) -> None:
+def test_direct_message_is_visible_only_to_recipient(here: World, sent: Callable[[World, Visitor], Page]) -> None:
     page = sent(here, visitor(here, "ann"))
     here.settle()
     assert TEXT in page.text
@@ -125,7 +125,7 @@ def test_a_message_is_read_by_its_recipient_alone(here: World, sent: Callable[[W
 
 
 @pytest.mark.parametrize(("link", "readers"), [("/compose?tag=sea", 3), ("/compose?text=Hello", 3)])
-def test_a_post_from_a_link_has_the_visibility_that_its_form_shows(here: World, link: str, readers: int) -> None:
+def test_compose_link_creates_post_with_displayed_visibility(here: World, link: str, readers: int) -> None:
     form = visitor(here, "ann").open(link)
     assert form.one("input[name=visibility][checked]")["value"] == "public"
     page = form.press("Post")
@@ -133,7 +133,7 @@ def test_a_post_from_a_link_has_the_visibility_that_its_form_shows(here: World, 
     assert sum(other.open(page.path).status == 200 for other in others) == readers
 
 
-def test_the_message_form_with_a_public_visibility_sends_a_direct_message(here: World) -> None:
+def test_message_form_with_public_visibility_sends_direct_message(here: World) -> None:
     ann = visitor(here, "ann")
     form = ann.open("/conversations/new?recipients=ben")
     assert form.html.select("[name=visibility]") == []
@@ -142,7 +142,7 @@ def test_the_message_form_with_a_public_visibility_sends_a_direct_message(here: 
     assert newest(here, "ann").visibility is Visibility.DIRECT
 
 
-def test_the_message_form_with_pictures_and_several_recipients_sends_them(here: World) -> None:
+def test_message_form_sends_pictures_to_several_recipients(here: World) -> None:
     form = visitor(here, "ann").open("/conversations/new")
     page = form.press(
         "Send",
@@ -159,9 +159,7 @@ def test_the_message_form_with_pictures_and_several_recipients_sends_them(here: 
 @pytest.mark.parametrize(
     "text", ["Write to me@ben.example", "See https://a.example/@ben", "Ask @ben@elsewhere.example"]
 )
-def test_a_message_whose_text_has_the_name_of_a_recipient_in_an_address_reaches_the_recipient(
-    here: World, text: str
-) -> None:
+def test_message_form_with_recipient_name_inside_address_mentions_recipient(here: World, text: str) -> None:
     ann = visitor(here, "ann")
     ann.open("/conversations/new").press("Send", recipients="ben", text=text)
     assert newest(here, "ann").text == f"@ben {text}"
@@ -182,7 +180,7 @@ def test_a_message_whose_text_has_the_name_of_a_recipient_in_an_address_reaches_
         ("ben", " ", "Write something or add a picture."),
     ],
 )
-def test_a_message_that_cannot_be_sent_comes_back_with_the_reason(
+def test_message_form_with_invalid_values_is_refused_with_reason(
     here: World, recipients: str, text: str, says: str
 ) -> None:
     before = direct(here, "ann", "@ben hello")

@@ -1,4 +1,4 @@
-"""The pages of moderators, walked as they walk them."""
+"""The pages of moderators."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def here() -> Iterator[World]:
 
 
 def file(here: World, reporter: str, target: str, text: str, **more: object) -> int:
-    """A report of a new post; the post's id."""
+    """Report a new post; return the id of the post."""
     author = member(here, target)
     post = here.run(posts.create(here.writes, author.id, Draft(text=text)))
     complaint = Complaint(post_ids=(post.id,), **more)  # type: ignore[arg-type]  # of its fields
@@ -32,7 +32,7 @@ def file(here: World, reporter: str, target: str, text: str, **more: object) -> 
     return post.id
 
 
-def test_a_report_stands_in_the_queue_with_its_context_and_is_upheld(here: World) -> None:
+def test_moderation_queue_shows_report_with_context_and_upholds_it(here: World) -> None:
     post = file(here, "ann", "ben", "Buy my boat", comment="Again and again", category="violation", rule_ids=("2",))
     chief = visitor(here, "chief")
     page = chief.open("/moderation")
@@ -50,7 +50,7 @@ def test_a_report_stands_in_the_queue_with_its_context_and_is_upheld(here: World
     assert "Report reopened" in done.press("Reopen report").text
 
 
-def test_several_reports_are_dismissed_at_once(here: World) -> None:
+def test_moderation_queue_dismisses_several_reports_at_once(here: World) -> None:
     for n in (1, 2):
         file(here, f"cyd{n}", f"dan{n}", f"Harmless {n}", comment=f"Bad {n}")
     chief = visitor(here, "chief")
@@ -62,7 +62,7 @@ def test_several_reports_are_dismissed_at_once(here: World) -> None:
     assert "Bad 2" not in done.text
 
 
-def test_what_is_done_about_a_member_is_told_and_can_be_undone(here: World) -> None:
+def test_member_suspension_by_moderator_is_confirmed_and_can_be_undone(here: World) -> None:
     eve = member(here, "eve")
     here.run(posts.create(here.writes, eve.id, Draft(text="Here I am")))
     here.settle()
@@ -77,7 +77,7 @@ def test_what_is_done_about_a_member_is_told_and_can_be_undone(here: World) -> N
     assert visitor(here).open("/@eve").status == 200
 
 
-def test_an_act_against_a_member_upholds_only_a_report_about_them(here: World) -> None:
+def test_moderation_action_with_report_about_other_member_returns_404(here: World) -> None:
     file(here, "gia", "gus", "Buy this", comment="Not again")
     ida = member(here, "ida")
     chief = visitor(here, "chief")
@@ -92,7 +92,7 @@ def test_an_act_against_a_member_upholds_only_a_report_about_them(here: World) -
     assert not here.run(here.network.store.obj_get((ida.id,)))[ida.id].silenced  # type: ignore[union-attr]
 
 
-def test_only_moderators_come_in_and_nobody_acts_on_those_above_them(here: World) -> None:
+def test_moderation_pages_require_role_and_protect_higher_roles(here: World) -> None:
     fay = member(here, "fay")
     head = member(here, "head")
     here.run(moderation.set_role(here.writes, head.id, Role.ADMIN))
@@ -106,7 +106,7 @@ def test_only_moderators_come_in_and_nobody_acts_on_those_above_them(here: World
     assert visitor(here, "fay").post(f"/moderation/members/{head.id}", form).status == 403
 
 
-def test_a_queue_without_reports_says_so() -> None:
+def test_moderation_queue_when_empty_shows_message() -> None:
     with world() as empty:
         boss = member(empty, "boss")
         empty.run(moderation.set_role(empty.writes, boss.id, Role.MODERATOR))

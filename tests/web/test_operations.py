@@ -1,4 +1,4 @@
-"""The page of operators: what is pushed and what is pulled."""
+"""The pages of operators: fan-out counts, data sources and engines."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PUSHED, POPULAR = "Fan-out writes", "High fan-out members and tags"
 
 
 def tile(operator: Visitor, name: str) -> list[str]:
-    """Return what a tile says below its name."""
+    """Return the values of a tile."""
     found = operator.open("/ops").html.find("dt", string=name)
     assert found is not None
     assert found.parent is not None
@@ -33,7 +33,7 @@ def post(here: World, author: Member, text: str, visibility: Visibility = Visibi
     here.settle()
 
 
-def test_what_is_pushed_stands_beside_what_is_pulled() -> None:
+def test_operations_page_counts_pushed_posts_and_merged_lists() -> None:
     with world(high_fan_out_from=2) as here:
         star, dan, ann, *others = (member(here, name) for name in ("star", "dan", "ann", "bob", "cat"))
         for fan in (ann, *others):
@@ -56,7 +56,7 @@ def test_what_is_pushed_stands_beside_what_is_pulled() -> None:
         assert tile(operator, POPULAR) == ["1", "lists merged into home pages: 1"]
 
 
-def test_the_whole_network_is_read_for_the_data_sources_once_in_ten_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shards_page_caches_network_scan_between_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     with world() as here:
         ann = member(here, "ann")
         here.run(moderation.set_role(here.writes, ann.id, Role.ADMIN))
@@ -73,7 +73,7 @@ def test_the_whole_network_is_read_for_the_data_sources_once_in_ten_minutes(monk
         assert len(scans) == 1
 
 
-def test_engines_stand_with_their_figures_and_one_that_is_away_is_said_to_be(tmp_path: Path) -> None:
+def test_operations_page_shows_engine_sizes_and_unreachable_engine(tmp_path: Path) -> None:
     with world(store=f"sqlite:///{tmp_path / 'own.db'}") as here:
         ann = member(here, "ann")
         here.run(moderation.set_role(here.writes, ann.id, Role.ADMIN))
@@ -83,7 +83,7 @@ def test_engines_stand_with_their_figures_and_one_that_is_away_is_said_to_be(tmp
         assert all(re.search(r"own\.db.*Stored\s*[\d.]+ [KM]iB", card.text, re.DOTALL) for card in cards)
         assert not operator.open("/ops").html.select(".engine-cards .away")
         (tmp_path / "own.db.search").rename(tmp_path / "elsewhere")
-        # What was said is kept for five seconds; another front end has not asked yet.
+        # Engine states are cached for five seconds; a new front end has an empty cache.
         here.show(here.app_parts.reads.tags)
         (away,) = visitor(here, "ann").open("/ops").html.select(".engine-cards .away")
         assert "own.db.search" in away.text

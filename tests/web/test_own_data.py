@@ -1,4 +1,4 @@
-"""Data that members bring and take along: follow lists of other networks, and an archive of their own."""
+"""Import of follow lists from other networks, and the download of an archive."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.web.visitor import Visitor, member, visitor
 
 @pytest.fixture(scope="module")
 def here() -> Iterator[World]:
-    """Ann; Ben, who says who he is elsewhere; and Cyd, who has a name that somebody has elsewhere, too."""
+    """Ann; Ben, whose profile links to an account elsewhere; and Cyd, whose name is also used on another network."""
     with world() as made:
         member(made, "ann")
         ben = member(made, "ben")
@@ -36,7 +36,7 @@ def ann(here: World) -> Visitor:
     return visitor(here, "ann")
 
 
-def test_whom_one_follows_elsewhere_is_found_and_followed(here: World, ann: Visitor) -> None:
+def test_follow_list_import_finds_and_follows_members(here: World, ann: Visitor) -> None:
     listed = "Account address,Show boosts\nbenphotos@pixelfed.example,true\ncyd@other.example,true\nnobody@other.example,true\n"
     page = ann.open("/settings/contacts").press("Search", files={"file": ("following_accounts.csv", listed.encode())})
     assert "Searched for 3 accounts." in page.text
@@ -57,7 +57,7 @@ def test_whom_one_follows_elsewhere_is_found_and_followed(here: World, ann: Visi
     assert not page.html.select("main li input")
 
 
-def test_a_list_without_anybody_and_a_file_that_is_none_say_so(ann: Visitor) -> None:
+def test_follow_list_import_without_matches_or_with_invalid_file_shows_message(ann: Visitor) -> None:
     page = ann.open("/settings/contacts")
     none = page.press("Search", handles="nobody@other.example")
     assert "No matches" in none.text
@@ -67,7 +67,7 @@ def test_a_list_without_anybody_and_a_file_that_is_none_say_so(ann: Visitor) -> 
     assert (wrong.status, "nknown follow list format" in wrong.text) == (422, True)
 
 
-def test_an_archive_has_all_that_is_ones_own(here: World, ann: Visitor) -> None:
+def test_archive_download_contains_posts_and_media_of_member(here: World, ann: Visitor) -> None:
     me = here.run(members.find(here.writes, "ann"))
     assert me is not None
     photo = here.run(media.upload(here.writes, me.id, picture()))
@@ -86,12 +86,12 @@ def test_an_archive_has_all_that_is_ones_own(here: World, ann: Visitor) -> None:
     assert page.press("Download").status == 200
 
 
-def test_an_archive_is_for_its_member_alone(here: World, ann: Visitor) -> None:
+def test_archive_download_requires_login_and_form_token(here: World, ann: Visitor) -> None:
     assert visitor(here).open("/settings/archive").path == "/login?to=%2Fsettings%2Farchive"
     assert ann.post("/settings/archive", []).status == 403
 
 
-def test_a_second_archive_waits_until_the_first_is_sent(
+def test_archive_download_during_another_download_returns_503(
     here: World, ann: Visitor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     me = here.run(members.find(here.writes, "ann"))
@@ -102,7 +102,7 @@ def test_a_second_archive_waits_until_the_first_is_sent(
     assert "already being uploaded" in page.text
 
 
-def test_two_archives_that_are_asked_for_at_once_are_sent_one_after_the_other(here: World) -> None:
+def test_archive_downloads_requested_concurrently_run_one_after_another(here: World) -> None:
     member(here, "dee")
     browser = visitor(here, "dee")
     token = browser.open("/settings/archive").form_token

@@ -1,4 +1,4 @@
-"""The list of pages in the documentation has each page once, and none that is not there."""
+"""The documentation lists each web page exactly once, and no unknown pages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scripts.web_pages import MEMBERS, STRANGERS
 PAGE = Path(__file__).parents[2] / "docs" / "web-pages.md"
 
 
-def test_every_page_has_its_note() -> None:
+def test_documentation_of_web_pages_lists_each_page_once() -> None:
     rows = [line for line in PAGE.read_text("utf-8").splitlines() if line.startswith("| `")]
     named = [name for row in rows for name in re.findall(r"`([^`]+)`", row.split("|")[1])]
     assert sorted(named) == sorted([*STRANGERS, *MEMBERS])

@@ -30,7 +30,7 @@ def here() -> Iterator[World]:
 
 
 def secret_paths() -> list[str]:
-    """The pages whose address contains a secret, with one that opens nothing."""
+    """Return the paths of pages with a secret in the URL, with an invalid secret."""
     rows = pages(settings.load({}))
     return sorted({_SECRET.sub("over", row.path) for row in rows if row.method == "GET" and _SECRET.search(row.path)})
 
@@ -45,7 +45,7 @@ def kept_secret(page: Page) -> bool:
 
 
 @pytest.mark.parametrize("path", secret_paths())
-def test_page_with_a_secret_in_its_address_is_not_stored_or_given_to_other_sites(here: World, path: str) -> None:
+def test_page_with_secret_in_url_is_not_cached_and_sends_no_referrer(here: World, path: str) -> None:
     assert kept_secret(visitor(here).open(path))
 
 
@@ -59,14 +59,14 @@ def test_page_with_a_secret_in_its_address_is_not_stored_or_given_to_other_sites
         "/moderation/members/{id}",
     ],
 )
-def test_page_that_shows_a_secret_is_not_stored(here: World, path: str) -> None:
+def test_page_with_secret_content_is_not_cached(here: World, path: str) -> None:
     chief = member(here, "chief")
     here.run(moderation.set_role(here.writes, chief.id, Role.MODERATOR))
     page = visitor(here, "chief").open(path.format(id=chief.id))
     assert (page.status, kept_secret(page)) == (200, True)
 
 
-def test_reset_page_that_refuses_a_password_is_not_stored(here: World) -> None:
+def test_password_reset_error_page_is_not_cached(here: World) -> None:
     visited = visitor(here)
     token = visited.open("/login").form_token
     assert kept_secret(visited.post("/reset/over", [("form_token", token), ("password", "x")]))
@@ -93,13 +93,13 @@ async def _session_of(here: World, member_id: int) -> int:
 
 
 @pytest.mark.parametrize("leave", [_logs_out, _deletes_the_account, _ends_the_own_session])
-def test_log_out_clears_what_the_browser_has_stored(here: World, leave: Callable[[World, Visitor], Page]) -> None:
+def test_logout_sends_clear_site_data(here: World, leave: Callable[[World, Visitor], Page]) -> None:
     page = leave(here, visitor(here, "ann"))
     answers = [*page.answer.history, page.answer]
     assert any(one.headers.get("Clear-Site-Data") == '"cache", "storage"' for one in answers)
 
 
-def test_log_out_on_the_page_of_an_app_clears_what_the_browser_has_stored(here: World) -> None:
+def test_logout_on_oauth_authorization_page_sends_clear_site_data(here: World) -> None:
     app, browser = Client(here), AppVisitor(here)
     browser.open(app.query())
     browser.press("login", username="ann", password=PASSWORD)
@@ -107,7 +107,7 @@ def test_log_out_on_the_page_of_an_app_clears_what_the_browser_has_stored(here: 
     assert browser.press("switch").headers["Clear-Site-Data"] == '"cache", "storage"'
 
 
-def test_profile_of_a_member_suspended_while_it_is_read_is_gone(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_profile_of_member_suspended_during_request_returns_410(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
     ann = here.run(members.find(here.writes, "ann"))
     assert ann is not None
     read = profiles._posts

@@ -1,4 +1,4 @@
-"""The recipe of the ranked feed, by its sliders, its presets, its preview and by links to recipes."""
+"""The settings of the ranked feed: sliders, presets, the preview and links to recipes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ QUIET = Recipe(weights=Weights(reactions=-10.0, freshness=0.0, author=0.0, frien
 
 @pytest.fixture(scope="module")
 def here() -> Iterator[World]:
-    """Ann follows Ben, who posts; one of his posts is liked by all others."""
+    """Ann follows Ben, who has written posts. All other members like the first one."""
     with world() as made:
         ann, ben = member(made, "ann"), member(made, "ben")
         made.run(relationships.follow(made.writes, ann.id, ben.id))
@@ -40,7 +40,7 @@ def ann(here: World) -> Visitor:
 
 @pytest.fixture(autouse=True)
 def usual(here: World) -> None:
-    """Ann ranks as the network does."""
+    """Reset the ranking of Ann to the default."""
     found = here.run(members.find(here.writes, "ann"))
     assert found is not None
     here.run(ranking.set_recipe(here.writes, found.id, None))
@@ -48,7 +48,7 @@ def usual(here: World) -> None:
 
 
 def chosen(here: World) -> Recipe | None:
-    """Return the recipe that Ann has chosen; None for none."""
+    """Return the recipe saved by Ann, or None."""
     found = here.run(members.find(here.writes, "ann"))
     assert found is not None
     feed_preferences = here.run(personalization_of(here.graph, found.id)).feed_preferences
@@ -64,7 +64,7 @@ def weights(page: Page) -> dict[str, float]:
     return {name: float(str(page.html.select_one(f"input[name={name}]")["value"])) for name in TERM_NAMES}  # type: ignore[index]
 
 
-def test_every_term_has_a_slider_with_its_title_and_words(here: World, ann: Visitor) -> None:
+def test_ranking_settings_show_labelled_slider_for_each_term(here: World, ann: Visitor) -> None:
     page = ann.open("/settings/ranking")
     assert list(weights(page).values()) == list(BALANCED.row())
     for name in TERM_NAMES:
@@ -77,7 +77,7 @@ def test_every_term_has_a_slider_with_its_title_and_words(here: World, ann: Visi
     assert first(page)[0] == "Wave number 0"
 
 
-def test_a_preset_is_looked_at_before_it_is_taken(here: World, ann: Visitor) -> None:
+def test_ranking_settings_preset_is_previewed_before_saving(here: World, ann: Visitor) -> None:
     page = ann.open("/settings/ranking").follow("Fresh")
     assert tuple(weights(page).values()) == PRESETS["fresh"].row()
     assert "Not saved yet" in page.text
@@ -89,7 +89,7 @@ def test_a_preset_is_looked_at_before_it_is_taken(here: World, ann: Visitor) -> 
     assert (chosen(here), tuple(weights(page).values())) == (None, BALANCED.row())
 
 
-def test_without_scripts_a_button_shows_what_would_stand_first(here: World, ann: Visitor) -> None:
+def test_ranking_settings_preview_button_works_without_scripts(here: World, ann: Visitor) -> None:
     page = ann.open("/settings/ranking").press("Preview", reactions="-10", velocity="-10", freshness="0", quality="0")
     assert (page.status, first(page)[-1]) == (200, "Wave number 0")
     assert "3 places down" in page.text
@@ -97,7 +97,7 @@ def test_without_scripts_a_button_shows_what_would_stand_first(here: World, ann:
     assert chosen(here) is None
 
 
-def test_a_script_gets_the_preview_of_numbers_that_are_not_kept(here: World, ann: Visitor) -> None:
+def test_ranking_preview_fragment_shows_unsaved_weights(here: World, ann: Visitor) -> None:
     query = "reactions=-10&velocity=-10&freshness=0&author=0&friends=0&quality=0"
     page = ann.open(f"/settings/ranking/preview?{query}", **{"HX-Request": "true"})
     assert page.html.find("html") is None
@@ -109,14 +109,14 @@ def test_a_script_gets_the_preview_of_numbers_that_are_not_kept(here: World, ann
 
 
 @pytest.mark.parametrize(("name", "value"), [("reactions", "11"), ("half_life_hours", "0"), ("author_most", "11")])
-def test_a_number_out_of_its_bounds_is_refused_in_words(here: World, ann: Visitor, name: str, value: str) -> None:
+def test_ranking_settings_number_out_of_range_is_refused(here: World, ann: Visitor, name: str, value: str) -> None:
     typed: dict[str, Any] = {name: value}
     page = ann.open("/settings/ranking").press("Save", **typed)
     assert (page.status, name in page.text) == (422, True)
     assert chosen(here) is None
 
 
-def test_ranking_is_turned_off_and_on_again(here: World, ann: Visitor) -> None:
+def test_ranking_settings_turn_ranking_off_and_on(here: World, ann: Visitor) -> None:
     page = ann.open("/settings/ranking").press("Turn off")
     assert "Ranking is off" in page.text
     assert not page.html.select(".preview-card")
@@ -124,7 +124,7 @@ def test_ranking_is_turned_off_and_on_again(here: World, ann: Visitor) -> None:
     assert "Ranking is on" in page.press("Turn on").text
 
 
-def test_a_link_to_a_recipe_is_looked_at_in_the_settings(here: World, ann: Visitor) -> None:
+def test_ranking_settings_open_recipe_link_without_saving(here: World, ann: Visitor) -> None:
     link = recipe_link("https://elsewhere.example", Recipe(weights=Weights(tags=7.25), near_km=80.0))
     page = ann.open("/settings/ranking").press("Open", link=link)
     assert (weights(page)["tags"], chosen(here)) == (7.25, None)
@@ -133,7 +133,7 @@ def test_a_link_to_a_recipe_is_looked_at_in_the_settings(here: World, ann: Visit
     assert (wrong.status, "Numbers by their names" in wrong.text) == (422, True)
 
 
-def test_the_page_of_a_recipe_says_what_it_does_and_members_take_it(here: World, ann: Visitor) -> None:
+def test_recipe_page_explains_recipe_and_saves_it(here: World, ann: Visitor) -> None:
     page = ann.open("/recipe?friends=8&seen=-6&half_life_hours=12&exploration=0.25&author_most=1")
     assert "People you follow default: 2 8" in page.text
     assert "\N{MINUS SIGN}6" in page.text
@@ -147,20 +147,20 @@ def test_the_page_of_a_recipe_says_what_it_does_and_members_take_it(here: World,
     assert "Use this recipe" not in again.text
 
 
-def test_a_preset_is_named_and_strangers_log_in_to_take_a_recipe(here: World) -> None:
+def test_recipe_page_names_preset_and_asks_anonymous_visitors_to_log_in(here: World) -> None:
     page = visitor(here).open(recipe_link(BASE, PRESETS["friends_first"]).removeprefix(BASE))
     assert "the preset “Friends first”" in page.text
     assert page.follow("Log in to use this recipe").path.startswith("/login?to=%2Frecipe%3F")
 
 
 @pytest.mark.parametrize("query", ["", "nonsense", "reactions=x", "reactions=11", "reactions=1&reactions=2", "who=1"])
-def test_what_is_no_recipe_is_refused_on_a_page(here: World, query: str) -> None:
+def test_recipe_page_with_invalid_recipe_returns_422(here: World, query: str) -> None:
     page = visitor(here).open(f"/recipe?{query}")
     assert page.status == 422
     assert page.html.find("h1") is not None
 
 
-def test_a_preview_is_what_the_feed_shows_once_the_recipe_is_kept(here: World) -> None:
+def test_ranking_preview_equals_feed_after_saving_recipe(here: World) -> None:
     found = here.run(members.find(here.writes, "ann"))
     assert found is not None
     reads = here.network.reads

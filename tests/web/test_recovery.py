@@ -1,4 +1,4 @@
-"""Forgotten passwords and addresses in the browser: the mail is asked for, its link opened, its button pressed."""
+"""Password reset, e-mail changes and confirmation in the browser, with the links of mails."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def here(office: PostOffice) -> Iterator[World]:
         yield made
 
 
-def test_a_forgotten_password(here: World, office: PostOffice) -> None:
+def test_password_reset_by_mail_works_once_and_ends_sessions(here: World, office: PostOffice) -> None:
     ann = visitor(here, "ann")
     asked = visitor(here).open("/login").follow("Forgot your password?").press("Send e-mail", username="ann")
     assert (asked.status, "If this account exists" in asked.text) == (200, True)
@@ -40,7 +40,7 @@ def test_a_forgotten_password(here: World, office: PostOffice) -> None:
     assert nobody.text == asked.text
     here.settle()
     (mail,) = office.take()
-    # A look does nothing; what does not fit is told; the link works once.
+    # Opening the link has no effect; an invalid password shows an error; the link works once.
     owner = visitor(here)
     page = owner.open(mail.path)
     assert (page.status, page.answer.headers["Referrer-Policy"]) == (200, "no-referrer")
@@ -57,14 +57,14 @@ def test_a_forgotten_password(here: World, office: PostOffice) -> None:
     assert visitor(here).open("/login").press("Log in", username="ann", password=OTHER).status == 200
 
 
-def test_mails_are_in_the_language_of_the_page(here: World, office: PostOffice) -> None:
+def test_password_reset_mail_is_in_page_language(here: World, office: PostOffice) -> None:
     german = visitor(here, language="de")
     german.open("/forgotten").press("E-Mail senden", username="ann")
     here.settle()
     assert office.mails[0].subject == "Ein neues Passwort für @ann"
 
 
-def test_an_empty_name_and_a_link_that_is_none(here: World) -> None:
+def test_recovery_with_empty_name_or_invalid_link_is_refused(here: World) -> None:
     empty = visitor(here).open("/forgotten").press("Send e-mail", username=" ")
     assert (empty.status, "This field is required." in empty.text) == (422, True)
     for path in ("/reset/x", "/confirm/x", "/undo/x"):
@@ -73,7 +73,7 @@ def test_an_empty_name_and_a_link_that_is_none(here: World) -> None:
     assert visitor(here).open(f"/reset/{'x' * 101}").status == 422
 
 
-def test_mails_are_counted_for_each_account_and_network(office: PostOffice) -> None:
+def test_password_reset_mails_are_rate_limited_per_account_and_network(office: PostOffice) -> None:
     with world(mail=office.url, rate_limits=True, limits={"account_mails": "2/1h", "network_mails": "3/1h"}) as busy:
         member(busy, "ann")
         pages = [visitor(busy).open("/forgotten").press("Send e-mail", username="ann") for _ in range(3)]
@@ -84,7 +84,7 @@ def test_mails_are_counted_for_each_account_and_network(office: PostOffice) -> N
         assert len(office.mails) == 2
 
 
-def test_too_many_mails_are_not_called_wrong_passwords(office: PostOffice) -> None:
+def test_email_change_beyond_mail_limit_reports_too_many_mails(office: PostOffice) -> None:
     with world(mail=office.url, rate_limits=True, limits={"account_mails": "1/1h"}) as busy:
         member(busy, "ann")
         page = visitor(busy, "ann").open("/settings/email")
@@ -98,7 +98,7 @@ def test_too_many_mails_are_not_called_wrong_passwords(office: PostOffice) -> No
         assert (again.status, "Several e-mails were already sent." in again.text) == (429, True)
 
 
-def test_without_mail_whoever_runs_the_server_is_named() -> None:
+def test_password_reset_without_mail_server_names_contact() -> None:
     with world(contact_email="help@example.org") as made:
         member(made, "ann")
         page = visitor(made).open("/forgotten")
@@ -106,7 +106,7 @@ def test_without_mail_whoever_runs_the_server_is_named() -> None:
         assert "to change your address" in visitor(made, "ann").open("/settings/email").text
 
 
-def test_another_address_and_back(here: World, office: PostOffice) -> None:
+def test_email_change_requires_confirmation_and_can_be_reverted(here: World, office: PostOffice) -> None:
     ann = visitor(here, "ann")
     page = ann.open("/settings/email")
     assert (ANN in page.text, "Not confirmed yet." in page.text) == (True, True)
@@ -134,11 +134,11 @@ def test_another_address_and_back(here: World, office: PostOffice) -> None:
     assert ann.open("/settings").path.startswith("/login")
     here.settle()
     assert office.to(ANN).path.startswith("/reset/")
-    # Nobody is told things by a link that somebody else made.
+    # A forged link does not show its text.
     assert "mail is on its way" not in visitor(here, "ann").open("/settings/email?sent=call+0800+555").text
 
 
-def test_the_address_that_one_has_is_confirmed(here: World, office: PostOffice) -> None:
+def test_email_confirmation_of_current_address_succeeds(here: World, office: PostOffice) -> None:
     visitor(here, "ann").open("/settings/email").press("Send confirmation e-mail")
     here.settle()
     done = visitor(here).open(office.to(ANN).path).press("Confirm the address")
@@ -147,19 +147,19 @@ def test_the_address_that_one_has_is_confirmed(here: World, office: PostOffice) 
 
 
 def signed_up(at: World) -> tuple[str, str]:
-    """Where somebody is who has just joined, and what it says."""
+    """Sign up, and return the path and text of the resulting page."""
     page = visitor(at).open("/signup")
     done = page.press("Sign up", username="ben", email="ben@example.org", password=PASSWORD, agreement="on")
     return done.path, done.text
 
 
-def test_where_addresses_must_be_confirmed_one_is_in_after_the_mail(office: PostOffice) -> None:
+def test_signup_with_required_confirmation_activates_account_after_mail_link(office: PostOffice) -> None:
     with world(mail=office.url, email_confirmation="required") as strict:
         path, text = signed_up(strict)
         assert (path, "Check your e-mail." in text) == ("/signup/confirm", True)
         strict.settle()
         (first,) = office.take()
-        # Whoever logs in before gets it again.
+        # A login before the confirmation sends the mail again.
         again = visitor(strict).open("/login").press("Log in", username="ben", password=PASSWORD)
         assert again.path == "/signup/confirm"
         assert visitor(strict).open("/login").press("Log in", username="ben", password="not it").status == 422
@@ -169,19 +169,19 @@ def test_where_addresses_must_be_confirmed_one_is_in_after_the_mail(office: Post
         assert "is confirmed" in visitor(strict).open(second.path).press("Confirm the address").text
         assert visitor(strict).open("/login").press("Log in", username="ben", password=PASSWORD).path == "/"
         assert visitor(strict).open("/@ben").status == 200
-        # The other link says the same once more.
+        # The first link still works.
         assert visitor(strict).open(first.path).press("Confirm the address").status == 200
 
 
 @pytest.mark.parametrize(("wanted", "mails"), [("asked", 1), ("none", 0)])
-def test_where_they_need_not_be_one_is_in_at_once(office: PostOffice, wanted: str, mails: int) -> None:
+def test_signup_without_required_confirmation_logs_in_immediately(office: PostOffice, wanted: str, mails: int) -> None:
     with world(mail=office.url, email_confirmation=wanted) as open_to_all:
         assert signed_up(open_to_all)[0].startswith("/welcome")
         open_to_all.settle()
         assert len(office.mails) == mails
 
 
-def test_apps_ask_for_the_mail_again(office: PostOffice) -> None:
+def test_post_emails_confirmations_sends_confirmation_mail_again(office: PostOffice) -> None:
     with world(mail=office.url) as made:
         client = Client(made)
         form = {
@@ -204,7 +204,7 @@ def test_apps_ask_for_the_mail_again(office: PostOffice) -> None:
         assert ben is not None
 
 
-def test_who_waits_for_a_moderator_says_why_and_is_told_by_mail(office: PostOffice) -> None:
+def test_signup_with_approval_records_reason_and_sends_mail_when_approved(office: PostOffice) -> None:
     with world(mail=office.url, approval=True, email_confirmation="none") as strict:
         page = visitor(strict).open("/signup")
         asked: dict[str, Any] = {"username": "ben", "email": "ben@example.org", "password": PASSWORD, "agreement": "on"}
@@ -223,7 +223,7 @@ def test_who_waits_for_a_moderator_says_why_and_is_told_by_mail(office: PostOffi
         ]
 
 
-def test_login_of_a_locked_out_member_offers_a_mail_and_a_passkey(office: PostOffice) -> None:
+def test_login_of_locked_out_member_offers_reset_mail_and_passkey(office: PostOffice) -> None:
     limits = {"login": "off", "account_guesses": "2/10m"}
     with world(mail=office.url, rate_limits=True, limits=limits) as here:
         member(here, "ann")
@@ -244,7 +244,7 @@ def test_login_of_a_locked_out_member_offers_a_mail_and_a_passkey(office: PostOf
         assert owner.open("/login").press("Log in", username="ann", password=OTHER).path == "/"
 
 
-def test_login_of_a_locked_out_member_without_mail_names_the_contact() -> None:
+def test_login_of_locked_out_member_without_mail_server_names_contact() -> None:
     limits = {"login": "off", "account_guesses": "2/10m"}
     with world(rate_limits=True, limits=limits, contact_email="help@example.org") as here:
         member(here, "ann")

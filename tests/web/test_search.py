@@ -1,4 +1,4 @@
-"""Search by the form, as one types, and what a search box offers."""
+"""The search page, search while typing, and suggestions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def people(page: Page) -> list[str]:
     return [one.get_text(strip=True).removeprefix("@") for one in page.html.select(".people .handle")]
 
 
-def test_a_search_finds_people_tags_and_posts(here: World) -> None:
+def test_search_page_finds_members_tags_and_posts(here: World) -> None:
     page = visitor(here, "ben").open("/search").press("Search", q="ann")
     assert people(page) == ["ann", "annika"]
     page = page.press("Search", q="tide")
@@ -46,21 +46,21 @@ def test_a_search_finds_people_tags_and_posts(here: World) -> None:
     assert people(page.follow("People")) == []
 
 
-def test_many_people_come_page_by_page(here: World) -> None:
+def test_search_results_of_many_members_are_paginated(here: World) -> None:
     page = visitor(here).open("/search?q=sailor&type=people")
     assert len(people(page)) == 20
     more = page.follow("More people")
     assert len({*people(page), *people(more)}) == 24
 
 
-def test_a_script_that_sends_what_is_typed_gets_the_results_alone(here: World) -> None:
+def test_search_htmx_response_contains_only_results(here: World) -> None:
     answer = visitor(here, "ben").open("/search?q=ann", **SCRIPT)
     assert "annika" in answer.answer.text
     assert "<html" not in answer.answer.text
     assert '<form class="search-bar' not in answer.answer.text
 
 
-def test_operators_are_explained_and_what_was_misread_is_said(here: World) -> None:
+def test_search_page_explains_operators_and_reports_invalid_values(here: World) -> None:
     browser = visitor(here, "ben")
     page = browser.open("/search")
     for operator in ("from:ann", "before:2026-03-01", "after:", "has:media", "in:library", "near:45.44,12.32"):
@@ -74,7 +74,7 @@ def test_operators_are_explained_and_what_was_misread_is_said(here: World) -> No
         assert hint in browser.open(f"/search?q=tide+{typed}").text
 
 
-def test_addresses_of_ours_and_full_names_lead_where_they_say(here: World) -> None:
+def test_search_for_local_url_or_full_handle_redirects_to_page(here: World) -> None:
     browser = visitor(here, "ben")
     post = browser.open("/@ann?show=posts").one(".at a")["href"]
     assert browser.open("/search").press("Search", q=f"{BASE}/@ann").path == "/@ann"
@@ -88,7 +88,7 @@ def test_addresses_of_ours_and_full_names_lead_where_they_say(here: World) -> No
         assert browser.open("/search").press("Search", q=typed).path.startswith("/search")
 
 
-def test_strangers_search_people_and_tags_and_are_told_who_searches_posts(here: World) -> None:
+def test_search_by_anonymous_visitor_excludes_posts_and_asks_to_log_in(here: World) -> None:
     page = visitor(here).open("/search?q=dawn")
     assert "#dawn" in page.text
     assert not page.posts
@@ -96,12 +96,12 @@ def test_strangers_search_people_and_tags_and_are_told_who_searches_posts(here: 
     assert page.one('p.notice a[href^="/login"]')
 
 
-def test_nothing_found_says_what_to_try(here: World) -> None:
+def test_search_without_results_shows_help(here: World) -> None:
     assert "No results for zzzzz" in visitor(here, "ben").open("/search?q=zzzzz").text
     assert "Search operators" in visitor(here, "ben").open("/search?q=").text
 
 
-def test_a_search_box_offers_people_and_tags_while_one_types(here: World) -> None:
+def test_search_suggestions_offer_members_and_tags(here: World) -> None:
     browser = visitor(here, "ben")
     offered = browser.open("/search/offers?q=da", **SCRIPT)
     assert [link["href"] for link in offered.links()] == ["/tags/dawn", "/search?q=da"]
@@ -112,7 +112,7 @@ def test_a_search_box_offers_people_and_tags_while_one_types(here: World) -> Non
     assert not browser.open("/search/offers?q=", **SCRIPT).links()
 
 
-def test_while_the_index_is_away_the_page_says_so(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_search_with_unavailable_index_shows_message(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
     async def away(*_: object, **__: object) -> list[int]:
         raise Unavailable("away")
 

@@ -1,4 +1,4 @@
-"""The second factor in the browser: turned on with an app, asked for when one logs in, and needed by staff where it is required."""
+"""The second factor in the browser: enabled with an authenticator app, required at login, and mandatory for staff if configured."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def key_on(page: Page) -> str:
 
 
 def turned_on(ann: Visitor) -> tuple[str, list[str]]:
-    """Turn it on by the page, and return the key and the recovery codes. The code of the step before this one is used."""
+    """Enable the second factor, and return the key and the recovery codes. The code of the previous time step is used."""
     page = ann.open(PATH)
     key = key_on(page)
     done = page.press("Turn on", code=code_of(key, -1), current_password=PASSWORD)
@@ -42,7 +42,7 @@ def turned_on(ann: Visitor) -> tuple[str, list[str]]:
     return key, [one.text for one in done.html.select(".recovery-codes code")]
 
 
-def test_it_is_turned_on_and_asked_for(here: World) -> None:
+def test_second_factor_is_enabled_and_required_at_login(here: World) -> None:
     ann = visitor(here, "ann")
     page = ann.open(PATH)
     key = key_on(page)
@@ -57,7 +57,7 @@ def test_it_is_turned_on_and_asked_for(here: World) -> None:
     on = done.follow("I saved them")
     assert "10 recovery codes are left." in on.text
     assert not any(code in on.answer.text for code in codes)
-    # Another browser needs both, and goes where it wanted.
+    # Another browser needs both, and then returns to the requested page.
     other = visitor(here)
     asked = other.open("/settings/email").press("Log in", username="ann", password=PASSWORD)
     assert (asked.path.split("?")[0], "@ann" in asked.text) == ("/login/code", True)
@@ -66,15 +66,15 @@ def test_it_is_turned_on_and_asked_for(here: World) -> None:
     for path in ("/api/v1/accounts/verify_credentials", "/api/v1/streaming/user", "/oauth/userinfo"):
         assert here.ask("GET", path, half).status_code == 401
     assert other.open("/live").status in {401, 404}
-    assert other.open("/settings/email").path.startswith("/login"), "the password alone opens nothing"
+    assert other.open("/settings/email").path.startswith("/login"), "the password alone does not log in"
     refused = asked.press("Log in", code="000000")
     assert (refused.status, "Incorrect code" in refused.text) == (422, True)
     inside = refused.press("Log in", code=code_of(key))
     assert (inside.status, inside.path) == (200, "/settings/email")
-    assert other.open("/login/code").path == "/", "who is logged in has no business there"
+    assert other.open("/login/code").path == "/", "logged-in members are redirected"
 
 
-def test_a_recovery_code_lets_one_in_and_new_ones_end_the_old(here: World) -> None:
+def test_recovery_code_logs_in_and_new_codes_replace_old_codes(here: World) -> None:
     ann = visitor(here, "ann")
     _, codes = turned_on(ann)
     asked = visitor(here).open("/login").press("Log in", username="ann", password=PASSWORD)
@@ -94,7 +94,7 @@ def test_a_recovery_code_lets_one_in_and_new_ones_end_the_old(here: World) -> No
     assert visitor(here).open("/login").press("Log in", username="ann", password=PASSWORD).path == "/"
 
 
-def test_a_forgotten_password_and_coming_back_lead_to_the_code() -> None:
+def test_second_factor_is_required_after_password_reset_and_deletion_cancellation() -> None:
     with post_office() as office, world(mail=office.url) as here:
         member(here, "ann")
         ann = visitor(here, "ann")
@@ -114,7 +114,7 @@ def test_a_forgotten_password_and_coming_back_lead_to_the_code() -> None:
         assert back.path.startswith("/login/code"), back.text
 
 
-def test_the_page_for_a_code_is_for_who_has_shown_a_password(here: World) -> None:
+def test_login_code_page_requires_password_first(here: World) -> None:
     turned_on(visitor(here, "ann"))
     member(here, "ben")
     stranger = visitor(here)
@@ -127,7 +127,7 @@ def test_the_page_for_a_code_is_for_who_has_shown_a_password(here: World) -> Non
     assert stranger.open("/login/code?to=//elsewhere.example").press("Log in", code=codes[0]).path == "/"
 
 
-def test_an_app_is_let_in_with_a_code_too(here: World) -> None:
+def test_oauth_authorization_requires_second_factor_code(here: World) -> None:
     key, codes = turned_on(visitor(here, "ann"))
     app, browser = Client(here), AppVisitor(here)
     query = app.query(state="s" * 3_900)
@@ -135,7 +135,7 @@ def test_an_app_is_let_in_with_a_code_too(here: World) -> None:
     browser.press("login", username="ann", password=PASSWORD)
     page = browser.follow()
     assert "authenticator app" in page.text
-    assert browser.press("allow").status_code == 403, "nobody is logged in yet"
+    assert browser.press("allow").status_code == 403, "the login is not complete yet"
     browser.open(query)
     assert browser.press("code", second="000000").status_code == 422
     browser.press("code", second=code_of(key))
@@ -144,7 +144,7 @@ def test_an_app_is_let_in_with_a_code_too(here: World) -> None:
     found = re.search(r"[?&]code=([^&]+)", sent.headers["location"])
     assert found is not None
     assert app.exchange(found[1]).status_code == 200
-    # The page itself remembers who is halfway; one may begin again.
+    # The authorization page keeps an incomplete login, which can be restarted.
     second = AppVisitor(here)
     second.open(query)
     second.press("login", username="ann", password=PASSWORD)
@@ -154,7 +154,7 @@ def test_an_app_is_let_in_with_a_code_too(here: World) -> None:
     assert second.press("code", second=codes[0]).status_code == 403
 
 
-def test_a_token_for_a_password_is_refused_where_a_code_is_wanted(here: World) -> None:
+def test_oauth_password_grant_with_second_factor_is_refused(here: World) -> None:
     turned_on(visitor(here, "ann"))
     app = Client(here)
     form = {"grant_type": "password", "username": "ann", "password": PASSWORD, **app.keys}
@@ -163,19 +163,19 @@ def test_a_token_for_a_password_is_refused_where_a_code_is_wanted(here: World) -
     assert "second factor" in answer.json()["error_description"]
 
 
-def test_codes_are_counted_as_passwords_are() -> None:
+def test_second_factor_codes_are_rate_limited() -> None:
     with world(rate_limits=True, limits={"login": "off", "account_guesses": "3/24h", "code_guesses": "2/24h"}) as busy:
         ann = member(busy, "ann")
         browser = visitor(busy, "ann")
         _, codes = turned_on(browser)
         for _ in range(3):
-            # What a stranger types as a name is counted as a name.
+            # Attempts with unknown user names are counted by name.
             visitor(busy).open("/login").press("Log in", username=f"code {ann.id}", password="x")
             visitor(busy).open("/login").press("Log in", username=str(ann.id), password="x")
         page = visitor(busy).open("/login").press("Log in", username="ann", password=PASSWORD)
         answers = [page.press("Log in", code="000000") for _ in range(3)]
         assert [one.status for one in answers] == [422, 422, 429]
-        # Until the day is over: by UTC.
+        # Until the end of the UTC day.
         assert 0 < int(answers[-1].answer.headers["Retry-After"]) <= 86_400
         assert "Too many wrong passwords" in answers[-1].text
         assert page.press("Log in", code=codes[0]).status == 429
@@ -183,7 +183,7 @@ def test_codes_are_counted_as_passwords_are() -> None:
         assert browser.open(PATH).press("Turn off", code=codes[0], current_password=PASSWORD).status == 429
 
 
-def test_moderators_need_one_where_the_network_says_so() -> None:
+def test_staff_second_factor_setting_restricts_moderation_without_second_factor() -> None:
     with world(staff_second_factor=True) as strict:
         ann = member(strict, "ann")
         strict.run(moderation.set_role(strict.network.writes, ann.id, Role.ADMIN))
@@ -202,7 +202,9 @@ def test_moderators_need_one_where_the_network_says_so() -> None:
             sent = browser.open(path)
             assert (sent.path, "need two-factor authentication" in sent.text) == (f"{PATH}?needed=1", True)
         turned_on(browser)
-        assert strict.ask("GET", "/api/v1/admin/reports", token).status_code == 401, "it has shown no code"
+        assert strict.ask("GET", "/api/v1/admin/reports", token).status_code == 401, (
+            "the token was issued without a code"
+        )
         token = strict.token(app.id, ann.id, STAFF_SCOPES)
         assert strict.ask("GET", "/api/v1/admin/reports", token).status_code == 200
         assert "secret word" in strict.ask("GET", "/api/v1/notifications", token).text
@@ -214,7 +216,7 @@ def test_moderators_need_one_where_the_network_says_so() -> None:
         assert browser.open("/moderation").path == f"{PATH}?needed=1"
 
 
-def test_what_a_demo_lends_to_everybody_is_not_locked(here: World) -> None:
+def test_second_factor_for_shared_demo_account_is_refused(here: World) -> None:
     ann = here.run(members.find(here.network.writes, "ann"))
     assert ann is not None
     here.app = build(replace(here.app_parts, demo_member=ann.id))

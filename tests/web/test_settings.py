@@ -1,4 +1,4 @@
-"""Settings, as a member goes through them without scripts."""
+"""The settings pages without scripts."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ def here() -> Iterator[World]:
 
 @pytest.fixture(scope="module")
 def ann(here: World) -> Visitor:
-    """Ann's browser."""
+    """The browser of Ann."""
     return visitor(here, "ann")
 
 
 def now(here: World, name: str = "ann") -> Member:
-    """Return a member as they are."""
+    """Return the current state of a member."""
     found = here.run(members.find(here.writes, name))
     assert found is not None
     return found
 
 
-def test_the_overview_leads_to_every_page_and_each_leads_to_all_others(here: World, ann: Visitor) -> None:
+def test_settings_overview_and_navigation_link_to_all_pages(here: World, ann: Visitor) -> None:
     overview = ann.open("/").follow("Settings")
     paths = [str(link["href"]) for link in overview.html.select("main .menu-link")]
     assert len(paths) == 18
@@ -55,7 +55,7 @@ def test_the_overview_leads_to_every_page_and_each_leads_to_all_others(here: Wor
             assert named or field.get("aria-hidden"), f"{path}: {field} has no name"
 
 
-def test_a_profile_is_filled_in_with_its_pictures_and_facts(here: World, ann: Visitor) -> None:
+def test_profile_settings_save_pictures_and_fields(here: World, ann: Visitor) -> None:
     files = {"avatar": ("a.png", picture(40, 40)), "header": ("h.png", picture(90, 30))}
     fields: dict[str, Any] = {
         "fields[0][name]": "Camera",
@@ -79,9 +79,7 @@ def test_a_profile_is_filled_in_with_its_pictures_and_facts(here: World, ann: Vi
     assert "Remove header image" not in page.text
 
 
-def test_what_is_wrong_in_a_profile_stands_beside_its_field_and_nothing_typed_is_lost(
-    here: World, ann: Visitor
-) -> None:
+def test_profile_settings_with_invalid_values_show_field_errors_and_keep_input(here: World, ann: Visitor) -> None:
     page = ann.open("/settings/profile").press(
         "Save", display_name="Annie", note="n" * 501, files={"header": ("h.png", b"nothing")}
     )
@@ -92,7 +90,7 @@ def test_what_is_wrong_in_a_profile_stands_beside_its_field_and_nothing_typed_is
     assert page.field("Bio").text.strip() == "n" * 501
 
 
-def test_privacy_is_what_is_ticked(here: World, ann: Visitor) -> None:
+def test_privacy_settings_save_checked_options(here: World, ann: Visitor) -> None:
     page = ann.open("/settings/privacy").press(
         "Save",
         locked="true",
@@ -111,14 +109,14 @@ def test_privacy_is_what_is_ticked(here: World, ann: Visitor) -> None:
     assert (member.locked, member.discoverable, member.findable_by_email) == (False, True, False)
 
 
-def test_who_has_no_address_cannot_be_found_by_it(here: World) -> None:
+def test_privacy_settings_find_by_email_without_address_is_refused(here: World) -> None:
     here.run(members.register(here.writes, "noemail", password=PASSWORD))
     page = visitor(here, "noemail").open("/settings/privacy").press("Save", findable_by_email="true")
     assert (page.status, "has no e-mail address" in page.text) == (422, True)
     assert page.field("Let people find me by my e-mail address").has_attr("checked")
 
 
-def test_a_new_post_begins_as_was_chosen(here: World, ann: Visitor) -> None:
+def test_posting_settings_save_default_visibility_sensitivity_and_language(here: World, ann: Visitor) -> None:
     page = ann.open("/settings/posting")
     page = page.press("Save", default_visibility="followers", default_sensitive="true", default_language="de")
     member = now(here)
@@ -131,7 +129,7 @@ def test_a_new_post_begins_as_was_chosen(here: World, ann: Visitor) -> None:
     assert now(here).default_visibility is Visibility.PUBLIC
 
 
-def test_five_kinds_of_notifications_are_shown_held_back_or_ignored(here: World, ann: Visitor) -> None:
+def test_notification_settings_save_policy_for_five_kinds(here: World, ann: Visitor) -> None:
     page = ann.open("/settings/notifications")
     page = page.press("Save", not_following="filter", private_mentions="drop")
     chosen = {str(one["name"]): str(one["value"]) for one in page.html.select("main input[type=radio][checked]")}
@@ -139,7 +137,7 @@ def test_five_kinds_of_notifications_are_shown_held_back_or_ignored(here: World,
     assert [chosen[name] for name in NoticePolicy.__struct_fields__] == ["filter", "accept", "accept", "drop", "accept"]
 
 
-def test_pages_look_and_speak_as_a_browser_was_told_for_strangers_too(here: World) -> None:
+def test_appearance_settings_apply_to_anonymous_browser(here: World) -> None:
     stranger = visitor(here)
     page = stranger.open("/settings/appearance")
     assert len(page.html.select("nav.settings-places li")) == 1
@@ -154,7 +152,7 @@ def test_pages_look_and_speak_as_a_browser_was_told_for_strangers_too(here: Worl
     assert (stranger.cookie("shoal_look"), stranger.cookie("shoal_language")) == ("", "")
 
 
-def test_what_was_asked_for_is_listed_and_forgotten(here: World, ann: Visitor) -> None:
+def test_feedback_settings_list_and_remove_feedback(here: World, ann: Visitor) -> None:
     me, ben = now(here), member(here, "ben")
     for _ in range(2):
         here.run(ranking.tap_author(here.writes, me.id, ben.id, 1))
@@ -170,7 +168,7 @@ def test_what_was_asked_for_is_listed_and_forgotten(here: World, ann: Visitor) -
     assert (feedback.authors, feedback.tags, feedback.picked) == ({}, {}, ("tide",))
 
 
-def test_muted_and_blocked_members_are_let_go(here: World, ann: Visitor) -> None:
+def test_people_settings_unmute_and_unblock_members(here: World, ann: Visitor) -> None:
     me, cyd, dee = now(here), member(here, "cyd"), member(here, "dee")
     assert "No muted people" in ann.open("/settings/people").text
     here.run(relationships.mute(here.writes, me.id, cyd.id))
@@ -184,7 +182,7 @@ def test_muted_and_blocked_members_are_let_go(here: World, ann: Visitor) -> None
     assert "No blocked people" in page.press("Unblock dee").text
 
 
-def test_a_new_password_ends_all_other_sessions_and_this_browser_stays(here: World) -> None:
+def test_password_change_ends_other_sessions_and_keeps_current_session(here: World) -> None:
     member(here, "eve")
     one, other = visitor(here, "eve"), visitor(here, "eve")
     page = one.open("/settings/password")
@@ -198,7 +196,7 @@ def test_a_new_password_ends_all_other_sessions_and_this_browser_stays(here: Wor
     assert visitor(here).log_in("eve", "another long one").open("/settings").status == 200
 
 
-def test_wrong_passwords_are_counted() -> None:
+def test_password_change_with_wrong_passwords_is_rate_limited() -> None:
     with world(rate_limits=True, limits={"account_guesses": "1/10m"}) as busy:
         member(busy, "ann")
         page = visitor(busy, "ann").open("/settings/password")
@@ -209,7 +207,7 @@ def test_wrong_passwords_are_counted() -> None:
         assert int(page.answer.headers["retry-after"]) > 0
 
 
-def test_sessions_end_one_by_one_or_all_but_this_one(here: World) -> None:
+def test_session_settings_end_single_or_all_other_sessions(here: World) -> None:
     fay = member(here, "fay")
     app = here.run(
         oauth.register(here.writes, "Tide", scopes=("read", "write:statuses"), website="https://tide.example")
@@ -234,7 +232,7 @@ def test_sessions_end_one_by_one_or_all_but_this_one(here: World) -> None:
     assert [one.open("/settings").path for one in (second, third)] == ["/login?to=%2Fsettings"] * 2
 
 
-def test_a_session_of_somebody_else_is_not_there(here: World, ann: Visitor) -> None:
+def test_session_of_other_member_returns_404(here: World, ann: Visitor) -> None:
     gus = member(here, "gus")
     token = here.run(
         oauth.issue_token(here.writes, here.run(oauth.register(here.writes, "Ebb")).app.id, gus.id, ("read",))
@@ -244,16 +242,16 @@ def test_a_session_of_somebody_else_is_not_there(here: World, ann: Visitor) -> N
 
 
 @pytest.mark.parametrize("path", ["", "/profile", "/ranking", "/filters/new", "/sessions", "/archive"])
-def test_strangers_are_asked_to_log_in(here: World, path: str) -> None:
+def test_settings_pages_redirect_anonymous_visitors_to_login(here: World, path: str) -> None:
     assert visitor(here).open(f"/settings{path}").path.startswith("/login?to=%2Fsettings")
 
 
-def test_a_form_of_settings_from_elsewhere_changes_nothing(here: World, ann: Visitor) -> None:
+def test_settings_form_without_token_is_refused(here: World, ann: Visitor) -> None:
     assert ann.post("/settings/privacy", [("locked", "true")]).status == 403
     assert not now(here).locked
 
 
-def test_a_picture_that_is_too_large_is_refused() -> None:
+def test_profile_picture_too_large_is_refused() -> None:
     with world(max_upload_bytes=200_000) as small:
         member(small, "ann")
         page = visitor(small, "ann").open("/settings/profile")

@@ -1,4 +1,4 @@
-"""Joining, as a person would: by the form, with all that can go wrong."""
+"""The sign-up form and its errors, and invitations."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ def joining(here: World, name: str, **fields: Any) -> Page:
 
 
 def wrong(page: Page, name: str) -> str:
-    """Return what is said to be wrong with a field."""
+    """Return the error message of a field."""
     field = page.html.find(id=name)
     assert field is not None
     assert field["aria-invalid"] == "true"
     told = [page.html.find(id=one) for one in str(field["aria-describedby"]).split()]
-    assert all(told), "a field is described by what is not there"
+    assert all(told), "aria-describedby refers to a missing element"
     return " ".join(one.get_text(" ", strip=True) for one in told if one is not None)
 
 
-def test_somebody_joins_and_is_logged_in_and_asked_for_their_interests(here: World) -> None:
+def test_signup_form_logs_in_and_asks_for_interests(here: World) -> None:
     page = visitor(here).open("/").follow("Sign up")
     assert [rule in page.text for rule in RULES] == [True, True]
     page = page.press("Sign up", username="Ann", email="ann@example.org", password=PASSWORD, agreement="true")
@@ -53,7 +53,7 @@ def test_somebody_joins_and_is_logged_in_and_asked_for_their_interests(here: Wor
     assert page.links("Profile")[0]["href"] == "/@ann"
 
 
-def test_everything_that_is_wrong_is_said_at_once_and_what_was_typed_stays(here: World) -> None:
+def test_signup_form_shows_all_field_errors_and_keeps_input(here: World) -> None:
     member(here, "ben")
     page = joining(here, "Ben", email="nowhere", password="short", agreement=[])
     assert page.status == 422
@@ -74,35 +74,35 @@ def test_everything_that_is_wrong_is_said_at_once_and_what_was_typed_stays(here:
         ("x" * 31, "up to 30"),
     ],
 )
-def test_a_name_that_cannot_be_had_says_why(here: World, name: str, said: str) -> None:
+def test_signup_with_invalid_user_name_shows_reason(here: World, name: str, said: str) -> None:
     assert said in wrong(joining(here, name, email="c@example.org"), "username")
 
 
-def test_an_address_that_is_used_and_one_of_a_blocked_provider_are_refused(here: World) -> None:
+def test_signup_with_used_or_blocked_email_address_is_refused(here: World) -> None:
     here.run(members.register(here.writes, "dee", password=PASSWORD, email="dee@example.org"))
     assert "This address is already in use" in wrong(joining(here, "dee2", email="dee@example.org"), "email")
     here.run(blocklists.block_domain(here.writes, "spam.example"))
     assert "provider" in wrong(joining(here, "dee3", email="dee@spam.example"), "email")
 
 
-def test_a_field_that_people_do_not_see_keeps_programs_out(here: World) -> None:
+def test_signup_with_filled_honeypot_field_is_refused(here: World) -> None:
     page = joining(here, "eve", homepage="https://spam.example")
     assert (page.status, "This looks like an automated submission" in page.text) == (422, True)
     assert here.run(members.find(here.writes, "eve")) is None
 
 
-def test_a_form_from_elsewhere_makes_no_member(here: World) -> None:
+def test_signup_without_form_token_is_refused(here: World) -> None:
     answer = visitor(here).post("/signup", [("username", "fay"), ("password", PASSWORD), ("agreement", "true")])
     assert answer.status == 403
     assert here.run(members.find(here.writes, "fay")) is None
 
 
-def test_who_is_logged_in_has_no_use_for_the_form(here: World) -> None:
+def test_signup_page_redirects_logged_in_member(here: World) -> None:
     member(here, "gus")
     assert visitor(here, "gus").open("/signup").path == "/"
 
 
-def test_where_nobody_may_join_the_page_says_how_to_go_on() -> None:
+def test_signup_page_with_closed_registrations_shows_contact() -> None:
     with world(registrations=False, contact_email="crew@example.org") as shut:
         page = visitor(shut).open("/signup")
         assert "Sign-ups are closed" in page.text
@@ -111,7 +111,7 @@ def test_where_nobody_may_join_the_page_says_how_to_go_on() -> None:
         assert not page.html.find(id="password")
 
 
-def test_how_often_one_may_try_is_counted_by_address() -> None:
+def test_signup_attempts_are_rate_limited_by_ip_address() -> None:
     with world(rate_limits=True, limits={"signup": "2/30m"}) as busy:
         browser = visitor(busy)
         for _ in range(2):
@@ -120,7 +120,7 @@ def test_how_often_one_may_try_is_counted_by_address() -> None:
         assert (page.status, "Please wait" in page.text) == (429, True)
 
 
-def test_from_a_network_that_needs_approval_one_says_why_and_waits() -> None:
+def test_signup_from_ip_range_requiring_approval_is_pending() -> None:
     with world() as guarded:
         guarded.run(blocklists.block_ip(guarded.writes, "127.0.0.0/8", IpSeverity.SIGN_UP_REQUIRES_APPROVAL))
         page = visitor(guarded).open("/signup")
@@ -138,13 +138,13 @@ def test_from_a_network_that_needs_approval_one_says_why_and_waits() -> None:
 
 
 def made(here: World, page: Page, **chosen: Any) -> str:
-    """Make an invitation by the form, and return the path of the link that the list shows."""
+    """Create an invitation with the form, and return the path of the displayed link."""
     page = page.press("Create link", **chosen)
     assert (page.status, "Saved." in page.text) == (200, True)
     return str(page.one("ul.sessions input.input")["value"]).removeprefix(BASE)
 
 
-def test_somebody_is_invited_and_joins_where_nobody_else_can() -> None:
+def test_invitation_link_allows_signup_with_closed_registrations() -> None:
     with world(invitations="members", registrations=False, approval=True) as private:
         member(private, "ann", display_name="Ann of the sea")
         ann = visitor(private, "ann")
@@ -160,7 +160,7 @@ def test_somebody_is_invited_and_joins_where_nobody_else_can() -> None:
             "noindex",
             "no-referrer",
         )
-        assert not form.html.find(id="reason"), "who is invited need not wait"
+        assert not form.html.find(id="reason"), "invited people do not need approval"
         again = form.press("Sign up", username="Ann", email="b@example.org", password=PASSWORD, agreement="true")
         assert "This name is taken" in wrong(again, "username")
         assert "Ann of the sea invites you." in again.text
@@ -174,7 +174,7 @@ def test_somebody_is_invited_and_joins_where_nobody_else_can() -> None:
         assert visitor(private, "ben").open(link).path == "/"
 
 
-def test_a_link_that_is_used_up_ended_or_made_up_says_so_and_what_to_do() -> None:
+def test_invitation_link_used_up_closed_or_unknown_returns_410() -> None:
     with world(invitations="members") as open_to_all:
         member(open_to_all, "ann")
         ann = visitor(open_to_all, "ann")
@@ -197,21 +197,21 @@ def test_a_link_that_is_used_up_ended_or_made_up_says_so_and_what_to_do() -> Non
         assert "Diese Einladung gibt es nicht." in german.text
 
 
-def test_what_cannot_be_asked_of_an_invitation_is_said_beside_the_form() -> None:
+def test_invitation_form_with_unlimited_uses_by_member_is_refused() -> None:
     with world(invitations="members") as small:
         member(small, "ann")
         page = visitor(small, "ann").open("/settings/invitations").press("Create link", max_uses="0")
         assert (page.status, "Only moderators and admins can create unlimited invitations." in page.text) == (422, True)
 
 
-def test_where_the_member_may_not_invite_there_is_no_way_to_it(here: World) -> None:
+def test_invitation_settings_without_permission_are_hidden(here: World) -> None:
     member(here, "joe")
     page = visitor(here, "joe").open("/settings")
     assert not page.links("Invitations")
     assert "You can't invite people on this server." in visitor(here, "joe").open("/settings/invitations").text
 
 
-def test_moderators_see_who_was_invited_by_whom_and_end_links() -> None:
+def test_moderation_member_page_shows_inviter_and_closes_invitations() -> None:
     with world(invitations="members") as watched:
         ann = member(watched, "ann")
         member(watched, "max")
@@ -233,7 +233,7 @@ def test_moderators_see_who_was_invited_by_whom_and_end_links() -> None:
         assert visitor(watched).open(link).status == 410
 
 
-def test_where_work_is_asked_for_the_form_says_which_and_a_person_without_scripts_waits() -> None:
+def test_signup_with_proof_of_work_accepts_proof_or_waits_for_approval() -> None:
     with world(signup_work=6) as strict:
         page = visitor(strict).open("/signup")
         form = page.html.find("form", attrs={"data-behaviour": "work"})
@@ -245,7 +245,7 @@ def test_where_work_is_asked_for_the_form_says_which_and_a_person_without_script
         assert joining(strict, "ben", proof=proof).path == "/welcome/interests"
 
 
-def test_a_proof_that_is_wrong_is_told_in_words_and_what_was_typed_stays() -> None:
+def test_signup_with_wrong_proof_of_work_shows_error_and_keeps_input() -> None:
     with world(signup_work=20) as strict:
         page = joining(strict, "ann", proof="1:1")
         assert page.status == 422

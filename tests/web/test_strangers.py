@@ -1,4 +1,4 @@
-"""Strangers can join, follow and react from every page, and log-in returns them to the page they came from."""
+"""Anonymous visitors can sign up, follow and react from all pages, and the login returns to the previous page."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def logged_in(page: Page) -> Page:
 
 @pytest.mark.parametrize("button", ["Like", "Share", "Save"])
 @pytest.mark.parametrize("path", ["/@ann?show=posts", "/tags/tide"])
-def test_log_in_from_a_button_of_a_post_returns_to_the_post(here: World, path: str, button: str) -> None:
+def test_login_from_post_button_returns_to_post(here: World, path: str, button: str) -> None:
     page = visitor(here).open(path)
     post = page.post("Which")
     back = logged_in(page.press(button, post))
@@ -44,7 +44,7 @@ def test_log_in_from_a_button_of_a_post_returns_to_the_post(here: World, path: s
 
 
 @pytest.mark.parametrize("path", ["/@ann", "/tags/tide", "/tags/k%C3%BCste", "/search?q=ann&type=people"])
-def test_log_in_from_follow_returns_to_the_page(here: World, path: str) -> None:
+def test_login_from_follow_button_returns_to_page(here: World, path: str) -> None:
     back = logged_in(visitor(here).open(path).press("Follow"))
     assert (back.path, back.status) == (path, 200)
     followed = back.press("Follow")
@@ -52,7 +52,7 @@ def test_log_in_from_follow_returns_to_the_page(here: World, path: str) -> None:
     followed.press("Following")
 
 
-def test_a_button_on_a_page_with_a_tag_beyond_ascii_returns_a_member_to_it(here: World) -> None:
+def test_post_button_on_page_of_non_ascii_tag_returns_to_page(here: World) -> None:
     page = visitor(here, "ben").open("/tags/k%C3%BCste")
     assert page.press("Like", page.post("Low tide")).path == "/tags/k%C3%BCste"
 
@@ -61,9 +61,7 @@ def test_a_button_on_a_page_with_a_tag_beyond_ascii_returns_a_member_to_it(here:
     ("referrer", "to"),
     [(f"{BASE}/tags/tide?before=7", "/tags/tide?before=7"), ("https://example.org/tags/tide", None), ("", None)],
 )
-def test_log_in_for_a_script_returns_to_the_page_that_sent_the_request(
-    here: World, referrer: str, to: str | None
-) -> None:
+def test_login_redirect_for_htmx_request_returns_to_referring_page(here: World, referrer: str, to: str | None) -> None:
     headers = {"HX-Request": "true", "Referer": referrer}
     answer = visitor(here).post("/posts/1/act", [("do", "like")], headers=headers)
     goal = answer.answer.headers["HX-Redirect"]
@@ -71,7 +69,7 @@ def test_log_in_for_a_script_returns_to_the_page_that_sent_the_request(
     assert parse_qs(urlsplit(goal).query).get("to") == ([to] if to else None)
 
 
-def test_a_profile_for_strangers_has_a_follow_button_that_names_a_request_where_one_is_needed(here: World) -> None:
+def test_profile_of_locked_member_shows_request_button_to_anonymous_visitors(here: World) -> None:
     locked = member(here, "cyd")
     here.run(members.update_profile(here.writes, locked.id, ProfileChange(locked=True)))
     assert "Request to follow" in visitor(here).open("/@cyd").one(".profile .follow").text
@@ -79,9 +77,7 @@ def test_a_profile_for_strangers_has_a_follow_button_that_names_a_request_where_
 
 
 @pytest.mark.parametrize(("registrations", "expected"), [(True, ["/signup"]), (False, [])])
-def test_join_is_on_every_page_for_strangers_where_registrations_are_open(
-    registrations: bool, expected: list[str]
-) -> None:
+def test_signup_link_is_on_anonymous_pages_with_open_registrations(registrations: bool, expected: list[str]) -> None:
     with world(registrations=registrations) as closed:
         ann = member(closed, "ann")
         post = closed.run(posts.create(closed.writes, ann.id, Draft(text="Low #tide", visibility=Visibility.PUBLIC)))

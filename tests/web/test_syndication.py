@@ -26,7 +26,7 @@ def here() -> Iterator[World]:
 
 
 def feed_of(page: Page) -> Element:
-    """Return a feed, with everything that RFC 4287 asks of one there (4.1.1, 4.1.2)."""
+    """Return a feed after checking the elements required by RFC 4287 (4.1.1, 4.1.2)."""
     assert page.answer.headers["content-type"] == "application/atom+xml; charset=utf-8"
     feed = fromstring(page.answer.content)  # noqa: S314 (made by the server under test)
     assert feed.tag == "{http://www.w3.org/2005/Atom}feed"
@@ -44,7 +44,7 @@ def titles(feed: Element) -> list[str]:
     return [entry.findtext("a:title", "", ATOM) for entry in feed.findall("a:entry", ATOM)]
 
 
-def test_a_members_feed_has_their_public_posts_with_photos_as_enclosures(here: World) -> None:
+def test_member_feed_contains_public_posts_with_photo_enclosures(here: World) -> None:
     ann, ben = member(here, "ann"), member(here, "ben")
     here.run(members.update_profile(here.writes, ann.id, ProfileChange(display_name="Ann & Co", note="By the <sea>")))
     post = posted(here, ann, "Low tide at <dawn> & dusk #Dawn", 2)
@@ -73,7 +73,7 @@ def test_a_members_feed_has_their_public_posts_with_photos_as_enclosures(here: W
     assert "&lt;dawn&gt;" in content
 
 
-def test_what_is_covered_says_its_warning_alone(here: World) -> None:
+def test_member_feed_entry_with_content_warning_shows_only_warning(here: World) -> None:
     cyd = member(here, "cyd")
     posted(here, cyd, "eight legs", 1, spoiler="Spiders")
     feed = feed_of(visitor(here).open("/@cyd.atom"))
@@ -82,7 +82,7 @@ def test_what_is_covered_says_its_warning_alone(here: World) -> None:
     assert not feed.findall("a:entry/a:link[@rel='enclosure']", ATOM)
 
 
-def test_a_tags_feed_has_what_everybody_may_see(here: World) -> None:
+def test_tag_feed_contains_only_public_posts(here: World) -> None:
     dee = member(here, "dee")
     posted(here, dee, "First #tide")
     posted(here, dee, "Second #Tide", 1)
@@ -92,7 +92,7 @@ def test_a_tags_feed_has_what_everybody_may_see(here: World) -> None:
     assert titles(feed_of(visitor(here).open("/tags/unused.atom"))) == []
 
 
-def test_readers_that_try_the_other_ending_are_led_to_it_and_nothing_new_is_sent_twice(here: World) -> None:
+def test_feed_rss_url_redirects_to_atom_and_unchanged_feed_returns_304(here: World) -> None:
     member(here, "eve")
     browser = visitor(here)
     assert browser.open("/@eve.rss").path == "/@eve.atom"
@@ -103,12 +103,12 @@ def test_readers_that_try_the_other_ending_are_led_to_it_and_nothing_new_is_sent
     assert browser.open("/@nobody.atom").status == 404
 
 
-def test_a_script_is_led_to_the_feed_of_a_tag_in_any_script(here: World) -> None:
+def test_feed_redirect_of_non_latin_tag_for_htmx_is_percent_encoded(here: World) -> None:
     answer = visitor(here).open("/tags/日本.rss", **{"HX-Request": "true"}).answer
     assert (answer.status_code, answer.headers["hx-redirect"]) == (204, "/tags/%E6%97%A5%E6%9C%AC.atom")
 
 
-def test_pages_name_their_feeds(here: World) -> None:
+def test_profile_and_post_pages_link_to_member_feed(here: World) -> None:
     fay = member(here, "fay")
     post = posted(here, fay, "Low tide")
     for path in ("/@fay", f"/@fay/{post.id}"):

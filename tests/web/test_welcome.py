@@ -1,4 +1,4 @@
-"""The way of a newcomer: interests, people, a profile, a first post; every step can be left out."""
+"""The welcome pages of new members: interests, people, profile and first post; each step can be skipped."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.web.visitor import member, visitor
 
 @pytest.fixture(scope="module")
 def here() -> Iterator[World]:
-    """A network in which three members post photos."""
+    """A network with photos of three members."""
     with world() as made:
         for name, tag, colour in (("ann", "dawn", "red"), ("ben", "tide", "navy"), ("cyd", "dawn", "green")):
             author = member(made, name)
@@ -27,7 +27,7 @@ def here() -> Iterator[World]:
         yield made
 
 
-def test_a_newcomer_picks_tags_follows_people_and_comes_to_a_home_that_is_not_empty(here: World) -> None:
+def test_welcome_steps_pick_tags_follow_members_and_fill_home(here: World) -> None:
     new = member(here, "dee")
     page = visitor(here, "dee").open("/welcome")
     assert (page.path, [step.get_text(" ", strip=True) for step in page.html.select("nav.steps li")]) == (
@@ -53,7 +53,7 @@ def test_a_newcomer_picks_tags_follows_people_and_comes_to_a_home_that_is_not_em
     assert len(page.follow("Go to Home").posts) == 12
 
 
-def test_all_of_it_can_be_left_out_and_then_home_shows_what_many_like(here: World) -> None:
+def test_welcome_steps_when_skipped_leave_popular_photos_on_home(here: World) -> None:
     new = member(here, "eve")
     page = visitor(here, "eve").open("/welcome/interests").follow("Not now")
     assert page.path == "/welcome/people"
@@ -65,7 +65,7 @@ def test_all_of_it_can_be_left_out_and_then_home_shows_what_many_like(here: Worl
     assert here.run(personalization_of(here.graph, new.id)).feedback.picked == ()
 
 
-def test_home_of_a_member_with_interests_who_follows_nobody_shows_their_photos_and_people(here: World) -> None:
+def test_home_with_interests_and_without_followees_shows_matching_photos(here: World) -> None:
     member(here, "nia")
     page = visitor(here, "nia").open("/welcome/interests").press("Continue", tags=["dawn"])
     page.follow("Continue").follow("Not now")
@@ -81,7 +81,7 @@ def test_home_of_a_member_with_interests_who_follows_nobody_shows_their_photos_a
     assert visitor(here, "nia").open("/").posts != []
 
 
-def test_home_in_an_empty_network_says_what_to_do() -> None:
+def test_home_in_empty_network_suggests_finding_people() -> None:
     with world() as alone:
         member(alone, "ann")
         home = visitor(alone, "ann").open("/")
@@ -89,7 +89,7 @@ def test_home_in_an_empty_network_says_what_to_do() -> None:
         assert home.links("Find people")[0]["href"] == "/welcome/people"
 
 
-def test_somebody_who_is_not_wanted_is_not_suggested_again(here: World) -> None:
+def test_welcome_people_dismissed_suggestion_is_not_shown_again(here: World) -> None:
     member(here, "fay")
     page = visitor(here, "fay").open("/welcome/people")
     assert "@ben" in page.text
@@ -97,7 +97,7 @@ def test_somebody_who_is_not_wanted_is_not_suggested_again(here: World) -> None:
     assert ("@ben" in page.text, "@ann" in page.text) == (False, True)
 
 
-def test_a_name_that_is_too_long_is_refused_beside_its_field_and_stays(here: World) -> None:
+def test_welcome_profile_with_invalid_name_or_picture_shows_field_error(here: World) -> None:
     member(here, "gus")
     page = visitor(here, "gus").open("/welcome/profile").press("Continue", display_name="g" * 101, note="Still here")
     assert (page.status, "the maximum is 100" in page.text, "Still here" in page.text) == (422, True, True)
@@ -107,7 +107,7 @@ def test_a_name_that_is_too_long_is_refused_beside_its_field_and_stays(here: Wor
     assert page.html.find(id="avatar-wrong") is not None
 
 
-def test_where_there_is_nothing_yet_each_step_says_so() -> None:
+def test_welcome_steps_in_empty_network_show_messages() -> None:
     with world() as empty:
         member(empty, "ann")
         page = visitor(empty, "ann").open("/welcome/interests")
@@ -116,11 +116,11 @@ def test_where_there_is_nothing_yet_each_step_says_so() -> None:
 
 
 @pytest.mark.parametrize("path", ["/welcome", "/welcome/people", "/welcome/profile", "/welcome/first"])
-def test_strangers_are_asked_to_log_in(here: World, path: str) -> None:
+def test_welcome_pages_redirect_anonymous_visitors_to_login(here: World, path: str) -> None:
     assert visitor(here).open(path).path.startswith("/login?to=")
 
 
-def test_a_portfolio_has_public_photos_alone_newest_first(here: World) -> None:
+def test_portfolio_contains_only_public_photos_newest_first(here: World) -> None:
     ann, viewer = member(here, "hal"), member(here, "ivy")
     made = []
     for n, text in enumerate(("old", "", "new")):

@@ -1,4 +1,4 @@
-"""Words of pages in other languages: all are there, and say the same names and numbers."""
+"""Translations of pages: they are complete, and keep names and numbers."""
 
 from __future__ import annotations
 
@@ -29,32 +29,32 @@ def is_whole(message: Message) -> bool:
 
 
 @pytest.mark.parametrize("code", TRANSLATED)
-def test_every_word_of_every_page_is_translated_and_nothing_else(code: str) -> None:
+def test_translation_catalogue_contains_exactly_messages_of_source(code: str) -> None:
     held = {message.id: message for message in catalogue(code) if message.id}
     said = {message.id for message in template() if message.id}
-    assert said - held.keys() == set(), "python -m scripts.catalogue adds them"
-    assert held.keys() - said == set(), "python -m scripts.catalogue takes them away"
+    assert said - held.keys() == set(), "run python -m scripts.catalogue to add them"
+    assert held.keys() - said == set(), "run python -m scripts.catalogue to remove them"
     assert [id_ for id_, message in held.items() if not is_whole(message)] == []
 
 
 @pytest.mark.parametrize("code", TRANSLATED)
-def test_a_translation_has_the_placeholders_of_its_message(code: str) -> None:
+def test_translation_has_placeholders_of_original_message(code: str) -> None:
     for message in catalogue(code):
         if message.id:
             allowed = forms(message.id)[-1]
             for found in forms(message.string):
-                # One thing need not be counted: "one post".
+                # The singular form may omit the number: "one post".
                 assert found <= allowed, message.id
                 assert isinstance(message.id, tuple) or found == allowed, message.id
 
 
-def test_a_message_that_nobody_has_translated_stays_in_english_and_none_stays_empty() -> None:
+def test_untranslated_message_falls_back_to_english() -> None:
     german = words_in("de")
     assert german.text("No page says this") == "No page says this"
     assert german.text("") == ""
 
 
-def test_numbers_have_the_signs_of_the_language() -> None:
+def test_number_format_follows_language() -> None:
     english, german = words_in("en"), words_in("de")
     assert [english.decimal(n) for n in (1234.5, -0.25, 3.0)] == ["1,234.5", "\N{MINUS SIGN}0.25", "3"]
     assert [german.decimal(n) for n in (1234.5, -0.25, 3.0)] == ["1.234,5", "\N{MINUS SIGN}0,25", "3"]
@@ -75,7 +75,7 @@ REFUSALS = {
     "Unsupported",
 }
 FOR_PROGRAMS = (
-    # Values that no form sends, and texts that a form has better words for by their kind.
+    # Values that no form sends, and texts for which forms have specific messages.
     r"(salt|hashes|ids|days|limit|since|state|duration|languages|attribution_domains|data|Idempotency-Key|focus|thumbnail"
     r"|radius_km|visibility): .*",
     r"Canonical email hash .*",
@@ -84,19 +84,19 @@ FOR_PROGRAMS = (
     r"the (recipe is not valid|link to a recipe).*",
     r"tags: at most .*",
     r"Validation failed: .*",
-    # Of the server's own settings and files.
+    # Errors of server settings and files.
     r"(a|an s3://) media store .*|the media store is not there|this is not the name of a stored file",
-    # Of ids and moments that programs make up.
+    # Errors of ids and cursors sent by programs.
     r"the address was changed in this very moment",
     r"another object has this id|no free id was found; repeat|this Idempotency-Key .*|.*cursor.*",
     r"a user name is 1 to .*",
-    # Of commands: no page blocks words.
+    # Errors of commands: no page blocks words.
     r"a word is .*|X is not blocked",
 )
 
 
 def refusals() -> set[str]:
-    """Return the texts that verbs, uploads and feeds refuse with, as they stand in the source, with X for each figure."""
+    """Return the error texts of commands, uploads and feeds in the source, with X for each placeholder."""
     found = set()
     for place in PLACES:
         for path in (SOURCES / place).rglob("*.py"):
@@ -107,18 +107,18 @@ def refusals() -> set[str]:
 
 
 def written(text: ast.expr) -> str:
-    """Return a text of the source; empty for one that is made elsewhere."""
+    """Return a literal text of the source, or an empty string."""
     if isinstance(text, ast.JoinedStr):
         return "".join(str(part.value) if isinstance(part, ast.Constant) else "X" for part in text.values)
     return text.value if isinstance(text, ast.Constant) and isinstance(text.value, str) else ""
 
 
 def without_field(text: str) -> str:
-    """Return a text as a form says it: its field is what it stands at."""
+    """Return a text as shown at a form field, without the field name."""
     return re.sub(r"^X ", "This ", re.sub(r"^\w+: ", "", text))
 
 
-def test_what_a_form_can_be_refused_with_is_said_in_every_language() -> None:
+def test_form_error_messages_are_translated_in_all_languages() -> None:
     texts = refusals()
     assert len(texts) > 80
     for_people = [text for text in texts if not any(re.fullmatch(one, text) for one in FOR_PROGRAMS)]
@@ -127,7 +127,7 @@ def test_what_a_form_can_be_refused_with_is_said_in_every_language() -> None:
         assert [text for text in for_people if complaint(words, without_field(text)) == without_field(text)] == []
 
 
-def test_a_refusal_keeps_its_figures_in_another_language() -> None:
+def test_translated_form_error_keeps_numbers() -> None:
     text = "a picture of 31.5 MiB is too large: at most 16 MiB are taken"
     assert complaint(words_in("en"), text) == text
     assert complaint(words_in("de"), text) == "Ein Bild von 31.5 MiB ist zu groß: höchstens 16 MiB sind möglich"

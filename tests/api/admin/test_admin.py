@@ -1,4 +1,4 @@
-"""Accounts as moderators and admins see them, and the actions that they take on them."""
+"""Admin API: accounts, account actions and the review of trends."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def names(found: Sequence[Any]) -> list[str]:
     return [one["username"] for one in found]
 
 
-def test_an_account_as_moderators_see_it(w: World, mod: Someone) -> None:
+def test_admin_account_has_all_fields(w: World, mod: Someone) -> None:
     ann = w.run(members.register(w.network.writes, "ann", password="a long password", email="ann@example.org"))
     seen = w.json("GET", f"{ACCOUNTS}/{ann.id}", mod)
     account = seen.pop("account")
@@ -71,7 +71,7 @@ def test_an_account_as_moderators_see_it(w: World, mod: Someone) -> None:
     assert w.json("GET", "/api/v1/accounts/verify_credentials", mod)["role"]["name"] == "Moderator"
 
 
-def test_a_suspension_and_its_end(w: World, mod: Someone) -> None:
+def test_account_suspension_can_be_lifted(w: World, mod: Someone) -> None:
     ann = w.join("ann")
     assert act(w, mod, ann, "suspend") == 200
     assert w.ask("GET", f"/api/v1/accounts/{ann.id}").status_code == 410
@@ -81,7 +81,7 @@ def test_a_suspension_and_its_end(w: World, mod: Someone) -> None:
     assert w.ask("GET", "/api/v1/timelines/home", ann).status_code == 200
 
 
-def test_who_is_locked_out_cannot_log_in_and_what_they_posted_stays(w: World, mod: Someone) -> None:
+def test_disabled_account_cannot_log_in_and_its_posts_stay_public(w: World, mod: Someone) -> None:
     w.run(members.register(w.network.writes, "ben", password="a long password"))
     ann = w.join("ann")
     app = w.json("POST", "/api/v1/apps", data={"client_name": "x", "redirect_uris": "urn:x", "scopes": "read"})
@@ -100,7 +100,7 @@ def test_who_is_locked_out_cannot_log_in_and_what_they_posted_stays(w: World, mo
     assert w.ask("POST", "/api/v1/statuses", ann, json={"status": "x"}).status_code == 200
 
 
-def test_silence_and_its_end(w: World, mod: Someone) -> None:
+def test_account_silence_can_be_lifted(w: World, mod: Someone) -> None:
     ann = w.join("ann")
     assert act(w, mod, ann, "silence") == 200
     assert names(w.json("GET", f"{ACCOUNTS}?silenced=true", mod)) == ["ann"]
@@ -108,7 +108,7 @@ def test_silence_and_its_end(w: World, mod: Someone) -> None:
     assert w.json("GET", f"{ACCOUNTS}?silenced=true", mod) == []
 
 
-def test_media_of_a_sensitized_account_are_sensitive_to_everybody_else_until_that_ends(w: World, mod: Someone) -> None:
+def test_media_of_sensitized_account_is_sensitive_until_undone(w: World, mod: Someone) -> None:
     ann, ben = w.join("ann"), w.join("ben")
 
     def post(text: str, **more: Any) -> str:
@@ -144,7 +144,7 @@ def test_media_of_a_sensitized_account_are_sensitive_to_everybody_else_until_tha
     assert names(w.json("GET", f"{ACCOUNTS}?sensitized=true", mod)) == []
 
 
-def test_sensitive_media_are_behind_a_word_on_public_pages(w: World, mod: Someone) -> None:
+def test_status_page_with_sensitive_media_hides_it_behind_cover(w: World, mod: Someone) -> None:
     ann = w.join("ann")
     urls = []
     for text, sensitive in (("plain", False), ("marked", True)):
@@ -165,7 +165,7 @@ def test_sensitive_media_are_behind_a_word_on_public_pages(w: World, mod: Someon
     assert hidden() == [False, True]
 
 
-def test_media_of_a_sensitized_account_do_not_trend(w: World, mod: Someone) -> None:
+def test_status_of_sensitized_account_with_media_does_not_trend(w: World, mod: Someone) -> None:
     ann, ben = w.join("ann"), w.join("ben")
     media = w.json("POST", "/api/v2/media", ann, files={"file": ("a.png", picture(), "image/png")})["id"]
     for form in ({"status": "seen", "media_ids": [media]}, {"status": "words alone"}):
@@ -175,9 +175,7 @@ def test_media_of_a_sensitized_account_do_not_trend(w: World, mod: Someone) -> N
     assert [status["content"] for status in w.json("GET", "/api/v1/trends/statuses")] == ["<p>words alone</p>"]
 
 
-def test_nobody_acts_on_themselves_or_on_those_of_their_own_rank_or_above(
-    w: World, mod: Someone, boss: Someone
-) -> None:
+def test_account_action_on_oneself_or_equal_or_higher_role_is_refused(w: World, mod: Someone, boss: Someone) -> None:
     other, ann = w.staff("other", Role.MODERATOR), w.join("ann")
     assert act(w, boss, mod, "silence") == 200
     before = w.state()
@@ -191,7 +189,7 @@ def test_nobody_acts_on_themselves_or_on_those_of_their_own_rank_or_above(
     assert w.state() == before
 
 
-def test_a_role_ends_at_once(w: World, mod: Someone) -> None:
+def test_moderator_role_removal_takes_effect_immediately(w: World, mod: Someone) -> None:
     assert w.ask("GET", ACCOUNTS, mod).status_code == 200
     w.run(moderation.set_role(w.network.writes, mod.member.id, Role.NONE))
     assert w.ask("GET", ACCOUNTS, mod).json() == {"error": "This action is not allowed"}
@@ -199,7 +197,7 @@ def test_a_role_ends_at_once(w: World, mod: Someone) -> None:
     assert w.ask("GET", ACCOUNTS, plain).json() == {"error": "This action is outside the authorized scopes"}
 
 
-def test_an_app_may_ask_for_admin_scopes_and_only_the_role_makes_them_worth_something(w: World) -> None:
+def test_admin_scopes_without_role_give_no_access(w: World) -> None:
     scopes = "read admin:read admin:write:reports"
     form = {"client_name": "x", "redirect_uris": "urn:x", "scopes": scopes}
     assert w.json("POST", "/api/v1/apps", data=form)["scopes"] == scopes.split()
@@ -207,7 +205,9 @@ def test_an_app_may_ask_for_admin_scopes_and_only_the_role_makes_them_worth_some
     assert w.ask("GET", ACCOUNTS, ann).json() == {"error": "This action is not allowed"}
 
 
-def test_every_act_is_logged_with_who_and_why(w: World, mod: Someone, caplog: pytest.LogCaptureFixture) -> None:
+def test_moderation_log_records_moderator_action_and_reason(
+    w: World, mod: Someone, caplog: pytest.LogCaptureFixture
+) -> None:
     ann = w.join("ann")
     with caplog.at_level(logging.INFO, "shoal.moderation"):
         act(w, mod, ann, "suspend")
@@ -222,7 +222,7 @@ def test_every_act_is_logged_with_who_and_why(w: World, mod: Someone, caplog: py
     assert told == [f"{mod.id}: sensitive ann ({ann.id}); why: 'why'", f"{mod.id}: unsensitize ann ({ann.id})"]
 
 
-def test_a_tag_is_taken_out_of_trends_and_comes_back(w: World, mod: Someone) -> None:
+def test_tag_trend_can_be_rejected_and_approved(w: World, mod: Someone) -> None:
     ann = w.join("ann")
     w.json("POST", "/api/v1/statuses", ann, json={"status": "#tide #dawn"})
     w.settle()
@@ -246,9 +246,7 @@ def test_a_tag_is_taken_out_of_trends_and_comes_back(w: World, mod: Someone) -> 
         assert w.ask("POST", f"{path}/{unknown}/reject", mod).status_code == 404
 
 
-def test_a_status_is_taken_out_of_trends_and_comes_back(
-    w: World, mod: Someone, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_status_trend_can_be_rejected_and_approved(w: World, mod: Someone, caplog: pytest.LogCaptureFixture) -> None:
     ann, ben = w.join("ann"), w.join("ben")
     ids = []
     for text, who in (("loud", (ben, mod)), ("less", (ben,))):
@@ -266,7 +264,7 @@ def test_a_status_is_taken_out_of_trends_and_comes_back(
         return [status["id"] for status in w.json("GET", "/api/v1/trends/statuses")]
 
     def forget() -> None:
-        """Nothing is remembered of what was popular a minute ago."""
+        """Clear the cache of trends."""
         w.app_parts.reads.trending.keep(Trending([], {}), -1_000_000)
 
     assert (trending(), listed()) == ([loud, less], [(loud, True), (less, True)])
@@ -286,7 +284,7 @@ def test_a_status_is_taken_out_of_trends_and_comes_back(
     assert w.json("GET", "/api/v1/admin/trends/links", mod) == []
 
 
-def test_what_not_everybody_sees_is_not_judged_for_trends(w: World, mod: Someone) -> None:
+def test_status_trend_rejection_of_private_status_returns_404(w: World, mod: Someone) -> None:
     ann = w.join("ann")
     private = w.json("POST", "/api/v1/statuses", ann, json={"status": "x", "visibility": "private"})["id"]
     before = w.state()
@@ -295,7 +293,7 @@ def test_what_not_everybody_sees_is_not_judged_for_trends(w: World, mod: Someone
     assert w.state() == before
 
 
-def test_accounts_are_listed_newest_first_and_paged(w: World, mod: Someone) -> None:
+def test_admin_account_list_is_newest_first_and_paginated(w: World, mod: Someone) -> None:
     everyone = [mod, *(w.join(f"member{n}") for n in range(6))]
     joined = [one.member.name for one in sorted(everyone, key=lambda one: one.member.id)]
     assert names(w.json("GET", ACCOUNTS, mod)) == joined[::-1]
@@ -307,7 +305,7 @@ def test_accounts_are_listed_newest_first_and_paged(w: World, mod: Someone) -> N
     assert names(w.ask("GET", third.links["prev"]["url"], mod).json()) == joined[3:0:-1]
 
 
-def test_accounts_are_found_by_what_they_are(w: World, mod: Someone, boss: Someone) -> None:
+def test_admin_account_list_filters_match_expected_accounts(w: World, mod: Someone, boss: Someone) -> None:
     w.run(members.register(w.network.writes, "ann", email="ann@example.org", display_name="Ann of the Sea"))
     for n, verb in enumerate((moderation.suspend, moderation.silence, moderation.disable)):
         w.run(verb(w.network.writes, w.join(f"member{n}").member.id))
@@ -345,7 +343,7 @@ def test_accounts_are_found_by_what_they_are(w: World, mod: Someone, boss: Someo
         assert found(query, 2) == expected, query
 
 
-def test_staff_is_paged_too(w: World, mod: Someone, boss: Someone) -> None:
+def test_admin_account_list_of_staff_is_paginated(w: World, mod: Someone, boss: Someone) -> None:
     first = w.ask("GET", f"{ACCOUNTS}?staff=true&limit=1", mod)
     second = w.ask("GET", first.links["next"]["url"], mod)
     older, newer = sorted((mod, boss), key=lambda one: one.member.id)
@@ -353,7 +351,7 @@ def test_staff_is_paged_too(w: World, mod: Someone, boss: Someone) -> None:
     assert names(w.ask("GET", second.links["prev"]["url"], mod).json()) == [newer.member.name]
 
 
-def test_a_page_looks_at_a_bounded_part_and_its_link_goes_on(
+def test_admin_account_list_scans_bounded_range_per_page_and_links_next(
     w: World, mod: Someone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ann = w.join("ann")
@@ -373,7 +371,7 @@ def test_a_page_looks_at_a_bounded_part_and_its_link_goes_on(
     assert 2 < pages < 200
 
 
-def test_a_stretch_without_members_is_not_the_end_upwards_either(
+def test_admin_account_list_with_min_id_continues_past_ranges_without_members(
     w: World, mod: Someone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ann = w.join("ann")
@@ -387,13 +385,13 @@ def test_a_stretch_without_members_is_not_the_end_upwards_either(
     while url and pages < 200:
         page = w.ask("GET", url, mod)
         found += names(page.json())
-        # The page after the last has nobody, and no page above it.
+        # The page after the last one is empty and has no prev link.
         url, pages = page.links.get("prev", {}).get("url", ""), pages + 1
     assert sorted(found) == ["ann", "ben", "mo"]
     assert 3 < pages < 200
 
 
-def test_an_address_is_shown_of_members_below_the_role_alone(w: World, mod: Someone, boss: Someone) -> None:
+def test_admin_account_email_is_shown_only_for_lower_roles(w: World, mod: Someone, boss: Someone) -> None:
     for name, role in (("ann", Role.NONE), ("mia", Role.MODERATOR), ("ada", Role.ADMIN)):
         made = w.run(members.register(w.network.writes, name, email=f"{name}@example.org"))
         w.run(moderation.set_role(w.network.writes, made.id, role))
@@ -407,7 +405,7 @@ def test_an_address_is_shown_of_members_below_the_role_alone(w: World, mod: Some
         by_address = {
             name: names(w.json("GET", f"{ACCOUNTS}?email={name}@example.org", who)) == [name] for name in found
         }
-        # Who may not see an address does not learn whose it is by asking for it.
+        # A filter by e-mail must not reveal an address that the caller may not see.
         assert by_address == {name: bool(email) for name, email in found.items()}
         return found
 
@@ -415,7 +413,7 @@ def test_an_address_is_shown_of_members_below_the_role_alone(w: World, mod: Some
     assert seen(boss) == {"ann": "ann@example.org", "mia": "mia@example.org", "ada": ""}
 
 
-def test_a_report_shows_no_address_either(w: World, mod: Someone) -> None:
+def test_admin_report_hides_email_of_higher_role(w: World, mod: Someone) -> None:
     ann = w.join("ann")
     ada = w.run(members.register(w.network.writes, "ada", email="ada@example.org"))
     w.run(moderation.set_role(w.network.writes, ada.id, Role.ADMIN))

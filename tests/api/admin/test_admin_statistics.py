@@ -1,4 +1,4 @@
-"""The network in numbers, as moderators see it over the API."""
+"""Admin API: measures, dimensions and retention."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def mod(w: World) -> Someone:
 
 
 def week() -> dict[str, str]:
-    """Seven days, the last of which is tomorrow: a test may run at midnight."""
+    """Return a period of seven days up to tomorrow, because a test may run at midnight."""
     now = datetime.now(UTC)
     return {"start_at": (now - 5 * DAY).isoformat(), "end_at": (now + DAY).isoformat()}
 
@@ -49,7 +49,7 @@ def ranked(w: World, mod: Someone, *keys: str, **more: Any) -> dict[str, list[tu
 
 
 def busy(w: World) -> tuple[Someone, Someone]:
-    """Ann posts twice; Ben likes, shares and answers; Cyd reads."""
+    """Ann posts twice; Ben likes, shares and replies; Cyd only joins."""
     ann, ben, _ = w.join("ann"), w.join("ben"), w.join("cyd")
     media = w.json("POST", "/api/v2/media", ann, files={"file": ("a.png", picture(), "image/png")})["id"]
     form = {"status": "the #dawn", "language": "en", "media_ids": [media]}
@@ -61,7 +61,7 @@ def busy(w: World) -> tuple[Someone, Someone]:
     return ann, ben
 
 
-def test_measures_are_of_what_happened(w: World, mod: Someone) -> None:
+def test_admin_measures_count_recorded_activity(w: World, mod: Someone) -> None:
     ann, ben = busy(w)
     w.json("POST", "/api/v1/reports", ann, json={"account_id": ben.id})
     filed = w.json("POST", "/api/v1/reports", ben, json={"account_id": ann.id})["id"]
@@ -83,7 +83,7 @@ def test_measures_are_of_what_happened(w: World, mod: Someone) -> None:
         assert one["unit"] is None
 
 
-def test_measures_of_a_tag_go_by_its_id_or_its_name(w: World, mod: Someone) -> None:
+def test_admin_measures_of_tag_accept_id_or_name(w: World, mod: Someone) -> None:
     busy(w)
     w.settle()
     for text in (str(-tag_id("dawn")), "Dawn"):
@@ -104,7 +104,7 @@ def test_measures_of_a_tag_go_by_its_id_or_its_name(w: World, mod: Someone) -> N
     }
 
 
-def test_of_other_servers_there_is_nothing(w: World, mod: Someone) -> None:
+def test_admin_measures_and_dimensions_of_other_server_are_empty(w: World, mod: Someone) -> None:
     kinds = ("accounts", "media_attachments", "reports", "statuses", "follows", "followers")
     asked = {f"instance_{kind}": ELSEWHERE for kind in kinds}
     found = measured(w, mod, *asked, **asked)
@@ -114,7 +114,7 @@ def test_of_other_servers_there_is_nothing(w: World, mod: Someone) -> None:
     assert ranked(w, mod, *asked, **asked) == {"instance_accounts": [], "instance_languages": []}
 
 
-def test_dimensions_are_in_order_and_as_long_as_asked_for(w: World, mod: Someone) -> None:
+def test_admin_dimensions_are_sorted_and_respect_limit(w: World, mod: Someone) -> None:
     ann, _ = busy(w)
     found = ranked(w, mod, "languages", "sources", "servers", "space_usage", "software_versions")
     assert found["languages"] == [("en", "English", "2"), ("de", "Deutsch", "1")]
@@ -129,7 +129,7 @@ def test_dimensions_are_in_order_and_as_long_as_asked_for(w: World, mod: Someone
 
 
 @pytest.mark.parametrize("frequency", ["day", "month"])
-def test_retention_tells_of_each_cohort_and_what_became_of_it(w: World, mod: Someone, frequency: str) -> None:
+def test_admin_retention_lists_cohorts_and_their_rates(w: World, mod: Someone, frequency: str) -> None:
     busy(w)
     now = datetime.now(UTC)
     start, end = now - 40 * DAY, now + DAY
@@ -168,13 +168,15 @@ GOOD = {"start_at": "2026-01-01", "end_at": "2026-02-01T12:00:00Z"}
         (RETENTION, {"start_at": "2025-06-01", "end_at": "2026-01-01"}, "end_at"),
     ],
 )
-def test_what_cannot_be_told_is_refused(w: World, mod: Someone, path: str, form: Any, words: str) -> None:
+def test_admin_statistics_with_invalid_parameters_return_422(
+    w: World, mod: Someone, path: str, form: Any, words: str
+) -> None:
     answer = w.ask("POST", path, mod, json=form)
     assert answer.status_code == 422
     assert words in answer.json()["error"].lower().replace(" ", "_")
 
 
-def test_statistics_without_a_period_cover_the_last_30_days(w: World, mod: Someone) -> None:
+def test_admin_statistics_without_period_cover_last_30_days(w: World, mod: Someone) -> None:
     (measure,) = w.json("POST", MEASURES, mod, json={"keys": ["new_users"]})
     days = [datetime.fromisoformat(day["date"]).date() for day in measure["data"]]
     assert len(days) == 30
@@ -183,7 +185,7 @@ def test_statistics_without_a_period_cover_the_last_30_days(w: World, mod: Someo
     assert len(w.json("POST", RETENTION, mod, json={})) == 30
 
 
-def test_statistics_until_a_day_begin_30_days_before_it(w: World, mod: Someone) -> None:
+def test_admin_statistics_with_only_end_at_start_29_days_earlier(w: World, mod: Someone) -> None:
     end = datetime.now(UTC).date() - timedelta(days=3)
     (measure,) = w.json("POST", MEASURES, mod, json={"keys": ["new_users"], "end_at": end.isoformat()})
     days = [datetime.fromisoformat(day["date"]).date() for day in measure["data"]]

@@ -1,4 +1,4 @@
-"""E-mail domains and addresses that nobody signs up with."""
+"""Admin API: blocks of e-mail domains and of canonical e-mail addresses."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def sign_up(w: World, name: str, email: str) -> httpx.Response:
 
 
 def refused(answer: httpx.Response) -> list[str]:
-    """The codes of what is wrong with the address."""
+    """Return the error codes of the email field."""
     assert answer.status_code == 422, answer.text
     return [one["error"] for one in answer.json()["details"]["email"]]
 
@@ -49,7 +49,7 @@ def today() -> int:
     return time.time_ns() // 1_000_000_000 // 86_400 * 86_400
 
 
-def test_nobody_signs_up_with_an_address_of_a_blocked_domain_or_one_below_it(w: World, boss: Someone) -> None:
+def test_sign_up_with_blocked_email_domain_or_subdomain_is_refused(w: World, boss: Someone) -> None:
     block(w, boss, "Spam.Example")
     for email in ("a@spam.example", "a@SPAM.example", "a@mail.spam.example", "a@a.b.spam.example"):
         answer = sign_up(w, "ann", email)
@@ -59,13 +59,13 @@ def test_nobody_signs_up_with_an_address_of_a_blocked_domain_or_one_below_it(w: 
         assert sign_up(w, f"ben{number}", email).status_code == 200
 
 
-def test_a_domain_in_another_script_is_the_same_in_ascii(w: World, boss: Someone) -> None:
+def test_email_domain_block_with_international_name_matches_punycode(w: World, boss: Someone) -> None:
     assert block(w, boss, "bücher.example")["domain"] == "xn--bcher-kva.example"
     assert refused(sign_up(w, "ann", "a@bücher.example")) == ["ERR_BLOCKED"]
     assert refused(sign_up(w, "ann", "a@xn--bcher-kva.example")) == ["ERR_BLOCKED"]
 
 
-def test_a_domain_may_be_used_again_when_its_block_is_gone(w: World, boss: Someone) -> None:
+def test_email_domain_block_deletion_allows_sign_up_again(w: World, boss: Someone) -> None:
     made = block(w, boss, "spam.example")
     assert refused(sign_up(w, "ann", "a@spam.example")) == ["ERR_BLOCKED"]
     assert w.json("DELETE", f"{DOMAINS}/{made['id']}", boss) == {}
@@ -76,14 +76,14 @@ def test_a_domain_may_be_used_again_when_its_block_is_gone(w: World, boss: Someo
     assert block(w, boss, "spam.example")["id"] != made["id"]
 
 
-def test_refused_sign_ups_are_counted_by_day_and_by_client(w: World, boss: Someone) -> None:
+def test_email_domain_block_history_counts_refused_sign_ups_per_day(w: World, boss: Someone) -> None:
     outer, inner = block(w, boss, "example"), block(w, boss, "spam.example")
     assert [day["day"] for day in outer["history"]] == [str(today() - 86_400 * ago) for ago in range(7)]
     assert {(day["uses"], day["accounts"]) for day in outer["history"]} == {("0", "0")}
     before = today()
     for name in ("ann", "ben", "cara"):
         sign_up(w, name, f"{name}@spam.example")
-    assert today() == before, "midnight came in between"
+    assert today() == before, "the day changed during the test"
     assert (w.json("GET", f"{DOMAINS}/{inner['id']}", boss)["history"][0]) == {
         "day": str(before),
         "uses": "3",
@@ -94,7 +94,7 @@ def test_refused_sign_ups_are_counted_by_day_and_by_client(w: World, boss: Someo
 
 
 @pytest.mark.parametrize("domain", ["", " ", "no spaces", "a@b", "https://spam.example", "a..b", "-a.b", "x" * 300])
-def test_what_is_no_domain_is_refused(w: World, boss: Someone, domain: str) -> None:
+def test_email_domain_block_with_invalid_domain_is_refused(w: World, boss: Someone, domain: str) -> None:
     before = w.state()
     answer = w.ask("POST", DOMAINS, boss, json={"domain": domain})
     assert answer.status_code == 422
@@ -102,13 +102,13 @@ def test_what_is_no_domain_is_refused(w: World, boss: Someone, domain: str) -> N
     assert w.state() == before
 
 
-def test_a_domain_is_blocked_once(w: World, boss: Someone) -> None:
+def test_email_domain_block_of_blocked_domain_is_refused(w: World, boss: Someone) -> None:
     block(w, boss, "spam.example")
     answer = w.ask("POST", DOMAINS, boss, json={"domain": "SPAM.example."})
     assert (answer.status_code, answer.json()["error"]) == (422, "Validation failed: Domain has already been taken")
 
 
-def test_blocklists_come_in_pages_newest_first(w: World, boss: Someone) -> None:
+def test_email_domain_blocks_are_paginated_newest_first(w: World, boss: Someone) -> None:
     made = [block(w, boss, f"d{number}.example")["id"] for number in range(5)][::-1]
     first = w.ask("GET", f"{DOMAINS}?limit=2", boss)
     assert [one["id"] for one in first.json()] == made[:2]
@@ -120,7 +120,7 @@ def test_blocklists_come_in_pages_newest_first(w: World, boss: Someone) -> None:
     assert [one["id"] for one in w.json("GET", f"{DOMAINS}?since_id={made[1]}", boss)] == made[:1]
 
 
-def test_nobody_signs_up_with_a_blocked_address_however_it_is_written(w: World, boss: Someone) -> None:
+def test_sign_up_with_blocked_email_in_any_spelling_is_refused(w: World, boss: Someone) -> None:
     made = w.json("POST", ADDRESSES, boss, json={"email": "Some.Body+news@Example.org"})
     digest = hashlib.sha256(b"somebody@example.org").hexdigest()
     assert made == {"id": made["id"], "canonical_email_hash": digest}
@@ -130,7 +130,7 @@ def test_nobody_signs_up_with_a_blocked_address_however_it_is_written(w: World, 
         "somebody+x@example.org",
         "\uff53omebody\uff20example.org",
     ):
-        # As one that somebody has: the answer does not tell that it is blocked.
+        # The error is that of a taken address, so that the response does not reveal the block.
         assert refused(sign_up(w, "ann", email)) == ["ERR_TAKEN"]
         assert w.json("POST", f"{ADDRESSES}/test", boss, json={"email": email}) == [made]
     assert w.json("POST", f"{ADDRESSES}/test", boss, json={"email": "body@example.org"}) == []
@@ -142,7 +142,7 @@ def test_nobody_signs_up_with_a_blocked_address_however_it_is_written(w: World, 
     assert sign_up(w, "ann", "somebody@example.org").status_code == 200
 
 
-def test_an_address_is_blocked_by_its_hash(w: World, boss: Someone) -> None:
+def test_canonical_email_block_by_hash_blocks_address(w: World, boss: Someone) -> None:
     digest = hashlib.sha256(b"somebody@example.org").hexdigest()
     w.json("POST", ADDRESSES, boss, json={"canonical_email_hash": digest.upper()})
     assert refused(sign_up(w, "ann", "some.body@example.org")) == ["ERR_TAKEN"]
@@ -151,7 +151,9 @@ def test_an_address_is_blocked_by_its_hash(w: World, boss: Someone) -> None:
 
 
 @pytest.mark.parametrize("given", [{}, {"email": "nobody"}, {"canonical_email_hash": "abc"}, {"email": "x" * 3_000}])
-def test_what_is_no_address_and_no_hash_is_refused(w: World, boss: Someone, given: dict[str, str]) -> None:
+def test_canonical_email_block_with_invalid_email_or_hash_is_refused(
+    w: World, boss: Someone, given: dict[str, str]
+) -> None:
     before = w.state()
     assert w.ask("POST", ADDRESSES, boss, json=given).status_code == 422
     if "canonical_email_hash" not in given:
@@ -159,7 +161,7 @@ def test_what_is_no_address_and_no_hash_is_refused(w: World, boss: Someone, give
     assert w.state() == before
 
 
-def test_a_blocked_address_does_not_tell_whether_somebody_has_it(w: World, boss: Someone) -> None:
+def test_sign_up_with_blocked_domain_does_not_reveal_existing_address(w: World, boss: Someone) -> None:
     assert sign_up(w, "ann", "ann@spam.example").status_code == 200
     block(w, boss, "spam.example")
     for email in ("ann@spam.example", "nobody@spam.example"):
@@ -168,7 +170,7 @@ def test_a_blocked_address_does_not_tell_whether_somebody_has_it(w: World, boss:
         assert answer.json()["error"] == "Validation failed: Email uses a disallowed e-mail provider"
 
 
-def test_who_is_a_member_already_stays_one(w: World, boss: Someone) -> None:
+def test_email_domain_block_does_not_affect_existing_member(w: World, boss: Someone) -> None:
     token = sign_up(w, "ann", "ann@spam.example").json()["access_token"]
     block(w, boss, "spam.example")
     assert w.json("GET", "/api/v1/accounts/verify_credentials", token)["username"] == "ann"

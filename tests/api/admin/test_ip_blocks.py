@@ -1,4 +1,4 @@
-"""Networks that are kept out, wholly or from signing up."""
+"""Admin API: IP blocks with no access or without sign-up."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def block(w: World, boss: Someone, ip: str = "203.0.113.0/24", severity: str = "
 
 
 def ask(w: World, address: str, method: str, path: str, token: str = "", **more: Any) -> httpx.Response:
-    """One request from this address."""
+    """Send one request from this address."""
 
     async def once() -> httpx.Response:
         transport = httpx.ASGITransport(w.app, client=(address, 4711))
@@ -61,7 +61,7 @@ def sign_up(w: World, name: str, address: str) -> httpx.Response:
     return ask(w, address, "POST", "/api/v1/accounts", w.token(Client(w).app.id), json=form)
 
 
-def test_a_block_as_admins_see_it(w: World, boss: Someone) -> None:
+def test_ip_block_can_be_created_listed_and_deleted(w: World, boss: Someone) -> None:
     made = block(w, boss, "203.0.113.77/24", comment="scrapers")
     assert made == {
         "id": made["id"],
@@ -94,7 +94,9 @@ def test_a_block_as_admins_see_it(w: World, boss: Someone) -> None:
         ({"ip": "203.0.113.0/24", "severity": "no_access", "comment": "x" * 1_500}, "comment"),
     ],
 )
-def test_what_is_malformed_is_refused(w: World, boss: Someone, given: dict[str, object], field: str) -> None:
+def test_ip_block_with_invalid_parameters_is_refused(
+    w: World, boss: Someone, given: dict[str, object], field: str
+) -> None:
     before = w.state()
     answer = w.ask("POST", BLOCKS, boss, json=given)
     assert answer.status_code == 422
@@ -102,7 +104,7 @@ def test_what_is_malformed_is_refused(w: World, boss: Someone, given: dict[str, 
     assert w.state() == before
 
 
-def test_a_network_is_blocked_once(w: World, boss: Someone) -> None:
+def test_ip_block_of_blocked_network_is_refused(w: World, boss: Someone) -> None:
     block(w, boss)
     other = block(w, boss, "198.51.100.0/24")
     said = "Validation failed: Ip has already been taken"
@@ -112,7 +114,7 @@ def test_a_network_is_blocked_once(w: World, boss: Someone) -> None:
     assert (moved.status_code, moved.json()["error"]) == (422, said)
 
 
-def test_everything_from_there_is_refused_but_what_monitoring_asks(w: World, boss: Someone) -> None:
+def test_ip_block_no_access_refuses_all_paths_except_health_checks(w: World, boss: Someone) -> None:
     made = block(w, boss)
     ann = w.join("ann")
     for method, path, token in (
@@ -136,7 +138,7 @@ def test_everything_from_there_is_refused_but_what_monitoring_asks(w: World, bos
     assert ask(w, OUTSIDE, "GET", "/api/v1/instance").status_code == 200
 
 
-def test_a_network_that_may_not_sign_up_may_do_all_else(w: World, boss: Someone) -> None:
+def test_ip_block_sign_up_block_refuses_only_sign_up(w: World, boss: Someone) -> None:
     made = block(w, boss, severity="sign_up_block")
     assert ask(w, OUTSIDE, "GET", "/api/v1/instance").status_code == 200
     before = w.state().objects
@@ -151,7 +153,7 @@ def test_a_network_that_may_not_sign_up_may_do_all_else(w: World, boss: Someone)
     assert sign_up(w, "dora", OUTSIDE).status_code == 200
 
 
-def test_nobody_locks_themselves_out(w: World, boss: Someone) -> None:
+def test_ip_block_that_includes_own_address_is_refused(w: World, boss: Someone) -> None:
     said = "Validation failed: Ip includes your own address: you would lock yourself out"
     for own in ("127.0.0.1", "127.0.0.0/8", "0.0.0.0/0", "::ffff:127.0.0.1"):
         answer = w.ask("POST", BLOCKS, boss, json={"ip": own, "severity": "no_access"})
@@ -161,12 +163,12 @@ def test_nobody_locks_themselves_out(w: World, boss: Someone) -> None:
     other = block(w, boss)
     assert w.ask("PUT", f"{BLOCKS}/{other['id']}", boss, json={"ip": "127.0.0.1"}).json()["error"] == said
     assert w.ask("GET", BLOCKS, boss).status_code == 200
-    # From elsewhere it is a network like any other.
+    # A block of a network that does not include the client address is accepted.
     made = ask(w, "198.51.100.1", "POST", BLOCKS, boss.token, json={"ip": "192.0.2.0/24", "severity": "no_access"})
     assert made.status_code == 200
 
 
-def test_a_block_is_changed_and_what_is_not_given_stays(w: World, boss: Someone) -> None:
+def test_ip_block_update_keeps_omitted_fields(w: World, boss: Someone) -> None:
     made = block(w, boss, comment="scrapers", expires_in=3_600)
     path = f"{BLOCKS}/{made['id']}"
     assert made["expires_at"] > made["created_at"]
@@ -182,13 +184,13 @@ def test_a_block_is_changed_and_what_is_not_given_stays(w: World, boss: Someone)
     block(w, boss)
 
 
-def test_a_block_that_expires_goes(w: World, boss: Someone) -> None:
+def test_ip_block_expired_is_deleted(w: World, boss: Someone) -> None:
     kept = block(w, boss, "198.51.100.0/24", expires_in=3_600)
     w.json("PUT", f"{BLOCKS}/{kept['id']}", boss, json={"expires_in": 7_200})
     made = block(w, boss, expires_in=3_600)
     assert ask(w, OUTSIDE, "GET", "/api/v1/instance").status_code == 403
     later = time.time_ns() // 1_000_000 + 3_700_000
-    # The ticket that the longer time took off is not there any more.
+    # The update to the later expiry removed the first expiry job.
     assert w.run(Agenda(w.network.writes, clock=lambda: later).once()) == 1
     assert [one["id"] for one in w.json("GET", BLOCKS, boss)] == [kept["id"]]
     guard = IpGuard(w.network.writes.graph)
@@ -197,7 +199,7 @@ def test_a_block_that_expires_goes(w: World, boss: Someone) -> None:
     assert made["id"] != block(w, boss)["id"]
 
 
-def test_another_process_knows_of_a_change_at_its_next_look(w: World, boss: Someone) -> None:
+def test_ip_guard_of_other_process_applies_change_after_interval(w: World, boss: Someone) -> None:
     now = [100.0]
     guard = IpGuard(w.network.writes.graph, clock=lambda: now[0])
     scope = {"client": (OUTSIDE, 1)}
@@ -213,7 +215,7 @@ def test_another_process_knows_of_a_change_at_its_next_look(w: World, boss: Some
 
 
 class Broken:
-    """A graph that is there, and then is not."""
+    """A graph that can become unavailable."""
 
     def __init__(self, graph: Any) -> None:
         self._graph = graph
@@ -227,7 +229,7 @@ class Broken:
         return getattr(self._graph, name)
 
 
-def test_the_last_blocks_stay_in_force_while_the_store_is_away(w: World, boss: Someone) -> None:
+def test_ip_guard_keeps_last_blocks_while_store_is_unavailable(w: World, boss: Someone) -> None:
     block(w, boss)
     now = [100.0]
     graph: Any = Broken(w.network.writes.graph)
@@ -240,7 +242,7 @@ def test_the_last_blocks_stay_in_force_while_the_store_is_away(w: World, boss: S
         assert guard.severity({"client": (OUTSIDE, 1)}) is IpSeverity.NO_ACCESS
 
 
-def test_a_look_reads_the_mark_alone_while_nothing_changes(w: World, boss: Someone) -> None:
+def test_ip_guard_without_changes_reads_only_change_marker(w: World, boss: Someone) -> None:
     block(w, boss)
     graph: Any = Broken(w.network.writes.graph)
     guard = IpGuard(graph)
@@ -250,7 +252,7 @@ def test_a_look_reads_the_mark_alone_while_nothing_changes(w: World, boss: Someo
     assert graph.reads == 1
 
 
-def test_of_many_requests_at_once_one_looks(w: World) -> None:
+def test_ip_guard_refresh_runs_once_for_concurrent_requests(w: World) -> None:
     graph: Any = Broken(w.network.writes.graph)
     guard = IpGuard(graph)
 
@@ -261,7 +263,7 @@ def test_of_many_requests_at_once_one_looks(w: World) -> None:
     assert graph.reads == 1
 
 
-def test_a_server_keeps_a_network_out_by_what_its_proxy_says_and_the_operator_lets_it_in_again() -> None:
+def test_ip_block_applies_to_forwarded_address_and_operator_can_remove_it() -> None:
     told: dict[str, str] = {}
     there_too: list[tuple[Network, asyncio.AbstractEventLoop]] = []
 
@@ -271,7 +273,7 @@ def test_a_server_keeps_a_network_out_by_what_its_proxy_says_and_the_operator_le
         await moderation.set_role(network.writes, made.id, Role.ADMIN)
         app = (await oauth.register(network.writes, "Test", scopes=STAFF_SCOPES)).app
         told["token"] = (await oauth.issue_token(network.writes, app.id, made.id, STAFF_SCOPES)).text
-        # It was there before the server came up.
+        # This block exists before the server starts.
         await Blocklists(network.writes).block_network("198.51.100.0/24")
 
     with served(USUAL._replace(check=0.2), prepare) as url, httpx.Client(base_url=url, timeout=20) as client:
@@ -287,11 +289,11 @@ def test_a_server_keeps_a_network_out_by_what_its_proxy_says_and_the_operator_le
             assert next(lines) == ":)"
             made = client.post(BLOCKS, headers=ours, json={"ip": "203.0.113.0/24", "severity": "no_access"})
             assert made.status_code == 200
-            # A stream that is open ends.
+            # The server closes the open stream.
             assert [line for line in lines if line != ":thump"] == []
         assert client.get("/api/v1/instance", headers=there).status_code == 403
         assert client.get("/health", headers=there).status_code == 200
-        # The left end of the list is what the client says of itself.
+        # The leftmost address of the list is set by the client and not trusted.
         spoofed = {"X-Forwarded-For": f"192.0.2.1, {OUTSIDE}"}
         assert client.get("/api/v1/instance", headers=spoofed).status_code == 403
         socket = f"ws{url.removeprefix('http')}/api/v1/streaming?access_token={told['token']}"

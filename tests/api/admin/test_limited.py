@@ -1,4 +1,4 @@
-"""Pages and files are rate limited by address."""
+"""Rate limits of pages and files by client address."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.api.harness import ask
 from tests.api.world import BASE, picture, world
 
 
-def test_pages_and_files_are_counted_apart_and_say_where_the_caller_stands() -> None:
+def test_rate_limiter_counts_pages_and_files_separately() -> None:
     with world(rate_limits=True) as limited:
         ann = limited.join("ann")
         photo = limited.json("POST", "/api/v2/media", ann, files={"file": picture()})["url"].removeprefix(BASE)
@@ -26,7 +26,7 @@ def test_pages_and_files_are_counted_apart_and_say_where_the_caller_stands() -> 
             assert limited.ask("GET", path).headers["x-ratelimit-limit"] == str(DEFAULTS[name].limit), path
 
 
-def test_one_page_too_many_is_answered_429_and_files_go_on() -> None:
+def test_rate_limiter_over_page_limit_returns_429_and_files_still_work() -> None:
     limiter = MemoryLimiter({"pages": RateRule(1, 300), "files": RateRule(5, 300)}, clock=lambda: 1_000_000.0)
     pages, files = (Limited(PlainTextResponse("hello"), limiter, name) for name in ("pages", "files"))
     answers = [ask(app, "GET", path) for app, path in ((pages, "/a"), (pages, "/b"), (files, "/file"))]
@@ -36,7 +36,7 @@ def test_one_page_too_many_is_answered_429_and_files_go_on() -> None:
     assert "Too many requests" in answers[1].text
 
 
-def test_limits_that_are_off_leave_pages_alone() -> None:
+def test_rate_limiter_disabled_sends_no_rate_limit_headers() -> None:
     with world() as free:
         answer = free.ask("GET", "/")
         assert answer.status_code == 200

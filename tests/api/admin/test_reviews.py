@@ -1,4 +1,4 @@
-"""Held posts over the API: moderators find them and have their say, reporters are notified."""
+"""Held posts over the API: moderators list and resolve reports, reporters are notified."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def mod(w: World) -> Someone:
 
 
 def held(w: World) -> tuple[str, list[Someone], list[str]]:
-    """Return a post that waits, its two reporters, and their reports."""
+    """Return a held post, its two reporters and their reports."""
     ann, ben, cyd = (w.join(name) for name in ("ann", "ben", "cyd"))
     post = str(w.json("POST", "/api/v1/statuses", ann, json={"status": "rude"})["id"])
     body = {"account_id": ann.id, "status_ids": [post]}
@@ -43,7 +43,7 @@ def listed(w: World, mod: Someone, query: str) -> list[tuple[str, list[str]]]:
     return [(one["id"], one["waiting_status_ids"]) for one in w.json("GET", f"{REPORTS}?{query}", mod)]
 
 
-def test_a_moderator_finds_what_waits_and_dismisses_it(w: World, mod: Someone) -> None:
+def test_waiting_report_can_be_listed_and_dismissed(w: World, mod: Someone) -> None:
     post, _, filed = held(w)
     w.json("POST", "/api/v1/reports", w.join("dan"), json={"account_id": w.join("eve").id})
     w.settle()
@@ -58,10 +58,10 @@ def test_a_moderator_finds_what_waits_and_dismisses_it(w: World, mod: Someone) -
 
 
 @pytest.mark.parametrize("body", [{"upheld": True}, None])
-def test_an_upheld_report_keeps_a_status_out_of_public_lists(w: World, mod: Someone, body: Any) -> None:
+def test_upheld_report_keeps_status_out_of_public_timeline(w: World, mod: Someone, body: Any) -> None:
     post, _, filed = held(w)
     if body is None:
-        # Without a word of theirs, the act tells.
+        # Without the upheld parameter, the account action decides.
         author = w.json("GET", f"/api/v1/statuses/{post}", mod)["account"]["id"]
         w.json("POST", f"/api/v1/admin/accounts/{author}/action", mod, json={"type": "sensitive"})
     assert w.json("POST", f"{REPORTS}/{filed[1]}/resolve", mod, json=body or {})["upheld"] is True
@@ -74,7 +74,7 @@ def test_an_upheld_report_keeps_a_status_out_of_public_lists(w: World, mod: Some
     assert listed(w, mod, "waiting=true") == [(filed[1], [post]), (filed[0], [post])]
 
 
-def test_an_act_that_answers_a_report_upholds_it(w: World, mod: Someone) -> None:
+def test_account_action_with_report_id_upholds_report(w: World, mod: Someone) -> None:
     post, _, filed = held(w)
     author = w.json("GET", f"/api/v1/statuses/{post}", mod)["account"]["id"]
     w.json("POST", f"/api/v1/admin/accounts/{author}/action", mod, json={"type": "silence", "report_id": filed[0]})
@@ -84,7 +84,7 @@ def test_an_act_that_answers_a_report_upholds_it(w: World, mod: Someone) -> None
     assert w.json("GET", f"{REPORTS}/{filed[1]}", mod)["upheld"] is False
 
 
-def test_a_reporter_is_notified_once_their_report_is_resolved(w: World, mod: Someone) -> None:
+def test_reporter_is_notified_when_report_is_resolved(w: World, mod: Someone) -> None:
     post, (ben, cyd), filed = held(w)
 
     def notified(who: Someone, query: str = "") -> Any:
@@ -113,7 +113,7 @@ def test_a_reporter_is_notified_once_their_report_is_resolved(w: World, mod: Som
 
 
 @pytest.mark.parametrize(("begin", "link"), [("limit=1", "next"), ("limit=1&min_id=1", "prev")])
-def test_a_report_that_is_wanted_is_found_however_many_others_lie_between(
+def test_report_list_filtered_by_target_account_paginates_past_other_reports(
     w: World, mod: Someone, monkeypatch: pytest.MonkeyPatch, begin: str, link: str
 ) -> None:
     monkeypatch.setattr(pagination, "LOOKS", 1)

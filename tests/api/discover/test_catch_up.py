@@ -1,4 +1,4 @@
-"""Catching up over HTTP."""
+"""The catch-up timeline over HTTP."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.api.world import World
 CATCH_UP = "/api/shoal/v1/timelines/catch_up"
 
 
-def test_what_was_missed_comes_in_two_parts_with_an_end(shoal: World) -> None:
+def test_catch_up_timeline_returns_quiet_and_best_posts_and_left_out_count(shoal: World) -> None:
     ann, ben, cyd = map(shoal.join, ("ann", "ben", "cyd"))
     for friend in (ben, cyd):
         shoal.json("POST", f"/api/v1/accounts/{friend.id}/follow", ann)
@@ -34,7 +34,7 @@ def test_what_was_missed_comes_in_two_parts_with_an_end(shoal: World) -> None:
 
 
 @pytest.mark.parametrize("since", ["yesterday", "2999-01-01T00:00:00Z"])
-def test_a_moment_that_is_none_or_still_to_come_is_refused(shoal: World, since: str) -> None:
+def test_catch_up_timeline_with_invalid_or_future_since_is_refused(shoal: World, since: str) -> None:
     refused = shoal.ask("GET", CATCH_UP, shoal.join("ann"), params={"since": since})
     assert refused.status_code == 422
     assert "since" in refused.json()["error"]

@@ -1,4 +1,4 @@
-"""Friends from elsewhere over HTTP: archives and handles, refusals, and how often."""
+"""Contact search over HTTP: archives, handles, e-mail hashes and rate limits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NUMBERS = count()
 CSV = b"Account address,Show boosts\nharbour@mastodon.social,true\nben@mastodon.social,true\nno one,\n"
 
 
-def test_an_archive_finds_accounts_and_says_how_surely(shoal: World) -> None:
+def test_contact_archive_import_finds_accounts_with_match_kind(shoal: World) -> None:
     ann, ben, cyd = map(shoal.join, ("ann", "ben", "cyd"))
     fields = {"fields_attributes": [{"name": "Mastodon", "value": "https://mastodon.social/@harbour"}]}
     shoal.json("PATCH", CREDENTIALS, cyd, json=fields)
@@ -33,7 +33,7 @@ def test_an_archive_finds_accounts_and_says_how_surely(shoal: World) -> None:
     assert [(one["following"], one["requested"]) for one in found["contacts"]] == [(False, False), (True, False)]
     handles = {"handles": ["https://mastodon.social/@harbour", "@ben@mastodon.social", "no one"]}
     assert shoal.json("POST", ARCHIVE, ann, json=handles) == found
-    # One's own account is nobody to follow.
+    # The result never contains the caller's own account.
     assert shoal.json("POST", ARCHIVE, cyd, json={"handles": ["harbour@mastodon.social"]})["contacts"] == []
 
 
@@ -52,14 +52,16 @@ def test_an_archive_finds_accounts_and_says_how_surely(shoal: World) -> None:
     ],
     ids=["nothing", "long", "many", "shape", "empty", "deep", "zip", "both", "large"],
 )
-def test_what_is_no_follow_list_is_refused(shared: World, sent: dict[str, object], status: int) -> None:
+def test_contact_archive_import_with_invalid_file_is_refused(
+    shared: World, sent: dict[str, object], status: int
+) -> None:
     ann = shared.join(f"ann{next(_NUMBERS)}")
     refused = shared.ask("POST", ARCHIVE, ann, **sent)
     assert refused.status_code == status
     assert refused.json()["error"]
 
 
-def test_members_who_allow_it_are_found_by_hashes_of_their_addresses(shoal: World) -> None:
+def test_contact_search_by_email_hash_finds_only_members_who_opted_in(shoal: World) -> None:
     me = shoal.join("me")
     ann, ben = (shoal.join(name, email=f"{name}@example.org") for name in ("ann", "ben"))
     terms = shoal.json("GET", SALT, me)
@@ -74,7 +76,7 @@ def test_members_who_allow_it_are_found_by_hashes_of_their_addresses(shoal: Worl
     assert (found["asked"], found["unreadable"], found["more"]) == (3, 0, False)
     (one,) = found["contacts"]
     assert (one["account"]["username"], one["given"], one["match"]) == ("ann", hashes[0], "email")
-    # Neither an address nor its hash is in anything that others are shown.
+    # Responses to other members contain neither the address nor its hash.
     shown = shoal.ask("GET", f"/api/v1/accounts/{ann.id}", me).text
     assert hashes[0] not in shown
     assert "example.org" not in shown
@@ -87,20 +89,20 @@ def test_members_who_allow_it_are_found_by_hashes_of_their_addresses(shoal: Worl
 @pytest.mark.parametrize(
     "hashes", [["ann@example.org"], ["A" * 64], ["a" * 65], ["a" * 64] * 2_001, "a" * 63], ids=lambda one: str(one)[:8]
 )
-def test_what_is_no_hash_is_refused(shared: World, hashes: object) -> None:
+def test_contact_search_with_invalid_hash_is_refused(shared: World, hashes: object) -> None:
     ann = shared.join(f"ann{next(_NUMBERS)}")
     assert shared.ask("POST", CONTACTS, ann, json={"hashes": hashes}).status_code == 422
     assert shared.ask("POST", CONTACTS, ann, json={}).status_code == 400
 
 
-def test_address_books_are_few() -> None:
+def test_contact_search_over_rate_limit_returns_429() -> None:
     with world(rate_limits=True) as shoal:
         ann = shoal.join("ann")
         codes = [shoal.ask("POST", CONTACTS, ann, json={"hashes": ["a" * 64]}).status_code for _ in range(11)]
         assert codes == [200] * 10 + [429]
 
 
-def test_archives_need_a_member_who_lets_the_app_see_whom_they_follow(shoal: World) -> None:
+def test_contact_endpoints_require_member_token_with_follow_scope(shoal: World) -> None:
     ann = shoal.join("ann")
     assert shoal.ask("POST", ARCHIVE, json={"handles": ["ann"]}).status_code == 401
     reader = shoal.token(ann.app_id, ann.member.id, ("read:statuses",))
@@ -109,7 +111,7 @@ def test_archives_need_a_member_who_lets_the_app_see_whom_they_follow(shoal: Wor
     assert shoal.ask("GET", SALT, reader).status_code == 403
 
 
-def test_archives_are_counted_apart_from_other_requests() -> None:
+def test_contact_archive_import_has_its_own_rate_limit() -> None:
     with world(rate_limits=True, limits={"archives": "2/1h"}) as shoal:
         ann, ben = map(shoal.join, ("ann", "ben"))
         codes = [shoal.ask("POST", ARCHIVE, ann, json={"handles": ["ben"]}).status_code for _ in range(3)]

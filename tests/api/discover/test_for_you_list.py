@@ -1,4 +1,4 @@
-"""For you as a list, for clients that know only home and lists."""
+"""The For you timeline as a list, for clients that support only home and lists."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def ids_of(shoal: World, path: str, who: Someone) -> list[str]:
     return [status["id"] for status in shoal.json("GET", path, who)]
 
 
-def test_it_stands_before_the_lists_that_the_member_made(listing: World) -> None:
+def test_foryou_list_precedes_lists_of_member(listing: World) -> None:
     ann = listing.join("ann")
     made = listing.json("POST", LISTS, ann, json={"title": "close friends"})
     for_you = {"id": "1", "title": "For you", "replies_policy": "list", "exclusive": False}
@@ -43,14 +43,14 @@ def test_it_stands_before_the_lists_that_the_member_made(listing: World) -> None
     assert listing.json("GET", f"{LISTS}/1/accounts", ann) == []
 
 
-def test_a_server_that_does_not_show_it_has_no_such_list(shoal: World) -> None:
+def test_foryou_list_disabled_returns_404(shoal: World) -> None:
     ann = shoal.join("ann")
     assert shoal.json("GET", LISTS, ann) == []
     for path in (f"{LISTS}/1", f"{LISTS}/1/accounts", TIMELINE):
         assert shoal.ask("GET", path, ann).status_code == 404
 
 
-def test_nobody_changes_it(listing: World) -> None:
+def test_foryou_list_update_is_refused(listing: World) -> None:
     ann, ben, _ = people(listing, 1)
     for method, path, body in (
         ("PUT", f"{LISTS}/1", {"title": "mine"}),
@@ -64,7 +64,7 @@ def test_nobody_changes_it(listing: World) -> None:
     assert listing.json("GET", f"{LISTS}/1", ann)["title"] == "For you"
 
 
-def test_a_client_pages_by_the_last_id_or_by_the_link_and_comes_to_an_end(listing: World) -> None:
+def test_foryou_list_timeline_pages_by_max_id_and_by_link_are_equal(listing: World) -> None:
     ann, _, posts = people(listing)
     by_id: list[str] = []
     while page := ids_of(listing, f"{TIMELINE}?limit=10" + (f"&max_id={by_id[-1]}" if by_id else ""), ann):
@@ -81,9 +81,7 @@ def test_a_client_pages_by_the_last_id_or_by_the_link_and_comes_to_an_end(listin
 
 
 @pytest.mark.parametrize("newer", ["since_id", "min_id"])
-def test_who_asks_for_newer_ones_gets_what_the_reading_does_not_have_and_goes_on_behind_it(
-    listing: World, newer: str
-) -> None:
+def test_foryou_list_timeline_with_since_id_returns_only_new_statuses(listing: World, newer: str) -> None:
     ann, ben, _ = people(listing)
     first = ids_of(listing, f"{TIMELINE}?limit=10", ann)
     assert ids_of(listing, f"{TIMELINE}?{newer}={first[0]}", ann) == []
@@ -95,13 +93,13 @@ def test_who_asks_for_newer_ones_gets_what_the_reading_does_not_have_and_goes_on
     assert len({fresh, *first, *rest}) == 26 == 1 + len(first) + len(rest)
 
 
-def test_an_id_that_no_reading_has_leads_to_the_beginning(listing: World) -> None:
+def test_foryou_list_timeline_with_unknown_max_id_returns_first_page(listing: World) -> None:
     ann, _, _ = people(listing)
     first = ids_of(listing, f"{TIMELINE}?limit=40", ann)
     assert ids_of(listing, f"{TIMELINE}?max_id=123456789&limit=40", ann) == first
 
 
-def test_what_was_deleted_or_hidden_meanwhile_is_not_shown(listing: World) -> None:
+def test_foryou_list_timeline_skips_statuses_deleted_or_muted_between_pages(listing: World) -> None:
     ann, ben, posts = people(listing)
     first = ids_of(listing, f"{TIMELINE}?limit=5", ann)
     gone = next(id_ for id_ in posts if id_ not in first)
@@ -111,7 +109,7 @@ def test_what_was_deleted_or_hidden_meanwhile_is_not_shown(listing: World) -> No
     assert ids_of(listing, f"{TIMELINE}?limit=40&max_id={first[-1]}", ann) == []
 
 
-def test_with_ranking_off_it_is_home_by_time(listing: World) -> None:
+def test_foryou_list_timeline_with_ranking_off_is_home_by_time(listing: World) -> None:
     ann, _, posts = people(listing)
     listing.json("PUT", "/api/shoal/v1/ranking/switch", ann, json={"on": False})
     answer = listing.ask("GET", f"{TIMELINE}?limit=10", ann)

@@ -1,4 +1,4 @@
-"""The timeline of a place over the API, and how exactly places are kept."""
+"""The nearby timeline over the API, and the place_precision setting."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def ids(found: Any) -> list[str]:
     return [one["id"] for one in found]
 
 
-def test_the_timeline_of_a_place_is_paged_like_any_other(shoal: World) -> None:
+def test_nearby_timeline_is_filtered_by_radius_and_paginated(shoal: World) -> None:
     ann, ben = shoal.join("ann"), shoal.join("ben")
     made = [write(shoal, (ann, ben)[n % 2], str(n), 54.1 + n % 3 / 100) for n in range(7)]
     far = write(shoal, ann, "far", 55.1)
@@ -59,11 +59,11 @@ def test_the_timeline_of_a_place_is_paged_like_any_other(shoal: World) -> None:
         f"{HERE}&radius_km=wide",
     ],
 )
-def test_what_is_no_disk_is_refused(shoal: World, query: str) -> None:
+def test_nearby_timeline_with_invalid_coordinates_or_radius_is_refused(shoal: World, query: str) -> None:
     assert shoal.ask("GET", PATH + query).status_code in (400, 422)
 
 
-def test_a_member_chooses_how_exactly_places_are_kept(shoal: World) -> None:
+def test_place_precision_setting_rounds_or_drops_coordinates(shoal: World) -> None:
     ann = shoal.join("ann")
     assert shoal.json("GET", "/api/v1/accounts/verify_credentials", ann)["shoal"]["place_precision"] == "1km"
     for precision, kept in (("exact", [54.1234, -0.1987]), ("10km", [54.1, -0.170616]), ("none", None)):

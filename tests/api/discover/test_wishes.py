@@ -10,7 +10,7 @@ INTERESTS = "/api/shoal/v1/interests"
 FEEDBACK = "/api/shoal/v1/feedback"
 
 
-def test_interests_are_offered_picked_and_forgotten(shoal: World) -> None:
+def test_interests_can_be_listed_picked_and_deleted(shoal: World) -> None:
     ann, ben = map(shoal.join, ("ann", "ben"))
     media = shoal.json("POST", "/api/v2/media", ben, files={"file": ("sand.png", picture(), "image/png")})
     body = {"status": "low #tide", "media_ids": [media["id"]]}
@@ -31,7 +31,7 @@ def test_interests_are_offered_picked_and_forgotten(shoal: World) -> None:
         assert shoal.ask("PUT", INTERESTS, ann, json=wrong).status_code in {400, 422}
 
 
-def test_a_tap_says_what_it_moves_is_listed_and_taken_back(shoal: World) -> None:
+def test_feedback_returns_ranking_change_and_can_be_listed_and_undone(shoal: World) -> None:
     ann, ben = map(shoal.join, ("ann", "ben"))
     status = shoal.json("POST", "/api/v1/statuses", ben, json={"status": "low #tide"})["id"]
     path = f"/api/shoal/v1/statuses/{status}/feedback"

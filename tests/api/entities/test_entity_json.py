@@ -1,4 +1,4 @@
-"""Statuses spliced of remembered fragments are the JSON that would be written out key by key."""
+"""The JSON of statuses assembled from cached fragments equals the JSON serialized key by key."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ROLES = {Role.MODERATOR: ("1", "Moderator"), Role.ADMIN: ("2", "Admin")}
 
 
 def plain_account(profile: Profile) -> dict[str, Any]:
-    """An account, key by key."""
+    """Return the expected JSON of an account."""
     member = profile.member
     avatar = f"{BASE}/media/{member.avatar}" if member.avatar else f"{BASE}/avatars/original/missing.png"
     header = f"{BASE}/media/{member.header}" if member.header else f"{BASE}/headers/original/missing.png"
@@ -63,7 +63,7 @@ def plain_account(profile: Profile) -> dict[str, Any]:
 
 
 def plain_picture(media: Media) -> dict[str, Any]:
-    """An attachment, key by key."""
+    """Return the expected JSON of a media attachment."""
 
     def size(width: int, height: int) -> dict[str, Any]:
         return {"width": width, "height": height, "size": f"{width}x{height}", "aspect": width / height}
@@ -87,7 +87,7 @@ def plain_picture(media: Media) -> dict[str, Any]:
 
 
 def plain_status(viewer: int | None, entry: Entry, app: App | None, *, data: int = 0) -> dict[str, Any]:
-    """A status, key by key; that of somebody else with its data where it has up to so many bytes."""
+    """Return the expected JSON of a status; the data of another member is included up to `data` bytes."""
     post, author = entry.post, entry.author.member
     wire = {"public": "public", "unlisted": "unlisted", "followers": "private", "direct": "direct"}
     address = f"{BASE}/@{author.name}/{post.id}"
@@ -168,7 +168,7 @@ def plain_status(viewer: int | None, entry: Entry, app: App | None, *, data: int
 
 
 ids = st.integers(0, 1023).map(lambda n: compose(EPOCH_MS + 7, 5, n))
-# Text that is hard on JSON and on HTML: quotes, controls of direction, emoji of several characters, separators of lines.
+# Text with special cases for JSON and HTML: quotes, direction controls, multi-character emoji, line separators.
 texts = st.one_of(
     st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=30),
     st.lists(
@@ -260,13 +260,13 @@ shares = st.builds(
 
 
 def named(profile: Profile, id_: int) -> Profile:
-    """The profile as that of the member with this id, whose name never changes."""
+    """Return the profile with this member id and the name that belongs to it."""
     member = msgspec.structs.replace(profile.member, id=id_, name=("ann", "ben", "cyd")[id_ % 3])
     return msgspec.structs.replace(profile, member=member)
 
 
 def consistent(entry: Entry) -> Entry:
-    """The entry with the post written, and the share made, by those whose profiles stand there."""
+    """Return the entry with author and sharer profiles that match the ids of the post and the share."""
     entry = msgspec.structs.replace(entry, author=named(entry.author, entry.post.author_id))
     if entry.share is None or entry.sharer is None:
         return entry
@@ -292,7 +292,7 @@ entries = st.builds(
 
 
 async def presenter() -> Presenter:
-    """One that keeps few fragments, so that the same ids come with other values and fragments fall away."""
+    """Return a presenter with a small cache, so that fragments are evicted and ids return with other values."""
     graph = MemoryGraph()
     batch = Batch(9)
     batch.obj_add(APP)
@@ -301,10 +301,12 @@ async def presenter() -> Presenter:
 
 
 @given(st.lists(entries, max_size=4), st.none() | ids, st.sampled_from([0, 4, 28, 4_096]))
-def test_a_page_is_the_json_that_would_be_written_out(page: list[Entry], viewer: int | None, data: int) -> None:
+def test_status_page_from_cached_fragments_equals_plain_serialization(
+    page: list[Entry], viewer: int | None, data: int
+) -> None:
     async def story() -> None:
         made = await presenter()
-        # Twice in both orders: fresh, remembered, and remembered of other values of the same ids.
+        # In both orders: not cached, cached, and cached with other values under equal ids.
         for run_once in (page, page[::-1], page):
             for most in (data, 0):
                 shown = msgspec.json.decode(await made.page(viewer, run_once, most))
@@ -314,7 +316,7 @@ def test_a_page_is_the_json_that_would_be_written_out(page: list[Entry], viewer:
 
 
 @given(st.lists(entries, min_size=1, max_size=1), st.lists(posts, min_size=1, max_size=1))
-def test_an_edit_is_shown_at_once(page: list[Entry], edits: list[Post]) -> None:
+def test_status_edit_is_visible_in_cached_serialization(page: list[Entry], edits: list[Post]) -> None:
     async def story() -> None:
         made, [entry] = await presenter(), page
         await made.page(None, page)
@@ -325,14 +327,14 @@ def test_an_edit_is_shown_at_once(page: list[Entry], edits: list[Post]) -> None:
     run(story())
 
 
-def test_an_app_that_is_gone_is_left_out() -> None:
+def test_status_of_deleted_app_has_null_application() -> None:
     post = Post(id=compose(EPOCH_MS + 1000, 5), author_id=1, app_id=77)
     entry = Entry(id=post.id, post=post, author=Profile(Member(id=1, name="ann")), relation=STRANGER)
     shown = run(Presenter(MemoryGraph(), AT).status(None, entry))
     assert msgspec.json.decode(shown)["application"] is None
 
 
-def test_what_is_remembered_is_bounded_by_its_bytes() -> None:
+def test_presenter_cache_size_is_bounded_by_bytes() -> None:
     presenter = Presenter(MemoryGraph(), AT, size=100)
     author = Profile(Member(id=1, name="ann"))
     for n in range(50):

@@ -1,4 +1,4 @@
-"""Every entity comes with exactly the keys, types and values that it always had: a change is seen, and meant."""
+"""API responses are compared with golden files, so that every change of keys, types or values is intentional."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ NAMES = sorted(path.stem for path in FOLDER.glob("*.json"))
 
 @pytest.fixture(scope="module")
 def given() -> Iterator[dict[str, Any]]:
-    """The answers of a new world."""
+    """Return the responses of a new server."""
     with small_world() as shoal:
         yield answers(shoal)
 
 
-def test_every_answer_has_a_file_and_the_reverse(given: dict[str, Any]) -> None:
+def test_golden_responses_and_golden_files_match_one_to_one(given: dict[str, Any]) -> None:
     assert sorted(given) == NAMES
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_answer_is_what_it_was(given: dict[str, Any], name: str) -> None:
+def test_golden_response_is_unchanged(given: dict[str, Any], name: str) -> None:
     assert written(given[name]) == (FOLDER / f"{name}.json").read_text()
 
 
-def test_what_differs_is_told_apart_and_the_rest_is_kept() -> None:
+def test_golden_normalization_replaces_ids_and_times_only() -> None:
     one, other = "123456789012345678", "223456789012345678"
     value = {
         "id": one,

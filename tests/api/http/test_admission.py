@@ -1,4 +1,4 @@
-"""So many requests are at work, so many wait, the rest are told so at once; every place comes back."""
+"""The admission gate limits running and waiting requests, refuses the rest, and releases every slot."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.running import eventually, in_loop
 
 
 class Works:
-    """Handlers that are done when they are told to be."""
+    """Handlers that finish when the test allows it."""
 
     def __init__(self) -> None:
         self.go = asyncio.Event()
@@ -33,11 +33,11 @@ class Works:
         self.most = 0
 
     async def at_work(self) -> int:
-        """How many are at work now."""
+        """Return the number of running handlers."""
         return self.busy
 
     async def work(self, _context: Context[object], _params: None) -> object:
-        """Takes as long as it takes."""
+        """Wait for `go`."""
         self.busy += 1
         self.most = max(self.most, self.busy)
         try:
@@ -47,14 +47,14 @@ class Works:
         return {}
 
     async def wait(self, context: Context[object], _params: None) -> object:
-        """Waits for what others do, and then works."""
+        """Wait outside the gate, then work."""
         self.waiting += 1
         async with outside(context.request.scope):
             await self.done_elsewhere.wait()
         return await self.work(context, None)
 
     async def stream(self, _context: Context[object], _params: None) -> object:
-        """Begins at once and lasts."""
+        """Send a first line at once and the last line after `go`."""
 
         async def lines() -> AsyncIterator[bytes]:
             yield b"begun\n"
@@ -64,13 +64,13 @@ class Works:
         return StreamingResponse(lines())
 
     async def crash(self, _context: Context[object], _params: None) -> object:
-        """Fails."""
+        """Raise an error."""
         raise RuntimeError
 
 
 @contextlib.asynccontextmanager
 async def behind(gate: Gate, refusal: Refusal | None = None) -> AsyncIterator[tuple[Works, httpx.AsyncClient]]:
-    """A real server behind the gate, and a client of it."""
+    """Run a real server behind the gate and yield a client."""
     works = Works()
     more = [
         Route("GET", "/api/v1/work", works.work, auth="public", limit_class="api", answer=dict),
@@ -94,14 +94,14 @@ async def behind(gate: Gate, refusal: Refusal | None = None) -> AsyncIterator[tu
 
 
 @in_loop
-async def test_the_excess_is_refused_at_once_and_the_rest_is_served() -> None:
+async def test_admission_gate_refuses_excess_requests_with_503_and_serves_the_rest() -> None:
     async with behind(Gate(4, 6, 20)) as (works, client):
         asked = [asyncio.create_task(client.get("/api/v1/work")) for _ in range(60)]
         began = time.monotonic()
         waiting = set(asked)
         while len(waiting) > 10:
             _, waiting = await asyncio.wait(waiting, timeout=15, return_when=asyncio.FIRST_COMPLETED)
-            # Who is not refused waits for 20 s.
+            # Requests that are not refused wait for up to 20 s.
             assert time.monotonic() - began < 15
         refused = [task.result() for task in asked if task.done()]
         assert {answer.status_code for answer in refused} == {503}
@@ -117,7 +117,7 @@ async def test_the_excess_is_refused_at_once_and_the_rest_is_served() -> None:
 
 
 @in_loop
-async def test_who_waited_long_enough_is_refused_too() -> None:
+async def test_admission_gate_refuses_request_after_wait_timeout() -> None:
     async with behind(Gate(1, 5, 0.1)) as (works, client):
         first = asyncio.create_task(client.get("/api/v1/work"))
         waiting = await asyncio.gather(*(client.get("/api/v1/work") for _ in range(4)))
@@ -128,7 +128,7 @@ async def test_who_waited_long_enough_is_refused_too() -> None:
 
 
 @in_loop
-async def test_neither_streams_nor_health_nor_slow_senders_hold_a_place() -> None:
+async def test_admission_gate_slots_are_not_held_by_streams_health_or_slow_uploads() -> None:
     async with behind(Gate(1, 0, 0.1)) as (works, client), client.stream("GET", "/api/v1/stream") as stream:
         lines = stream.aiter_lines()
         assert await anext(lines) == "begun"
@@ -151,7 +151,7 @@ async def test_neither_streams_nor_health_nor_slow_senders_hold_a_place() -> Non
         await eventually(works.at_work, 2)
         more.set()
         await asyncio.sleep(0.1)
-        # It was let in before, so it is not refused now: it waits for its place.
+        # The gate admitted this request earlier, so it waits for a slot instead of being refused.
         assert not slow.done()
         works.go.set()
         assert [(await task).status_code for task in (work, health, slow)] == [200, 200, 200]
@@ -162,7 +162,7 @@ _MEMBER = {"Authorization": "Bearer member", "Content-Type": "application/json"}
 
 
 @in_loop
-async def test_who_waits_for_what_is_done_elsewhere_holds_no_place() -> None:
+async def test_admission_gate_slot_is_released_while_handler_waits_outside() -> None:
     async with behind(Gate(slots=2, waiting=4, seconds=5)) as (works, client):
         waiting = [asyncio.create_task(client.get("/api/v1/wait")) for _ in range(6)]
 
@@ -180,7 +180,7 @@ async def test_who_waits_for_what_is_done_elsewhere_holds_no_place() -> None:
 
 
 @in_loop
-async def test_places_come_back_from_clients_that_went_away_and_from_failures() -> None:
+async def test_admission_gate_slots_are_released_after_disconnects_and_errors() -> None:
     gate = Gate(3, 100, 20)
     async with behind(gate) as (works, client):
         tasks = [asyncio.create_task(client.get("/api/v1/work")) for _ in range(30)]
@@ -206,7 +206,7 @@ async def test_places_come_back_from_clients_that_went_away_and_from_failures() 
 
 @pytest.mark.parametrize("seconds", [0.001, 0.002, 0.005])
 @in_loop
-async def test_no_place_is_lost_or_made_when_turns_and_patience_end_together(seconds: float) -> None:
+async def test_admission_gate_slot_count_is_exact_when_timeout_and_release_coincide(seconds: float) -> None:
     gate = Gate(2, 50, seconds)
     inside = most = 0
 
@@ -234,12 +234,12 @@ async def test_no_place_is_lost_or_made_when_turns_and_patience_end_together(sec
 
 
 @in_loop
-async def test_what_is_not_to_be_delivered_now_is_refused_before_it_waits_for_a_place() -> None:
+async def test_admission_gate_refuses_undeliverable_request_before_waiting() -> None:
     refusals = [Unavailable("deliveries are behind"), None]
     async with behind(Gate(1, 0, 5.0), lambda: refusals.pop(0)) as (works, client):
         first = asyncio.create_task(client.get("/api/v1/work"))
         await eventually(works.at_work, answer=1)
-        # Other requests do not ask.
+        # Requests that deliver nothing skip the refusal check.
         assert (await client.post("/api/v1/work")).json()["error"].startswith("The server is busy")
         refused = await client.post("/api/v1/told", content=b"never read")
         assert (refused.status_code, refused.json()) == (503, {"error": "deliveries are behind"})
@@ -252,7 +252,7 @@ async def test_what_is_not_to_be_delivered_now_is_refused_before_it_waits_for_a_
     ("method", "path"), [("GET", "/work"), ("POST", "/work"), ("GET", "/none"), ("GET", "/stream")]
 )
 @in_loop
-async def test_nothing_of_a_request_is_left_for_the_collection_of_garbage(method: str, path: str) -> None:
+async def test_request_cycles_are_freed_without_garbage_collection(method: str, path: str) -> None:
     async with behind(Gate(4, 6, 20)) as (works, client):
         works.go.set()
         gc.collect()
@@ -263,5 +263,5 @@ async def test_nothing_of_a_request_is_left_for_the_collection_of_garbage(method
             requests = sum(isinstance(one, RequestResponseCycle) for one in gc.get_objects())
         finally:
             gc.enable()
-        # A connection keeps its newest.
+        # A connection keeps a reference to its last request.
         assert requests <= 1

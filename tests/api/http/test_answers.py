@@ -1,4 +1,4 @@
-"""Answers of a real world have every key that the description promises, and no other."""
+"""Responses of a populated server have exactly the keys that the OpenAPI document declares."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ QUERIES = {
     "/api/v2/search": {"q": "lighthouse"},
     "/.well-known/webfinger": {"resource": "acct:ann@shoal.test"},
 }
-"""Query parameters that a route needs to answer something."""
+"""Query parameters required for a useful response."""
 
 NOUNS = {
     "filters/keywords": "keyword",
@@ -71,14 +71,14 @@ NOUNS = {
     "canonical_email_blocks": "email",
     "ip_blocks": "network",
 }
-"""Whose id stands behind which words of a path, the first that fits; an account's behind any others."""
+"""Object type of the id in a path, by the words before it; the first match applies, the default is account."""
 
 NOT_WRITTEN = ("/api/v1/instance/privacy_policy", "/api/v1/instance/terms_of_service")
-"""These answer that there is no such text."""
+"""These routes return 404 because the text is not set."""
 
 
 def closed(value: Any) -> Any:
-    """A schema that allows no other keys than those that it names."""
+    """Return the schema with `additionalProperties: false` in every object."""
     if isinstance(value, dict):
         inner = {key: closed(each) for key, each in value.items()}
         return {**inner, "additionalProperties": False} if isinstance(value.get("properties"), dict) else inner
@@ -90,7 +90,7 @@ COMPONENTS = closed(copy.deepcopy(DOCUMENT["components"]))
 
 
 class Cast:
-    """A world in which there is one of each thing."""
+    """A server with one object of each type."""
 
     def __init__(self, shoal: World) -> None:
         self.shoal = shoal
@@ -142,7 +142,7 @@ class Cast:
         self.things["receipt"] = shoal.run(account_deletions.dismiss(shoal.network.writes, left.member.id, 30)).receipt
 
     def _hold_back(self, stranger: Someone) -> None:
-        """Have a notification of somebody whom carol does not follow held back."""
+        """Filter a notification from an account that carol does not follow."""
         policy = {"for_not_following": "filter"}
         self.shoal.json("PATCH", "/api/v2/notifications/policy", self.carol, json=policy)
         self.shoal.json("POST", "/api/v1/statuses", stranger, json={"status": "@carol hello"})
@@ -162,7 +162,7 @@ class Cast:
         return str(self.shoal.json("GET", f"/api/v1/accounts/lookup?acct={name}")["id"])
 
     def path(self, route: Route) -> str:
-        """The path of a route, about what is there."""
+        """Return the path of a route with the ids of existing objects."""
         noun = next((noun for words, noun in NOUNS.items() if f"/{words}/{{" in route.path), "account")
         filled = re.sub(r"\{(name|tag)\}", "dawn", route.path).replace("{emoji}", "👍")
         filled = filled.replace("{receipt}", self.things["receipt"])
@@ -175,16 +175,16 @@ class Cast:
 
 @pytest.fixture(scope="module")
 def cast() -> Iterator[Cast]:
-    """One world for all routes."""
+    """Return one server for all routes."""
     with small_world(push_key=new_key(), invitations="members") as shoal:
-        # Some is told on https alone.
+        # Some keys are sent over https only.
         shoal.app_parts = replace(shoal.app_parts, base_url="https://shoal.test")
         shoal.show(shoal.app_parts.reads.tags)
         yield Cast(shoal)
 
 
 @pytest.mark.parametrize("route", READING, ids=name_of)
-def test_an_answer_has_every_key_that_is_promised_and_no_other(cast: Cast, route: Route) -> None:
+def test_api_response_matches_openapi_schema_exactly(cast: Cast, route: Route) -> None:
     (told,) = DOCUMENT["paths"][route.path]["get"]["responses"]["200"]["content"].values()
     schema = {**closed(copy.deepcopy(told["schema"])), "components": COMPONENTS}
     token = cast.carol if route.auth != "app" else cast.shoal.token(cast.carol.app_id)

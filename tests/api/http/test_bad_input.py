@@ -1,4 +1,4 @@
-"""Input that is wrong, too large or hostile is refused in the right words, as JSON, and has no effect."""
+"""Invalid, oversized or hostile input is refused with a JSON error and changes nothing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MIB = 1 << 20
 
 @pytest.fixture(scope="module")
 def ann(shared: World) -> Someone:
-    """Somebody with a post."""
+    """A member with one post."""
     ann = shared.join("ann")
     shared.json("POST", "/api/v1/statuses", ann, json={"status": "hello"})
     shared.settle()
@@ -34,7 +34,7 @@ def ann(shared: World) -> Someone:
 
 
 def refused(shared: World, status: int, method: str, path: str, token: Any = "", **more: Any) -> dict[str, Any]:
-    """The body of a refusal with this status, after which everything is as it was."""
+    """Assert that the request is refused with this status and changes nothing; return the body."""
     before = shared.state()
     answer = shared.ask(method, path, token, **more)
     assert answer.status_code == status, answer.text
@@ -46,7 +46,7 @@ def refused(shared: World, status: int, method: str, path: str, token: Any = "",
 
 
 def bomb(side: int) -> bytes:
-    """A PNG of a few hundred kilobytes that says it has so many pixels each way."""
+    """Return a small PNG file whose header declares `side` by `side` pixels."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
@@ -56,15 +56,15 @@ def bomb(side: int) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
 
 
-# Too much
+# Size limits
 
 
 @pytest.mark.parametrize("path", ["/api/v1/media", "/api/v2/media"])
-def test_an_upload_past_the_maximum_is_refused(shared: World, ann: Someone, path: str) -> None:
+def test_media_upload_over_size_limit_returns_413(shared: World, ann: Someone, path: str) -> None:
     refused(shared, 413, "POST", path, ann, files={"file": ("x.png", picture() + b"\0" * (17 * MIB))})
 
 
-def test_a_hundred_megabytes_are_refused_before_they_have_come() -> None:
+def test_media_upload_of_100_mb_is_refused_before_body_is_read() -> None:
     with served() as address:
         parts = urlsplit(address)
         token = _token(address)
@@ -80,7 +80,7 @@ def test_a_hundred_megabytes_are_refused_before_they_have_come() -> None:
 
 
 def _token(address: str) -> str:
-    """A member's token, got as any client gets it."""
+    """Sign up a member over the API and return the access token."""
     with httpx.Client(base_url=address) as client:
         app = client.post(
             "/api/v1/apps", json={"client_name": "x", "redirect_uris": "urn:x", "scopes": "read write"}
@@ -93,7 +93,7 @@ def _token(address: str) -> str:
     return str(made["access_token"])
 
 
-def test_a_picture_that_would_unfold_to_gigabytes_is_refused(shared: World, ann: Someone) -> None:
+def test_image_upload_decompression_bomb_returns_413(shared: World, ann: Someone) -> None:
     refused(shared, 413, "POST", "/api/v2/media", ann, files={"file": ("bomb.png", bomb(30_000))})
     refused(
         shared, 413, "PATCH", "/api/v1/accounts/update_credentials", ann, files={"avatar": ("bomb.png", bomb(30_000))}
@@ -101,33 +101,33 @@ def test_a_picture_that_would_unfold_to_gigabytes_is_refused(shared: World, ann:
 
 
 @pytest.mark.parametrize("data", [b"", b"not a picture", b"\x89PNG\r\n\x1a\n", picture()[:60], b"<svg></svg>"])
-def test_a_file_that_is_no_picture_is_refused(shared: World, ann: Someone, data: bytes) -> None:
+def test_media_upload_of_invalid_image_returns_422(shared: World, ann: Someone, data: bytes) -> None:
     refused(shared, 422, "POST", "/api/v2/media", ann, files={"file": ("x.png", data)})
 
 
-def test_an_upload_without_a_file_is_refused(shared: World, ann: Someone) -> None:
+def test_media_upload_without_file_or_with_invalid_focus_is_refused(shared: World, ann: Someone) -> None:
     refused(shared, 400, "POST", "/api/v2/media", ann)
     refused(shared, 422, "POST", "/api/v2/media", ann, data={"file": "text"})
     refused(shared, 422, "POST", "/api/v2/media", ann, files={"file": picture()}, data={"focus": "1;2"})
     refused(shared, 422, "POST", "/api/v2/media", ann, files={"file": picture()}, data={"focus": "nan,2"})
 
 
-def test_a_post_of_a_megabyte_is_refused(shared: World, ann: Someone) -> None:
+def test_status_post_with_body_of_1_mb_returns_413(shared: World, ann: Someone) -> None:
     refused(shared, 413, "POST", "/api/v1/statuses", ann, json={"status": "x" * MIB})
 
 
-def test_a_post_of_one_character_too_many_is_invalid(shared: World, ann: Someone) -> None:
+def test_status_post_over_character_limit_returns_422(shared: World, ann: Someone) -> None:
     body = refused(shared, 422, "POST", "/api/v1/statuses", ann, json={"status": "x" * 5_001})
     assert "5000" in body["error"]
     assert body["details"]["text"][0]["error"] == "ERR_TOO_LONG"
 
 
-def test_more_data_than_fits_is_invalid(shared: World, ann: Someone) -> None:
+def test_status_post_with_oversized_or_malformed_data_returns_422(shared: World, ann: Someone) -> None:
     refused(shared, 422, "POST", "/api/v1/statuses", ann, json={"status": "x", "shoal": {"data": ["x" * 70_000]}})
     refused(shared, 422, "POST", "/api/v1/statuses", ann, data={"status": "x", "shoal[data]": "{broken"})
 
 
-# Wrong names
+# Unknown ids and paths
 
 
 @pytest.mark.parametrize("id_", ["1", "0", "abc", "-1", "9" * 30, "1.5", "٣", "%00", "1%20", "99999999999999999999"])
@@ -156,11 +156,11 @@ def test_more_data_than_fits_is_invalid(shared: World, ann: Someone) -> None:
         ("GET", "/api/shoal/v1/statuses/{}/likers"),
     ],
 )
-def test_an_id_of_nothing_is_not_found(shared: World, ann: Someone, method: str, path: str, id_: str) -> None:
+def test_unknown_or_malformed_id_returns_404(shared: World, ann: Someone, method: str, path: str, id_: str) -> None:
     assert refused(shared, 404, method, path.format(id_), ann) == {"error": "Record not found"}
 
 
-def test_ids_of_other_kinds_of_things_are_not_found(shared: World, ann: Someone) -> None:
+def test_id_of_other_object_type_returns_404(shared: World, ann: Someone) -> None:
     shown = shared.json("GET", f"/api/v1/accounts/{ann.id}/statuses")[0]["id"]
     refused(shared, 404, "GET", f"/api/v1/accounts/{shown}")
     refused(shared, 404, "POST", f"/api/v1/accounts/{shown}/follow", ann)
@@ -172,37 +172,37 @@ def test_ids_of_other_kinds_of_things_are_not_found(shared: World, ann: Someone)
 
 
 @pytest.mark.parametrize("path", ["/api", "/api/v1/nothing", "/api/v9/x", "/api/v1/statuses/1/nothing"])
-def test_a_path_of_nothing_is_not_found_as_json(shared: World, ann: Someone, path: str) -> None:
+def test_unknown_api_path_returns_404_as_json(shared: World, ann: Someone, path: str) -> None:
     refused(shared, 404, "GET", path, ann)
 
 
-def test_a_method_that_a_path_does_not_take_is_named(shared: World, ann: Someone) -> None:
+def test_unsupported_method_returns_405_and_lists_allowed_methods(shared: World, ann: Someone) -> None:
     assert "GET, POST" in refused(shared, 405, "DELETE", "/api/v1/statuses", ann)["error"]
 
 
 @pytest.mark.parametrize("path", ["/media/x", "/media/%2e%2e/x", "/media//", "/media/a%00b"])
-def test_a_key_of_no_file_is_not_found(shared: World, path: str) -> None:
+def test_unknown_media_path_returns_404(shared: World, path: str) -> None:
     refused(shared, 404, "GET", path)
     refused(shared, 405, "DELETE", path)
 
 
-# Wrong tokens and names of members
+# Invalid tokens and member names
 
 
 @pytest.mark.parametrize("token", ["x", "é", "A" * 43, "A" * 44, "=" * 44, "Bearer", "\x01", "a b c", "A" * 5_000])
-def test_a_malformed_token_is_refused(shared: World, ann: Someone, token: str) -> None:
+def test_malformed_access_token_returns_401(shared: World, ann: Someone, token: str) -> None:
     header = {"Authorization": f"Bearer {token}".encode("latin-1")}
     refused(shared, 401, "GET", "/api/v1/timelines/home", headers=header)
     refused(shared, 401, "GET", f"/api/v1/timelines/home?access_token={quote(token)}")
 
 
-def test_a_scheme_that_is_not_bearer_is_refused(shared: World, ann: Someone) -> None:
+def test_authorization_header_without_bearer_scheme_returns_401(shared: World, ann: Someone) -> None:
     refused(shared, 401, "GET", "/api/v1/timelines/home", headers={"Authorization": f"Basic {ann.token}"})
     refused(shared, 401, "GET", "/api/v1/timelines/home", headers={"Authorization": ""})
 
 
 def sign_up(shared: World, **form: str) -> dict[str, Any]:
-    """The details of a sign-up that is refused."""
+    """Return the error details of a refused sign-up."""
     app = shared.join(f"m{len(shared.state().objects)}")
     given = {"username": "zoe", "email": "zoe@example.org", "password": "low tide", "agreement": "true", **form}
     token = shared.token(app.app_id)
@@ -210,7 +210,7 @@ def sign_up(shared: World, **form: str) -> dict[str, Any]:
     return details
 
 
-def test_a_sign_up_says_what_is_wrong_field_by_field(shared: World, ann: Someone) -> None:
+def test_sign_up_validation_errors_are_reported_per_field(shared: World, ann: Someone) -> None:
     found = sign_up(shared, username="", password="", agreement="false")
     assert {field: said[0]["error"] for field, said in found.items()} == {
         "username": "ERR_BLANK",
@@ -227,7 +227,7 @@ def test_a_sign_up_says_what_is_wrong_field_by_field(shared: World, ann: Someone
     assert sign_up(shared, password="short")["password"][0]["error"] == "ERR_TOO_SHORT"
 
 
-def test_an_app_with_nonsense_is_refused(shared: World) -> None:
+def test_app_registration_with_invalid_parameters_is_refused(shared: World) -> None:
     good = {"client_name": "x", "redirect_uris": "urn:x", "scopes": "read"}
     for wrong, status in (
         ({"client_name": ""}, 422),
@@ -243,7 +243,7 @@ def test_an_app_with_nonsense_is_refused(shared: World) -> None:
         refused(shared, status, "POST", "/api/v1/apps", json=good | wrong)
 
 
-def test_oauth_refuses_in_its_own_words(shared: World, ann: Someone) -> None:
+def test_oauth_errors_use_oauth_error_codes(shared: World, ann: Someone) -> None:
     form = {"client_name": "x", "redirect_uris": "urn:x", "scopes": "read"}
     app = shared.json("POST", "/api/v1/apps", json=form)
     good = {"client_id": app["client_id"], "client_secret": app["client_secret"]}
@@ -269,7 +269,7 @@ def test_oauth_refuses_in_its_own_words(shared: World, ann: Someone) -> None:
     assert shared.json("POST", "/oauth/revoke", json=good | {"token": "unknown"}) == {}
 
 
-# Wrong bodies
+# Invalid bodies
 
 JSON = {"Content-Type": "application/json"}
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
@@ -313,18 +313,18 @@ BODIES: dict[str, tuple[bytes, Mapping[str, str], int]] = {
 
 
 @pytest.mark.parametrize("what", BODIES)
-def test_a_body_that_makes_no_post_is_refused(shared: World, ann: Someone, what: str) -> None:
+def test_status_post_with_invalid_body_is_refused(shared: World, ann: Someone, what: str) -> None:
     body, headers, status = BODIES[what]
     refused(shared, status, "POST", "/api/v1/statuses", ann, content=body, headers=dict(headers))
 
 
-def test_a_status_for_later_is_refused_in_the_words_that_clients_compare(shared: World, ann: Someone) -> None:
+def test_scheduled_status_with_invalid_time_returns_record_invalid(shared: World, ann: Someone) -> None:
     for moment in ("tomorrow", "2099-13-01T00:00:00Z", "9" * 50):
         body = {"status": "x", "scheduled_at": moment}
         assert refused(shared, 422, "POST", "/api/v1/statuses", ann, json=body) == {"error": "Record invalid"}
 
 
-def test_an_edit_with_something_wrong_changes_nothing_of_it(shared: World, ann: Someone) -> None:
+def test_status_edit_with_invalid_parameters_changes_nothing(shared: World, ann: Someone) -> None:
     path = f"/api/v1/statuses/{shared.json('GET', f'/api/v1/accounts/{ann.id}/statuses')[0]['id']}"
     refused(shared, 422, "PUT", path, ann, json={"status": ""})
     refused(shared, 422, "PUT", path, ann, json={"status": "x" * 6_000})
@@ -334,7 +334,7 @@ def test_an_edit_with_something_wrong_changes_nothing_of_it(shared: World, ann: 
     refused(shared, 422, "PUT", path, ann, json=described)
 
 
-def test_a_profile_with_something_wrong_is_left_alone(shared: World, ann: Someone) -> None:
+def test_profile_update_with_invalid_field_changes_nothing(shared: World, ann: Someone) -> None:
     path = "/api/v1/accounts/update_credentials"
     for wrong in (
         {"display_name": "x" * 101},
@@ -352,7 +352,7 @@ def test_a_profile_with_something_wrong_is_left_alone(shared: World, ann: Someon
 
 
 @pytest.mark.parametrize("missing", ["undefined", "null"])
-def test_profile_with_undefined_fields_keeps_them(shared: World, ann: Someone, missing: str) -> None:
+def test_profile_update_with_undefined_fields_keeps_them(shared: World, ann: Someone, missing: str) -> None:
     path = "/api/v1/accounts/update_credentials"
     shared.json("PATCH", path, ann, json={"fields_attributes": [{"name": "Boat", "value": "Selma"}]})
     said = shared.json("PATCH", path, ann, data={"note": "hi", "fields_attributes": missing, "source": missing})
@@ -360,23 +360,23 @@ def test_profile_with_undefined_fields_keeps_them(shared: World, ann: Someone, m
     assert said["source"]["note"] == "hi"
 
 
-def test_oneself_can_be_neither_followed_blocked_nor_muted(shared: World, ann: Someone) -> None:
+def test_account_follow_block_or_mute_of_oneself_returns_403(shared: World, ann: Someone) -> None:
     for verb in ("follow", "block", "mute"):
         refused(shared, 403, "POST", f"/api/v1/accounts/{ann.id}/{verb}", ann)
 
 
-def test_a_tag_that_is_none_is_refused(shared: World, ann: Someone) -> None:
+def test_tag_with_invalid_name_is_refused(shared: World, ann: Someone) -> None:
     for name in ("123", "a%20b", "%F0%9F%8C%8A", "x" * 101):
         refused(shared, 422, "POST", f"/api/v1/tags/{name}/follow", ann)
         refused(shared, 404, "GET", f"/api/v1/tags/{name}", ann)
 
 
-def test_limits_and_cursors_that_are_garbage_are_passed_over(shared: World, ann: Someone) -> None:
+def test_pagination_parameters_that_are_invalid_are_ignored(shared: World, ann: Someone) -> None:
     for query in ("limit=0", "limit=-5", "limit=x", "max_id=abc&since_id=&min_id=-1", f"max_id={'9' * 30}"):
         assert len(shared.json("GET", f"/api/v1/timelines/home?{query}", ann)) == 1, query
 
 
-# Anything at all
+# Random input
 
 PATHS = sorted({route.path for route in table(Settings())})
 NOT_JSON = {route.path for route in table(Settings()) if isinstance(route.answer, Body)}
@@ -402,7 +402,7 @@ value = st.recursive(scalar, lambda inner: st.lists(inner, max_size=3) | st.dict
 
 @st.composite
 def requests(draw: st.DrawFn) -> tuple[str, str, dict[str, Any]]:
-    """A method, a path of the table with anything in its braces, and what to send."""
+    """Draw a method, a path from the route table with random path parameters, and a request body."""
     path = draw(st.sampled_from(PATHS))
     for brace in ("{id}", "{name}"):
         path = path.replace(brace, quote(draw(text | st.just("1")), safe="") or "x")
@@ -432,11 +432,11 @@ TYPES = ["", "application/json", "application/x-www-form-urlencoded", "multipart
     max_examples=examples(100, full=200),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-def test_no_request_whatever_makes_the_server_fail(
+def test_api_request_with_random_input_never_returns_5xx(
     shared: World, ann: Someone, request: tuple[str, str, dict[str, Any]], known: bool
 ) -> None:
     method, path, more = request
-    # A stream that may be opened has no end.
+    # A stream that opens successfully never finishes.
     token = ann if known and path not in STREAMS else ""
     answer = shared.ask(method, path, token, **more)
     assert answer.status_code < 500, answer.text

@@ -1,4 +1,4 @@
-"""How much of a body is read, and that a refusal reaches whoever is still sending: on a real server and real sockets."""
+"""Limits on request bodies, and the refusal of uploads in progress, on a real server with real sockets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _head(*headers: str, who: str = "member", path: str = "/api/v1/media") -> by
 
 
 def _sent_blindly(port: int, head: bytes, pieces: Iterator[bytes]) -> tuple[bytes, int]:
-    """Send all before reading anything, as the simplest clients do; the answer and how much went out."""
+    """Send everything before reading, as simple clients do; return the response and the number of bytes sent."""
     sent = 0
     with socket.create_connection(("127.0.0.1", port), timeout=20) as wire:
         wire.sendall(head)
@@ -52,7 +52,7 @@ def _upload(head: bytes, pieces: Iterator[bytes]) -> tuple[bytes, int]:
     return on_a_server(make_app(), lambda port: asyncio.to_thread(_sent_blindly, port, head, pieces))
 
 
-def test_an_upload_of_100_mb_is_refused_and_its_sender_gets_the_answer() -> None:
+def test_upload_of_100_mb_is_refused_and_client_receives_413() -> None:
     answer, sent = _upload(_head(f"Content-Length: {HUNDRED_MB}"), (CHUNK for _ in range(100)))
     assert sent == HUNDRED_MB
     assert answer.startswith(b"HTTP/1.1 413 ")
@@ -60,19 +60,19 @@ def test_an_upload_of_100_mb_is_refused_and_its_sender_gets_the_answer() -> None
     assert answer.endswith(b'{"error":"the request body may have at most 1000000 bytes"}')
 
 
-def test_an_upload_that_does_not_say_its_length_is_refused_as_soon_as_it_is_too_long() -> None:
+def test_chunked_upload_over_size_limit_returns_413() -> None:
     chunk = b"%x\r\n%s\r\n" % (len(CHUNK), CHUNK)
     pieces = iter([*[chunk] * 10, b"0\r\n\r\n"])
     answer, _ = _upload(_head("Transfer-Encoding: chunked"), pieces)
     assert answer.startswith(b"HTTP/1.1 413 ")
 
 
-def test_an_upload_without_a_token_is_refused_unread_and_its_sender_gets_the_answer() -> None:
+def test_upload_without_token_is_refused_unread_with_401() -> None:
     answer, _ = _upload(_head(f"Content-Length: {10 * len(CHUNK)}", who=""), (CHUNK for _ in range(10)))
     assert answer.startswith(b"HTTP/1.1 401 ")
 
 
-def test_who_reads_while_sending_gets_the_refusal_before_the_rest_is_sent() -> None:
+def test_upload_over_size_limit_is_refused_before_body_is_sent() -> None:
     async def story(port: int) -> bytes:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(_head(f"Content-Length: {HUNDRED_MB}"))
@@ -83,7 +83,7 @@ def test_who_reads_while_sending_gets_the_refusal_before_the_rest_is_sent() -> N
     assert on_a_server(make_app(), story).startswith(b"HTTP/1.1 413 ")
 
 
-def test_who_asks_first_whether_to_send_is_refused_at_once_and_never_told_to_continue() -> None:
+def test_upload_with_expect_continue_over_limit_gets_413_without_100() -> None:
     async def story(port: int) -> bytes:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(_head(f"Content-Length: {HUNDRED_MB}", "Expect: 100-continue"))
@@ -96,13 +96,13 @@ def test_who_asks_first_whether_to_send_is_refused_at_once_and_never_told_to_con
     assert b"100 Continue" not in answer
 
 
-def test_draining_ends_at_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_body_drain_stops_at_byte_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(responses.BodyReceiver.drain, "__defaults__", (3 * len(CHUNK), 5.0))
     _, sent = _upload(_head(f"Content-Length: {HUNDRED_MB}"), (CHUNK for _ in range(100)))
     assert sent < HUNDRED_MB
 
 
-def test_draining_ends_when_the_sender_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_body_drain_stops_when_client_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(responses.BodyReceiver.drain, "__defaults__", (len(CHUNK), 0.1))
 
     async def story(port: int) -> bytes:
@@ -115,7 +115,7 @@ def test_draining_ends_when_the_sender_is_silent(monkeypatch: pytest.MonkeyPatch
     assert on_a_server(make_app(), story).startswith(b"HTTP/1.1 413 ")
 
 
-def test_a_connection_serves_on_after_an_answer_that_read_the_whole_body() -> None:
+def test_keep_alive_connection_serves_next_request_after_body_was_read() -> None:
     body = b'{"status":"hello"}'
 
     async def story(port: int) -> list[bytes]:
@@ -130,7 +130,7 @@ def test_a_connection_serves_on_after_an_answer_that_read_the_whole_body() -> No
     assert on_a_server(make_app(), story) == [b"HTTP/1.1 200 OK"] * 3
 
 
-def test_a_head_request_gets_the_headers_of_a_get() -> None:
+def test_head_request_returns_headers_without_body() -> None:
     async def story(port: int) -> bytes:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"HEAD /api/v1/instance HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
@@ -143,7 +143,7 @@ def test_a_head_request_gets_the_headers_of_a_get() -> None:
     assert answer.endswith(b"\r\n\r\n")
 
 
-def test_who_hangs_up_while_sending_disturbs_nobody() -> None:
+def test_client_disconnect_during_upload_does_not_affect_other_requests() -> None:
     async def story(port: int) -> bytes:
         _, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(_head("Content-Length: 1000") + b"half")

@@ -1,4 +1,4 @@
-"""Nobody keeps a connection waiting for ever, and nobody has all of them: on a real server and real sockets."""
+"""Timeouts and limits of connections, on a real server with real sockets."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OTHER = "127.0.0.2"
 
 
 class Wire:
-    """A connection, byte by byte."""
+    """A raw TCP connection to the server."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -60,7 +60,7 @@ class Wire:
             await asyncio.gather(sending, return_exceptions=True)
 
     async def rest(self) -> bytes:
-        """Everything until the server closes."""
+        """Return all bytes until the server closes the connection."""
         said = b""
         async with asyncio.timeout(20):
             with suppress(ConnectionError):
@@ -69,7 +69,7 @@ class Wire:
         return said
 
     async def status(self) -> int:
-        """The status of the next answer, which is read."""
+        """Read the next response and return its status."""
         async with asyncio.timeout(20):
             head = await self._reader.readuntil(b"\r\n\r\n")
             length = head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]
@@ -96,13 +96,13 @@ async def _is_well(place: Place) -> None:
 
 
 @in_loop
-async def test_who_says_nothing_is_shut_out() -> None:
+async def test_idle_connection_without_request_is_closed() -> None:
     async with a_place(patience=QUICK) as place, wire(place) as silent:
         assert await silent.rest() == b""
 
 
 @pytest.mark.parametrize(("head", "pause"), [([GET], 0.0), (itertools.chain([GET], itertools.repeat(b"a")), 0.01)])
-def test_who_does_not_end_a_head_is_shut_out_with_408(head: Iterator[bytes], pause: float) -> None:
+def test_slow_request_head_returns_408(head: Iterator[bytes], pause: float) -> None:
     @in_loop
     async def story() -> None:
         async with a_place(patience=QUICK) as place, wire(place) as slow:
@@ -119,7 +119,7 @@ def test_who_does_not_end_a_head_is_shut_out_with_408(head: Iterator[bytes], pau
         (POST + b"Content-Length: 60000\r\n\r\n", b"x", 0.1, b"HTTP/1.1 408 "),
     ],
 )
-def test_by_default_a_client_has_ten_seconds(begin: bytes, piece: bytes, pause: float, answer: bytes) -> None:
+def test_request_timeout_by_default_is_ten_seconds(begin: bytes, piece: bytes, pause: float, answer: bytes) -> None:
     async def story() -> float:
         async with a_place() as place, wire(place) as slow:
             loop = asyncio.get_running_loop()
@@ -132,7 +132,7 @@ def test_by_default_a_client_has_ten_seconds(begin: bytes, piece: bytes, pause: 
     assert 10 <= run(story(), TurnClock) <= 12
 
 
-def test_by_default_a_body_at_1_kb_a_second_is_taken() -> None:
+def test_request_body_at_1_kb_per_second_is_accepted_by_default() -> None:
     async def story() -> float:
         async with a_place() as place, wire(place) as steady:
             loop = asyncio.get_running_loop()
@@ -147,19 +147,19 @@ def test_by_default_a_body_at_1_kb_a_second_is_taken() -> None:
 
 
 @in_loop
-async def test_a_connection_that_waits_idle_keeps_nothing_of_the_request_that_it_answered() -> None:
+async def test_idle_keep_alive_connection_keeps_no_reference_to_last_request() -> None:
     async with a_place() as place, wire(place) as idle:
         await idle.say(GET, b"\r\n")
         assert await idle.status() == 200
 
         connections = [one for one in gc.get_objects() if type(one) is HttpConnection]
         timers: list[Any] = [one.timeout_keep_alive_task for one in connections if one.timeout_keep_alive_task]
-        # Whatever the context of a timer holds is kept until the next request.
+        # Objects in the context of a timer stay alive until the next request.
         assert [dict(timer._context) for timer in timers] == [{}]
 
 
 @in_loop
-async def test_the_second_request_has_its_time_too_also_after_blank_lines() -> None:
+async def test_second_request_on_connection_has_its_own_timeout() -> None:
     async with a_place(patience=QUICK) as place, wire(place) as slow:
         for _ in range(2):
             await slow.say(GET, b"\r\n")
@@ -172,7 +172,7 @@ async def test_the_second_request_has_its_time_too_also_after_blank_lines() -> N
 
 
 @pytest.mark.parametrize("size", [40_000, 200_000])
-def test_a_head_that_is_too_large_is_refused(size: int) -> None:
+def test_request_head_over_size_limit_returns_431(size: int) -> None:
     @in_loop
     async def story() -> None:
         async with a_place() as place:
@@ -200,11 +200,11 @@ CHUNKED = POST + b"Transfer-Encoding: chunked\r\n\r\n"
     ],
     ids=["headers", "one header", "blank lines", "trailers", "extension of a chunk"],
 )
-def test_nothing_is_read_without_end(begin: bytes, piece: bytes) -> None:
+def test_endless_request_head_or_trailers_are_cut_off(begin: bytes, piece: bytes) -> None:
     @in_loop
     async def story() -> None:
         async with a_place() as place, wire(place) as endless:
-            # Whoever is still sending when the server closes may lose the answer; that it closes is what counts.
+            # A client that is still sending may lose the response; the test requires only that the server closes.
             assert (await endless.says(itertools.chain([begin], itertools.repeat(piece * 1_000)))).count(
                 b"HTTP/1.1"
             ) < 2
@@ -214,7 +214,7 @@ def test_nothing_is_read_without_end(begin: bytes, piece: bytes) -> None:
 
 
 @in_loop
-async def test_requests_sent_at_once_are_no_large_head() -> None:
+async def test_pipelined_requests_do_not_count_as_one_large_head() -> None:
     body = b'{"client_name":"x","redirect_uris":"urn:x","website":"https://e.org/%b"}' % (b"a" * 100)
     one = POST + b"Content-Length: %d\r\n\r\n" % len(body) + body
     async with a_place() as place, wire(place) as eager:
@@ -223,7 +223,7 @@ async def test_requests_sent_at_once_are_no_large_head() -> None:
 
 
 @pytest.mark.parametrize("sent", [b"", b"x" * 300])
-def test_who_does_not_go_on_with_a_body_is_shut_out_with_408(sent: bytes) -> None:
+def test_stalled_request_body_returns_408(sent: bytes) -> None:
     @in_loop
     async def story() -> None:
         async with a_place(patience=QUICK) as place, wire(place) as slow:
@@ -234,14 +234,14 @@ def test_who_does_not_go_on_with_a_body_is_shut_out_with_408(sent: bytes) -> Non
 
 
 @in_loop
-async def test_who_drips_a_body_is_shut_out_with_408() -> None:
+async def test_request_body_below_minimum_rate_returns_408() -> None:
     async with a_place(patience=QUICK) as place, wire(place) as slow:
         said = await slow.says(itertools.chain([POST, b"Content-Length: 60000\r\n\r\n"], itertools.repeat(b"x")), 0.01)
         assert said.startswith(b"HTTP/1.1 408 ")
 
 
 @in_loop
-async def test_a_body_at_a_good_pace_may_take_its_time() -> None:
+async def test_request_body_at_minimum_rate_has_no_total_timeout() -> None:
     async with a_place(patience=QUICK._replace(rate=10)) as place, wire(place) as steady:
         await steady.say(POST, b"Content-Length: %d\r\n\r\n" % len(APP))
         await steady.say(*(bytes([byte]) for byte in APP), pause=0.02)
@@ -249,7 +249,7 @@ async def test_a_body_at_a_good_pace_may_take_its_time() -> None:
 
 
 @in_loop
-async def test_who_is_not_asked_for_the_body_yet_owes_none() -> None:
+async def test_expect_continue_request_has_no_body_timeout_before_100() -> None:
     async with a_place(patience=QUICK) as place, wire(place) as polite:
         await polite.say(POST, b"Expect: 100-continue\r\nContent-Length: %d\r\n\r\n" % len(APP))
         assert await polite.status() == 100
@@ -258,7 +258,7 @@ async def test_who_is_not_asked_for_the_body_yet_owes_none() -> None:
 
 
 @in_loop
-async def test_who_takes_nothing_of_an_answer_is_shut_out() -> None:
+async def test_client_that_does_not_read_responses_is_disconnected() -> None:
     async with a_place(patience=QUICK) as place, wire(place) as deaf:
         with suppress(ConnectionError):
             async with asyncio.timeout(20):
@@ -268,7 +268,7 @@ async def test_who_takes_nothing_of_an_answer_is_shut_out() -> None:
 
 
 @in_loop
-async def test_an_address_has_so_many_connections_and_others_have_theirs() -> None:
+async def test_connection_limit_per_address_returns_429_and_other_addresses_connect() -> None:
     few = a_place(trusted_proxies=NOBODY, connections_per_address=3)
     async with few as place, wire(place) as one, wire(place), wire(place):
         async with wire(place) as more:
@@ -291,7 +291,7 @@ async def _answers(place: Place) -> bool:
 
 
 @in_loop
-async def test_websockets_and_streams_of_events_count_until_they_are_closed() -> None:
+async def test_connection_limit_counts_websockets_and_event_streams_until_closed() -> None:
     async with a_place(trusted_proxies=NOBODY, connections_per_address=3) as place:
         ann = await place.join("ann")
         async with place.socket(who=ann), place.socket(who=ann), place.ear(ann, "user"):
@@ -301,7 +301,7 @@ async def test_websockets_and_streams_of_events_count_until_they_are_closed() ->
 
 
 @in_loop
-async def test_what_a_proxy_brings_counts_for_its_client() -> None:
+async def test_connection_limit_behind_proxy_counts_forwarded_client_address() -> None:
     async with a_place(connections_per_address=2) as place:
         ann = await place.join("ann")
         ann_behind = {"Authorization": f"Bearer {ann.token}", "X-Forwarded-For": "203.0.113.1"}
@@ -323,19 +323,19 @@ async def test_what_a_proxy_brings_counts_for_its_client() -> None:
 
 
 @in_loop
-async def test_limits_are_those_of_the_client_behind_the_proxy() -> None:
+async def test_rate_limit_behind_proxy_applies_to_forwarded_client_address() -> None:
     async with a_place(rate_limits=True, limits={"pages": "2/1h"}) as place:
         asked = {"X-Forwarded-For": "10.1.1.1, 203.0.113.1"}
         statuses = [(await place.client.get("/", headers=asked)).status_code for _ in range(3)]
         assert statuses == [200, 200, 429]
-        # What stands further left is made up by the client, and changes nothing.
+        # Addresses further left are set by the client and ignored.
         asked = {"X-Forwarded-For": "10.2.2.2, 203.0.113.1", "Forwarded": "for=10.3.3.3"}
         assert (await place.client.get("/", headers=asked)).status_code == 429
         assert (await place.client.get("/", headers={"X-Forwarded-For": "203.0.113.2"})).status_code == 200
 
 
 @in_loop
-async def test_a_proxy_that_is_not_trusted_is_warned_of_and_not_believed(caplog: pytest.LogCaptureFixture) -> None:
+async def test_untrusted_proxy_is_logged_and_its_forwarded_address_is_ignored(caplog: pytest.LogCaptureFixture) -> None:
     limits = {"pages": "2/1h"}
     secure = a_place(rate_limits=True, limits=limits, base_url="https://example.org", trusted_proxies=NOBODY)
     async with secure as place:
@@ -350,12 +350,12 @@ async def test_a_proxy_that_is_not_trusted_is_warned_of_and_not_believed(caplog:
     ]
 
 
-def test_a_full_server_has_spare_places_for_its_proxies() -> None:
+def test_full_server_keeps_spare_slots_for_trusted_proxies() -> None:
     settings = load({})
     proxies = Proxies(["127.0.0.1"])
     counted = OpenConnections(proxies, Doubts(settings, proxies.trusts), most=2, per_address=0)
     assert [counted.enter(f"203.0.113.{number}") for number in range(3)] == [0, 0, 503]
-    # However many were refused and are not closed yet.
+    # Refused connections that are still open do not use up the spare slots.
     assert {counted.enter(f"203.0.113.{number}") for number in range(3, 100)} == {503}
     assert counted.enter("127.0.0.1") == 0
     for number in range(2, 100):
@@ -372,8 +372,8 @@ def test_a_full_server_has_spare_places_for_its_proxies() -> None:
         ("400:400", 400, DescriptorRoom(200, 100)),
     ],
 )
-def test_a_process_takes_all_descriptors_that_it_may_have(limits: str, files: int, room: DescriptorRoom) -> None:
-    """The usual soft limit is what 1,100 silent connections would use up."""
+def test_file_descriptor_limit_is_raised_to_hard_limit(limits: str, files: int, room: DescriptorRoom) -> None:
+    """1,100 silent connections would exhaust the usual soft limit."""
     command = ["prlimit", f"--nofile={limits}", sys.executable, "-c", _LIMITS]
     told = subprocess.run(command, capture_output=True, text=True, check=True)
     assert told.stdout.split() == [str(files), str(room.most), str(room.backlog)]
@@ -392,14 +392,14 @@ def counting(most: int, per_address: int = 0) -> OpenConnections:
     return OpenConnections(proxies, Doubts(load({}), proxies.trusts), most=most, per_address=per_address)
 
 
-def test_connections_of_a_64_count_as_one_address() -> None:
+def test_connection_limit_counts_ipv6_64_network_as_one_address() -> None:
     counted = counting(10, per_address=1)
     assert counted.enter("2001:db8::1") == 0
     assert counted.enter("2001:db8::ffff:2") == 429
     assert counted.enter("2001:db8:0:1::1") == 0
 
 
-def test_connections_of_a_48_have_four_times_the_limit_of_an_address() -> None:
+def test_connection_limit_of_ipv6_48_network_is_four_times_address_limit() -> None:
     counted = counting(100, per_address=2)
     assert [counted.enter(f"2001:db8:0:{subnet:x}::1") for subnet in range(9)] == [0] * 8 + [429]
     assert counted.enter("2001:db8:1::1") == 0
@@ -409,7 +409,7 @@ def test_connections_of_a_48_have_four_times_the_limit_of_an_address() -> None:
 
 
 class Held:
-    """A connection that is in one state for ever, and says when it is evicted."""
+    """A connection with a fixed state that records its eviction."""
 
     def __init__(self, counted: OpenConnections, peer: str, idleness: Idleness | None) -> None:
         self.peer = peer
@@ -426,7 +426,7 @@ class Held:
         return self._idleness
 
     def evict(self) -> None:
-        """Note it."""
+        """Record the eviction."""
         self.evicted = True
 
 
@@ -448,7 +448,7 @@ def test_full_server_evicts_the_most_idle_connection_of_the_largest_network() ->
     assert (counted.open, counted.evicted) == (6, 3)
 
 
-def test_full_server_refuses_a_network_that_has_more_than_any_idle_one() -> None:
+def test_full_server_refuses_network_with_more_connections_than_any_idle_network() -> None:
     counted = counting(4)
     small = Held(counted, "198.51.100.1", Idleness(2, 0.0))
     for _ in range(3):
@@ -458,14 +458,14 @@ def test_full_server_refuses_a_network_that_has_more_than_any_idle_one() -> None
     counted.leave("203.0.113.1", refused=True)
 
 
-def test_full_server_whose_connections_are_all_busy_refuses_the_next() -> None:
+def test_full_server_with_only_busy_connections_refuses_next_connection() -> None:
     counted = counting(2)
     for number in range(2):
         Held(counted, f"203.0.113.{number}", None)
     assert [counted.enter(f"192.0.2.{number}") for number in range(3)] == [503] * 3
 
 
-def test_full_server_that_refuses_a_large_network_has_room_for_a_small_one() -> None:
+def test_full_server_that_refused_large_network_accepts_small_network() -> None:
     counted = counting(4)
     small = Held(counted, "198.51.100.1", Idleness(2, 0.0))
     for _ in range(3):
@@ -476,7 +476,7 @@ def test_full_server_that_refuses_a_large_network_has_room_for_a_small_one() -> 
     assert small.evicted
 
 
-def test_full_server_with_proxies_only_answers_a_newcomer_with_503(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_server_with_only_proxies_answers_new_client_with_503(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "room", lambda: DescriptorRoom(2, 64))
 
     async def main() -> bytes:
@@ -491,7 +491,7 @@ def test_full_server_with_proxies_only_answers_a_newcomer_with_503(monkeypatch: 
     assert run(main()).startswith(b"HTTP/1.1 503 ")
 
 
-def test_evicted_connections_do_not_count_until_they_are_closed() -> None:
+def test_evicted_connections_do_not_count_before_they_are_closed() -> None:
     counted = counting(64)
     for number in range(64):
         Held(counted, f"203.0.113.{number}", Idleness(1, 1.0))
@@ -507,7 +507,9 @@ _SLOW = {
 
 
 @pytest.mark.parametrize("slow", _SLOW)
-def test_few_addresses_that_fill_the_server_keep_nobody_out(slow: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_clients_from_few_addresses_do_not_lock_out_other_clients(
+    slow: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(server, "room", lambda: DescriptorRoom(30, 64))
     held: Counter[str] = Counter()
 
@@ -543,7 +545,7 @@ def test_few_addresses_that_fill_the_server_keep_nobody_out(slow: str, monkeypat
 
 
 @in_loop
-async def test_the_server_stops_whatever_its_clients_do() -> None:
+async def test_server_shutdown_completes_with_open_client_connections() -> None:
     async with a_place(SLOW) as place, wire(place), wire(place) as begun:
         await begun.say(GET)
         await _is_well(place)
@@ -566,7 +568,7 @@ async def test_the_server_stops_whatever_its_clients_do() -> None:
         (b"Host: x?\r\n", b"1.1", 400),
     ],
 )
-def test_a_request_without_exactly_one_host_is_refused(hosts: bytes, version: bytes, status: int) -> None:
+def test_request_without_exactly_one_valid_host_header_returns_400(hosts: bytes, version: bytes, status: int) -> None:
     @in_loop
     async def story() -> None:
         async with a_place() as place, wire(place) as one:
@@ -579,7 +581,7 @@ def test_a_request_without_exactly_one_host_is_refused(hosts: bytes, version: by
     story()
 
 
-def test_a_websocket_without_a_host_is_refused() -> None:
+def test_websocket_without_host_header_returns_400() -> None:
     @in_loop
     async def story() -> None:
         async with a_place() as place, wire(place) as one:

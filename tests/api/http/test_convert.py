@@ -1,4 +1,4 @@
-"""From what was said to typed values: lenient in the spelling, strict in the meaning, clear in the refusal."""
+"""Conversion of request parameters to typed values: accepted spellings, validation and error messages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Short = Annotated[str, Meta(max_length=10)]
 
 
 class Privacy(StrEnum):
-    """Some words."""
+    """An enumeration."""
 
     PUBLIC = "public"
     PRIVATE = "private"
@@ -36,14 +36,14 @@ class Row(msgspec.Struct, frozen=True):
 
 
 class Poll(msgspec.Struct, frozen=True):
-    """A struct inside."""
+    """A nested struct."""
 
     options: Annotated[tuple[Short, ...], Meta(max_length=4)] = ()
     kind: Literal["one", "many"] = "one"
 
 
 class Everything(msgspec.Struct, frozen=True, kw_only=True):
-    """A field of each kind."""
+    """A struct with a field of each kind."""
 
     text: Short = "default"
     maybe: Short | None = None
@@ -65,7 +65,7 @@ class Everything(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Needy(msgspec.Struct):
-    """A field without a default."""
+    """A struct with a required field."""
 
     client_id: Short
 
@@ -76,19 +76,19 @@ def field(name: str, value: object) -> Any:
 
 
 @pytest.mark.parametrize("said", [True, 1, 2, -1, 0.5, "1", "t", "true", "True", "TRUE", "on", "yes", " ", "no"])
-def test_true_has_many_spellings(said: object) -> None:
+def test_boolean_parameter_accepts_true_spellings(said: object) -> None:
     assert field("flag", said) is True
 
 
 @pytest.mark.parametrize("said", [False, 0, 0.0, "0", "f", "F", "false", "False", "FALSE", "off", "OFF", "", None])
-def test_false_has_many_spellings(said: object) -> None:
+def test_boolean_parameter_accepts_false_spellings(said: object) -> None:
     assert field("flag", said) is False
 
 
 @pytest.mark.parametrize(
     ("name", "said", "meant"),
     [
-        # Empty is not given, and not false.
+        # An empty text means that the parameter is absent, not false.
         ("shown", "", True),
         ("shown", "0", False),
         ("asked", "", None),
@@ -129,20 +129,20 @@ def test_false_has_many_spellings(said: object) -> None:
         ("limit", True, 0),
     ],
 )
-def test_a_value_may_be_written_in_the_ways_that_clients_write_it(name: str, said: object, meant: object) -> None:
+def test_parameter_conversion_accepts_spellings_of_real_clients(name: str, said: object, meant: object) -> None:
     assert field(name, said) == meant
 
 
-def test_null_and_absent_are_the_default_and_an_empty_text_clears() -> None:
+def test_parameter_null_or_absent_is_default_and_empty_text_clears() -> None:
     assert convert({}, Everything) == convert(dict.fromkeys(Everything.__struct_fields__), Everything) == Everything()
     assert (field("text", ""), field("maybe", ""), field("change", "")) == ("", "", "")
 
 
-def test_parameters_that_nobody_asked_for_are_ignored() -> None:
+def test_unknown_parameters_are_ignored() -> None:
     assert convert({"oauth_info": {"a": [1]}, "text": "x"}, Everything).text == "x"
 
 
-def test_a_file_stays_as_it_is() -> None:
+def test_file_parameter_is_passed_unchanged() -> None:
     file = Upload("cat.jpg", b"\xff")
     assert field("file", file) is file
 
@@ -150,7 +150,7 @@ def test_a_file_stays_as_it_is() -> None:
 @pytest.mark.parametrize(
     "said", ["abc", "1e3", "1_000", "１２", " 5", "9" * 30, str(2**63), 10**30, True, 1.5, [], {}, "-"]
 )
-def test_an_id_that_names_nothing_is_not_found(said: object) -> None:
+def test_id_parameter_with_invalid_value_raises_not_found(said: object) -> None:
     with pytest.raises(NotFound):
         field("id", said)
 
@@ -180,35 +180,35 @@ def test_an_id_that_names_nothing_is_not_found(said: object) -> None:
         ("text", Upload("a"), "text must be a text"),
     ],
 )
-def test_a_refusal_names_the_field_and_says_what_is_allowed(name: str, said: object, words: str) -> None:
+def test_invalid_parameter_error_names_field_and_allowed_values(name: str, said: object, words: str) -> None:
     with pytest.raises(InvalidInput, match=words):
         field(name, said)
 
 
 @pytest.mark.parametrize("value", ["secret - at `$.id`", "secret - at `$[["])
-def test_refusal_of_value_that_looks_like_path_names_field(value: str) -> None:
+def test_invalid_parameter_error_for_value_that_looks_like_path_names_field(value: str) -> None:
     with pytest.raises(InvalidInput, match=r"^privacy must be one of public, private$"):
         field("privacy", value)
 
 
 @pytest.mark.parametrize("unit", ["nested brackets", "paths of msgspec"])
 @pytest.mark.parametrize("start", ["", " - at `$"])
-def test_refusal_of_long_value_takes_linear_time(start: str, unit: str) -> None:
+def test_invalid_parameter_error_for_long_value_takes_linear_time(start: str, unit: str) -> None:
     assert_linear(lambda text: field("privacy", start + text), unit, 20_000)
 
 
-def test_a_refusal_carries_the_field_for_the_details() -> None:
+def test_invalid_parameter_error_carries_field_name() -> None:
     with pytest.raises(InvalidInput) as refused:
         field("count", "many")
     assert refused.value.field == "count"
 
 
-def test_a_parameter_that_is_required_and_missing_makes_the_request_malformed() -> None:
+def test_required_parameter_missing_raises_malformed() -> None:
     with pytest.raises(Malformed, match="client_id is missing"):
         convert({}, Needy)
 
 
-def test_what_real_clients_send_is_understood() -> None:
+def test_parameter_conversion_accepts_requests_of_real_clients() -> None:
     mastodon_py = params_of(b"text=hi&flag=1&ids[]=9&ids[]=10", "application/x-www-form-urlencoded")
     assert convert(mastodon_py, Everything) == Everything(text="hi", flag=True, ids=(Id(9), Id(10)))
     poll = json_params({"text": "q", "flag": "0", "poll": {"options": ["a", "b"], "kind": "many"}})
@@ -224,7 +224,7 @@ _VALUES = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from(Everything.__struct_fields__), _VALUES, max_size=4))
-def test_no_value_does_more_than_be_refused(said: dict[str, object]) -> None:
+def test_parameter_conversion_of_random_values_raises_only_input_errors(said: dict[str, object]) -> None:
     try:
         convert(said, Everything)
     except (InvalidInput, NotFound):

@@ -1,4 +1,4 @@
-"""Which answer each error becomes."""
+"""Mapping of errors to HTTP responses."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ from tests.api.harness import ask, make_app
         (errors.ShoalError("unforeseen"), 500, api_errors.INTERNAL),
     ],
 )
-def test_each_error_has_its_status_and_words(error: Exception, status: int, text: str) -> None:
+def test_error_class_maps_to_status_and_message(error: Exception, status: int, text: str) -> None:
     reply = reply_for(error)
     assert (reply.status, reply.body) == (status, {"error": text})
 
 
-def test_a_validation_error_carries_details_by_field() -> None:
+def test_validation_error_response_has_details_by_field() -> None:
     body = reply_for(errors.Taken("Username has already been taken", field="username")).body
     assert body == {
         "error": "Validation failed: Username has already been taken",
@@ -49,12 +49,12 @@ def test_a_validation_error_carries_details_by_field() -> None:
     }
 
 
-def test_what_fails_while_a_standby_takes_over_is_to_be_repeated() -> None:
+def test_error_during_store_failover_returns_503_with_retry_after() -> None:
     histories = Histories()
     histories.note("store", 1, "store")
 
     async def replaced(_context: Context[object], _params: object) -> object:
-        # The second time nothing happens to the store, and it is as it is.
+        # The second request sees no store failover, so its error is returned unchanged.
         histories.note("store", 2, "store")
         raise errors.NotFound
 
@@ -64,28 +64,28 @@ def test_what_fails_while_a_standby_takes_over_is_to_be_repeated() -> None:
     assert second.status_code == 404
 
 
-def test_an_oauth_error_has_a_code_and_a_description() -> None:
+def test_oauth_error_response_has_code_and_description() -> None:
     reply = reply_for(api_errors.OAuthRefused("invalid_client", "No such client", status=401))
     assert (reply.status, reply.body) == (401, {"error": "invalid_client", "error_description": "No such client"})
 
 
-def test_who_must_wait_is_told_how_many_whole_seconds() -> None:
+def test_retry_after_header_is_rounded_up_to_whole_seconds() -> None:
     assert reply_for(errors.TooMany("", retry_after=1.2)).headers == (("Retry-After", "2"),)
     assert reply_for(errors.Unavailable("", retry_after=0)).headers == (("Retry-After", "1"),)
 
 
-def test_no_row_of_the_table_hides_a_later_one() -> None:
+def test_error_table_rows_are_all_reachable() -> None:
     for at, row in enumerate(TABLE):
         assert not any(issubclass(row.error, earlier.error) for earlier in TABLE[:at])
 
 
-def test_every_domain_error_has_a_row() -> None:
+def test_error_table_covers_every_domain_error() -> None:
     known = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.ShoalError)]
     rows = tuple(row.error for row in TABLE)
     assert all(issubclass(kind, rows) for kind in known if kind is not errors.ShoalError)
 
 
-def test_a_mistake_of_ours_is_logged_in_full_and_shown_as_one_sentence(caplog: pytest.LogCaptureFixture) -> None:
+def test_unexpected_error_is_logged_and_returns_generic_500(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR, "shoal.api"):
         answer = ask(make_app(), "GET", "/api/v1/crash", headers={"X-Request-Id": "abc-1"})
     assert (answer.status_code, answer.json()) == (500, {"error": api_errors.INTERNAL})

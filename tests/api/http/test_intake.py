@@ -1,4 +1,4 @@
-"""Bodies take a bounded part of memory, whoever sends them, and uploads of a member a bounded number of turns."""
+"""Request bodies use a bounded amount of memory, and each member has a limit of concurrent uploads."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ MANY = 20_000_000
 
 
 @in_loop
-async def test_a_budget_is_given_in_the_order_of_asking() -> None:
+async def test_memory_budget_is_granted_in_fifo_order() -> None:
     budget = Budget(10)
     assert [await budget.take(size, {}) for size in (4, 6, 0)] == [4, 6, 0]
     large, small = (asyncio.create_task(budget.take(size, {})) for size in (8, 1))
     await asyncio.sleep(0)
     budget.give(4)
     await asyncio.sleep(0)
-    # There would be room for the small one, but then the large one might wait for ever.
+    # The small request would fit, but granting it first could starve the large one.
     assert (large.done(), small.done(), budget.take_now(1)) == (False, False, 0)
     budget.give(6)
     assert (await large, await small, budget.free) == (8, 1, 1)
 
 
 @in_loop
-async def test_who_waits_too_long_for_room_is_told() -> None:
+async def test_memory_budget_wait_timeout_raises_unavailable() -> None:
     budget = Budget(10, seconds=0.05)
     await budget.take(5, {})
     with pytest.raises(Unavailable):
@@ -49,7 +49,7 @@ async def test_who_waits_too_long_for_room_is_told() -> None:
 
 
 @in_loop
-async def test_when_one_gives_up_others_come_next() -> None:
+async def test_memory_budget_cancelled_waiter_lets_next_waiter_proceed() -> None:
     budget = Budget(10)
     await budget.take(5, {})
     large = asyncio.create_task(budget.take(10, {}))
@@ -61,7 +61,7 @@ async def test_when_one_gives_up_others_come_next() -> None:
 
 
 @in_loop
-async def test_room_that_comes_while_one_gives_up_is_not_lost() -> None:
+async def test_memory_budget_released_to_cancelled_waiter_is_not_lost() -> None:
     budget = Budget(10)
     await budget.take(10, {})
     waiting = asyncio.create_task(budget.take(10, {}))
@@ -73,7 +73,7 @@ async def test_room_that_comes_while_one_gives_up_is_not_lost() -> None:
 
 
 @in_loop
-async def test_what_is_larger_than_the_budget_takes_all_of_it() -> None:
+async def test_memory_budget_request_over_total_size_takes_all_of_it() -> None:
     budget = Budget(10)
     assert await budget.take(50, {}) == 10
     budget.give(10)
@@ -81,7 +81,7 @@ async def test_what_is_larger_than_the_budget_takes_all_of_it() -> None:
 
 
 @in_loop
-async def test_a_small_file_stays_in_memory_and_a_large_one_lies_on_disk_until_it_is_loaded() -> None:
+async def test_upload_spool_keeps_small_file_in_memory_and_large_file_on_disk_until_load() -> None:
     memory = Memory()
     async with Intake(memory, {}) as taken:
         small, large = taken.file(""), taken.file("")
@@ -102,7 +102,7 @@ async def test_a_small_file_stays_in_memory_and_a_large_one_lies_on_disk_until_i
 
 
 @in_loop
-async def test_small_files_go_to_disk_as_well_when_many_come() -> None:
+async def test_upload_spool_moves_small_files_to_disk_when_memory_is_half_full() -> None:
     memory = Memory(coming=1_000)
     async with Intake(memory, {}) as taken:
         files = [taken.file("") for _ in range(10)]
@@ -110,13 +110,13 @@ async def test_small_files_go_to_disk_as_well_when_many_come() -> None:
             file.write(b"x" * 100)
             await taken.settle()
         assert [file.on_disk for file in files] == [False] * 5 + [True] * 5
-        # What has to be in memory has the other half.
+        # The other half of the budget is reserved for data that must stay in memory.
         await taken.hold(500)
     assert memory.coming.free == 1_000
 
 
 @in_loop
-async def test_files_of_a_request_are_loaded_together_or_not_at_all() -> None:
+async def test_upload_files_of_one_request_are_loaded_together_or_not_at_all() -> None:
     memory = Memory(loaded=3 * SPOOL_BYTES, seconds=0.05)
     async with Intake(memory, {}) as one, Intake(memory, {}) as other:
         for taken in (one, one, other, other):
@@ -129,7 +129,7 @@ async def test_files_of_a_request_are_loaded_together_or_not_at_all() -> None:
 
 
 @in_loop
-async def test_a_full_disk_is_said() -> None:
+async def test_upload_spool_on_full_disk_raises_storage_full() -> None:
     class Full:
         def write(self, _data: memoryview) -> int:
             raise OSError(errno.ENOSPC, "No space left on device")
@@ -150,7 +150,7 @@ async def test_a_full_disk_is_said() -> None:
 
 
 @in_loop
-async def test_a_member_has_so_many_turns_and_others_have_theirs() -> None:
+async def test_upload_limit_per_member_queues_then_refuses_and_other_members_proceed() -> None:
     upload_slots = UploadSlots(each=2, waiting=1, seconds=20.0)
     async with upload_slots.of(1, {}), upload_slots.of(2, {}), contextlib.AsyncExitStack() as second:
         await second.enter_async_context(upload_slots.of(1, {}))
@@ -166,7 +166,7 @@ async def test_a_member_has_so_many_turns_and_others_have_theirs() -> None:
 
 
 @in_loop
-async def test_a_server_takes_three_uploads_of_a_member_at_a_time() -> None:
+async def test_upload_limit_by_default_allows_three_concurrent_uploads_per_member() -> None:
     upload_slots = UploadSlots()
     async with upload_slots.of(1, {}), upload_slots.of(1, {}), contextlib.AsyncExitStack() as third:
         await third.enter_async_context(upload_slots.of(1, {}))
@@ -178,7 +178,7 @@ async def test_a_server_takes_three_uploads_of_a_member_at_a_time() -> None:
 
 
 @in_loop
-async def test_who_waits_too_long_for_a_turn_is_told() -> None:
+async def test_upload_limit_wait_timeout_raises_too_many() -> None:
     upload_slots = UploadSlots(each=1, seconds=0.05)
     async with upload_slots.of(1, {}):
         with pytest.raises(TooMany):
@@ -192,7 +192,7 @@ async def _held(upload_slots: UploadSlots, who: int) -> None:
 
 
 class Works:
-    """A handler that waits, and counts who is with it and what they have in memory."""
+    """A handler that waits and counts concurrent calls."""
 
     def __init__(self) -> None:
         self.go = asyncio.Event()
@@ -214,7 +214,7 @@ class Works:
 async def taking(
     memory: Memory, upload_slots: UploadSlots | None = None
 ) -> AsyncIterator[tuple[Works, httpx.AsyncClient]]:
-    """A server that takes uploads."""
+    """Run a server that accepts uploads."""
     works = Works()
     row = {"auth": "user", "limit_class": "media", "answer": dict, "params": StatusParams, "scope": "write:media"}
     route = Route("POST", "/api/v1/files", works.work, max_body=MANY, **row)  # type: ignore[arg-type]
@@ -238,7 +238,7 @@ def _post(client: httpx.AsyncClient, size: int) -> asyncio.Task[httpx.Response]:
 
 
 @in_loop
-async def test_uploads_are_worked_on_as_far_as_memory_goes() -> None:
+async def test_concurrent_uploads_are_limited_by_memory_budget() -> None:
     memory = Memory(coming=1 << 20, loaded=4_500_000)
     async with taking(memory, UploadSlots(each=100)) as (works, client):
         uploads = [_post(client, 2_000_000) for _ in range(10)]
@@ -251,7 +251,7 @@ async def test_uploads_are_worked_on_as_far_as_memory_goes() -> None:
 
 
 @in_loop
-async def test_uploads_of_a_member_have_their_turns() -> None:
+async def test_concurrent_uploads_over_member_limit_return_429() -> None:
     async with taking(Memory(), UploadSlots(each=3, waiting=5)) as (works, client):
         uploads = [_post(client, 10) for _ in range(10)]
         await eventually(works.at_work, 3)
@@ -266,7 +266,7 @@ async def test_uploads_of_a_member_have_their_turns() -> None:
 
 
 @in_loop
-async def test_words_beside_a_file_have_a_maximum_too() -> None:
+async def test_multipart_text_fields_over_size_limit_return_413() -> None:
     async with taking(Memory()) as (_, client):
         headers = {"Authorization": "Bearer member"}
         body = {"status": "x" * (1 << 20), "sensitive": "1"}
@@ -275,7 +275,7 @@ async def test_words_beside_a_file_have_a_maximum_too() -> None:
 
 
 @in_loop
-async def test_no_room_for_words_is_said() -> None:
+async def test_request_body_without_free_memory_returns_503_with_retry_after() -> None:
     memory = Memory(coming=100, seconds=0.05)
     memory.coming.take_now(100)
     async with taking(memory) as (_, client):

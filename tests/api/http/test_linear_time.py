@@ -1,4 +1,4 @@
-"""Every text that the API takes costs processor time linear in it, whether it is taken or refused."""
+"""The API processes every text parameter in linear time, whether it accepts or refuses the text."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ UNITS = (
     *("links", "links in parentheses", "spaces", "nested brackets", "phrases", "dotted words"),
 )
 _EVERY = 1 if DEEP else 3
-"""The first tier sends every third unit to a field; fields that follow each other get different ones."""
+"""The first test tier sends every third unit to a field; consecutive fields get different units."""
 CHARACTERS = {"GET": 3_000}
-"""Characters of the shorter text: in a query each may take nine, and in a body, six. A client of httpx takes a URL of 64 KB."""
+"""Length of the shorter text: a character may take nine bytes in a query and six in a body; httpx limits URLs to 64 KB."""
 
 
 def _holds_text(kind: Any) -> bool:
@@ -51,7 +51,7 @@ def admin(shared: World) -> Someone:
 
 
 @pytest.mark.parametrize(("route", "field", "units"), _fields())
-def test_a_text_twice_as_long_takes_at_most_about_twice_the_time(
+def test_text_parameter_of_double_length_takes_at_most_double_time(
     shared: World, admin: Someone, route: Route, field: str, units: tuple[str, ...]
 ) -> None:
     path = route.path.replace("{id}", admin.id)

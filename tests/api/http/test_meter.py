@@ -1,4 +1,4 @@
-"""Figures of requests: counted, summed, and forgotten after ten minutes, but for totals since the process began."""
+"""Request metrics: counts and latencies of the last ten minutes, and totals since process start."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Clock:
         return self.now
 
 
-def test_requests_are_counted_by_route_and_in_slots_of_ten_seconds() -> None:
+def test_request_metrics_are_grouped_by_route_and_ten_second_slots() -> None:
     clock = Clock()
     meter = Meter(clock)
     for n in range(100):
@@ -35,7 +35,7 @@ def test_requests_are_counted_by_route_and_in_slots_of_ten_seconds() -> None:
     assert first.p99 == pytest.approx(99, rel=0.2)
 
 
-def test_ten_minutes_later_nothing_is_left_but_what_was_slow() -> None:
+def test_request_metrics_older_than_ten_minutes_are_dropped_except_slow_requests() -> None:
     clock = Clock()
     meter = Meter(clock, slow_ms=300.0)
     meter.note("GET /", 200, Stages(10.0, 300.0, 5.0), "abc")
@@ -47,7 +47,7 @@ def test_ten_minutes_later_nothing_is_left_but_what_was_slow() -> None:
 
 
 @given(st.lists(st.floats(0.001, 1e7), min_size=1, max_size=60))
-def test_a_percentile_is_right_to_a_fifth(times: list[float]) -> None:
+def test_request_metrics_percentile_error_is_at_most_21_percent(times: list[float]) -> None:
     meter = Meter(Clock())
     for ms in times:
         meter.note("GET /", 200, Stages(0.0, ms, 0.0), "r")
@@ -63,7 +63,7 @@ def noted(meter: Meter, route: str, status: int, *milliseconds: float) -> None:
         meter.note(route, status, Stages(0.0, each, 0.0), "-")
 
 
-def test_totals_never_fall_while_the_last_ten_minutes_are_forgotten() -> None:
+def test_request_metrics_totals_are_cumulative() -> None:
     clock = Clock()
     meter = Meter(clock)
     for _ in range(200):
@@ -82,7 +82,7 @@ def test_totals_never_fall_while_the_last_ten_minutes_are_forgotten() -> None:
     assert totals["GET /"].statuses == {200: 200}
 
 
-def test_a_latency_is_counted_between_the_edges_that_it_lies_between() -> None:
+def test_request_metrics_latency_falls_into_correct_histogram_bucket() -> None:
     for place, edge in enumerate(EDGES_MS):
         meter = Meter()
         noted(meter, "GET /", 200, edge * 0.98)
@@ -95,7 +95,7 @@ def test_a_latency_is_counted_between_the_edges_that_it_lies_between() -> None:
     assert (steps[0], steps[-1], sum(steps)) == (2, 1, 3)
 
 
-def test_failures_and_refusals_are_told_by_their_statuses() -> None:
+def test_request_metrics_count_5xx_as_failed_and_429_and_503_as_refused() -> None:
     meter = Meter(Clock())
     for status in (200, 404, 429, 500, 503):
         noted(meter, "GET /", status, 2.0)

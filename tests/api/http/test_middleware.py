@@ -16,7 +16,7 @@ from tests.api.world import World, world
 @pytest.mark.parametrize(
     "path", ["/api/v1/instance", "/api/v1/nothing", "/api/v1/refuse", "/api/v1/crash", "/api/v1/statuses/home"]
 )
-def test_pages_of_every_origin_may_read_answers_and_errors_alike(path: str) -> None:
+def test_cors_headers_are_sent_on_responses_and_errors(path: str) -> None:
     headers = ask(make_app(), "GET", path, headers={"Origin": "https://phanpy.test"}).headers
     assert headers["access-control-allow-origin"] == "*"
     exposed = {name.strip() for name in headers["access-control-expose-headers"].split(",")}
@@ -26,7 +26,7 @@ def test_pages_of_every_origin_may_read_answers_and_errors_alike(path: str) -> N
 @pytest.mark.parametrize(
     "path", ["/api/v1/statuses", "/oauth/token", "/oauth/revoke", "/.well-known/nodeinfo", "/nodeinfo/2.0"]
 )
-def test_a_preflight_is_answered_without_a_token(path: str) -> None:
+def test_cors_preflight_without_token_returns_204(path: str) -> None:
     asked = {"Origin": "https://phanpy.test", "Access-Control-Request-Method": "PATCH"}
     answer = ask(make_app(), "OPTIONS", path, headers=asked)
     assert (answer.status_code, answer.content) == (204, b"")
@@ -37,12 +37,12 @@ def test_a_preflight_is_answered_without_a_token(path: str) -> None:
     )
 
 
-def test_pages_for_people_are_for_their_own_origin_only() -> None:
+def test_authorize_page_sends_no_cors_headers() -> None:
     answer = ask(make_app(), "GET", "/oauth/authorize")
     assert "access-control-allow-origin" not in answer.headers
 
 
-def test_every_answer_has_an_id_of_its_own() -> None:
+def test_request_id_is_unique_per_response() -> None:
     app = make_app()
     ids = {ask(app, "GET", path).headers["x-request-id"] for path in ("/api/v1/instance", "/api/v1/crash", "/nothing")}
     assert len(ids) == 3
@@ -51,7 +51,7 @@ def test_every_answer_has_an_id_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("sent", "kept"), [("abc-123.x_Y", True), ("a b", False), ("x" * 65, False), ("<script>", False)]
 )
-def test_the_id_of_a_proxy_is_kept_when_it_is_harmless(sent: str, kept: object) -> None:
+def test_request_id_of_proxy_is_kept_only_if_valid(sent: str, kept: object) -> None:
     got = ask(make_app(), "GET", "/api/v1/instance", headers={"X-Request-Id": sent}).headers["x-request-id"]
     assert (got == sent) is kept
 
@@ -61,7 +61,7 @@ async def page(scope: Scope, receive: Receive, send: Send) -> None:
     await PlainTextResponse("a page")(scope, receive, send)
 
 
-def test_unknown_paths_of_the_api_are_json_and_others_go_to_the_web_app() -> None:
+def test_unknown_api_paths_return_json_404_and_other_paths_reach_web_app() -> None:
     app = make_app(fallback=page)
     for path in ("/api", "/api/", "/api/v1/nothing", "/api/v9/instance"):
         answer = ask(app, "GET", path)
@@ -71,17 +71,17 @@ def test_unknown_paths_of_the_api_are_json_and_others_go_to_the_web_app() -> Non
     assert ask(app, "GET", "/apiary").text == "a page"
 
 
-def test_without_a_web_app_every_unknown_path_is_json() -> None:
+def test_unknown_path_without_web_app_returns_json_404() -> None:
     assert ask(make_app(), "GET", "/@bob").json() == {"error": "Record not found"}
 
 
-def test_a_method_that_a_path_does_not_have_is_refused_with_those_it_has() -> None:
+def test_unsupported_method_returns_405_with_allow_header() -> None:
     answer = ask(make_app(), "DELETE", "/api/v1/statuses/5")
     assert (answer.status_code, answer.headers["allow"]) == (405, "GET")
     assert answer.json() == {"error": "This path takes GET"}
 
 
-def test_a_slash_at_the_end_makes_no_difference_and_no_redirect() -> None:
+def test_trailing_slash_is_accepted_without_redirect() -> None:
     for path in ("/api/v1/instance/", "/api/v1/statuses/5/"):
         assert ask(make_app(), "GET", path, token="member").status_code == 200
 
@@ -98,14 +98,14 @@ PUBLIC = (
 
 
 @pytest.mark.parametrize("path", [*PUBLIC, "/", "/@nobody", "/docs", "/openapi.json", "/oauth/authorize"])
-def test_no_answer_is_taken_for_something_else(shared: World, path: str) -> None:
+def test_nosniff_header_is_sent_once_on_every_response(shared: World, path: str) -> None:
     answer = shared.ask("GET", path)
     assert answer.headers.get_list("x-content-type-options") == ["nosniff"]
     assert "strict-transport-security" not in answer.headers
 
 
 @pytest.mark.parametrize("path", ["/", "/@nobody", "/@framed", "/docs", "/oauth/authorize", "/nothing"])
-def test_no_page_can_be_framed(shared: World, path: str) -> None:
+def test_html_pages_send_headers_that_forbid_framing(shared: World, path: str) -> None:
     if path == "/@framed":
         shared.join("framed")
     answer = shared.ask("GET", path)
@@ -113,14 +113,14 @@ def test_no_page_can_be_framed(shared: World, path: str) -> None:
     assert answer.headers.get_list("x-frame-options") == ["DENY"]
 
 
-def test_where_clients_come_by_https_they_are_told_to_go_on_so() -> None:
+def test_hsts_header_is_sent_when_base_url_is_https() -> None:
     with world() as shoal:
         app = build(replace(shoal.app_parts, base_url="https://shoal.test"))
         for path in ("/", "/api/v1/instance", "/api/v1/timelines/home", "/oauth/authorize", "/media/none.jpg"):
             assert ask(app, "GET", path).headers["strict-transport-security"] == "max-age=31536000", path
 
 
-def test_what_is_answered_to_a_token_is_kept_nowhere(shared: World) -> None:
+def test_cache_control_of_authenticated_response_is_private_no_store(shared: World) -> None:
     ann = shared.join("private_ann")
     post = shared.json("POST", "/api/v1/statuses", ann, json={"status": "hello"})["id"]
     asked = [
@@ -133,7 +133,7 @@ def test_what_is_answered_to_a_token_is_kept_nowhere(shared: World) -> None:
     for method, path in asked:
         assert shared.ask(method, path, ann).headers.get_list("cache-control") == ["private, no-store"], path
     assert "cache-control" not in shared.ask("GET", f"/api/v1/statuses/{post}").headers
-    # What says itself for how long it may be kept says it alone.
+    # A response with its own Cache-Control header has exactly one.
     for order in ("for_you", "name"):
         drawn = shared.ask("GET", f"/api/shoal/v1/tags/cloud.svg?order={order}", ann)
         assert len(drawn.headers.get_list("cache-control")) == 1, (drawn.status_code, drawn.text)

@@ -1,4 +1,4 @@
-"""A turn of the event loop begins as many requests as fit into it; all begin, in their order, without a rest."""
+"""Request pacing starts as many requests per event loop iteration as fit, in arrival order."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.running import in_loop
 
 
 class Requests:
-    """Requests that keep the loop busy for so many seconds each, in the turn after they begin, as those of uvicorn do."""
+    """Requests that block the loop in the iteration after they start, as uvicorn runs them."""
 
     def __init__(self, turn_seconds: float) -> None:
         self.pace = RequestPace(turn_seconds)
@@ -26,7 +26,7 @@ class Requests:
         self.by_turn: Counter[int] = Counter()
 
     def begin(self, number: int, seconds: float = 0.0) -> None:
-        """A request that has come."""
+        """Submit a request."""
         self.pace.begin(partial(self._begun, number, seconds))
 
     def _begun(self, number: int, seconds: float) -> None:
@@ -39,7 +39,7 @@ class Requests:
         self.done += 1
 
     async def finish(self, count: int, most_turns: int) -> None:
-        """Turn the loop until so many are done."""
+        """Run the loop until `count` requests are done."""
         for _ in range(most_turns):
             if self.done == count:
                 return
@@ -51,7 +51,7 @@ class Requests:
 @settings(max_examples=examples(25, full=50))
 @given(st.lists(st.integers(0, 30), max_size=12))
 @in_loop
-async def test_all_begin_in_the_order_in_which_they_came(bursts: list[int]) -> None:
+async def test_request_pacing_preserves_arrival_order(bursts: list[int]) -> None:
     requests, came = Requests(0.002), 0
     for burst in bursts:
         for _ in range(burst):
@@ -59,13 +59,13 @@ async def test_all_begin_in_the_order_in_which_they_came(bursts: list[int]) -> N
             came += 1
         requests.run_once += 1
         await asyncio.sleep(0)
-    # The worst pace is one in a turn.
+    # The slowest pace is one request per iteration.
     await requests.finish(came, came + 3)
     assert requests.begun == [*range(came)]
 
 
 @in_loop
-async def test_requests_that_fill_a_turn_begin_one_at_a_time_and_others_get_their_turns_in_between() -> None:
+async def test_request_pacing_limits_long_requests_to_one_or_two_per_loop_iteration() -> None:
     requests = Requests(0.001)
     for number in range(40):
         requests.begin(number, 0.0015)
@@ -79,7 +79,7 @@ async def test_requests_that_fill_a_turn_begin_one_at_a_time_and_others_get_thei
 
 
 @in_loop
-async def test_short_requests_begin_many_at_a_time() -> None:
+async def test_request_pacing_starts_many_short_requests_per_loop_iteration() -> None:
     requests = Requests(10.0)
     for number in range(500):
         requests.begin(number)
@@ -87,7 +87,7 @@ async def test_short_requests_begin_many_at_a_time() -> None:
 
 
 @in_loop
-async def test_one_that_comes_alone_begins_at_once() -> None:
+async def test_request_pacing_starts_single_request_immediately() -> None:
     requests = Requests(0.001)
     for number in range(3):
         requests.begin(number)

@@ -1,6 +1,6 @@
-"""Every parameter that a route declares is read by what answers: none is taken and does nothing.
+"""The handler of a route reads every parameter that the route declares.
 
-The table of routes says what is declared; the source of the handler, and of all that it leads to in `api`, says what is read.
+The route table lists the declared parameters; the test finds the parameters read in the source of the handler and its callees.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ SAME_EITHER_WAY = {
 """Parameters that change nothing: all accounts are local, so asking for local ones alone returns all."""
 
 ROUTES = [route for route in table(Settings()) if route.params is not None and not route.stub]
-"""A stub answers the empty shape whatever is asked."""
+"""Stubs are excluded because they ignore all parameters."""
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
-def test_a_declared_parameter_is_read(route: Route) -> None:
+def test_route_parameter_declared_is_read_by_handler(route: Route) -> None:
     assert unread(route) == SAME_EITHER_WAY.get((route.method, route.path), set())
 
 
-def test_those_that_are_not_read_would_be_named() -> None:
+def test_unread_route_parameters_are_detected() -> None:
     route = next(route for route in ROUTES if route.path == "/api/v2/search")
     assert route.params is not None
     everything = {field.name for field in msgspec.structs.fields(route.params)}
@@ -45,7 +45,7 @@ def test_those_that_are_not_read_would_be_named() -> None:
 
 
 def unread(route: Route) -> set[str]:
-    """The declared parameters that nothing reads, by their names in Python."""
+    """Return the Python names of the declared parameters that the handler never reads."""
     assert route.params is not None
     read = words_of(route.handler)
     methods = {name for name in read if inspect.isfunction(getattr(route.params, name, None))}
@@ -61,7 +61,7 @@ _PACKAGES = ("shoal.mastodon_api", "shoal.http")
 
 
 def words_of(start: Callable[..., Any]) -> set[str]:
-    """The attributes that a function reads, and all in `api` that it leads to; with the words of those that look one up by name."""
+    """Return the attributes read by a function and its callees, with the string constants of functions that call getattr."""
     seen: set[int] = set()
     found: set[str] = set()
     left: list[Any] = [start]
@@ -103,7 +103,7 @@ def _look(one: Callable[..., Any]) -> tuple[set[str], list[Any]]:
 
 
 def _known(one: Callable[..., Any]) -> dict[str, Any]:
-    """The names that its source may use: of its module, and those that it closes over."""
+    """Return the names that the source may use: module globals and closure variables."""
     if not inspect.isfunction(one):
         return vars(inspect.getmodule(one))
     closed = zip(one.__code__.co_freevars, one.__closure__ or (), strict=True)

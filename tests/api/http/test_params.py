@@ -1,4 +1,4 @@
-"""One dictionary out of every form that a client may send."""
+"""Parsing of query strings, forms, JSON and multipart bodies into one dictionary."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def form(text: str) -> dict[str, Any]:
 
 
 def part(headers: str, content: bytes) -> bytes:
-    """One part of a multipart body."""
+    """Return one part of a multipart body."""
     return b"--B\r\n" + headers.encode() + b"\r\n\r\n" + content + b"\r\n"
 
 
@@ -56,56 +56,56 @@ def multipart(*parts: bytes) -> dict[str, Any]:
         ("a[b[c]]=1", {"a[b[c]]": "1"}),
     ],
 )
-def test_brackets_make_dictionaries_and_lists(text: str, tree: dict[str, object]) -> None:
+def test_form_parameters_with_brackets_become_objects_and_lists(text: str, tree: dict[str, object]) -> None:
     assert form(text) == tree
 
 
 @pytest.mark.parametrize(
     "text", ["a=1&a[k]=2", "a[k]=2&a=1", "a[]=1&a[k]=2", "a[k]=1&a[]=2", "a[][]=1", "a[k]=1&a[k][l]=2"]
 )
-def test_names_that_contradict_each_other_are_malformed(text: str) -> None:
+def test_form_parameters_with_conflicting_brackets_are_malformed(text: str) -> None:
     with pytest.raises(Malformed):
         form(text)
 
 
 @given(st.lists(st.tuples(st.text(alphabet="ab[]0", max_size=12), st.text(max_size=3)), max_size=12))
-def test_no_mix_of_brackets_does_more_than_be_refused(pairs: list[tuple[str, str]]) -> None:
+def test_form_parameters_with_random_brackets_raise_only_input_errors(pairs: list[tuple[str, str]]) -> None:
     try:
         json.dumps(unfold(pairs))
     except InvalidInput:
         return
 
 
-def test_query_and_body_are_merged_and_the_body_wins() -> None:
+def test_query_and_body_parameters_are_merged_and_body_wins() -> None:
     assert params_of(b'{"b":2,"c":3}', "application/json", query="a=1&b=1") == {"a": "1", "b": 2, "c": 3}
 
 
 @pytest.mark.parametrize(
     "content_type", ["application/json", "application/json; charset=utf-8", "application/ld+json", ""]
 )
-def test_json_is_read_under_every_name_it_goes_by(content_type: str) -> None:
+def test_json_body_is_parsed_under_every_json_content_type(content_type: str) -> None:
     body = b'{"status":"hi","media_ids":["9"],"poll":{"options":["a","b"]},"x":null}'
     expected = {"status": "hi", "media_ids": ["9"], "poll": {"options": ["a", "b"]}, "x": None}
     assert params_of(body, content_type) == expected
 
 
-def test_a_request_without_a_body_or_a_content_type_says_nothing() -> None:
+def test_empty_request_has_no_parameters() -> None:
     assert params_of() == {}
     assert params_of(b"", "application/json") == {}
     assert params_of(b"null", "application/json") == {}
 
 
-def test_a_form_without_a_content_type_is_read() -> None:
+def test_form_body_without_content_type_is_parsed() -> None:
     assert params_of(b"a=1&b[]=2") == {"a": "1", "b": ["2"]}
 
 
 @pytest.mark.parametrize("body", [b"{", b'{"a":', b"[1]", b'"a"', b"1", b"[" * 100_000, b'{"a":"\xff"}', b'{"a":1}x'])
-def test_what_is_not_a_json_object_is_malformed(body: bytes) -> None:
+def test_json_body_that_is_not_an_object_is_malformed(body: bytes) -> None:
     with pytest.raises(Malformed):
         params_of(body, "application/json", max_body=1_000_000)
 
 
-def test_invalid_utf_8_is_malformed_in_every_form() -> None:
+def test_invalid_utf8_in_parameters_is_malformed() -> None:
     with pytest.raises(Malformed):
         params_of(b"a=%ff", FORM)
     with pytest.raises(Malformed):
@@ -116,12 +116,12 @@ def test_invalid_utf_8_is_malformed_in_every_form() -> None:
         multipart(part('Content-Disposition: form-data; name="a"', b"\xff"))
 
 
-def test_a_body_of_another_type_is_malformed() -> None:
+def test_body_of_unsupported_content_type_is_malformed() -> None:
     with pytest.raises(Malformed, match="application/json"):
         params_of(b"hello", "text/plain")
 
 
-def test_at_most_1000_fields_are_read() -> None:
+def test_parameters_over_1000_fields_are_refused() -> None:
     assert len(form("&".join(f"a{n}=1" for n in range(1000)))) == 1000
     with pytest.raises(InvalidInput, match="1000"):
         form("&".join(f"a{n}=1" for n in range(1001)))
@@ -133,7 +133,7 @@ def test_at_most_1000_fields_are_read() -> None:
         multipart(*[part('Content-Disposition: form-data; name="a[]"', b"x")] * 1001)
 
 
-def test_at_most_8_levels_are_read() -> None:
+def test_parameters_over_8_nesting_levels_are_refused() -> None:
     deep: object = "x"
     for _ in range(8):
         deep = {"a": deep}
@@ -145,19 +145,19 @@ def test_at_most_8_levels_are_read() -> None:
         form("a" + "[a]" * 8 + "=x")
 
 
-def test_a_body_past_the_maximum_is_too_large() -> None:
+def test_body_over_size_limit_is_refused() -> None:
     assert params_of(b"a=" + b"x" * 98, FORM, max_body=100)
     with pytest.raises(TooLarge, match="100 bytes"):
         params_of(b"a=" + b"x" * 99, FORM, max_body=100)
 
 
-def test_a_maximum_for_files_is_none_for_words() -> None:
+def test_json_body_does_not_use_size_limit_of_multipart_files() -> None:
     with pytest.raises(TooLarge, match="multipart"):
         params_of(b"[" * 2_000_000, "application/json", max_body=40_000_000)
 
 
 @pytest.mark.parametrize("extra", ["", "\r\nContent-Type: ('image/png', None)", "\r\nContent-Type: image/png"])
-def test_a_file_is_taken_whatever_type_its_sender_declares(extra: str) -> None:
+def test_multipart_file_is_accepted_with_any_content_type(extra: str) -> None:
     file = multipart(
         part(f'Content-Disposition: form-data; name="avatar"; filename="blob"{extra}', b"\x89PNG\r\n\xff")
     )["avatar"]
@@ -165,7 +165,7 @@ def test_a_file_is_taken_whatever_type_its_sender_declares(extra: str) -> None:
     assert (file.filename, file.data) == ("blob", b"\x89PNG\r\n\xff")
 
 
-def test_a_multipart_body_may_have_brackets_and_an_empty_file_field() -> None:
+def test_multipart_body_with_brackets_and_empty_file_field_is_parsed() -> None:
     said = multipart(
         part('Content-Disposition: form-data; name="source[privacy]"', b"public"),
         part('Content-Disposition: form-data; name="fields_attributes[0][name]"', "naïve".encode()),
@@ -186,7 +186,7 @@ def test_a_multipart_body_may_have_brackets_and_an_empty_file_field() -> None:
         (b"--B\r\n" + b"a: b\r\n" * 50 + b"\r\nx\r\n--B--\r\n", MULTIPART),
     ],
 )
-def test_a_multipart_body_that_is_broken_is_malformed(
+def test_malformed_multipart_body_is_refused_without_log(
     body: bytes, content_type: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with pytest.raises(Malformed):
@@ -195,7 +195,7 @@ def test_a_multipart_body_that_is_broken_is_malformed(
 
 
 @given(st.binary(min_size=1, max_size=200), st.sampled_from([FORM, MULTIPART, "application/json", ""]))
-def test_no_bytes_do_more_than_be_refused(body: bytes, content_type: str) -> None:
+def test_body_of_random_bytes_raises_only_input_errors(body: bytes, content_type: str) -> None:
     try:
         params_of(body, content_type)
     except InvalidInput:

@@ -1,4 +1,4 @@
-"""The client behind proxies is the right-most address that is not trusted; nothing that a client writes changes that."""
+"""The client behind proxies is the rightmost untrusted address; headers set by the client cannot change it."""
 
 from __future__ import annotations
 
@@ -38,22 +38,22 @@ def client(peer: str, *headers: tuple[str, str], trusted: tuple[str, ...] = LOOP
         ("127.0.0.1", "127.0.0.1"),
     ],
 )
-def test_the_right_most_address_that_is_not_trusted_is_the_client(value: str, found: str) -> None:
+def test_forwarded_client_is_rightmost_untrusted_address(value: str, found: str) -> None:
     assert client("127.0.0.1", ("X-Forwarded-For", value)) == found
 
 
-def test_several_headers_are_one_list() -> None:
+def test_forwarded_headers_are_joined_into_one_list() -> None:
     assert client("::1", ("X-Forwarded-For", "10.9.9.9"), ("X-Forwarded-For", CLIENT)) == CLIENT
 
 
-def test_networks_may_be_trusted_too() -> None:
+def test_trusted_proxies_setting_accepts_networks() -> None:
     chain = ("X-Forwarded-For", f"10.9.9.9, {CLIENT}, 192.168.0.2")
     assert client("127.0.0.1", chain) == "192.168.0.2"
     assert client("127.0.0.1", chain, trusted=("127.0.0.1", "192.168.0.0/24")) == CLIENT
     assert client("::ffff:192.168.0.9", chain, trusted=("192.168.0.0/24",)) == CLIENT
 
 
-def test_nobody_else_is_believed() -> None:
+def test_forwarded_headers_of_untrusted_peer_are_ignored() -> None:
     assert client("198.51.100.1", ("X-Forwarded-For", CLIENT), ("Forwarded", f"for={CLIENT}")) == "198.51.100.1"
     assert client("127.0.0.1", ("X-Forwarded-For", CLIENT), trusted=()) == "127.0.0.1"
 
@@ -70,22 +70,22 @@ def test_nobody_else_is_believed() -> None:
         ("nothing", "127.0.0.1"),
     ],
 )
-def test_forwarded_is_read_where_it_stands_alone(value: str, found: str) -> None:
+def test_forwarded_header_is_read_without_x_forwarded_for(value: str, found: str) -> None:
     assert client("127.0.0.1", ("Forwarded", value)) == found
 
 
-def test_a_clients_own_forwarded_does_not_win_over_what_the_proxy_wrote() -> None:
+def test_forwarded_header_does_not_override_x_forwarded_for() -> None:
     assert client("127.0.0.1", ("Forwarded", "for=10.9.9.9"), ("X-Forwarded-For", CLIENT)) == CLIENT
 
 
 @given(ANYTHING, ANYTHING)
-def test_whatever_a_client_writes_it_is_known_by_what_the_proxy_saw(written: str, forwarded: str) -> None:
+def test_forwarded_client_cannot_be_spoofed_by_client_headers(written: str, forwarded: str) -> None:
     headers = [("X-Forwarded-For", written), ("Forwarded", forwarded), ("X-Forwarded-For", CLIENT)]
     assert client("127.0.0.1", *headers) == CLIENT
 
 
 @pytest.mark.parametrize("wrong", ["", "nowhere", "10.0.0.0/99"])
-def test_what_is_no_network_is_a_mistake_in_the_settings(wrong: str) -> None:
+def test_trusted_proxies_setting_with_invalid_network_raises_settings_error(wrong: str) -> None:
     with pytest.raises(SettingsError, match="trusted_proxies"):
         Proxies([wrong])
 
@@ -99,7 +99,7 @@ def test_what_is_no_network_is_a_mistake_in_the_settings(wrong: str) -> None:
         ("http://example.org", "10.0.0.5", False),
     ],
 )
-def test_a_proxy_that_nobody_named_is_warned_of_once(
+def test_untrusted_proxy_warning_is_logged_once(
     caplog: pytest.LogCaptureFixture, base_url: str, peer: str, warned: bool
 ) -> None:
     doubts = Doubts(load({}, base_url=base_url), Proxies(LOOPBACK).trusts)

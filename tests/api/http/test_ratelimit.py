@@ -1,4 +1,4 @@
-"""Rate limits: how often each caller may ask, and how a refusal is reported."""
+"""Rate limits: counting per caller, response headers, and the limits setting."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def limiter(limit: int = 2, seconds: int = 60, *, clock: Clock | None = None, ca
     return MemoryLimiter({"api": RateRule(limit, seconds)}, clock=clock or Clock(), capacity=capacity)
 
 
-def test_requests_are_counted_down_and_then_refused_until_the_window_ends() -> None:
+def test_rate_limiter_refuses_requests_over_limit_until_window_resets() -> None:
     clock = Clock(1_000_000.0)
     limits = limiter(clock=clock)
     key = RateKey("api", 1)
@@ -56,21 +56,21 @@ def test_requests_are_counted_down_and_then_refused_until_the_window_ends() -> N
     assert take(limits, key) == RateWindow(2, 1, 1_000_080)
 
 
-def test_callers_and_classes_are_counted_apart() -> None:
+def test_rate_limiter_counts_callers_and_classes_separately() -> None:
     limits = MemoryLimiter({"api": RateRule(1, 60), "media": RateRule(1, 60)}, clock=Clock())
     keys = [RateKey("api", 1), RateKey("api", "10.0.0.1"), RateKey("media", 1)]
     windows = [take(limits, key) for key in keys]
     assert all(window and not window.wait for window in windows)
 
 
-def test_a_costly_request_counts_for_several_and_a_refused_one_for_none() -> None:
+def test_rate_limiter_counts_request_cost_and_ignores_refused_requests() -> None:
     limits = limiter(5)
     assert take(limits, RateKey("api", 1), 4) == RateWindow(5, 1, 1_000_020)
     assert take(limits, RateKey("api", 1), 4) == RateWindow(5, 1, 1_000_020, 20.0)
     assert take(limits, RateKey("api", 1), 1) == RateWindow(5, 0, 1_000_020)
 
 
-def test_what_is_given_back_does_not_count() -> None:
+def test_rate_limiter_give_back_restores_allowance() -> None:
     clock = Clock(1_000_000.0)
     limits = limiter(clock=clock)
     key = RateKey("api", 1)
@@ -87,7 +87,7 @@ def test_what_is_given_back_does_not_count() -> None:
     assert take(limits, key) == RateWindow(2, 1, 1_000_080)
 
 
-def test_giving_back_a_request_of_a_window_that_has_ended_leaves_the_next_window_as_it_is() -> None:
+def test_rate_limiter_give_back_for_past_window_does_not_change_current_window() -> None:
     clock = Clock(0.0)
     limits = limiter(3, clock=clock)
     key = RateKey("api", "ann")
@@ -99,20 +99,20 @@ def test_giving_back_a_request_of_a_window_that_has_ended_leaves_the_next_window
     assert [bool(window and window.wait) for window in (take(limits, key) for _ in range(3))] == [False, False, True]
 
 
-def test_a_limit_of_0_and_an_unknown_class_are_no_limit() -> None:
+def test_rate_limiter_with_zero_limit_or_unknown_class_is_unlimited() -> None:
     assert take(limiter(0), RateKey("api", 1)) is None
     assert take(limiter(), RateKey("other", 1)) is None
     assert OFF.keys() == DEFAULTS.keys()
 
 
-def test_memory_is_bounded_by_forgetting_the_oldest_caller() -> None:
+def test_rate_limiter_memory_is_bounded_by_evicting_oldest_caller() -> None:
     limits = limiter(1, capacity=3)
     for who in range(10):
         take(limits, RateKey("api", who))
-    assert len(limits._counts["api"].used) == 3  # (there is no other way to see it)
+    assert len(limits._counts["api"].used) == 3  # no public API exposes this
 
 
-def test_a_clock_that_was_set_back_locks_nobody_out() -> None:
+def test_rate_limiter_with_clock_set_back_accepts_requests() -> None:
     clock = Clock(1_000_000.0)
     limits = limiter(1, clock=clock)
     take(limits, RateKey("api", 1))
@@ -124,18 +124,18 @@ def test_a_clock_that_was_set_back_locks_nobody_out() -> None:
 
 
 @pytest.mark.parametrize("rule", [RateRule(-1, 60), RateRule(1, 0)])
-def test_a_rule_that_makes_no_sense_is_refused_at_the_start(rule: RateRule) -> None:
+def test_rate_limiter_with_invalid_rule_raises_value_error(rule: RateRule) -> None:
     with pytest.raises(ValueError, match="at least"):
         MemoryLimiter({"api": rule})
 
 
-def test_addresses_of_one_household_count_as_one() -> None:
+def test_rate_limit_key_of_ipv6_addresses_is_their_64_network() -> None:
     assert address_key("2001:db8::1") == address_key("2001:db8::ffff") == "2001:db8::/64"
     assert address_key("::ffff:10.0.0.1") == address_key("10.0.0.1") == "10.0.0.1"
     assert address_key("unix") == "unix"
 
 
-def test_every_answer_of_the_api_says_where_its_caller_stands() -> None:
+def test_rate_limit_headers_are_sent_on_every_api_response() -> None:
     app = make_app(limiter=MemoryLimiter({"api": RateRule(100, 300), "media": RateRule(30, 1800)}))
     for path, token in [
         ("/api/v1/instance", ""),
@@ -152,7 +152,7 @@ def test_every_answer_of_the_api_says_where_its_caller_stands() -> None:
         assert datetime.fromisoformat(headers["x-ratelimit-reset"]) > datetime.now(UTC)
 
 
-def test_one_request_too_many_is_answered_429_with_the_time_to_wait() -> None:
+def test_rate_limit_exceeded_returns_429_with_retry_after() -> None:
     app = make_app(limiter=MemoryLimiter({"api": RateRule(1, 300), "media": RateRule(30, 1800)}, clock=Clock()))
     assert ask(app, "GET", "/api/v1/instance").status_code == 200
     answer = ask(app, "GET", "/api/v1/instance")
@@ -163,16 +163,16 @@ def test_one_request_too_many_is_answered_429_with_the_time_to_wait() -> None:
     assert ask(app, "GET", "/api/v1/statuses/home", token="member").status_code == 200
 
 
-def test_guessing_tokens_is_limited() -> None:
+def test_rate_limit_applies_to_invalid_tokens() -> None:
     app = make_app(limiter=MemoryLimiter({"api": RateRule(1, 300), "media": RateRule(30, 1800)}))
     assert [ask(app, "GET", "/api/v1/statuses/home", token="guess").status_code for _ in range(2)] == [401, 429]
 
 
-def test_limits_that_are_off_send_no_headers() -> None:
+def test_rate_limits_disabled_send_no_headers() -> None:
     assert "x-ratelimit-limit" not in ask(make_app(), "GET", "/api/v1/instance").headers
 
 
-def test_limits_are_set_class_by_class() -> None:
+def test_rate_limits_setting_overrides_single_classes() -> None:
     chosen = rules(build(limits={"api": "600/5m", "signup": "off", "login": "7/90", "media": "5/1h", "pages": "1/1s"}))
     assert chosen["api"] == RateRule(600, 300)
     assert chosen["signup"].limit == 0
@@ -183,7 +183,7 @@ def test_limits_are_set_class_by_class() -> None:
     assert rules(build(limits={"api": "600/5m"}, rate_limits=False)) == OFF
 
 
-def test_limits_come_from_the_environment_as_json() -> None:
+def test_rate_limits_setting_is_read_from_environment_as_json() -> None:
     assert rules(load({"SHOAL_LIMITS": '{"api": "9/1m"}'}))["api"] == RateRule(9, 60)
     with pytest.raises(SettingsError, match="limits is not JSON"):
         load({"SHOAL_LIMITS": "{api"})
@@ -192,12 +192,12 @@ def test_limits_come_from_the_environment_as_json() -> None:
 @pytest.mark.parametrize(
     "given", ["", "300", "300/", "/300", "0/300", "-1/300", "300/0", "300/5d", "3.5/1", "1/25h", "300 / 300", "1/1\n"]
 )
-def test_a_limit_that_is_none_is_refused_in_words(given: str) -> None:
+def test_rate_limits_setting_with_invalid_limit_raises_settings_error(given: str) -> None:
     with pytest.raises(SettingsError, match=r"limits\.api is .*such as 300/5m"):
         rules(build(limits={"api": given}))
 
 
-def test_a_class_that_is_none_is_refused_in_words() -> None:
+def test_rate_limits_setting_with_unknown_class_raises_settings_error() -> None:
     with pytest.raises(SettingsError, match=r"limits has no class 'apis'; there are api, media"):
         rules(build(limits={"apis": "1/1"}))
     with pytest.raises(SettingsError, match="limits"):
@@ -213,7 +213,7 @@ def test_a_class_that_is_none_is_refused_in_words() -> None:
         ("somewhere", "somewhere"),
     ],
 )
-def test_the_network_of_an_address_is_a_24_or_a_64(address: str, network: str) -> None:
+def test_rate_limit_network_of_address_is_24_or_64_prefix(address: str, network: str) -> None:
     assert network_key(address_key(address)) == network
 
 
@@ -221,5 +221,5 @@ def test_the_network_of_an_address_is_a_24_or_a_64(address: str, network: str) -
     ("address", "site"),
     [("192.0.2.77", "192.0.2.77"), ("2001:db8:1:2:3:4:5:6", "2001:db8:1::/48"), ("somewhere", "somewhere")],
 )
-def test_site_of_an_ipv6_address_is_its_48(address: str, site: str) -> None:
+def test_rate_limit_site_of_ipv6_address_is_48_prefix(address: str, site: str) -> None:
     assert site_key(address_key(address)) == site

@@ -1,4 +1,4 @@
-"""`/health` says that the process is up, `/ready` that what it needs answers; both whatever else is asked of the server."""
+"""`/health` reports that the process is up, `/ready` that its dependencies answer; both bypass all limits."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.running import eventually, in_loop
 
 
 class Asked:
-    """A part that counts how often it is asked."""
+    """A probe that counts its calls."""
 
     def __init__(self) -> None:
         self.times = 0
@@ -44,13 +44,13 @@ async def broken() -> None:
 
 
 @in_loop
-async def test_every_part_is_asked_and_one_that_fails_or_hangs_does_not_answer() -> None:
+async def test_readiness_reports_failed_or_hanging_parts_as_unavailable() -> None:
     parts = await Readiness({"stores": Asked(), "timelines": hangs, "broker": broken}, patience=0.05).parts()
     assert parts == {"stores": True, "timelines": False, "broker": False}
 
 
 @in_loop
-async def test_all_who_ask_in_a_second_share_an_answer() -> None:
+async def test_readiness_checks_are_cached_for_one_second() -> None:
     asked = Asked()
     readiness = Readiness({"stores": asked})
     await asyncio.gather(*[readiness.parts() for _ in range(100)])
@@ -63,7 +63,7 @@ async def test_all_who_ask_in_a_second_share_an_answer() -> None:
 
 
 @in_loop
-async def test_who_stops_waiting_does_not_take_the_answer_from_others() -> None:
+async def test_readiness_check_survives_cancellation_of_one_caller() -> None:
     may_answer = asyncio.Event()
     readiness = Readiness({"stores": may_answer.wait}, patience=20.0)
     impatient = asyncio.create_task(readiness.parts())
@@ -79,7 +79,7 @@ class _Deps:
 
 
 @in_loop
-async def test_both_are_outside_all_limits_and_say_nothing_internal() -> None:
+async def test_health_and_ready_endpoints_bypass_limits_and_reveal_no_internals() -> None:
     gate = Gate(1, 0, 0.01)
     await gate.enter()
     routes = [
@@ -96,7 +96,7 @@ async def test_both_are_outside_all_limits_and_say_nothing_internal() -> None:
         assert (await client.get("/else")).status_code == 503
 
 
-def test_nothing_else_may_be_unlimited() -> None:
+def test_unlimited_route_that_is_not_public_is_refused() -> None:
     for auth in ("app", "user"):
         route = Route("GET", "/x", health, limit_class=UNLIMITED, answer=dict, auth=auth, scope="read")
         with pytest.raises(TypeError, match="only a public route"):
@@ -104,7 +104,7 @@ def test_nothing_else_may_be_unlimited() -> None:
 
 
 @in_loop
-async def test_a_server_whose_redis_is_gone_is_up_and_not_ready(caplog: pytest.LogCaptureFixture) -> None:
+async def test_ready_endpoint_without_redis_returns_503_while_health_is_ok(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL)
     engine = redis.own()
     try:
@@ -123,7 +123,7 @@ async def test_a_server_whose_redis_is_gone_is_up_and_not_ready(caplog: pytest.L
 
 
 @in_loop
-async def test_a_network_is_ready_when_its_stores_timelines_and_broker_answer() -> None:
+async def test_readiness_reflects_stores_timelines_and_broker() -> None:
     urls = {"broker": rabbitmq.node().url, "timelines": redis.single()}
     place = Place()
     chosen = await place.settings(**urls)

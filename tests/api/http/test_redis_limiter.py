@@ -1,4 +1,4 @@
-"""Rate limits that processes share: exact for all of them together, and no obstacle when Redis is away."""
+"""Rate limits shared in Redis: exact across processes, and local while Redis is unavailable."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ANN, BEN = RateKey("api", 5 << 10), RateKey("api", 5_000 << 10)
 
 
 async def counted(limiter: RedisLimiter, key: RateKey, cost: int = 1) -> RateWindow:
-    """Take a request of a class that has a limit."""
+    """Count a request of a limited class and return its window."""
     window = await limiter.take(key, cost)
     assert window is not None
     return window
@@ -36,7 +36,7 @@ async def limiter_at(url: str) -> AsyncIterator[RedisLimiter]:
 
 @pytest.mark.parametrize("where", ["single", "cluster", "valkey"])
 @in_loop
-async def test_processes_count_together(where: str) -> None:
+async def test_redis_rate_limiter_counts_across_processes(where: str) -> None:
     url = getattr(redis, where)()
     async with AsyncExitStack() as stack:
         limiters = [await stack.enter_async_context(limiter_at(url)) for _ in range(3)]
@@ -49,7 +49,7 @@ async def test_processes_count_together(where: str) -> None:
 
 
 @in_loop
-async def test_of_many_at_once_exactly_as_many_come_through_as_may() -> None:
+async def test_redis_rate_limiter_allows_exactly_limit_for_concurrent_requests() -> None:
     url = redis.single()
     async with limiter_at(url) as one, limiter_at(url) as other:
         windows = await asyncio.gather(*(limiter.take(ANN) for limiter in (one, other) * 20))
@@ -57,7 +57,7 @@ async def test_of_many_at_once_exactly_as_many_come_through_as_may() -> None:
 
 
 @in_loop
-async def test_a_refused_request_is_not_counted_and_costs_may_differ() -> None:
+async def test_redis_rate_limiter_does_not_count_refused_requests() -> None:
     async with limiter_at(redis.single()) as limiter:
         remaining = [window.remaining for cost in (3, 3, 2, 1) if (window := await limiter.take(ANN, cost))]
         assert remaining == [2, 2, 0, 0]
@@ -65,11 +65,11 @@ async def test_a_refused_request_is_not_counted_and_costs_may_differ() -> None:
 
 @pytest.mark.parametrize("where", ["single", "cluster", "valkey"])
 @in_loop
-async def test_what_one_process_gives_back_another_may_take(where: str) -> None:
+async def test_redis_rate_limiter_give_back_works_across_processes(where: str) -> None:
     url = getattr(redis, where)()
     async with limiter_at(url) as one, limiter_at(url) as other:
         key = RateKey("api", "192.0.2.9")
-        # Nothing is counted in it yet.
+        # Give back before any request is counted.
         await one.give_back(key, await counted(one, key, 0))
         window = await counted(one, key, 5)
         assert window.remaining == 0
@@ -82,7 +82,7 @@ async def test_what_one_process_gives_back_another_may_take(where: str) -> None:
 
 
 @in_loop
-async def test_classes_without_a_limit_ask_nobody() -> None:
+async def test_redis_rate_limiter_without_limit_sends_no_commands() -> None:
     nodes = Nodes(redis.single())
     limiter = RedisLimiter(nodes, RULES)
     assert limiter.classes == {"api", "files", "short"}
@@ -92,10 +92,10 @@ async def test_classes_without_a_limit_ask_nobody() -> None:
 
 
 @in_loop
-async def test_counts_go_with_their_window() -> None:
+async def test_redis_rate_limiter_keys_expire_with_window() -> None:
     async with limiter_at(redis.single()) as limiter:
         key = RateKey("short", 9)
-        # Some three in a row fall into one window.
+        # Repeat until three consecutive requests fall into one window.
         while not (window := await limiter.take(key)) or not window.wait:
             pass
         assert 0 < window.wait <= 1.0
@@ -114,7 +114,7 @@ async def test_counts_go_with_their_window() -> None:
 
 
 @in_loop
-async def test_while_redis_is_away_a_process_counts_for_itself_and_says_so_once(
+async def test_redis_rate_limiter_without_redis_counts_locally_and_logs_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     program = redis.own()
@@ -137,7 +137,7 @@ async def test_while_redis_is_away_a_process_counts_for_itself_and_says_so_once(
 
 
 @in_loop
-async def test_giving_back_a_request_of_a_window_that_has_ended_leaves_the_next_window_as_it_is() -> None:
+async def test_redis_rate_limiter_give_back_for_past_window_does_not_change_current_window() -> None:
     async with limiter_at(redis.single()) as limiter:
         key = RateKey("api", "192.0.2.10")
         first = await counted(limiter, key)
@@ -149,7 +149,7 @@ async def test_giving_back_a_request_of_a_window_that_has_ended_leaves_the_next_
 
 
 @in_loop
-async def test_a_request_counted_while_redis_was_away_is_given_back_to_this_process_alone() -> None:
+async def test_redis_rate_limiter_local_count_is_given_back_locally() -> None:
     program = redis.own()
     async with limiter_at(program.url) as limiter:
         shared = await counted(limiter, ANN)

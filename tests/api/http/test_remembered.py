@@ -1,4 +1,4 @@
-"""Remembered answers are as fresh ones would be, whatever was done a moment ago, and clients that have them are told so."""
+"""Cached responses equal uncached ones after any change, and clients with a current copy get 304."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STEPS = 120
 
 
 async def unnoted(ask: Callable[[], Awaitable[Any]]) -> Any:
-    """Put a question, and note nothing."""
+    """Call without recording dependencies."""
     token = dependencies._READ.set(None)
     try:
         return await ask()
@@ -33,7 +33,7 @@ async def unnoted(ask: Callable[[], Awaitable[Any]]) -> Any:
 
 
 def played(seed: int, steps: int) -> str:
-    """Return what differed in a story; empty for nothing."""
+    """Run a random story and return the first difference, or an empty text."""
     with world() as here:
         story = Story(here, seed)
         ours, fresh = FrontEnd(here, 64_000), FrontEnd(here, 0)
@@ -42,7 +42,7 @@ def played(seed: int, steps: int) -> str:
 
 
 @pytest.mark.parametrize("seed", range(examples(1, full=3)))
-def test_a_remembered_page_is_as_a_fresh_one(seed: int) -> None:
+def test_response_cache_returns_same_pages_as_uncached_server(seed: int) -> None:
     assert played(seed, STEPS) == ""
 
 
@@ -58,12 +58,14 @@ def test_a_remembered_page_is_as_a_fresh_one(seed: int) -> None:
         (ChangeLog, "unchanged"),
     ],
 )
-def test_that_would_fail_if_anything_was_not_noted(monkeypatch: pytest.MonkeyPatch, where: object, what: str) -> None:
+def test_response_cache_test_detects_missing_dependency_tracking(
+    monkeypatch: pytest.MonkeyPatch, where: object, what: str
+) -> None:
     monkeypatch.setattr(where, what, unnoted if what == "compared" else lambda *_: what == "unchanged")
     assert any(played(seed, STEPS) for seed in range(3))
 
 
-def test_a_client_that_has_a_page_is_told_that_it_is_still_the_same() -> None:
+def test_response_cache_sends_etag_and_304_until_page_changes() -> None:
     with world() as here:
         ann, ben = here.join("ann"), here.join("ben")
         here.json("POST", f"/api/v1/accounts/{ben.id}/follow", ann)
@@ -85,7 +87,7 @@ def test_a_client_that_has_a_page_is_told_that_it_is_still_the_same() -> None:
             assert first.headers["etag"] == again.headers["etag"] != tag
 
 
-def test_nobody_is_given_the_answer_of_another_and_a_token_that_ended_gets_none() -> None:
+def test_response_cache_is_not_shared_between_tokens_and_respects_revocation() -> None:
     with world() as here:
         ann, ben = here.join("ann"), here.join("ben")
         private = here.json("POST", "/api/v1/statuses", ann, json={"status": "secret", "visibility": "direct"})
@@ -98,8 +100,7 @@ def test_nobody_is_given_the_answer_of_another_and_a_token_that_ended_gets_none(
             assert ours.ask(path, ann.token).status_code == 401
 
 
-def test_what_ends_by_the_clock_ends_in_a_remembered_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A mute, a filter and a poll."""
+def test_response_cache_reflects_expiry_of_mute_filter_and_poll(monkeypatch: pytest.MonkeyPatch) -> None:
     ahead = 0
     real = time.time_ns
     monkeypatch.setattr("time.time_ns", lambda: real() + ahead)

@@ -1,4 +1,4 @@
-"""A process that reads beside the owner of a store answers as the owner does afresh, whatever was done a moment ago."""
+"""Responses of a reader process equal those of the uncached owner process after any change."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ STEPS = 120
 
 @contextlib.contextmanager
 def beside(folder: Path) -> Iterator[tuple[World, FrontEnd, FrontEnd]]:
-    """A network in a file, the front end of a reader beside its owner, and one of the owner that remembers no answers."""
+    """Yield a network on SQLite, the front end of a reader process, and an uncached front end of the owner."""
     store = f"sqlite:///{folder / 'shoal.db'}"
     settings = configuration.load({}, store=store, rate_limits=False)
     memory = SharedMemory.create(2, 16, 800)
@@ -63,14 +63,14 @@ async def _opened(stack: AsyncExitStack, here: World, fresh: FrontEnd, owner: Se
 
 
 def played(folder: Path, seed: int, steps: int = STEPS) -> str:
-    """Return what differed in a story; empty for nothing."""
+    """Run a random story and return the first difference, or an empty text."""
     with beside(folder) as (here, read, fresh):
         story = Story(here, seed)
         return told(story, steps, read, lambda: differs(story, read, fresh))
 
 
 @pytest.mark.parametrize("seed", range(examples(1, full=3)))
-def test_a_page_of_a_reader_is_as_a_fresh_one(tmp_path: Path, seed: int) -> None:
+def test_reader_process_cache_returns_same_pages_as_uncached_owner(tmp_path: Path, seed: int) -> None:
     assert played(tmp_path, seed) == ""
 
 
@@ -85,7 +85,7 @@ def test_a_page_of_a_reader_is_as_a_fresh_one(tmp_path: Path, seed: int) -> None
         (FollowedLog, "newly_changed"),
     ],
 )
-def test_that_would_fail_if_anything_was_not_told(
+def test_reader_process_cache_test_detects_missing_change_notification(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: type, what: str
 ) -> None:
     said: dict[str, object] = {"unchanged": True, "newly_changed": []}
@@ -102,7 +102,7 @@ def _differs(folder: Path, seed: int) -> str:
         return repr(error)
 
 
-def test_without_its_owner_a_reader_remembers_nothing_and_pulls(
+def test_reader_process_without_owner_disables_cache_and_pulls_timelines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with beside(tmp_path) as (here, read, fresh):

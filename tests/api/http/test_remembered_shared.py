@@ -1,4 +1,4 @@
-"""Where several processes are one network, what one of them remembers is as what another one makes anew."""
+"""In a network of several processes, cached responses equal the uncached responses of other processes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ STEPS = 60
 
 @contextlib.contextmanager
 def two_processes() -> Iterator[tuple[World, AppParts]]:
-    """A network on two PostgreSQL stores and Redis, and the parts of it in another process."""
+    """Yield a network on two PostgreSQL stores and Redis, and the app parts of another process."""
     place = Place()
     settings = asyncio.run(place.settings())
     with world(store=settings.store, timelines=settings.timelines, media=settings.media) as here:
@@ -46,7 +46,7 @@ def two_processes() -> Iterator[tuple[World, AppParts]]:
 
 
 def played(seed: int, steps: int) -> str:
-    """Return what differed in a story; empty for nothing."""
+    """Run a random story and return the first difference, or an empty text."""
     with two_processes() as (here, there):
         story = Story(here, seed)
         ours, fresh = FrontEnd(here, 64_000, there), FrontEnd(here, 0)
@@ -55,7 +55,7 @@ def played(seed: int, steps: int) -> str:
 
 
 @pytest.mark.parametrize("seed", range(examples(1, full=2)))
-def test_a_page_that_a_process_remembers_is_as_another_one_makes_it(seed: int) -> None:
+def test_response_cache_of_one_process_matches_uncached_other_process(seed: int) -> None:
     assert played(seed, STEPS) == ""
 
 
@@ -68,7 +68,7 @@ def test_a_page_that_a_process_remembers_is_as_another_one_makes_it(seed: int) -
         pytest.param(reader, "compared", marks=pytest.mark.deep),
     ],
 )
-def test_that_would_fail_if_stamps_were_not_noted_or_not_compared(
+def test_response_cache_test_detects_missing_version_token_checks(
     monkeypatch: pytest.MonkeyPatch, where: object, what: str
 ) -> None:
     async def still(*_: object) -> bool:
@@ -79,7 +79,7 @@ def test_that_would_fail_if_stamps_were_not_noted_or_not_compared(
     assert any(played(seed, STEPS) for seed in range(3))
 
 
-def test_a_home_that_stayed_as_it_was_costs_a_look_at_the_token_and_one_round_trip() -> None:
+def test_response_cache_revalidates_unchanged_home_with_three_redis_reads() -> None:
     with two_processes() as (here, there):
         ann, *others = [here.join(name) for name in ("ann", "ben", "cleo")]
         for other in others:
@@ -93,7 +93,7 @@ def test_a_home_that_stayed_as_it_was_costs_a_look_at_the_token_and_one_round_tr
             page = ours.ask(HOME, ann.token)
             with counted() as asked:
                 again = ours.ask(HOME, ann.token)
-            # Of the token, its member and the list of all; then stamps and the timeline, side by side.
+            # One read for the token, its member and the token list; then version tokens and timeline in parallel.
             assert asked == ["redis"] * 3
             assert again.content == page.content
             assert [one["favourites_count"] for one in again.json()] == [0, 0]
@@ -106,7 +106,7 @@ def test_a_home_that_stayed_as_it_was_costs_a_look_at_the_token_and_one_round_tr
 
 
 class AskedCloud:
-    """A store of the tag cloud that notes which of its methods are called."""
+    """A tag cloud store that records the names of called methods."""
 
     def __init__(self, store: CloudStore) -> None:
         self._store = store
@@ -117,7 +117,7 @@ class AskedCloud:
         return getattr(self._store, name)
 
 
-def test_tags_and_trends_that_stayed_as_they_were_cost_one_question_to_the_cloud_at_most() -> None:
+def test_response_cache_revalidates_unchanged_tags_with_at_most_one_cloud_read() -> None:
     with two_processes() as (here, there):
         ann = here.join("ann")
         for _ in range(2):

@@ -1,4 +1,4 @@
-"""The way of a request through the route table."""
+"""The route table: declarations, lookup, authorization and encoding of results."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from tests.api.harness import ask, call, echo, make_app
 
 
 class Unbounded(msgspec.Struct):
-    """A text without a maximum."""
+    """A struct with a text field without max_length."""
 
     note: str = ""
 
 
 def route(**changes: Any) -> Route:
-    """A route like any other, but for the changes."""
+    """Return a valid route with these changes."""
     usual: dict[str, Any] = {"scope": "read", "limit_class": "api", "answer": dict}
     return Route("GET", "/api/v1/more/{id}", changes.pop("handler", echo), **(usual | changes))
 
 
 def struct_with(kind: Any) -> type[msgspec.Struct]:
-    """A struct with an id and one field of the kind, inside another."""
+    """Return a struct with an id and a nested struct with one field of this type."""
     inner = msgspec.defstruct("Inner", [("value", kind)])
     return msgspec.defstruct("Outer", [("id", Id), ("inner", inner | None, None)])
 
@@ -65,18 +65,18 @@ def struct_with(kind: Any) -> type[msgspec.Struct]:
         ({"params": struct_with(Any)}, "no maximum"),
     ],
 )
-def test_a_route_that_forgets_a_declaration_does_not_start(changes: dict[str, Any], words: str) -> None:
+def test_route_with_missing_declaration_raises_type_error_at_startup(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(TypeError, match=r"route GET /api/v1/more/\{id\}: .*" + words):
         make_app(route(**changes))
 
 
-def test_a_route_that_declares_everything_starts() -> None:
+def test_route_with_all_declarations_is_accepted() -> None:
     kinds = (bool, Id, Annotated[str, Meta(max_length=5)] | None, Annotated[float, Meta(ge=0, lt=1)])
     for kind in kinds:
         make_app(route(params=struct_with(kind)))
 
 
-def test_two_routes_for_one_path_do_not_start() -> None:
+def test_duplicate_route_raises_value_error_at_startup() -> None:
     with pytest.raises(ValueError, match="two routes"):
         make_app(route(), Route("GET", "/api/v1/more/{name}", echo, scope="read", limit_class="api", answer=dict))
 
@@ -100,13 +100,15 @@ def test_two_routes_for_one_path_do_not_start() -> None:
         ("GET", "/api/v1/statuses/99999999999999999999", "", 404, "Record not found"),
     ],
 )
-def test_who_may_come_in(method: str, path: str, token: str, status: int, text: str | None) -> None:
+def test_route_authentication_and_scopes_return_expected_status(
+    method: str, path: str, token: str, status: int, text: str | None
+) -> None:
     answer = ask(make_app(), method, path, token=token)
     assert answer.status_code == status
     assert answer.json().get("error") == text
 
 
-def test_the_handler_gets_the_parameters_and_the_path_wins() -> None:
+def test_path_parameter_overrides_query_parameter() -> None:
     answer = ask(make_app(), "GET", "/api/v1/statuses/7?id=8&media_ids=1&sensitive=on", token="member")
     assert answer.json()["id"] == "7"
     assert answer.json()["media_ids"] == ["1"]
@@ -114,23 +116,23 @@ def test_the_handler_gets_the_parameters_and_the_path_wins() -> None:
     assert answer.json()["path"] == {"id": "7"}
 
 
-def test_a_get_may_have_a_json_body() -> None:
+def test_get_request_with_json_body_is_parsed() -> None:
     assert ask(make_app(), "GET", "/api/v1/statuses/7", json={"media_ids": [1, 2]}).json()["media_ids"] == ["1", "2"]
 
 
-def test_a_file_reaches_the_handler() -> None:
+def test_uploaded_file_is_passed_to_handler() -> None:
     sent = {"avatar": ("cat.png", b"x" * 900_000, "nonsense")}
     assert ask(make_app(), "POST", "/api/v1/media", token="member", files=sent).json()["avatar"] == ["cat.png", 900_000]
 
 
-def test_each_route_has_a_maximum_of_its_own() -> None:
+def test_body_size_limit_is_set_per_route() -> None:
     app = make_app()
     assert ask(app, "POST", "/api/v1/statuses/1/pin", token="member", content=b"x" * 100).status_code == 200
     assert ask(app, "POST", "/api/v1/statuses/1/pin", token="member", content=b"x" * 101).status_code == 413
     assert ask(app, "POST", "/api/v1/statuses/1/pin", token="member").status_code == 200
 
 
-def test_nothing_of_the_body_is_read_for_who_may_not_come_in() -> None:
+def test_request_body_is_not_read_when_authorization_fails() -> None:
     sent: list[Message] = []
 
     async def receive() -> Message:
@@ -151,7 +153,7 @@ def test_nothing_of_the_body_is_read_for_who_may_not_come_in() -> None:
     assert sent[0]["status"] == 403
 
 
-def test_a_handler_answers_with_a_value_bytes_a_reply_a_response_or_nothing() -> None:
+def test_handler_result_types_are_encoded_as_responses() -> None:
     async def handler(context: Context[object], params: None) -> object:
         return {
             "value": {"a": 1},
@@ -180,14 +182,14 @@ def test_a_handler_answers_with_a_value_bytes_a_reply_a_response_or_nothing() ->
     assert "access-control-allow-origin" in response.headers
 
 
-def test_an_answer_that_cannot_be_encoded_is_a_mistake_of_ours() -> None:
+def test_handler_result_that_cannot_be_encoded_returns_500() -> None:
     async def handler(context: Context[object], params: None) -> object:
         return object()
 
     assert ask(make_app(route(handler=handler)), "GET", "/api/v1/more/1", token="member").status_code == 500
 
 
-def test_a_websocket_is_closed_when_nobody_takes_them() -> None:
+def test_websocket_without_handler_is_closed() -> None:
     sent: list[Message] = []
 
     async def receive() -> Message:
@@ -200,7 +202,7 @@ def test_a_websocket_is_closed_when_nobody_takes_them() -> None:
     assert sent == [{"type": "websocket.close", "code": 1000}]
 
 
-def test_a_server_may_ask_to_start_and_stop() -> None:
+def test_asgi_lifespan_startup_and_shutdown_are_acknowledged() -> None:
     asked, sent = ["startup", "shutdown"], list[Message]()
 
     async def receive() -> Message:
@@ -213,7 +215,7 @@ def test_a_server_may_ask_to_start_and_stop() -> None:
     assert [message["type"] for message in sent] == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
 
 
-def test_a_written_segment_wins_over_a_parameter_and_gives_way_when_it_leads_nowhere() -> None:
+def test_route_lookup_prefers_literal_segment_and_backtracks() -> None:
     trie: Trie[int] = Trie()
     for number, path in enumerate(("/a/{x}", "/a/home", "/a/{x}/b", "/a/home/c", "/{y}/z/b")):
         trie.add("GET", path, number)
@@ -226,11 +228,11 @@ def test_a_written_segment_wins_over_a_parameter_and_gives_way_when_it_leads_now
 
 
 @given(st.text(alphabet="/ahome5", max_size=12))
-def test_no_path_does_more_than_not_be_found(path: str) -> None:
+def test_route_lookup_of_random_path_never_fails(path: str) -> None:
     assert ask(make_app(), "GET", "/api/v1/statuses/" + path).status_code in {200, 401, 404, 405}
 
 
-def test_the_plumbing_of_a_signed_in_get_is_cheap() -> None:
+def test_routing_overhead_of_authenticated_get_is_below_600_microseconds() -> None:
     app = make_app(limiter=MemoryLimiter({name: rule._replace(limit=10**9) for name, rule in DEFAULTS.items()}))
     headers = [(b"host", b"shoal.test"), (b"authorization", b"Bearer member"), *[(b"x-%d" % n, b"v") for n in range(8)]]
 
@@ -253,5 +255,5 @@ def test_the_plumbing_of_a_signed_in_get_is_cheap() -> None:
             await app(scope, receive, send)
         return (time.process_time() - began) / 1000
 
-    # The budget is 60 microseconds and it takes about 17; ten times the budget is a mistake, not a busy machine.
+    # The budget is 60 microseconds and a request takes about 17; ten times the budget is a bug even on a busy machine.
     assert min(asyncio.run(measured()) for _ in range(5)) < 600e-6

@@ -1,4 +1,4 @@
-"""Scopes: what a token may do."""
+"""OAuth scopes."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ from shoal.http.authentication import KNOWN, check_subset, granted, parse
         ("", "read", False),
     ],
 )
-def test_a_parent_grants_its_children_and_follow_its_bundle(scopes: str, needed: str, may: object) -> None:
+def test_scope_grants_child_scopes_and_follow_grants_bundle(scopes: str, needed: str, may: object) -> None:
     assert granted(frozenset(scopes.split()), needed) is may
 
 
-def test_scopes_are_read_in_order_and_once() -> None:
+def test_scope_text_is_parsed_in_order_without_duplicates() -> None:
     assert parse("write read  write follow push") == ("write", "read", "follow", "push")
     assert parse("read+write") == ("read", "write")
     assert parse("") == ("read",)
 
 
 @pytest.mark.parametrize("text", ["everything", "read:everything", "read:", ":read", "READ", "read,write"])
-def test_an_unknown_scope_is_refused(text: str) -> None:
+def test_unknown_scope_is_refused(text: str) -> None:
     with pytest.raises(InvalidInput, match="invalid"):
         parse(text)
 
 
-def test_a_token_is_never_given_more_than_its_app_asked_for() -> None:
+def test_token_scopes_wider_than_app_scopes_are_refused() -> None:
     assert check_subset(["read:statuses", "follow"], ["read", "follow"]) == ("read:statuses", "follow")
     with pytest.raises(InvalidInput, match="wider"):
         check_subset(["read", "write"], ["read"])
@@ -52,5 +52,5 @@ def test_a_token_is_never_given_more_than_its_app_asked_for() -> None:
         check_subset(["read"], ["read:statuses"])
 
 
-def test_every_known_scope_grants_itself() -> None:
+def test_scope_grants_itself() -> None:
     assert all(granted(frozenset({scope}), scope) for scope in KNOWN)

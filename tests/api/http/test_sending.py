@@ -1,4 +1,4 @@
-"""An answer that goes out in one piece is what uvicorn would have sent, byte by byte, and ends a request as it would."""
+"""A response sent in a single write is byte-identical to a response of uvicorn and completes the request alike."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DATE = [(b"date", b"Thu, 26 Nov 2026 09:00:00 GMT")]
 
 
 class Wire(asyncio.Transport):
-    """Takes what is written."""
+    """A transport that records writes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,11 +49,11 @@ class Sent(NamedTuple):
     keep_alive: bool
     closed: bool
     ended: int
-    """How often the connection heard that the answer is over."""
+    """How often the connection was notified of the end of the response."""
 
 
 class Spoken(NamedTuple):
-    """The answer of an application, in its pieces."""
+    """The response of an application, in chunks."""
 
     status: int
     headers: list[RawHeader]
@@ -61,7 +61,7 @@ class Spoken(NamedTuple):
 
 
 def sent(spoken: Spoken, method: str, *, keep_alive: bool, whole: bool) -> tuple[Sent, int]:
-    """Return what goes out, and in how many pieces; by uvicorn alone, or by us."""
+    """Return the sent bytes and the number of writes, by uvicorn alone or by our writer."""
 
     async def app(_scope: Scope, _receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": spoken.status, "headers": list(spoken.headers)})
@@ -119,7 +119,9 @@ spokens = st.builds(
 @example(Spoken(200, [(b"content-length", b"3")], [b"four"]), False, "GET", True)
 @example(Spoken(304, [], [b""]), True, "GET", True)
 @example(Spoken(304, [], [b"body"]), True, "GET", True)
-def test_it_is_what_uvicorn_would_have_sent(spoken: Spoken, sized: bool, method: str, keep_alive: bool) -> None:
+def test_response_writer_sends_same_bytes_as_uvicorn(
+    spoken: Spoken, sized: bool, method: str, keep_alive: bool
+) -> None:
     if sized:
         length = (b"content-length", b"%d" % sum(map(len, spoken.pieces)))
         spoken = spoken._replace(headers=[*spoken.headers, length])
@@ -128,12 +130,12 @@ def test_it_is_what_uvicorn_would_have_sent(spoken: Spoken, sized: bool, method:
     if theirs.complete and not theirs.data.startswith(b"HTTP/1.1 500 Internal Server Error"):
         assert ours == theirs
     else:
-        # What is wrong with an answer is told before any of it has gone, where it could only be broken off.
+        # Our writer reports an invalid response before it sends bytes, where uvicorn could only abort the connection.
         assert ours.complete == theirs.complete or ours.data.startswith(b"HTTP/1.1 500")
 
 
 @pytest.mark.parametrize(("status", "body"), [(200, b"[1,2]"), (304, b"")])
-def test_a_plain_answer_is_one_piece(status: int, body: bytes) -> None:
+def test_response_writer_sends_plain_response_in_one_write(status: int, body: bytes) -> None:
     headers = [(b"content-length", b"%d" % len(body))] if body else []
     end, pieces = sent(Spoken(status, headers, [body]), "GET", keep_alive=True, whole=True)
     assert pieces == 1
@@ -142,11 +144,11 @@ def test_a_plain_answer_is_one_piece(status: int, body: bytes) -> None:
 
 
 @pytest.mark.parametrize("value", [b"a\r\nset-cookie: x", b"a\nb", b"a\0b", b"a\x7fb"])
-def test_a_value_starts_no_header_of_its_own(value: bytes) -> None:
+def test_response_writer_rejects_header_value_with_control_characters(value: bytes) -> None:
     assert head_of(200, [(b"etag", value)], 0) is None
     assert head_of(200, [(b"etag", b"a")], 0) is not None
 
 
 @pytest.mark.parametrize("name", [b"x y", b"x:y", b"", b"ETag", b"connection", b"transfer-encoding"])
-def test_a_name_that_is_not_plain_is_looked_at_by_uvicorn(name: bytes) -> None:
+def test_response_writer_leaves_unusual_header_names_to_uvicorn(name: bytes) -> None:
     assert head_of(200, [(name, b"a")], 0) is None

@@ -1,4 +1,4 @@
-"""The front end as a whole: it listens and stops in good order, serves files and plain pages, and reads a fixed number of times."""
+"""The HTTP server as a whole: start, shutdown, media files, plain pages, and the number of reads per page."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_the_server_and_lets_the_stores_close(tmp_path: Path, number: signal.Signals) -> None:
+def test_server_on_sigterm_or_sigint_closes_stores_and_exits(tmp_path: Path, number: signal.Signals) -> None:
     command = [sys.executable, "-W", "error", "-c", _PROGRAM, str(tmp_path / "shoal.db")]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ}
@@ -54,17 +54,17 @@ def test_a_signal_ends_the_server_and_lets_the_stores_close(tmp_path: Path, numb
     assert (child.returncode, said.strip(), complaints) == (0, "closed", "")
 
 
-def test_addresses_are_those_of_the_settings_where_they_say() -> None:
+def test_server_address_comes_from_base_url_setting() -> None:
     with served(base_url="https://example.org/") as address:
         assert address == "https://example.org"
 
 
-def test_an_address_that_is_taken_is_an_error_of_the_system() -> None:
+def test_listen_on_used_port_raises_os_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OSError, match="in use"):
         listen("127.0.0.1", taken.getsockname()[1])
 
 
-def test_a_media_file_may_be_kept_for_ever_and_can_run_nothing(shared: World) -> None:
+def test_media_file_is_cacheable_forever_and_not_executable(shared: World) -> None:
     ann = shared.join("media_ann")
     photo = shared.json("POST", "/api/v2/media", ann, files={"file": picture()})
     for method in ("GET", "HEAD"):
@@ -79,7 +79,7 @@ def test_a_media_file_may_be_kept_for_ever_and_can_run_nothing(shared: World) ->
 
 
 @pytest.mark.parametrize(("noun", "size"), [("avatar", (400, 400)), ("header", (1500, 500))])
-def test_who_has_no_picture_gets_one(shared: World, noun: str, size: tuple[int, int]) -> None:
+def test_default_avatar_and_header_images_are_served(shared: World, noun: str, size: tuple[int, int]) -> None:
     answer = shared.ask("GET", f"/{noun}s/original/missing.png")
     with Image.open(io.BytesIO(answer.content)) as image:
         image.load()
@@ -88,7 +88,7 @@ def test_who_has_no_picture_gets_one(shared: World, noun: str, size: tuple[int, 
     assert len(answer.content) < 2_000
 
 
-def test_a_public_post_has_a_page_that_shows_it_as_text(shared: World) -> None:
+def test_status_page_of_public_post_escapes_content(shared: World) -> None:
     ann = shared.join("page_ann")
     body = {"status": "<script>alert(1)</script> #dawn", "spoiler_text": "a <warning>"}
     post = shared.json("POST", "/api/v1/statuses", ann, json=body)
@@ -103,7 +103,7 @@ def test_a_public_post_has_a_page_that_shows_it_as_text(shared: World) -> None:
     assert shared.ask("GET", "/").status_code == 200
 
 
-def test_a_title_is_text_whoever_wrote_it(shared: World) -> None:
+def test_page_title_escapes_display_name_and_status_text(shared: World) -> None:
     ann = shared.join("title_ann")
     post = shared.json("POST", "/api/v1/statuses", ann, json={"status": "a </title><b>& c"})
     shared.json("PATCH", "/api/v1/accounts/update_credentials", ann, data={"display_name": "<i>Ann</i> & co"})
@@ -118,7 +118,7 @@ def test_a_title_is_text_whoever_wrote_it(shared: World) -> None:
     assert "<p>&lt;script&gt;</p>" in bytes(refused.body).decode()
 
 
-def test_a_page_shows_nothing_that_is_not_public(shared: World) -> None:
+def test_public_page_hides_private_posts_and_unknown_paths_return_404(shared: World) -> None:
     ann = shared.join("shy_ann")
     post = shared.json("POST", "/api/v1/statuses", ann, json={"status": "only friends", "visibility": "private"})
     for path in (f"/@shy_ann/{post['id']}", "/@nobody", "/@shy_ann/x", f"/@shy_ann/{'9' * 30}", "/else", "/@a@b"):
@@ -127,7 +127,7 @@ def test_a_page_shows_nothing_that_is_not_public(shared: World) -> None:
     assert shared.ask("POST", "/@shy_ann").status_code == 405
 
 
-def test_a_suspended_member_is_gone_and_their_posts_are_not_found(shared: World) -> None:
+def test_suspended_account_returns_410_and_its_posts_return_404(shared: World) -> None:
     eve = shared.join("eve")
     post = shared.json("POST", "/api/v1/statuses", eve, json={"status": "spam"})
     batch = Batch(shard_of(eve.member.id))
@@ -145,7 +145,7 @@ def test_a_suspended_member_is_gone_and_their_posts_are_not_found(shared: World)
     assert answer.json()["error"] == "invalid_grant"
 
 
-def test_the_instance_says_how_many_there_are(shoal: World) -> None:
+def test_instance_stats_count_users_and_statuses(shoal: World) -> None:
     ann = shoal.join("ann")
     shoal.join("ben")
     shoal.json("POST", "/api/v1/statuses", ann, json={"status": "hello"})
@@ -154,7 +154,7 @@ def test_the_instance_says_how_many_there_are(shoal: World) -> None:
     assert shoal.json("GET", "/nodeinfo/2.0")["usage"]["localPosts"] == 1
 
 
-def test_sign_ups_from_one_address_are_limited_when_limits_are_on() -> None:
+def test_sign_up_rate_limit_per_address_returns_429() -> None:
     with world(rate_limits=True) as limited:
         app = limited.join("ann").app_id
         statuses = [
@@ -165,14 +165,14 @@ def test_sign_ups_from_one_address_are_limited_when_limits_are_on() -> None:
 
 
 def reads_of(shoal: World, viewer: Someone, path: str) -> int:
-    """How many reads of the graph the answer to a warm request costs."""
+    """Return the number of graph reads of a warm request."""
     shoal.json("GET", path, viewer)
     shoal.graph.reads.clear()
     shoal.json("GET", path, viewer)
     return len(shoal.graph.reads)
 
 
-def test_a_page_of_one_and_of_forty_cost_the_same_reads(forgetful: World) -> None:
+def test_timeline_page_read_count_is_independent_of_page_size(forgetful: World) -> None:
     shoal = forgetful
     ann, ben = shoal.join("ann"), shoal.join("ben")
     shoal.json("POST", f"/api/v1/accounts/{ann.id}/follow", ben)

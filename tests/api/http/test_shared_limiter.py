@@ -1,4 +1,4 @@
-"""Rate limits that processes of one machine count in a common memory."""
+"""Rate limits that the processes on a machine count in shared memory."""
 
 from __future__ import annotations
 
@@ -30,13 +30,15 @@ def limiters(clock: Clock, processes: int = 3) -> list[SharedLimiter]:
             st.integers(1, 3),
             st.booleans(),
             st.integers(0, 40),
-            # How many seconds later a request is given back.
+            # Delay in seconds before a request is given back.
             st.sampled_from([0, 0, 1, 300]),
         ),
         max_size=40,
     )
 )
-def test_processes_count_together_as_one_would(requests: list[tuple[int, RateKey, int, bool, int, int]]) -> None:
+def test_shared_memory_rate_limiter_matches_single_process_limiter(
+    requests: list[tuple[int, RateKey, int, bool, int, int]],
+) -> None:
     async def compare() -> None:
         clock = Clock()
         clock.now = 1_000_000.0
@@ -55,7 +57,7 @@ def test_processes_count_together_as_one_would(requests: list[tuple[int, RateKey
 
 
 @in_loop
-async def test_a_full_table_forgets_and_goes_on() -> None:
+async def test_shared_memory_rate_limiter_with_full_table_evicts_and_continues() -> None:
     clock = Clock()
     clock.now = 1_000.0
     tables = [memoryview(bytearray(16 * 8)).cast("q") for _ in range(2)]
@@ -70,7 +72,7 @@ async def test_a_full_table_forgets_and_goes_on() -> None:
 
 @pytest.mark.parametrize("seconds", [300, 1])
 @in_loop
-async def test_nobody_is_counted_beyond_the_window(seconds: int) -> None:
+async def test_shared_memory_rate_limiter_resets_at_window_end(seconds: int) -> None:
     clock = Clock()
     clock.now = 299.0
     one, other, _ = limiters(clock)
@@ -86,7 +88,7 @@ async def test_nobody_is_counted_beyond_the_window(seconds: int) -> None:
 
 
 @in_loop
-async def test_giving_back_a_request_of_a_window_that_has_ended_leaves_the_next_window_as_it_is() -> None:
+async def test_shared_memory_rate_limiter_give_back_for_past_window_changes_nothing() -> None:
     clock = Clock()
     clock.now = 0.0
     one, _, _ = limiters(clock)

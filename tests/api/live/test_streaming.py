@@ -1,4 +1,4 @@
-"""Live updates as server-sent events: what comes on which stream, for how long, and how one goes on after a break."""
+"""Live updates as server-sent events: contents of each stream, when streams close, and how clients resume."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PATHS = ("user", "user/notification", "public", "public/local", "public/remote",
 
 
 async def a_list(place: Place, owner: Someone, *listed: Someone) -> str:
-    """A list of these, whom its owner follows."""
+    """Create a list with these members, whom its owner follows."""
     made = await place.ask(owner, "POST", "/api/v1/lists", title="Some")
     for one in listed:
         await put_into(place, made["id"], owner, one)
@@ -37,7 +37,7 @@ async def a_list(place: Place, owner: Someone, *listed: Someone) -> str:
 
 
 async def put_into(place: Place, list_id: str, owner: Someone, listed: Someone, *, there: bool = True) -> None:
-    """They come on the list, or leave it."""
+    """Add the account to the list, or remove it."""
     if there:
         await place.ask(owner, "POST", f"/api/v1/accounts/{listed.id}/follow")
     method = "POST" if there else "DELETE"
@@ -46,7 +46,7 @@ async def put_into(place: Place, list_id: str, owner: Someone, listed: Someone, 
 
 
 async def slip_into(place: Place, list_id: str, listed: Someone) -> None:
-    """They are on the list of somebody who does not follow them, as a late consequence would leave it."""
+    """Add the account to a list whose owner does not follow it, as a delayed job could."""
     writes = place.network.writes
     batch = Batch(shard_of(int(list_id)))
     batch.assoc_add(int(list_id), LISTS, listed.member.id, writes.new_id(batch.shard))
@@ -58,7 +58,7 @@ async def tell(place: Place, update: updates.AnyUpdate) -> None:
 
 
 @in_loop
-async def test_a_home_hears_of_what_comes_changes_and_goes() -> None:
+async def test_user_stream_receives_new_edited_and_deleted_statuses() -> None:
     async with a_place() as place:
         ann, ben = await place.join("ann"), await place.join("ben")
         await place.ask(ben, "POST", f"/api/v1/accounts/{ann.id}/follow")
@@ -76,7 +76,7 @@ async def test_a_home_hears_of_what_comes_changes_and_goes() -> None:
 
 
 @in_loop
-async def test_a_status_comes_as_the_rest_of_the_api_shows_it() -> None:
+async def test_public_stream_event_equals_status_of_rest_api() -> None:
     async with a_place() as place:
         ann, ben = await place.join("ann"), await place.join("ben")
         async with place.ear(ben, "public") as ear:
@@ -90,7 +90,7 @@ async def _count(ear: Ear) -> int:
 
 
 @in_loop
-async def test_everybody_hears_what_is_public_and_answers_nobody_else() -> None:
+async def test_public_stream_receives_public_posts_and_self_replies_only() -> None:
     async with a_place() as place:
         ann, ben, cyd = [await place.join(name) for name in ("ann", "ben", "cyd")]
         async with (
@@ -121,7 +121,7 @@ async def _picture(place: Place, who: Someone) -> str:
 
 
 @in_loop
-async def test_a_tag_is_heard_in_any_case_until_an_edit_takes_it_away() -> None:
+async def test_hashtag_stream_ignores_case_and_receives_delete_when_tag_is_removed() -> None:
     async with a_place() as place:
         ann, ben = await place.join("ann"), await place.join("ben")
         async with place.ear(ben, "hashtag", tag="DAWN") as ear, place.ear(ben, "hashtag/local", tag="dusk") as other:
@@ -136,7 +136,7 @@ async def test_a_tag_is_heard_in_any_case_until_an_edit_takes_it_away() -> None:
 
 
 @in_loop
-async def test_a_list_hears_of_its_members_from_the_moment_they_are_in_it() -> None:
+async def test_list_stream_follows_changes_of_list_members() -> None:
     async with a_place() as place:
         ann, ben, cyd, dan = [await place.join(name) for name in ("ann", "ben", "cyd", "dan")]
         list_id = await a_list(place, cyd, ann)
@@ -156,7 +156,7 @@ async def test_a_list_hears_of_its_members_from_the_moment_they_are_in_it() -> N
 
 
 @in_loop
-async def test_filters_that_changed_are_told_to_the_home_alone() -> None:
+async def test_filters_changed_event_is_sent_to_user_stream_only() -> None:
     async with a_place() as place:
         ann = await place.join("ann")
         async with place.ear(ann, "user") as home, place.ear(ann, "direct") as direct:
@@ -166,7 +166,7 @@ async def test_filters_that_changed_are_told_to_the_home_alone() -> None:
 
 
 @in_loop
-async def test_what_a_member_is_notified_of_comes_to_their_home_and_to_the_stream_of_that_by_the_scope() -> None:
+async def test_notification_events_reach_user_and_notification_streams_according_to_scope() -> None:
     async with a_place() as place:
         ann, ben = await place.join("ann"), await place.join("ben")
         limited = ann._replace(token=await place.token(ann, "read:statuses"))
@@ -191,7 +191,7 @@ async def test_what_a_member_is_notified_of_comes_to_their_home_and_to_the_strea
 
 
 @in_loop
-async def test_nobody_is_notified_live_of_whom_they_have_blocked_meanwhile() -> None:
+async def test_notification_event_from_account_blocked_since_is_not_streamed() -> None:
     async with a_place() as place:
         ann, ben, cyd = [await place.join(name) for name in ("ann", "ben", "cyd")]
         async with place.ear(ann, "user/notification") as ear:
@@ -205,7 +205,7 @@ async def test_nobody_is_notified_live_of_whom_they_have_blocked_meanwhile() -> 
 
 
 @in_loop
-async def test_a_conversation_is_told_to_those_who_are_in_it() -> None:
+async def test_conversation_event_is_sent_to_participants_only() -> None:
     async with a_place() as place:
         ann, ben, cyd = [await place.join(name) for name in ("ann", "ben", "cyd")]
         async with place.ear(ben, "direct") as at_ben, place.ear(cyd, "direct") as at_cyd:
@@ -218,7 +218,7 @@ async def test_a_conversation_is_told_to_those_who_are_in_it() -> None:
 
 
 @in_loop
-async def test_what_is_hidden_goes_from_the_eyes_of_all_but_its_author() -> None:
+async def test_status_hidden_by_moderator_sends_delete_to_all_but_author() -> None:
     async with a_place() as place:
         ann, ben = await place.join("ann"), await place.join("ben")
         async with place.ear(ben, "public") as at_ben, place.ear(ann, "public") as at_ann:
@@ -233,8 +233,8 @@ STANDS = ("stranger", "blocked", "blocker", "muter", "follower")
 
 
 @in_loop
-async def test_nobody_hears_of_what_they_may_not_see_on_any_stream() -> None:
-    """Posts of every visibility by one author, and everybody stands to them in another way; then they are edited and go."""
+async def test_streams_never_send_statuses_that_viewer_may_not_see() -> None:
+    """An author creates, edits and deletes posts of each visibility; every viewer has a different relationship to the author."""
     async with a_place() as place:
         author = await place.join("author")
         people = {name: await place.join(name) for name in STANDS}
@@ -247,7 +247,7 @@ async def test_nobody_hears_of_what_they_may_not_see_on_any_stream() -> None:
         await place.ask(people["blocker"], "POST", f"/api/v1/accounts/{author.id}/block")
         await place.ask(people["muter"], "POST", f"/api/v1/accounts/{author.id}/mute")
         for one in people.values():
-            # Whoever follows the tag would have public posts in their home.
+            # Members who follow the tag see public posts in their home timeline.
             await place.ask(one, "POST", "/api/v1/tags/dawn/follow")
         await place.settle()
         listening = {}
@@ -293,12 +293,12 @@ def _may_hear(name: str, path: str) -> set[str]:
         return {"public"}
     if name == "follower":
         return {"public", "unlisted", "private"}
-    # A list shows whom its owner follows.
+    # A list shows only accounts that its owner follows.
     return {"public"} if path == "user" else set()
 
 
 @in_loop
-async def test_an_answer_begins_at_once_and_gives_a_sign_of_life() -> None:
+async def test_event_stream_starts_immediately_and_sends_keepalive_comments() -> None:
     async with a_place(Pace(thump=0.05, ping=60, check=60)) as place:
         ann = await place.join("ann")
         async with place.ear(ann, "user") as ear:
@@ -315,7 +315,7 @@ async def test_an_answer_begins_at_once_and_gives_a_sign_of_life() -> None:
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_without_a_token_a_stream_is_refused_in_json(shared: World, path: str) -> None:
+def test_event_stream_without_token_returns_401_as_json(shared: World, path: str) -> None:
     answer = shared.ask("GET", f"/api/v1/streaming/{path}?tag=x&list=1")
     assert (answer.status_code, answer.json()) == (401, {"error": "The access token is invalid"})
 
@@ -324,13 +324,13 @@ def test_without_a_token_a_stream_is_refused_in_json(shared: World, path: str) -
     ("path", "status"),
     [("hashtag", 400), ("hashtag?tag=a%20b", 404), ("list", 400), ("list?list=5", 404), ("nothing", 404)],
 )
-def test_a_stream_that_is_not_there_is_refused(shared: World, path: str, status: int) -> None:
+def test_event_stream_unknown_or_with_invalid_parameters_is_refused(shared: World, path: str, status: int) -> None:
     one = shared.join(f"one{status}{len(path)}")
     assert shared.ask("GET", f"/api/v1/streaming/{path}", one).status_code == status
 
 
 @in_loop
-async def test_the_list_of_somebody_else_is_not_there() -> None:
+async def test_list_stream_of_other_member_returns_404() -> None:
     async with a_place() as place:
         ann, ben = await place.join("ann"), await place.join("ben")
         list_id = await a_list(place, ann, ben)
@@ -340,7 +340,7 @@ async def test_the_list_of_somebody_else_is_not_there() -> None:
         assert answer.status_code == 404
 
 
-def test_whoever_watches_over_the_streams_is_told_that_they_are_well(shared: World) -> None:
+def test_streaming_health_endpoint_returns_ok(shared: World) -> None:
     answer = shared.ask("GET", "/api/v1/streaming/health")
     assert (answer.text, answer.headers["content-type"]) == ("OK", "text/plain; charset=utf-8")
 
@@ -357,7 +357,7 @@ async def _suspend(place: Place, who: Someone) -> None:
 
 
 async def _remove_silently(place: Place, who: Someone) -> None:
-    """As if nobody had told."""
+    """Delete the token without publishing the change."""
     token = await place.token_of(who)
     batch = Batch(shard_of(token.id))
     batch.obj_del(token.id)
@@ -370,7 +370,7 @@ async def _remove_silently(place: Place, who: Someone) -> None:
     ids=["revoked", "suspended", "untold"],
 )
 @in_loop
-async def test_a_stream_ends_when_its_token_does(end: Ending, check: float) -> None:
+async def test_event_stream_is_closed_when_token_is_revoked_or_member_suspended(end: Ending, check: float) -> None:
     async with a_place(SLOW._replace(check=check)) as place:
         ann, ben = await place.join("ann"), await place.join("ben")
         async with place.ear(ann, "public") as at_ann, place.ear(ben, "public") as at_ben:
@@ -385,7 +385,7 @@ async def test_a_stream_ends_when_its_token_does(end: Ending, check: float) -> N
 
 
 @in_loop
-async def test_a_new_password_ends_the_streams_of_the_old_one() -> None:
+async def test_event_stream_is_closed_after_password_change() -> None:
     async with a_place() as place:
         joined = await members.register(
             place.network.writes, "ann", email="ann@example.org", password="low tide at dawn"
@@ -398,7 +398,7 @@ async def test_a_new_password_ends_the_streams_of_the_old_one() -> None:
 
 
 @in_loop
-async def test_a_client_that_goes_leaves_nothing_behind() -> None:
+async def test_event_stream_is_removed_from_hub_after_client_disconnect() -> None:
     async with a_place() as place:
         ann = await place.join("ann")
         hub = place.network.hub
@@ -412,7 +412,7 @@ async def test_a_client_that_goes_leaves_nothing_behind() -> None:
 
 
 @in_loop
-async def test_whoever_reads_nothing_is_not_waited_for() -> None:
+async def test_event_stream_client_that_does_not_read_is_disconnected() -> None:
     async with a_place(SLOW._replace(patience=0.2)) as place:
         ann = await place.join("ann")
         post = int(await place.post(ann, "\N{WATER WAVE}" * 5_000))
@@ -425,7 +425,7 @@ async def test_whoever_reads_nothing_is_not_waited_for() -> None:
 
 
 @in_loop
-async def test_a_stopping_server_ends_streams_at_once() -> None:
+async def test_event_stream_is_closed_immediately_on_server_shutdown() -> None:
     async with a_place() as place:
         ann = await place.join("ann")
         async with place.ear(ann, "user") as ear:
@@ -436,7 +436,7 @@ async def test_a_stopping_server_ends_streams_at_once() -> None:
 
 
 @in_loop
-async def test_whoever_was_away_too_long_is_told_to_read_again() -> None:
+async def test_event_stream_with_unknown_last_event_id_sends_refresh() -> None:
     async with a_place() as place:
         ann = await place.join("ann")
         for last in ("made-up-7", "x"):
@@ -449,7 +449,7 @@ async def test_whoever_was_away_too_long_is_told_to_read_again() -> None:
 
 
 @in_loop
-async def test_a_member_has_so_many_streams_and_others_have_theirs() -> None:
+async def test_event_stream_limit_per_member_returns_429_and_other_members_connect() -> None:
     async with a_place() as place:
         ann, ben = await place.join("ann"), await place.join("ben")
         limits = httpx.Limits(max_connections=100)
@@ -467,8 +467,8 @@ async def test_a_member_has_so_many_streams_and_others_have_theirs() -> None:
 
 
 @in_loop
-async def test_a_connection_that_breaks_again_and_again_loses_nothing() -> None:
-    """Posts, edits and deletions while the listener breaks off at any moment and comes back with the id of the last event."""
+async def test_event_stream_with_repeated_reconnects_loses_no_events() -> None:
+    """The client disconnects at random moments during posts, edits and deletions, and resumes with the last event id."""
     chance = random.Random(7)
     async with a_place() as place:
         ann, ben = await place.join("ann"), await place.join("ben")
@@ -498,7 +498,7 @@ async def test_a_connection_that_breaks_again_and_again_loses_nothing() -> None:
         for number, post in posts.items():
             assert f"-{post}" in heard or number % 3
             if number % 3:
-                # One that was deleted soon may have been gone when it was told.
+                # A post deleted early may be gone before its event is rendered.
                 assert f"+post {number}" in heard or f"+edited {number}" in heard
             if number % 3 == 1:
                 assert any(said in heard for said in (f"~edited {number}", f"+edited {number}"))
@@ -528,7 +528,7 @@ async def _act(place: Place, who: Someone, done: asyncio.Event) -> dict[int, str
 
 
 @in_loop
-async def test_what_is_posted_to_one_process_is_heard_at_another_and_a_break_between_them_loses_nothing() -> None:
+async def test_event_stream_resumes_on_other_process_without_losing_events() -> None:
     databases = Databases()
     settings = await databases.settings(rate_limits=False)
     async with AsyncExitStack() as stack:

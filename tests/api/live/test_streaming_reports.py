@@ -1,4 +1,4 @@
-"""Live updates of reports: a status that is held leaves public streams, and a reporter hears that their report was resolved."""
+"""Live updates of reports: held statuses leave public streams, and reporters receive a notification on resolution."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ async def report(place: Place, by: Someone, about: Someone, post: str) -> int:
 
 
 @in_loop
-async def test_a_reporter_hears_that_their_report_was_resolved() -> None:
+async def test_report_resolved_notification_is_streamed_to_reporter() -> None:
     async with a_place() as place:
         ann, ben, judge = [await place.join(name) for name in ("ann", "ben", "judge")]
         filed = await report(place, ben, ann, await place.post(ann, "rude"))
@@ -33,7 +33,7 @@ async def test_a_reporter_hears_that_their_report_was_resolved() -> None:
 
 
 @in_loop
-async def test_a_status_that_waits_leaves_public_streams_and_stays_in_homes() -> None:
+async def test_held_status_is_deleted_from_public_streams_but_not_from_home() -> None:
     async with a_place(reports_to_hold=2, reporter_age_days=0.0) as place:
         ann, ben, cyd, fan = [await place.join(name) for name in ("ann", "ben", "cyd", "fan")]
         await place.ask(fan, "POST", f"/api/v1/accounts/{ann.id}/follow")
@@ -56,7 +56,7 @@ async def test_a_status_that_waits_leaves_public_streams_and_stays_in_homes() ->
 
 
 @in_loop
-async def test_a_held_status_leaves_an_open_home_when_a_report_is_upheld() -> None:
+async def test_held_status_is_deleted_from_home_stream_when_report_is_upheld() -> None:
     async with a_place(reports_to_hold=2, reporter_age_days=0.0) as place:
         ann, ben, cyd, fan, judge = [await place.join(name) for name in ("ann", "ben", "cyd", "fan", "judge")]
         await place.ask(fan, "POST", f"/api/v1/accounts/{ann.id}/follow")

@@ -1,4 +1,4 @@
-"""Live updates over a WebSocket: several streams on one, what is refused on it, and when it closes."""
+"""Live updates over a WebSocket: several streams per connection, refused messages, and when it closes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.running import eventually, in_loop
 
 
 @in_loop
-async def test_a_stream_in_the_address_hears_of_all_that_happens_after_the_handshake() -> None:
+async def test_websocket_with_stream_in_url_receives_events_after_handshake() -> None:
     async with a_place() as place:
         ann, ben = await place.join("ann"), await place.join("ben")
         async with (
@@ -49,7 +49,7 @@ async def test_a_stream_in_the_address_hears_of_all_that_happens_after_the_hands
 
 
 @in_loop
-async def test_a_token_may_come_as_the_protocol_and_goes_back() -> None:
+async def test_websocket_accepts_token_as_subprotocol_and_returns_it() -> None:
     async with a_place() as place:
         ann = await place.join("ann")
         async with place.socket("?stream=user", subprotocols=[ann.token]) as socket:
@@ -59,7 +59,7 @@ async def test_a_token_may_come_as_the_protocol_and_goes_back() -> None:
 
 
 @in_loop
-async def test_a_token_from_before_with_its_padding_is_good_still() -> None:
+async def test_websocket_accepts_token_with_base64_padding() -> None:
     async with a_place() as place:
         ann = await place.join("ann")
         assert "=" not in ann.token
@@ -69,7 +69,7 @@ async def test_a_token_from_before_with_its_padding_is_good_still() -> None:
 
 
 @in_loop
-async def test_streams_are_taken_and_left_on_one_socket() -> None:
+async def test_websocket_subscribe_and_unsubscribe_change_received_streams() -> None:
     async with a_place() as place:
         ann, ben = await place.join("ann"), await place.join("ben")
         list_id = await a_list(place, ben, ann)
@@ -101,7 +101,7 @@ async def test_streams_are_taken_and_left_on_one_socket() -> None:
 
 
 @in_loop
-async def test_for_you_as_a_list_may_be_listened_to_and_is_silent() -> None:
+async def test_websocket_subscription_to_foryou_list_is_accepted_and_sends_nothing() -> None:
     async with a_place(for_you_list=True) as place:
         ann = await place.join("ann")
         async with place.socket(who=ann) as socket:
@@ -110,12 +110,12 @@ async def test_for_you_as_a_list_may_be_listened_to_and_is_silent() -> None:
             await _taken(place, 3)
             for n in range(3):
                 await place.post(ann, f"post {n}")
-            # Each comes once: for home, and not for the list.
+            # Each post arrives once, on the user stream and not on the list.
             await socket.hears(*((["user"], f"+post {n}") for n in range(3)))
 
 
 async def _taken(place: Place, count: int) -> None:
-    """So many are connected; a socket counts for one, too."""
+    """Wait until the hub has `count` viewers; each socket is a viewer in addition to its streams."""
 
     async def connected() -> int:
         return place.network.hub.connected
@@ -124,7 +124,7 @@ async def _taken(place: Place, count: int) -> None:
 
 
 @in_loop
-async def test_whatever_cannot_be_done_is_answered_and_the_socket_goes_on() -> None:
+async def test_websocket_invalid_message_returns_error_and_connection_stays_open() -> None:
     async with a_place() as place:
         ann, ben = await place.join("ann", "read:statuses"), await place.join("ben")
         list_id = await a_list(place, ben)
@@ -156,9 +156,7 @@ async def test_whatever_cannot_be_done_is_answered_and_the_socket_goes_on() -> N
 
 @pytest.mark.parametrize("path", ["?access_token=wrong", "", "/nothing"])
 @in_loop
-async def test_socket_without_a_good_token_is_refused_without_an_error_in_the_log(
-    path: str, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_websocket_refused_handshake_is_not_logged_as_error(path: str, caplog: pytest.LogCaptureFixture) -> None:
     async with a_place() as place:
         with pytest.raises(InvalidStatus):
             await connect(f"{place.url.replace('http', 'ws')}/api/v1/streaming{path}")
@@ -166,7 +164,7 @@ async def test_socket_without_a_good_token_is_refused_without_an_error_in_the_lo
 
 
 @in_loop
-async def test_a_socket_takes_so_many_streams_and_so_large_a_message() -> None:
+async def test_websocket_stream_count_and_message_size_are_limited() -> None:
     async with a_place() as place:
         ann = await place.join("ann")
         async with place.socket(who=ann) as socket:
@@ -181,7 +179,7 @@ async def test_a_socket_takes_so_many_streams_and_so_large_a_message() -> None:
 
 @pytest.mark.parametrize("query", ["", "?access_token=wrong", "?stream=user"])
 @in_loop
-async def test_without_a_token_there_is_no_socket(query: str) -> None:
+async def test_websocket_without_valid_token_returns_401(query: str) -> None:
     async with a_place() as place:
         with pytest.raises(InvalidStatus) as refused:
             async with place.socket(query):
@@ -191,7 +189,7 @@ async def test_without_a_token_there_is_no_socket(query: str) -> None:
 
 
 @in_loop
-async def test_an_app_alone_a_suspended_member_and_another_address_have_no_socket() -> None:
+async def test_websocket_of_app_token_suspended_member_or_unknown_path_is_refused() -> None:
     async with a_place() as place:
         ann, eve = await place.join("ann"), await place.join("eve")
         app = (await oauth.issue_token(place.network.writes, ann.app_id, 0, ("read",))).text
@@ -209,7 +207,7 @@ async def test_an_app_alone_a_suspended_member_and_another_address_have_no_socke
 
 @pytest.mark.parametrize("how", ["revoked", "suspended", "untold"])
 @in_loop
-async def test_a_socket_closes_when_its_token_ends_with_or_without_streams(how: str) -> None:
+async def test_websocket_is_closed_when_token_is_revoked_or_member_suspended(how: str) -> None:
     async with a_place(SLOW._replace(check=0.1 if how == "untold" else 60.0)) as place:
         ann, ben = await place.join("ann"), await place.join("ben")
         async with (
@@ -231,11 +229,11 @@ async def test_a_socket_closes_when_its_token_ends_with_or_without_streams(how: 
 
 
 async def _nothing(_message: bytes) -> None:
-    """The channel is deaf."""
+    """Drop the message."""
 
 
 @in_loop
-async def test_one_token_of_a_member_ends_and_the_others_do_not() -> None:
+async def test_websocket_stays_open_when_other_token_of_member_is_revoked() -> None:
     async with a_place() as place:
         ann = await place.join("ann")
         writes = place.network.writes
@@ -247,11 +245,11 @@ async def test_one_token_of_a_member_ends_and_the_others_do_not() -> None:
 
 
 @in_loop
-async def test_whoever_has_missed_something_is_closed_and_holds_up_nobody() -> None:
+async def test_websocket_with_overflowing_queue_is_closed_and_does_not_delay_others() -> None:
     async with a_place() as place:
         ann, ben = await place.join("ann"), await place.join("ben")
         async with place.socket("?stream=user", ben) as slow, place.socket("?stream=public", ann) as quick:
-            # More in one turn of the loop than may wait for a viewer.
+            # Publish more events in a single loop iteration than the queue of a viewer holds.
             for number in range(201):
                 await tell(place, updates.NotificationMade(ben.member.id, number))
             assert await slow.closes() == 1013
@@ -260,7 +258,7 @@ async def test_whoever_has_missed_something_is_closed_and_holds_up_nobody() -> N
 
 
 @in_loop
-async def test_whoever_reads_nothing_is_dropped() -> None:
+async def test_websocket_client_that_does_not_read_is_disconnected() -> None:
     async with a_place(SLOW._replace(patience=0.2)) as place:
         ann, ben = await place.join("ann"), await place.join("ben")
         post = int(await place.post(ann, "\N{WATER WAVE}" * 5_000))
@@ -275,7 +273,7 @@ async def test_whoever_reads_nothing_is_dropped() -> None:
 
 
 @in_loop
-async def test_a_client_that_knows_ids_goes_on_where_it_was_and_is_told_of_a_gap() -> None:
+async def test_websocket_with_last_event_id_resumes_and_sends_refresh_on_gap() -> None:
     async with a_place() as place:
         ann = await place.join("ann")
         async with place.socket("?stream=user&last_event_id=", ann) as socket:
@@ -294,7 +292,7 @@ async def test_a_client_that_knows_ids_goes_on_where_it_was_and_is_told_of_a_gap
 
 
 @in_loop
-async def test_a_dead_peer_is_dropped() -> None:
+async def test_websocket_client_that_answers_no_ping_is_disconnected() -> None:
     async with a_place(Pace(thump=60, ping=0.2, check=60)) as place:
         ann = await place.join("ann")
         async with (
@@ -302,7 +300,7 @@ async def test_a_dead_peer_is_dropped() -> None:
             place.socket(who=ann, ping_interval=None) as dead,
         ):
             await _taken(place, 2)
-            # It answers no ping any more, as if the line was cut.
+            # The client stops answering pings, as after a broken connection.
             dead.connection.transport.pause_reading()
             await _taken(place, 1)
             assert alive.connection.close_code is None
@@ -310,7 +308,7 @@ async def test_a_dead_peer_is_dropped() -> None:
 
 
 @in_loop
-async def test_a_stopping_server_closes_sockets_at_once() -> None:
+async def test_websocket_is_closed_immediately_on_server_shutdown() -> None:
     async with a_place() as place:
         ann = await place.join("ann")
         async with place.socket("?stream=user", ann) as socket:
@@ -321,7 +319,7 @@ async def test_a_stopping_server_closes_sockets_at_once() -> None:
 
 
 @in_loop
-async def test_a_closing_hub_closes_sockets() -> None:
+async def test_websocket_is_closed_when_hub_closes() -> None:
     async with a_place() as place:
         ann = await place.join("ann")
         async with place.socket("?stream=user", ann) as socket:
@@ -331,7 +329,7 @@ async def test_a_closing_hub_closes_sockets() -> None:
 
 
 @in_loop
-async def test_what_a_client_sends_counts_as_requests() -> None:
+async def test_websocket_messages_count_towards_rate_limit() -> None:
     async with a_place(rate_limits=True) as place:
         ann = await place.join("ann")
         async with place.socket(who=ann) as socket:
@@ -341,7 +339,7 @@ async def test_what_a_client_sends_counts_as_requests() -> None:
             assert (answer["error"], answer["status"]) == ("Too many requests", 429)
 
 
-def test_a_server_that_cannot_refuse_in_http_refuses_the_handshake(shared: World) -> None:
+def test_websocket_refusal_without_http_response_extension_closes_handshake(shared: World) -> None:
     sent: list[Message] = []
 
     async def receive() -> Message:

@@ -1,4 +1,4 @@
-"""Members who sign up from certain networks wait until somebody lets them in, and nobody sees them before."""
+"""Members who sign up from certain networks are pending and hidden until a moderator approves them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def w() -> Iterator[World]:
 
 @pytest.fixture
 def mod(w: World) -> Someone:
-    """A moderator, where an admin has said that whoever signs up has to wait."""
+    """A moderator on a server where an IP block makes every sign-up pending."""
     boss = w.staff("boss", Role.ADMIN)
     wanted = {"ip": "127.0.0.0/8", "severity": "sign_up_requires_approval"}
     w.json("POST", "/api/v1/admin/ip_blocks", boss, json=wanted)
@@ -46,7 +46,7 @@ def waiting(w: World, mod: Someone) -> list[Any]:
     return found
 
 
-def test_who_signs_up_there_waits_and_acts_once_they_are_let_in(w: World, mod: Someone) -> None:
+def test_pending_member_can_act_after_approval(w: World, mod: Someone) -> None:
     token = sign_up(w, reason="I like boats").json()["access_token"]
     said = {"error": "Your login is currently pending approval"}
     answer = w.ask("GET", "/api/v1/accounts/verify_credentials", token)
@@ -61,13 +61,13 @@ def test_who_signs_up_there_waits_and_acts_once_they_are_let_in(w: World, mod: S
     assert waiting(w, mod) == []
     assert w.json("GET", "/api/v1/accounts/verify_credentials", token)["username"] == "dora"
     w.json("POST", "/api/v1/statuses", token, json={"status": "ahoy"})
-    # Staff hear of somebody who joined when they have.
+    # Staff receive the sign-up notification after the approval.
     heard = w.json("GET", "/api/v1/notifications", mod, params={"types[]": "admin.sign_up"})
     assert "dora" in {note["account"]["username"] for note in heard}
     assert w.run(check(w.network)).clean
 
 
-def test_nobody_sees_who_waits(w: World, mod: Someone) -> None:
+def test_pending_member_is_hidden_everywhere(w: World, mod: Someone) -> None:
     ann = w.join("ann")
     sign_up(w)
     (one,) = waiting(w, mod)
@@ -94,7 +94,7 @@ def test_nobody_sees_who_waits(w: World, mod: Someone) -> None:
     assert "dora" not in {note["account"]["username"] for note in heard}
 
 
-def test_who_waits_cannot_log_in(w: World, mod: Someone) -> None:
+def test_pending_member_cannot_log_in_before_approval(w: World, mod: Someone) -> None:
     sign_up(w)
     form = {"grant_type": "password", "username": "dora", "password": GOOD["password"], **Client(w).keys}
     answer = w.ask("POST", "/oauth/token", data=form)
@@ -103,7 +103,7 @@ def test_who_waits_cannot_log_in(w: World, mod: Someone) -> None:
     assert w.ask("POST", "/oauth/token", data=form).status_code == 200
 
 
-def test_who_is_rejected_is_gone_and_their_name_is_free(w: World, mod: Someone) -> None:
+def test_rejected_member_is_deleted_and_username_is_available_again(w: World, mod: Someone) -> None:
     before = w.state()
     token = sign_up(w).json()["access_token"]
     (one,) = waiting(w, mod)
@@ -112,14 +112,14 @@ def test_who_is_rejected_is_gone_and_their_name_is_free(w: World, mod: Someone) 
     assert w.ask("GET", "/api/v1/accounts/verify_credentials", token).status_code == 401
     assert w.ask("GET", f"{ACCOUNTS}/{one['id']}", mod).status_code == 404
     assert waiting(w, mod) == []
-    assert len(w.state().objects) == len(before.objects) + 2, "the app that asked and its token"
+    assert len(w.state().objects) == len(before.objects) + 2, "only the app and its token remain"
     assert w.run(check(w.network)).clean
     again = sign_up(w)
     assert again.status_code == 200
     assert waiting(w, mod)[0]["id"] != one["id"]
 
 
-def test_an_address_is_free_also_when_it_is_kept_late(w: World, mod: Someone) -> None:
+def test_email_address_of_rejected_member_is_not_claimed_by_late_job(w: World, mod: Someone) -> None:
     sign_up(w)
     (one,) = waiting(w, mod)
     w.json("POST", f"{ACCOUNTS}/{one['id']}/reject", mod)
@@ -129,7 +129,7 @@ def test_an_address_is_free_also_when_it_is_kept_late(w: World, mod: Someone) ->
     assert w.run(w.network.store.key_get((email_key("dora@example.org"),))) == {}
 
 
-def test_only_who_waits_is_judged_and_a_suspension_is_no_way_in(w: World, mod: Someone) -> None:
+def test_account_approval_of_member_not_pending_is_refused(w: World, mod: Someone) -> None:
     ann = w.join("ann")
     for verb in ("approve", "reject"):
         answer = w.ask("POST", f"{ACCOUNTS}/{ann.id}/{verb}", mod)
@@ -143,14 +143,14 @@ def test_only_who_waits_is_judged_and_a_suspension_is_no_way_in(w: World, mod: S
     assert waiting(w, mod) == [one]
 
 
-def test_a_reason_that_is_too_long_is_refused_where_it_counts(w: World, mod: Someone) -> None:
+def test_sign_up_reason_over_length_limit_is_refused(w: World, mod: Someone) -> None:
     answer = sign_up(w, reason="x" * 421)
     assert answer.status_code == 422
     assert answer.json()["details"]["reason"][0]["error"] == "ERR_TOO_LONG"
     assert sign_up(w, reason="x" * 420).status_code == 200
 
 
-def test_with_the_setting_everybody_waits_and_the_server_says_so() -> None:
+def test_approval_setting_makes_every_sign_up_pending_and_is_published() -> None:
     with world(approval=True) as strict:
         mod = strict.staff("mo", Role.MODERATOR)
         assert strict.json("GET", "/api/v1/instance")["approval_required"] is True

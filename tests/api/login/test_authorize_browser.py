@@ -1,4 +1,4 @@
-"""A member lets an app in with a real browser, which sends them back to it."""
+"""OAuth authorization in a real browser."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from tests.api.visitor import CHALLENGE, PASSWORD, VERIFIER
 from tests.engines.browser import browser, window
 
 SECONDS = 60.0
-"""How long a loaded machine may take for one answer."""
+"""Timeout of a request on a loaded machine."""
 OUT_OF_BAND = "urn:ietf:wg:oauth:2.0:oob"
 
 
 class Callback:
-    """The address of an app: it notes what it is told."""
+    """A server at the redirect URI of an app that records the received parameters."""
 
     def __init__(self) -> None:
         told: queue.Queue[dict[str, str]] = queue.Queue()
@@ -39,22 +39,22 @@ class Callback:
                 self.wfile.write(b"<!doctype html><title>back</title>Welcome back")
 
             def log_message(self, *_: Any) -> None:
-                """Nothing."""
+                """Log nothing."""
 
         self._told = told
-        # A browser opens connections in advance: one that stays silent must not hold up the others.
+        # Browsers open connections in advance; an idle connection must not block the others.
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
         self.address = f"http://127.0.0.1:{self.server.server_port}/callback"
 
     def told(self) -> dict[str, str]:
-        """The parameters of the next call. It may come after the browser shows the page."""
+        """Return the parameters of the next call, which may arrive after the browser shows the page."""
         return self._told.get(timeout=SECONDS)
 
 
 @pytest.fixture
 def callback() -> Iterator[Callback]:
-    """An app that listens, for one test: a call that nobody waited for is not found by the next."""
+    """Run a callback server for a single test, so that unread calls do not leak into other tests."""
     made = Callback()
     thread = threading.Thread(target=made.server.serve_forever)
     thread.start()
@@ -72,7 +72,7 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture
 def web(chromium: Browser) -> Iterator[Page]:
-    """A page of a browser that runs no scripts: ours need none."""
+    """A browser page with scripts disabled, because the authorize pages need none."""
     with window(chromium, scripts=False) as context:
         yield context.new_page()
 
@@ -85,12 +85,12 @@ def app(url: str, *addresses: str, name: str = "Tide") -> dict[str, str]:
 
 
 def bearer(token: str) -> dict[str, str]:
-    """The header of a request with this token."""
+    """Return the Authorization header for this token."""
     return {"Authorization": f"Bearer {token}"}
 
 
 def member(url: str, keys: dict[str, str]) -> str:
-    """Somebody who has a password; their name."""
+    """Sign up a member with a password and return the username."""
     name = f"m{secrets.token_hex(6)}"
     form = {"grant_type": "client_credentials", "scope": "read write", **keys}
     token = httpx.post(f"{url}/oauth/token", data=form, timeout=SECONDS).json()["access_token"]
@@ -101,7 +101,7 @@ def member(url: str, keys: dict[str, str]) -> str:
 
 
 def page(url: str, keys: dict[str, str], address: str, **more: str) -> str:
-    """Where the app sends its people."""
+    """Return the URL of the authorize page."""
     asked = {"response_type": "code", "client_id": keys["client_id"], "redirect_uri": address, "scope": "read write"}
     return f"{url}/oauth/authorize?{urlencode(asked | more)}"
 
@@ -113,7 +113,7 @@ def press(web: Page, do: str) -> None:
 
 
 def log_in(web: Page, name: str, password: str = PASSWORD) -> None:
-    """Fill in the form."""
+    """Submit the login form."""
     web.locator("[name=username]").fill(name)
     web.locator("[name=password]").fill(password)
     press(web, "login")
@@ -125,7 +125,7 @@ def shown(web: Page) -> str:
 
 
 def exchange(url: str, keys: dict[str, str], code: str, address: str, **more: str) -> dict[str, Any]:
-    """The token for a code."""
+    """Exchange a code and return the token response."""
     form = {"grant_type": "authorization_code", "code": code, "redirect_uri": address, **keys, **more}
     answer = httpx.post(f"{url}/oauth/token", data=form, timeout=SECONDS)
     assert answer.status_code == 200, answer.text
@@ -134,13 +134,13 @@ def exchange(url: str, keys: dict[str, str], code: str, address: str, **more: st
 
 
 def who(url: str, token: str) -> str:
-    """The name of the member of a token."""
+    """Return the username of the token's member."""
     path = f"{url}/api/v1/accounts/verify_credentials"
     name: str = httpx.get(path, headers=bearer(token), timeout=SECONDS).json()["username"]
     return name
 
 
-def test_a_member_is_sent_back_with_a_code_and_the_next_app_asks_no_password(
+def test_oauth_authorization_returns_code_and_next_app_needs_no_password(
     url: str, callback: Callback, web: Page
 ) -> None:
     keys = app(url, callback.address)
@@ -175,7 +175,7 @@ def test_a_member_is_sent_back_with_a_code_and_the_next_app_asks_no_password(
     assert web.locator("[name=password]").count()
 
 
-def test_a_member_who_says_no_is_sent_back_without_a_code(url: str, callback: Callback, web: Page) -> None:
+def test_oauth_authorization_denied_returns_access_denied_without_code(url: str, callback: Callback, web: Page) -> None:
     keys = app(url, callback.address)
     web.goto(page(url, keys, callback.address, state="s"))
     log_in(web, member(url, keys))
@@ -185,7 +185,7 @@ def test_a_member_who_says_no_is_sent_back_without_a_code(url: str, callback: Ca
     assert "code" not in told
 
 
-def test_a_code_can_be_read_off_the_page(url: str, web: Page) -> None:
+def test_oauth_authorization_out_of_band_code_is_shown_on_page(url: str, web: Page) -> None:
     keys = app(url, OUT_OF_BAND)
     name = member(url, keys)
     web.goto(page(url, keys, OUT_OF_BAND).replace("/authorize?", "/authorize/?"))
@@ -195,7 +195,7 @@ def test_a_code_can_be_read_off_the_page(url: str, web: Page) -> None:
     assert who(url, exchange(url, keys, code, OUT_OF_BAND)["access_token"]) == name
 
 
-def test_mastodon_py_goes_the_same_way(url: str, callback: Callback, web: Page) -> None:
+def test_oauth_authorization_works_with_mastodon_py(url: str, callback: Callback, web: Page) -> None:
     id_, secret = Mastodon.create_app(
         "Tide", api_base_url=url, redirect_uris=callback.address, scopes=["read", "write", "follow"]
     )
@@ -216,7 +216,7 @@ def test_mastodon_py_goes_the_same_way(url: str, callback: Callback, web: Page) 
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_the_pages_fit_a_phone_in_light_and_dark(url: str, chromium: Browser, dark: bool) -> None:
+def test_authorize_pages_fit_phone_screen_in_light_and_dark_mode(url: str, chromium: Browser, dark: bool) -> None:
     keys = app(url, OUT_OF_BAND, name="An app with a name that is really quite long for a phone")
     name = member(url, keys)
     with window(chromium, 360, 740, dark=dark, touch=True) as context:

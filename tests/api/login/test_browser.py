@@ -1,4 +1,4 @@
-"""The token of a form: from a page of this browser, as who it is logged in, and never the same twice."""
+"""Form tokens: bound to browser and login, and unique per page."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ def browser(key: str = KEY, login: str = "login-of-ann", site: str = "same-origi
     return Browser(Request({"type": "http", "headers": headers}), secure=False)
 
 
-def test_every_page_has_another_token_and_each_is_good() -> None:
+def test_form_token_is_unique_per_page_and_all_tokens_are_valid() -> None:
     tokens = {browser().form_token for _ in range(100)}
     assert len(tokens) == 100
     assert len({token[64:] for token in tokens}) == 100
     assert all(browser().sent(token) for token in tokens)
 
 
-def test_a_token_is_good_in_its_own_browser_for_its_own_login_alone() -> None:
+def test_form_token_is_valid_only_for_its_browser_login_and_site() -> None:
     token = browser().form_token
     assert not browser(key=OTHER_KEY).sent(token)
     assert not browser(login="login-of-ben").sent(token)
@@ -35,12 +35,12 @@ def test_a_token_is_good_in_its_own_browser_for_its_own_login_alone() -> None:
 
 
 @given(st.text(max_size=200))
-def test_whatever_else_is_sent_is_no_token(text: str) -> None:
+def test_form_token_of_random_text_is_invalid(text: str) -> None:
     assert not browser().sent(text)
 
 
 @given(st.integers(0, 127), st.sampled_from("0123456789abcdef"))
-def test_a_token_with_another_digit_is_none(place: int, digit: str) -> None:
+def test_form_token_with_changed_digit_is_invalid(place: int, digit: str) -> None:
     token = browser().form_token
     changed = token[:place] + digit + token[place + 1 :]
     assert browser().sent(changed) == (changed == token)

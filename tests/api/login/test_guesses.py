@@ -1,4 +1,4 @@
-"""Guessing passwords is slow, for one account from everywhere and from one network for all; owners get in all the same."""
+"""Limits on wrong passwords per account and per network, and logins of owners from known networks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HOME, CAFE = "192.0.2.7", "198.51.100.9"
 
 
 class Guesser:
-    """An app that asks for tokens by passwords, from any address."""
+    """An app that uses the password grant from any address."""
 
     def __init__(self, shoal: World) -> None:
         self.shoal = shoal
@@ -34,50 +34,50 @@ class Guesser:
         self._keys = {"client_id": str(made.app.id), "client_secret": made.secret, "scope": "read write"}
 
     async def send(self, name: str, password: str, address: str) -> httpx.Response:
-        """The answer to one attempt."""
+        """Return the response to a login attempt."""
         transport = httpx.ASGITransport(self.shoal.app, client=(address, 1234))
         form = {"grant_type": "password", "username": name, "password": password, **self._keys}
         async with httpx.AsyncClient(transport=transport, base_url=BASE, trust_env=False) as client:
             return await client.post("/oauth/token", data=form)
 
     def ask(self, name: str, password: str, address: str = CAFE) -> httpx.Response:
-        """Send one attempt to log in while nothing else goes on, and return the answer."""
+        """Send a login attempt and return the response."""
         return self.shoal.run(self.send(name, password, address))
 
     def statuses(self, name: str, password: str, addresses: list[str]) -> list[int]:
-        """One attempt from each address, one after the other."""
+        """Send an attempt from each address in sequence and return the statuses."""
         return [self.ask(name, password, address).status_code for address in addresses]
 
 
 def addresses(count: int, network: str = "203.0.{}.1") -> list[str]:
-    """Addresses, each in a network of its own."""
+    """Return addresses in different networks."""
     return [network.format(number) for number in range(count)]
 
 
 @pytest.fixture
 def guarded() -> Iterator[Guesser]:
-    """Three wrong passwords for an account, and five from a network, in a day; the form itself is not limited."""
+    """Limits of three wrong passwords per account and five per network in a day; the login form is not limited."""
     limits = {"login": "off", "account_guesses": "3/24h", "network_guesses": "5/24h"}
     with world(rate_limits=True, limits=limits) as made:
         yield Guesser(made)
 
 
-def test_wrong_passwords_of_one_account_are_counted_whatever_the_address(guarded: Guesser) -> None:
+def test_login_wrong_password_limit_per_account_counts_all_addresses(guarded: Guesser) -> None:
     register(guarded.shoal, "ann")
     register(guarded.shoal, "ben")
     assert guarded.statuses("ann", "wrong", addresses(5)) == [400, 400, 400, 429, 429]
-    # Nor does the right one help a stranger any more, however the name is written: else they would learn that it is right.
+    # The correct password is refused too, in any spelling of the name; otherwise an attacker would learn that it is correct.
     assert guarded.statuses("Ann", PASSWORD, [HOME]) == [429]
     assert guarded.statuses("ben", PASSWORD, [HOME]) == [200]
 
 
-def test_a_name_that_nobody_has_is_counted_as_others_are(guarded: Guesser) -> None:
+def test_login_wrong_password_limit_applies_to_unknown_username(guarded: Guesser) -> None:
     answers = [guarded.ask("nobody", "wrong", address) for address in addresses(4)]
     assert [answer.status_code for answer in answers] == [400, 400, 400, 429]
     assert 0 < int(answers[3].headers["retry-after"]) <= 86_400
 
 
-def test_wrong_passwords_from_one_network_are_counted_whatever_the_account(guarded: Guesser) -> None:
+def test_login_wrong_password_limit_per_network_counts_all_accounts(guarded: Guesser) -> None:
     names = [f"member{number}" for number in range(6)]
     for network in ("198.51.100.{}", "2001:db8:1:2::{}"):
         one = [guarded.ask(name, "wrong", network.format(at + 1)).status_code for at, name in enumerate(names)]
@@ -87,13 +87,13 @@ def test_wrong_passwords_from_one_network_are_counted_whatever_the_account(guard
     assert guarded.ask("member0", "wrong", "2001:db8:1:3::1").status_code == 400, "another /64"
 
 
-def test_right_passwords_do_not_count(guarded: Guesser) -> None:
+def test_login_with_correct_password_does_not_count_towards_limit(guarded: Guesser) -> None:
     register(guarded.shoal, "ann")
     assert guarded.statuses("ann", PASSWORD, [CAFE] * 7) == [200] * 7
     assert guarded.statuses("ann", "wrong", addresses(4)) == [400, 400, 400, 429]
 
 
-def test_of_many_guesses_at_once_no_more_are_looked_at(guarded: Guesser) -> None:
+def test_login_wrong_password_limit_holds_for_concurrent_attempts(guarded: Guesser) -> None:
     register(guarded.shoal, "ann")
 
     async def all_at_once() -> list[int]:
@@ -103,17 +103,19 @@ def test_of_many_guesses_at_once_no_more_are_looked_at(guarded: Guesser) -> None
     assert guarded.shoal.run(all_at_once()) == [400] * 3 + [429] * 9
 
 
-def test_the_owner_keeps_the_sessions_they_have_and_gets_in_where_they_were_before(guarded: Guesser) -> None:
+def test_login_lockout_keeps_sessions_and_accepts_owner_from_known_network(guarded: Guesser) -> None:
     register(guarded.shoal, "ann")
     token = guarded.ask("ann", PASSWORD, HOME).json()["access_token"]
     assert guarded.statuses("ann", "wrong", addresses(4)) == [400, 400, 400, 429]
     assert guarded.shoal.ask("GET", "/api/v1/accounts/verify_credentials", token).status_code == 200
-    assert guarded.statuses("ann", PASSWORD, [CAFE, "192.0.2.200"]) == [429, 200], "a new network, and the /24 of home"
-    # There the owner has a count of their own, and their own mistakes fill it.
+    assert guarded.statuses("ann", PASSWORD, [CAFE, "192.0.2.200"]) == [429, 200], (
+        "an unknown network, then the /24 of an earlier login"
+    )
+    # Wrong passwords from the known network have a separate counter.
     assert guarded.statuses("ann", "wrong", [HOME] * 4) == [400, 400, 400, 429]
 
 
-def test_the_networks_of_the_last_eight_logins_are_known_by_hashes_and_a_new_password_forgets_them(
+def test_login_known_networks_keep_last_eight_hashes_until_password_change(
     guarded: Guesser,
 ) -> None:
     id_ = register(guarded.shoal, "ann")
@@ -132,7 +134,7 @@ def test_the_networks_of_the_last_eight_logins_are_known_by_hashes_and_a_new_pas
     assert login().networks == ()
 
 
-def test_the_authorize_page_and_a_change_of_the_password_count_too(guarded: Guesser) -> None:
+def test_login_wrong_password_limit_includes_authorize_page_and_password_change(guarded: Guesser) -> None:
     shoal = guarded.shoal
     id_ = register(shoal, "ann")
     client = Registered(shoal)
@@ -149,7 +151,7 @@ def test_the_authorize_page_and_a_change_of_the_password_count_too(guarded: Gues
     assert shoal.ask("PUT", "/api/shoal/v1/password", token, json=change).status_code == 429
 
 
-def test_failures_are_logged_with_name_and_address_and_without_the_password(
+def test_login_failures_are_logged_with_name_and_address_without_password(
     guarded: Guesser, caplog: pytest.LogCaptureFixture
 ) -> None:
     register(guarded.shoal, "ann")
@@ -164,7 +166,7 @@ def test_failures_are_logged_with_name_and_address_and_without_the_password(
     ]
 
 
-def test_a_flood_of_passwords_is_refused_while_others_are_served(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_password_hashing_overload_returns_503_while_other_requests_are_served(monkeypatch: pytest.MonkeyPatch) -> None:
     go, lock = threading.Event(), threading.Lock()
     hashing, most = 0, 0
     verify = authentication._verify
@@ -182,7 +184,7 @@ def test_a_flood_of_passwords_is_refused_while_others_are_served(monkeypatch: py
                 hashing -= 1
 
     monkeypatch.setattr("shoal.commands.authentication._verify", watched)
-    # Fewer places than passwords that are hashed or wait: those hold none.
+    # Fewer request slots than password checks: requests that wait for hashing hold no slot.
     with world(rate_limits=True, limits={"login": "1000/24h"}, requests_at_work=4, requests_waiting=1_000) as shoal:
         guesser = Guesser(shoal)
         ann = shoal.join("ann")
@@ -202,7 +204,7 @@ def test_a_flood_of_passwords_is_refused_while_others_are_served(monkeypatch: py
     assert most == authentication.AT_ONCE
     refused = [answer for answer in answers if answer.status_code == 503]
     assert {answer.headers["retry-after"] for answer in refused} == {"1"}
-    # What is refused for want of a place counts for the limiter all the same.
+    # Requests refused with 503 count towards the rate limit.
     assert {answer.headers["x-ratelimit-remaining"] for answer in refused} == {"999"}
 
 
@@ -210,13 +212,13 @@ async def _done(tasks: list[asyncio.Task[httpx.Response]]) -> int:
     return sum(task.done() for task in tasks)
 
 
-def test_eighteen_may_hash_or_wait_and_every_place_comes_back() -> None:
+def test_password_hashing_slots_are_limited_and_released() -> None:
     held = [authentication.hashing_slot() for _ in range(PLACES)]
     for one in held:
         one.__enter__()
     try:
         with pytest.raises(Unavailable), authentication.hashing_slot():
-            raise AssertionError("there was a place")
+            raise AssertionError("a hashing slot was free")
     finally:
         for one in held:
             one.__exit__(None, None, None)

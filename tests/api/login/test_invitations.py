@@ -1,4 +1,4 @@
-"""Signing up by invitation over HTTP, and the links that members make for it."""
+"""Invitations and sign-up by invitation over HTTP."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def invited(w: World, by: Someone, **wish: object) -> dict[str, Any]:
 
 
 def wrong(answer: httpx.Response) -> str:
-    """Return what is said of the invitation."""
+    """Return the error description of the invite code."""
     assert answer.status_code == 422, answer.text
     return str(answer.json()["details"]["invite_code"][0]["description"])
 
 
-def test_who_is_invited_signs_up_where_others_cannot_and_need_not_wait() -> None:
+def test_invitation_allows_sign_up_when_registrations_are_closed_without_approval() -> None:
     with world(invitations="members", registrations=False, approval=True) as w:
         ann = w.join("ann")
         made = invited(w, ann, max_uses=2, expires_in=3_600, autofollow=True)
@@ -51,7 +51,7 @@ def test_who_is_invited_signs_up_where_others_cannot_and_need_not_wait() -> None
         assert w.run(check(w.network)).clean
 
 
-def test_a_sign_up_that_is_refused_uses_nothing() -> None:
+def test_invitation_use_is_not_counted_for_refused_sign_up() -> None:
     with world(invitations="members", registrations=False) as w:
         ann = w.join("ann")
         made = invited(w, ann)
@@ -59,12 +59,12 @@ def test_a_sign_up_that_is_refused_uses_nothing() -> None:
             assert sign_up(w, "ben", made["code"], **more).status_code == 422
         assert w.json("GET", INVITES, ann) == [made]
         assert sign_up(w, "ben", made["code"]).status_code == 200
-        # The same request again, as of a client that was never answered.
+        # A client that received no response repeats the request.
         assert sign_up(w, "ben", made["code"]).status_code == 422
         assert w.json("GET", INVITES, ann)[0]["uses"] == 1
 
 
-def test_a_code_that_is_not_good_is_refused_with_the_reason_also_where_anybody_may_join() -> None:
+def test_invitation_code_unknown_or_revoked_is_refused_with_reason() -> None:
     with world(invitations="members") as w:
         ann = w.join("ann")
         made = invited(w, ann)
@@ -75,7 +75,7 @@ def test_a_code_that_is_not_good_is_refused_with_the_reason_also_where_anybody_m
         assert sign_up(w, "ben", "").status_code == 200
 
 
-def test_a_network_from_which_sign_ups_wait_or_are_refused_stays_one() -> None:
+def test_invitation_does_not_override_ip_block_of_sign_ups() -> None:
     with world(invitations="members") as w:
         w.run(blocklists.block_ip(w.writes, "127.0.0.0/8", IpSeverity.SIGN_UP_REQUIRES_APPROVAL))
         made = invited(w, w.join("ann"))
@@ -87,7 +87,7 @@ def test_a_network_from_which_sign_ups_wait_or_are_refused_stays_one() -> None:
         assert sign_up(w, "ben", made["code"]).status_code == 403
 
 
-def test_moderators_see_who_invited_whom_and_end_links() -> None:
+def test_admin_account_list_shows_inviter_and_moderators_can_revoke_invitations() -> None:
     with world(invitations="members") as w:
         ann, max_, bob = w.join("ann"), w.staff("max", Role.MODERATOR), w.staff("bob", Role.ADMIN)
         made, his = invited(w, ann), invited(w, bob)
@@ -98,7 +98,7 @@ def test_moderators_see_who_invited_whom_and_end_links() -> None:
         assert w.json("GET", f"/api/v1/admin/accounts/{ann.id}", max_)["invited_by_account_id"] is None
         for nobody in (max_.id, "7", "x"):
             assert w.json("GET", f"/api/v2/admin/accounts?invited_by={nobody}", max_) == []
-        # Without a scope of admins it is a client like any other.
+        # Without an admin scope, the token of a moderator has no moderator rights.
         plain = w.token(ann.app_id, max_.member.id, ("read", "write"))
         assert w.ask("DELETE", f"{INVITES}/{made['id']}", plain).status_code == 404
         assert w.ask("DELETE", f"{INVITES}/{his['id']}", max_).status_code == 403
@@ -107,7 +107,7 @@ def test_moderators_see_who_invited_whom_and_end_links() -> None:
         assert w.ask("DELETE", f"{INVITES}/{made['id']}", max_).status_code == 404
 
 
-def test_a_moderator_without_the_second_factor_that_is_asked_of_them_is_as_any_member() -> None:
+def test_invitation_rights_of_moderator_without_second_factor_are_those_of_member() -> None:
     with world(invitations="members", staff_second_factor=True) as w:
         ann, max_ = w.join("ann"), w.join("max", STAFF_SCOPES)
         hers = invited(w, ann)
@@ -119,7 +119,7 @@ def test_a_moderator_without_the_second_factor_that_is_asked_of_them_is_as_any_m
             assert (answer.status_code, "second factor" in answer.json()["error"]) == (403, True)
 
 
-def test_who_may_invite_and_how_much_is_said_in_words() -> None:
+def test_invitation_limits_and_permissions_are_enforced_and_published() -> None:
     with world(invitations="staff") as w:
         ann, max_ = w.join("ann"), w.staff("max", Role.MODERATOR)
         answer = w.ask("POST", INVITES, ann, json={})

@@ -1,4 +1,4 @@
-"""Deleting one's account over HTTP: hidden and logged out at once, back with the password, a receipt without one."""
+"""Account deletion over HTTP: immediate logout, cancellation with the password, and a receipt that needs no login."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def here() -> Iterator[World]:
         yield made
 
 
-def test_who_leaves_is_logged_out_and_hidden_and_may_come_back(here: World) -> None:
+def test_account_deletion_hides_and_logs_out_member_and_can_be_cancelled(here: World) -> None:
     client = Client(here)
     token = log_in(here, client, "ann")
     wrong = here.ask("POST", LEAVE, token, json={"password": "not it"})
@@ -43,7 +43,7 @@ def test_who_leaves_is_logged_out_and_hidden_and_may_come_back(here: World) -> N
     assert here.ask("GET", f"{RECEIPTS}/{told['receipt']}").status_code == 404
 
 
-def test_wrong_passwords_are_counted() -> None:
+def test_account_deletion_wrong_passwords_are_rate_limited() -> None:
     with world(rate_limits=True, limits={"account_guesses": "1/10m"}) as busy:
         register(busy, "ann")
         token = log_in(busy, Client(busy), "ann")

@@ -1,4 +1,4 @@
-"""Nobody signs up with a name that is blocked; members keep theirs, and operators may give it."""
+"""Username blocks refuse sign-ups; existing members and operators are not affected."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.api.world import world
 from tests.web.visitor import visitor
 
 
-def test_names_are_refused_whole_or_by_a_part_until_the_block_ends() -> None:
+def test_sign_up_with_blocked_username_or_part_is_refused_until_unblocked() -> None:
     with world() as shoal:
         lists = Blocklists(shoal.network.writes)
         shoal.run(lists.block_name("Boss"))

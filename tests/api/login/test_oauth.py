@@ -1,4 +1,4 @@
-"""Apps are let in by their members, get a token for a code, and nobody else does."""
+"""OAuth: authorization code flow, token and revocation endpoints, and app registration."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OUT_OF_BAND = "urn:ietf:wg:oauth:2.0:oob"
 
 
 def let_in(shoal: World, client: Client, name: str, **more: Any) -> str:
-    """The code of a member who lets the app in."""
+    """Authorize the app as this member and return the code."""
     visitor = Visitor(shoal)
     visitor.open(client.query(**more))
     visitor.log_in(name)
@@ -31,7 +31,7 @@ def let_in(shoal: World, client: Client, name: str, **more: Any) -> str:
 
 
 def change(shoal: World, member_id: int, **changes: Any) -> None:
-    """The member is otherwise from now on."""
+    """Change fields of the stored member."""
     member = shoal.run(shoal.network.store.obj_get((member_id,)))[member_id]
     assert isinstance(member, Member)
     batch = Batch(shard_of(member_id))
@@ -39,7 +39,7 @@ def change(shoal: World, member_id: int, **changes: Any) -> None:
     shoal.run(shoal.network.store.commit(batch))
 
 
-def test_a_member_logs_in_lets_the_app_in_and_the_app_gets_a_token(shared: World) -> None:
+def test_authorization_code_flow_issues_token(shared: World) -> None:
     register(shared, "ann")
     client, visitor = Client(shared), Visitor(shared)
     page = visitor.open(client.query(state="a b&c", code_challenge=CHALLENGE, code_challenge_method="S256"))
@@ -65,7 +65,7 @@ def test_a_member_logs_in_lets_the_app_in_and_the_app_gets_a_token(shared: World
     assert shared.json("GET", "/api/v1/accounts/verify_credentials", token["access_token"])["username"] == "ann"
 
 
-def test_a_slash_at_the_end_and_no_scope_are_fine(shared: World) -> None:
+def test_authorize_page_accepts_trailing_slash_and_missing_scope(shared: World) -> None:
     register(shared, "ben")
     client, visitor = Client(shared), Visitor(shared)
     query = client.query()
@@ -89,7 +89,9 @@ def test_a_slash_at_the_end_and_no_scope_are_fine(shared: World) -> None:
         {"redirect_uri": "x" * 3_000},
     ],
 )
-def test_whoever_does_not_know_the_app_is_sent_nowhere(shared: World, change: dict[str, str]) -> None:
+def test_authorize_page_with_unknown_client_or_redirect_uri_does_not_redirect(
+    shared: World, change: dict[str, str]
+) -> None:
     client = Client(shared)
     for method in ("GET", "POST"):
         answer = shared.ask(method, "/oauth/authorize", params=client.query(state="s") | change)
@@ -112,7 +114,7 @@ def test_whoever_does_not_know_the_app_is_sent_nowhere(shared: World, change: di
         ({"code_challenge_method": "S256"}, "invalid_request"),
     ],
 )
-def test_what_else_is_wrong_goes_back_to_the_app_with_its_state(
+def test_authorize_page_with_invalid_parameters_redirects_with_error_and_state(
     shared: World, change: dict[str, str], error: str
 ) -> None:
     client = Client(shared)
@@ -123,7 +125,7 @@ def test_what_else_is_wrong_goes_back_to_the_app_with_its_state(
     assert "code" not in told(answer)
 
 
-def test_an_answer_keeps_the_query_that_an_address_has(shared: World) -> None:
+def test_authorization_redirect_keeps_query_of_redirect_uri(shared: World) -> None:
     register(shared, "cat")
     address = "tide.app://back?from=shoal"
     client = Client(shared, address)
@@ -135,7 +137,7 @@ def test_an_answer_keeps_the_query_that_an_address_has(shared: World) -> None:
     assert client.exchange(told(answer)["code"], redirect_uri=address).status_code == 200
 
 
-def test_a_member_may_say_no(shared: World) -> None:
+def test_authorization_denied_redirects_with_access_denied_and_changes_nothing(shared: World) -> None:
     register(shared, "dan")
     visitor = Visitor(shared)
     visitor.open(Client(shared).query(state="x"))
@@ -148,7 +150,7 @@ def test_a_member_may_say_no(shared: World) -> None:
     assert shared.state() == before
 
 
-def test_an_app_without_an_address_has_its_code_shown(shared: World) -> None:
+def test_authorization_code_out_of_band_is_shown_on_page(shared: World) -> None:
     register(shared, "eli")
     client, visitor = Client(shared, OUT_OF_BAND), Visitor(shared)
     visitor.open(client.query(redirect_uri=OUT_OF_BAND))
@@ -163,7 +165,7 @@ def test_an_app_without_an_address_has_its_code_shown(shared: World) -> None:
     assert visitor.open(client.query(redirect_uri=OUT_OF_BAND, scope="nonsense")).status_code == 400
 
 
-def test_the_next_app_need_only_be_let_in(shared: World) -> None:
+def test_authorize_page_for_next_app_skips_login_unless_forced(shared: World) -> None:
     register(shared, "fay")
     register(shared, "gil")
     visitor = Visitor(shared)
@@ -179,7 +181,7 @@ def test_the_next_app_need_only_be_let_in(shared: World) -> None:
     assert "@gil" in text_of(visitor.log_in("gil"))
 
 
-def test_a_form_from_anywhere_else_does_nothing(shared: World) -> None:
+def test_authorize_form_with_invalid_form_token_or_cross_site_returns_403(shared: World) -> None:
     register(shared, "hal")
     client, visitor = Client(shared), Visitor(shared)
     visitor.open(client.query())
@@ -216,7 +218,7 @@ def test_a_form_from_anywhere_else_does_nothing(shared: World) -> None:
     assert shared.state() == before
 
 
-def test_a_page_that_one_member_was_shown_is_no_good_for_another(shared: World) -> None:
+def test_authorize_form_shown_to_other_member_returns_403(shared: World) -> None:
     register(shared, "ida")
     register(shared, "jon")
     client, visitor = Client(shared), Visitor(shared)
@@ -229,7 +231,7 @@ def test_a_page_that_one_member_was_shown_is_no_good_for_another(shared: World) 
 
 
 @pytest.mark.parametrize("shut", ["suspended", "disabled"])
-def test_who_may_not_come_in_is_told_so(shared: World, shut: str) -> None:
+def test_authorization_of_suspended_or_disabled_member_is_refused(shared: World, shut: str) -> None:
     name = f"kit_{shut}"
     id_ = register(shared, name)
     client = Client(shared)
@@ -252,7 +254,7 @@ def test_who_may_not_come_in_is_told_so(shared: World, shut: str) -> None:
     assert (refused.status_code, refused.json()["error_description"]) == (400, "Your login is currently disabled")
 
 
-def test_a_code_is_good_once_and_a_second_use_ends_the_token_of_the_first(shared: World) -> None:
+def test_authorization_code_reuse_is_refused_and_revokes_first_token(shared: World) -> None:
     register(shared, "lea")
     client = Client(shared)
     code = let_in(shared, client, "lea")
@@ -263,7 +265,7 @@ def test_a_code_is_good_once_and_a_second_use_ends_the_token_of_the_first(shared
     assert shared.ask("GET", "/api/v1/accounts/verify_credentials", token).status_code == 401
 
 
-def test_of_two_exchanges_at_once_one_gets_a_token(shared: World) -> None:
+def test_authorization_code_concurrent_exchange_issues_one_token(shared: World) -> None:
     register(shared, "moe")
     client = Client(shared)
     code = let_in(shared, client, "moe")
@@ -288,7 +290,7 @@ def test_of_two_exchanges_at_once_one_gets_a_token(shared: World) -> None:
         {"code": "A" * 44},
     ],
 )
-def test_a_code_is_bound_to_everything_that_it_was_asked_with(shared: World, change: dict[str, Any]) -> None:
+def test_authorization_code_exchange_with_other_parameters_is_refused(shared: World, change: dict[str, Any]) -> None:
     if shared.ask("GET", "/api/v1/accounts/lookup", params={"acct": "ned"}).status_code == 404:
         register(shared, "ned")
     client = Client(shared)
@@ -298,18 +300,18 @@ def test_a_code_is_bound_to_everything_that_it_was_asked_with(shared: World, cha
     assert (refused.status_code, refused.json()["error"]) == (400, "invalid_grant")
     other = Client(shared).keys
     assert client.exchange(code, code_verifier=VERIFIER, **other).json()["error"] == "invalid_grant"
-    # What was refused did not use the code up.
+    # Refused exchanges do not use the code.
     assert client.exchange(code, code_verifier=VERIFIER).status_code == 200
     assert before.objects != shared.state().objects
 
 
-def test_a_verifier_where_there_was_no_challenge_is_refused(shared: World) -> None:
+def test_authorization_code_exchange_with_verifier_but_no_challenge_is_refused(shared: World) -> None:
     register(shared, "oda")
     client = Client(shared)
     assert client.exchange(let_in(shared, client, "oda"), code_verifier=VERIFIER).status_code == 400
 
 
-def test_a_client_says_who_it_is_in_the_body_or_in_basic(shared: World) -> None:
+def test_token_endpoint_accepts_client_credentials_in_body_or_basic_header(shared: World) -> None:
     register(shared, "pam")
     client = Client(shared)
     form = {"grant_type": "client_credentials", "scope": "read"}
@@ -330,7 +332,7 @@ def test_a_client_says_who_it_is_in_the_body_or_in_basic(shared: World) -> None:
         assert (answer.status_code, answer.json()["error"]) == (400, error)
 
 
-def test_a_token_is_revoked_by_its_own_app_as_often_as_it_likes(shared: World) -> None:
+def test_token_revocation_requires_own_client_and_is_idempotent(shared: World) -> None:
     register(shared, "qin")
     client, other = Client(shared), Client(shared)
     token = client.exchange(let_in(shared, client, "qin")).json()["access_token"]
@@ -341,7 +343,7 @@ def test_a_token_is_revoked_by_its_own_app_as_often_as_it_likes(shared: World) -
     assert shared.ask("GET", "/api/v1/accounts/verify_credentials", token).status_code == 401
 
 
-def test_what_people_and_apps_are_called_is_text(shared: World) -> None:
+def test_authorize_page_escapes_app_and_member_names(shared: World) -> None:
     register(shared, "ray")
     client, visitor = Client(shared, name="<script>1</script>", website="https://a.example/\"'><b>"), Visitor(shared)
     evil = "\"'><script>2</script>"
@@ -353,7 +355,7 @@ def test_what_people_and_apps_are_called_is_text(shared: World) -> None:
     assert told(visitor.press("allow"))["state"] == evil
 
 
-def test_the_page_cannot_be_framed_and_does_not_stand_in_the_way_of_popups(shared: World) -> None:
+def test_authorize_page_headers_forbid_framing_and_allow_popups(shared: World) -> None:
     answer = shared.ask("GET", "/oauth/authorize", params=Client(shared).query())
     assert answer.headers["x-frame-options"] == "DENY"
     policy = answer.headers["content-security-policy"]
@@ -362,7 +364,7 @@ def test_the_page_cannot_be_framed_and_does_not_stand_in_the_way_of_popups(share
     assert "cross-origin-opener-policy" not in answer.headers
     assert answer.headers["cache-control"] == "no-store"
     assert "access-control-allow-origin" not in answer.headers
-    assert answer.text.count("<script") == 1, "the one that asks for passkeys"
+    assert answer.text.count("<script") == 1, "only the passkey script"
     assert "script-src 'self'; connect-src 'self'" in policy
     register(shared, "vic")
     visitor = Visitor(shared)
@@ -373,7 +375,7 @@ def test_the_page_cannot_be_framed_and_does_not_stand_in_the_way_of_popups(share
 
 
 @pytest.mark.parametrize("base", ["http://shoal.test", "https://shoal.test"])
-def test_cookies_are_for_us_alone(base: str) -> None:
+def test_session_cookies_are_http_only_same_site_and_secure_on_https(base: str) -> None:
     with world() as shoal:
         shoal.app = build(replace(shoal.app_parts, base_url=base))
         register(shoal, "ann")
@@ -389,7 +391,7 @@ def test_cookies_are_for_us_alone(base: str) -> None:
             assert ("Secure" in cookie, cookie.startswith("__Host-")) == ((base[:5] == "https"),) * 2
 
 
-def test_the_cookie_of_a_browser_is_no_token_of_the_api(shared: World) -> None:
+def test_session_cookie_is_not_accepted_as_api_token(shared: World) -> None:
     register(shared, "sue")
     visitor = Visitor(shared)
     visitor.open(Client(shared).query())
@@ -400,7 +402,7 @@ def test_the_cookie_of_a_browser_is_no_token_of_the_api(shared: World) -> None:
         assert answer.status_code == (200 if path == "/api/v1/instance" else 401)
 
 
-def test_a_browser_that_asks_too_often_reads_so_on_a_page() -> None:
+def test_authorize_page_over_rate_limit_returns_429_as_html() -> None:
     with world(rate_limits=True, limits={"login": "2/5m"}) as shoal:
         register(shoal, "ann")
         visitor = Visitor(shoal)
@@ -415,14 +417,14 @@ def test_a_browser_that_asks_too_often_reads_so_on_a_page() -> None:
         assert answer.headers["x-ratelimit-remaining"] == "0"
 
 
-def test_the_password_grant_can_be_turned_off() -> None:
+def test_password_grant_disabled_returns_unsupported_grant_type() -> None:
     with world(password_grant=False) as shoal:
         register(shoal, "ann")
         asked = {"grant_type": "password", "username": "ann", "password": PASSWORD, **Client(shoal).keys}
         assert shoal.ask("POST", "/oauth/token", data=asked).json()["error"] == "unsupported_grant_type"
 
 
-def test_the_server_describes_itself_on_https_alone(shared: World) -> None:
+def test_oauth_server_metadata_is_served_only_on_https(shared: World) -> None:
     answer = shared.ask("GET", "/.well-known/oauth-authorization-server")
     assert (answer.status_code, answer.json()) == (404, {"error": "Record not found"})
     with world(password_grant=False) as shoal:
@@ -436,8 +438,8 @@ def test_the_server_describes_itself_on_https_alone(shared: World) -> None:
     assert {"read", "write", "follow", "push", "profile"} <= set(said["scopes_supported"])
 
 
-def test_an_answer_to_an_app_names_the_server_on_https(shared: World) -> None:
-    """RFC 9207: an app that uses two servers sees which one answered, in errors as in codes."""
+def test_authorization_response_includes_issuer_on_https(shared: World) -> None:
+    """RFC 9207: a client of several servers can identify the responding server, in errors and in codes."""
     with world() as shoal:
         shoal.app = build(replace(shoal.app_parts, base_url="https://shoal.test"))
         register(shoal, "ann")
@@ -457,8 +459,8 @@ def test_an_answer_to_an_app_names_the_server_on_https(shared: World) -> None:
 
 
 @pytest.mark.parametrize("name", ["response_type", "client_id", "redirect_uri", "scope", "state", "code_challenge"])
-def test_a_parameter_that_comes_twice_is_refused_and_nobody_is_sent_anywhere(shared: World, name: str) -> None:
-    """RFC 6749, 3.1: else two programs that read the same request may each believe another of the two."""
+def test_authorize_page_with_duplicate_parameter_does_not_redirect(shared: World, name: str) -> None:
+    """RFC 6749, 3.1: two programs could otherwise use different values of a request."""
     query = {"state": "s", "code_challenge": CHALLENGE, "code_challenge_method": "S256", **Client(shared).query()}
     for second in (query[name], "https://evil.example/"):
         answer = shared.ask("GET", "/oauth/authorize", params=[*query.items(), (name, second)])
@@ -468,7 +470,7 @@ def test_a_parameter_that_comes_twice_is_refused_and_nobody_is_sent_anywhere(sha
 
 @pytest.mark.parametrize("kind", ["urlencoded", "multipart"])
 @pytest.mark.parametrize("path", ["/oauth/token", "/oauth/revoke"])
-def test_a_field_of_a_form_that_comes_twice_is_refused(shared: World, path: str, kind: str) -> None:
+def test_token_endpoint_with_duplicate_form_field_returns_invalid_request(shared: World, path: str, kind: str) -> None:
     client = Client(shared)
     form = {"grant_type": ["client_credentials"], "token": ["x"], "client_id": [client.keys["client_id"]] * 2}
     form["client_secret"] = [client.keys["client_secret"]]
@@ -481,7 +483,7 @@ def test_a_field_of_a_form_that_comes_twice_is_refused(shared: World, path: str,
     assert answer.json() == {"error": "invalid_request", "error_description": "`client_id` is given more than once"}
 
 
-def test_an_app_may_name_itself_in_basic_and_in_the_body_but_not_as_two(shared: World) -> None:
+def test_token_endpoint_with_conflicting_client_credentials_returns_invalid_request(shared: World) -> None:
     client, other = Client(shared), Client(shared)
     form = {"grant_type": "client_credentials", "scope": "read"}
     basic = (client.keys["client_id"], client.keys["client_secret"])
@@ -495,7 +497,7 @@ def test_an_app_may_name_itself_in_basic_and_in_the_body_but_not_as_two(shared: 
 @pytest.mark.parametrize(
     "header", ["Basic", "Basic !", "Basic YQ==", "Basic YTpi", "Basic /w==", "invalid token", "Bearer x"]
 )
-def test_a_header_that_names_no_app_is_an_invalid_client(shared: World, header: str) -> None:
+def test_token_endpoint_with_invalid_basic_header_returns_invalid_client(shared: World, header: str) -> None:
     for path in ("/oauth/token", "/oauth/revoke"):
         data = {"grant_type": "client_credentials", "token": "x"}
         answer = shared.ask("POST", path, data=data, headers={"Authorization": header})
@@ -503,8 +505,8 @@ def test_a_header_that_names_no_app_is_an_invalid_client(shared: World, header: 
         assert answer.headers["www-authenticate"] == 'Basic realm="Shoal"'
 
 
-def test_a_refused_token_is_told_from_a_missing_one(shared: World) -> None:
-    """RFC 6750, 3.1: an app that reads `invalid_token` asks its user to log in again; a wrong password is no such thing."""
+def test_www_authenticate_header_distinguishes_missing_invalid_and_insufficient_token(shared: World) -> None:
+    """RFC 6750, 3.1: `invalid_token` makes an app ask its user to log in again."""
     ann = shared.join("wyn", ("read",))
     challenges: dict[str, tuple[int, str]] = {
         "": (401, 'Bearer realm="Shoal"'),
@@ -517,7 +519,7 @@ def test_a_refused_token_is_told_from_a_missing_one(shared: World) -> None:
     assert "www-authenticate" not in shared.ask("GET", "/api/v1/accounts/verify_credentials", ann).headers
 
 
-def test_who_a_member_is_may_be_asked_with_the_scope_for_it(shared: World) -> None:
+def test_userinfo_endpoint_requires_profile_scope(shared: World) -> None:
     ann = shared.join("tom", ("profile",))
     for method in ("GET", "POST"):
         said = shared.json(method, "/oauth/userinfo", ann)
@@ -526,13 +528,13 @@ def test_who_a_member_is_may_be_asked_with_the_scope_for_it(shared: World) -> No
     assert shared.ask("GET", "/oauth/userinfo", reader).status_code == 403
 
 
-def test_an_address_needs_no_confirmation(shared: World) -> None:
+def test_email_confirmation_endpoint_returns_403(shared: World) -> None:
     answer = shared.ask("POST", "/api/v1/emails/confirmations", shared.join("val"), data={"email": "v@example.org"})
     assert answer.status_code == 403
     assert answer.json()["error"] == "This method is only available while the e-mail is awaiting confirmation"
 
 
-def test_a_code_is_shown_only_for_apps_that_registered_that(shared: World) -> None:
+def test_authorization_out_of_band_without_registered_uri_is_refused(shared: World) -> None:
     client = Client(shared)
     for method in ("GET", "POST"):
         answer = shared.ask(method, "/oauth/authorize", params=client.query(redirect_uri=OUT_OF_BAND))
@@ -551,11 +553,11 @@ MISLEADING = (
 
 
 @pytest.mark.parametrize("uri", MISLEADING)
-def test_an_address_that_leads_elsewhere_than_it_seems_is_refused(shared: World, uri: str) -> None:
+def test_app_registration_with_misleading_redirect_uri_is_refused(shared: World, uri: str) -> None:
     form = {"client_name": "Tide", "redirect_uris": f"{CALLBACK} {uri}"}
     answer = shared.ask("POST", "/api/v1/apps", data=form)
     assert (answer.status_code, list(answer.json()["details"])) == (422, ["redirect_uris"])
-    # Nor is anybody sent there for an app that registered it before.
+    # The authorize page does not redirect to such a URI of an app that is already registered.
     old = Client(shared, uri)
     answer = shared.ask("GET", "/oauth/authorize", params=old.query(redirect_uri=uri))
     assert (answer.status_code, "location" in answer.headers) == (400, False)
@@ -564,12 +566,12 @@ def test_an_address_that_leads_elsewhere_than_it_seems_is_refused(shared: World,
 @pytest.mark.parametrize(
     "uri", ["https://client.example/@ann?to=a@b", "urn:ietf:wg:oauth:2.0:oob", "mail:a@b", "app://x"]
 )
-def test_an_at_sign_elsewhere_misleads_nobody(shared: World, uri: str) -> None:
+def test_app_registration_with_at_sign_outside_authority_is_accepted(shared: World, uri: str) -> None:
     form = {"client_name": "Tide", "redirect_uris": uri}
     assert shared.ask("POST", "/api/v1/apps", data=form).json()["redirect_uri"] == uri
 
 
-def test_the_addresses_of_an_app_have_a_maximum_together(shared: World) -> None:
+def test_app_registration_redirect_uris_have_total_length_limit(shared: World) -> None:
     fitting = [f"https://client.example/{n}/{'x' * 988}" for n in range(4)]
     assert 4_000 < len("".join(fitting)) <= 4_096
     for uris, status in ((fitting, 200), ([*fitting, "https://client.example/" + "y" * 100], 422)):
@@ -577,7 +579,7 @@ def test_the_addresses_of_an_app_have_a_maximum_together(shared: World) -> None:
         assert answer.status_code == status, answer.text
 
 
-def test_registering_apps_has_a_limit_of_its_own_by_address() -> None:
+def test_app_registration_has_its_own_rate_limit() -> None:
     with world(rate_limits=True, limits={"apps": "2/24h"}) as limited:
         form = {"client_name": "Tide", "redirect_uris": CALLBACK}
         answers = [limited.ask("POST", "/api/v1/apps", data=form) for _ in range(3)]

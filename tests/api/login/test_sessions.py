@@ -1,4 +1,4 @@
-"""A member sees where they are logged in, logs out there, and a new password logs out everywhere."""
+"""Sessions: list, deletion, and revocation by a password change."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ NEW = "another long password"
 
 
 def log_in(shoal: World, client: Client, name: str) -> str:
-    """A new token of the member."""
+    """Log in with the password grant and return the token."""
     form = {"grant_type": "password", "username": name, "password": PASSWORD, "scope": "read write", **client.keys}
     token: str = shoal.json("POST", "/oauth/token", data=form)["access_token"]
     return token
 
 
 def works(shoal: World, token: str) -> bool:
-    """Whether the token is good."""
+    """Return whether the API accepts the token."""
     return shoal.ask("GET", "/api/v1/accounts/verify_credentials", token).status_code == 200
 
 
-def test_a_member_sees_where_they_are_logged_in(shared: World) -> None:
+def test_session_list_shows_apps_and_browsers_of_member(shared: World) -> None:
     register(shared, "ann")
     client = Client(shared, name="Tide", website="https://tide.example")
     visitor = Visitor(shared)
@@ -48,7 +48,7 @@ def test_a_member_sees_where_they_are_logged_in(shared: World) -> None:
     assert shown[2]["scopes"] == []
 
 
-def test_a_member_sees_which_program_is_logged_in_and_from_where(shared: World) -> None:
+def test_session_list_shows_program_system_and_address(shared: World) -> None:
     register(shared, "ida")
     client = Client(shared, name="Tide")
     form = {"grant_type": "password", "username": "ida", "password": PASSWORD, "scope": "read write", **client.keys}
@@ -60,7 +60,7 @@ def test_a_member_sees_which_program_is_logged_in_and_from_where(shared: World) 
     assert shown["last_used_at"] == shown["created_at"]
 
 
-def test_all_others_end_at_once_and_the_one_that_asks_stays(shared: World) -> None:
+def test_session_deletion_of_all_others_keeps_current_session(shared: World) -> None:
     register(shared, "jon")
     register(shared, "kim")
     client = Client(shared)
@@ -72,14 +72,14 @@ def test_all_others_end_at_once_and_the_one_that_asks_stays(shared: World) -> No
 
 
 def moved(shoal: World, days: int) -> None:
-    """Let so many days pass for the front end."""
+    """Move the clock of the front end forward by `days`."""
     now = shoal.network.writes.new_id.now() + days * 86_400_000
     shoal.app_parts = replace(shoal.app_parts, writes=replace(shoal.writes, new_id=IdMaker(lambda: now)))
     shoal.app = build(shoal.app_parts)
     shoal._client = httpx.AsyncClient(transport=httpx.ASGITransport(shoal.app), base_url=BASE)
 
 
-def test_a_token_that_nobody_uses_for_a_year_is_refused(shoal: World) -> None:
+def test_access_token_unused_for_a_year_is_refused(shoal: World) -> None:
     ann = shoal.join("ann")
     moved(shoal, 365)
     assert works(shoal, ann.token)
@@ -89,7 +89,7 @@ def test_a_token_that_nobody_uses_for_a_year_is_refused(shoal: World) -> None:
     assert 'error="invalid_token"' in answer.headers["www-authenticate"]
 
 
-def test_a_warm_request_reads_and_writes_no_more_for_noting_its_token(forgetful: World) -> None:
+def test_access_token_use_tracking_adds_no_reads_or_writes_to_request(forgetful: World) -> None:
     shoal = forgetful
     ann = shoal.join("ann")
     shoal.json("GET", "/api/v1/timelines/home", ann)
@@ -102,14 +102,14 @@ def test_a_warm_request_reads_and_writes_no_more_for_noting_its_token(forgetful:
 
     first, (token,) = asked()
     assert asked() == (first, [token])
-    # A day later the request itself still does nothing more: what it noted is written after it.
+    # A day later the request makes no additional reads: the token use is written after the response.
     moved(shoal, 1)
     shoal.graph.reads.clear()
     shoal.json("GET", "/api/v1/timelines/home", ann)
     assert shoal.graph.reads == first
 
 
-def test_the_list_comes_in_pages(shared: World) -> None:
+def test_session_list_is_paginated(shared: World) -> None:
     register(shared, "ben")
     client = Client(shared)
     *_, token = [log_in(shared, client, "ben") for _ in range(5)]
@@ -122,7 +122,7 @@ def test_the_list_comes_in_pages(shared: World) -> None:
     assert [session["id"] for session in back.json()] == every[:2]
 
 
-def test_a_session_is_ended_by_its_member_alone(shared: World) -> None:
+def test_session_deletion_is_limited_to_own_sessions(shared: World) -> None:
     register(shared, "cat")
     register(shared, "dan")
     client = Client(shared)
@@ -137,7 +137,7 @@ def test_a_session_is_ended_by_its_member_alone(shared: World) -> None:
     assert shared.ask("DELETE", f"{SESSIONS}/{shared.join('stranger').id}", cats).status_code == 404
 
 
-def test_logging_out_of_a_browser_asks_for_the_password_there(shared: World) -> None:
+def test_session_deletion_of_browser_requires_password_again(shared: World) -> None:
     register(shared, "eli")
     client, visitor = Client(shared), Visitor(shared)
     visitor.open(client.query())
@@ -148,7 +148,7 @@ def test_logging_out_of_a_browser_asks_for_the_password_there(shared: World) -> 
     assert "Log in to Shoal" in visitor.open(client.query()).text
 
 
-def test_a_new_password_ends_tokens_browsers_and_codes_on_their_way(shoal: World) -> None:
+def test_password_change_revokes_tokens_browser_sessions_and_codes(shoal: World) -> None:
     register(shoal, "ann")
     client, visitor = Client(shoal), Visitor(shoal)
     visitor.open(client.query())
@@ -175,7 +175,9 @@ def test_a_new_password_ends_tokens_browsers_and_codes_on_their_way(shoal: World
         ({"new_password": "x" * 1_025}, "new_password", "ERR_TOO_LONG"),
     ],
 )
-def test_a_refused_password_changes_nothing(shared: World, change: dict[str, str], field: str, code: str) -> None:
+def test_password_change_refused_keeps_token_valid(
+    shared: World, change: dict[str, str], field: str, code: str
+) -> None:
     if shared.ask("GET", "/api/v1/accounts/lookup", params={"acct": "fay"}).status_code == 404:
         register(shared, "fay")
     token = log_in(shared, Client(shared), "fay")
@@ -186,13 +188,13 @@ def test_a_refused_password_changes_nothing(shared: World, change: dict[str, str
     assert works(shared, token)
 
 
-def test_who_has_no_password_cannot_change_it(shared: World) -> None:
+def test_password_change_of_member_without_password_is_refused(shared: World) -> None:
     gil = shared.join("gil")
     given = {"current_password": "anything", "new_password": NEW}
     assert shared.ask("PUT", "/api/shoal/v1/password", gil, json=given).status_code == 422
 
 
-def test_what_a_password_ended_is_cleared_away_however_much_it_is(shoal: World) -> None:
+def test_password_change_deletes_all_revoked_tokens_and_grants(shoal: World) -> None:
     id_ = register(shoal, "ann")
     client, writes = Client(shoal), shoal.network.writes
     for _ in range(250):
@@ -211,7 +213,7 @@ def test_what_a_password_ended_is_cleared_away_however_much_it_is(shoal: World) 
     assert works(shoal, fresh.text)
 
 
-def test_a_check_finds_logins_and_codes_as_they_should_be(shoal: World) -> None:
+def test_consistency_check_accepts_logins_and_used_codes(shoal: World) -> None:
     register(shoal, "ann")
     visitor = Visitor(shoal)
     client = Client(shoal)
@@ -225,12 +227,12 @@ def test_a_check_finds_logins_and_codes_as_they_should_be(shoal: World) -> None:
 
 
 def ended(shoal: World) -> list[SessionsEnded]:
-    """The events that wait for who keeps connections open."""
+    """Return the pending SessionsEnded events."""
     jobs = shoal.run(shoal.network.store.claim(100, 0.0))
     return [job.event for job in jobs if isinstance(job.event, SessionsEnded)]
 
 
-def test_whoever_keeps_connections_open_is_told_which_tokens_ended() -> None:
+def test_sessions_ended_event_lists_revoked_tokens() -> None:
     with world(run_consequences=False) as shoal:
         id_ = register(shoal, "ann")
         app = Client(shoal).app

@@ -1,4 +1,4 @@
-"""Signing up reports all errors at once, field by field; without errors the new member can act at once."""
+"""Sign-up reports the errors of all fields; a new member can post immediately."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GOOD = {"username": "ann", "email": "ann@example.org", "password": "a long passw
 
 
 def sign_up(shoal: World, **given: Any) -> httpx.Response:
-    """The answer to a form."""
+    """Submit the sign-up form and return the response."""
     token = shoal.token(Client(shoal).app.id)
     return shoal.ask("POST", "/api/v1/accounts", token, json=given)
 
@@ -26,7 +26,7 @@ def codes(answer: httpx.Response) -> dict[str, list[str]]:
     return {field: [one["error"] for one in found] for field, found in answer.json()["details"].items()}
 
 
-def test_a_new_member_acts_at_once_and_writes_in_the_language_of_the_form(shared: World) -> None:
+def test_sign_up_member_can_post_immediately_in_language_of_locale(shared: World) -> None:
     more = {"locale": "pt-BR", "reason": "to read", "date_of_birth": "1990-01-31"}
     token = sign_up(shared, **{**GOOD, "username": "Ana", "email": "ana@example.org"}, **more).json()
     assert token["scope"] == "read write follow push"
@@ -37,13 +37,13 @@ def test_a_new_member_acts_at_once_and_writes_in_the_language_of_the_form(shared
 
 
 @pytest.mark.parametrize("locale", ["", "no such place", "x", "12", "en;q=1"])
-def test_a_locale_that_is_none_is_let_be(shared: World, locale: str) -> None:
+def test_sign_up_with_invalid_locale_is_accepted(shared: World, locale: str) -> None:
     number = sum(map(ord, locale))
     answer = sign_up(shared, **GOOD | {"username": f"m{number}", "email": f"m{number}@example.org", "locale": locale})
     assert answer.status_code == 200
 
 
-def test_everything_that_is_wrong_is_told_at_once(shared: World) -> None:
+def test_sign_up_reports_all_invalid_fields(shared: World) -> None:
     before = shared.state()
     assert codes(sign_up(shared)) == {
         "username": ["ERR_BLANK"],
@@ -66,10 +66,10 @@ def test_everything_that_is_wrong_is_told_at_once(shared: World) -> None:
     }
     assert codes(sign_up(shared, **GOOD | {"username": "admin"})) == {"username": ["ERR_RESERVED"]}
     after = shared.state()
-    assert len(after.objects) == len(before.objects) + 8, "an app and its token for each of four forms"
+    assert len(after.objects) == len(before.objects) + 8, "only an app and its token for each of the four forms"
 
 
-def test_a_name_and_an_address_that_somebody_has_are_told_apart(shared: World) -> None:
+def test_sign_up_with_taken_username_and_email_reports_both_fields(shared: World) -> None:
     taken = GOOD | {"username": "bea", "email": "bea@example.org"}
     assert sign_up(shared, **taken).status_code == 200
     assert codes(sign_up(shared, **taken | {"username": "BEA", "email": "Bea@Example.org"})) == {
@@ -82,7 +82,7 @@ def test_a_name_and_an_address_that_somebody_has_are_told_apart(shared: World) -
     }
 
 
-def test_a_member_signs_up_nobody_else(shoal: World) -> None:
+def test_sign_up_with_member_token_is_refused(shoal: World) -> None:
     ann = shoal.join("ann")
     before = shoal.state()
     answer = shoal.ask("POST", "/api/v1/accounts", ann, json=GOOD)
@@ -90,7 +90,7 @@ def test_a_member_signs_up_nobody_else(shoal: World) -> None:
     assert shoal.state() == before
 
 
-def test_signing_up_is_counted_by_address_whatever_token_is_sent() -> None:
+def test_sign_up_rate_limit_counts_by_address_regardless_of_token() -> None:
     with world(rate_limits=True) as limited:
         tokens = [limited.join(name).token for name in ("ann", "ben")]
         tokens += [limited.token(Client(limited).app.id) for _ in range(6)]

@@ -1,4 +1,4 @@
-"""Signing up where a proof of work is asked for: with one a member acts at once, without one they wait for approval."""
+"""Sign-up with a proof of work is active immediately; without one it is pending approval."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def here() -> Iterator[World]:
 
 
 def sign_up(here: World, name: str, **given: Any) -> httpx.Response:
-    """The answer to a form."""
+    """Submit the sign-up form and return the response."""
     fields = {"username": name, "email": f"{name}@example.org", "password": "a long password", "agreement": True}
     return here.ask("POST", "/api/v1/accounts", here.token(Client(here).app.id), json={**fields, **given})
 
@@ -41,11 +41,11 @@ def acts(here: World, answer: httpx.Response) -> bool:
     return here.ask("POST", "/api/v1/statuses", token, json={"status": "Hello"}).status_code == 200
 
 
-def test_whoever_proves_work_acts_at_once(here: World) -> None:
+def test_sign_up_with_proof_of_work_is_active_immediately(here: World) -> None:
     assert acts(here, sign_up(here, "Ann", proof=proof("ann")))
 
 
-def test_whoever_proves_none_waits_for_approval(here: World) -> None:
+def test_sign_up_without_proof_of_work_is_pending(here: World) -> None:
     assert not acts(here, sign_up(here, "ben", reason="to read"))
     here.settle()
     waiting = here.json("GET", "/api/v2/admin/accounts?status=pending", here.staff("chief", Role.MODERATOR))
@@ -53,24 +53,24 @@ def test_whoever_proves_none_waits_for_approval(here: World) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["1:1", "nothing", "old", "of another"])
-def test_a_wrong_proof_is_refused_and_nobody_is_made(here: World, wrong: str) -> None:
+def test_sign_up_with_invalid_proof_of_work_is_refused(here: World, wrong: str) -> None:
     sent = {"old": proof("cleo0", 4_000), "of another": proof("somebody")}.get(wrong, wrong)
-    # For one name in 64 it is right by chance.
+    # A random proof is valid for 1 in 64 names.
     names = (f"cleo{n}" for n in range(100))
     name = next(one for one in names if not is_proof(sent, DOMAIN, one, BITS, int(time.time())))
     before = here.state()
     answer = sign_up(here, name, proof=sent)
     assert answer.status_code == 422
     assert "proof: not one of 6 bits for this name, or older than an hour" in answer.json()["error"]
-    assert len(here.state().objects) == len(before.objects) + 2, "the app and its token"
+    assert len(here.state().objects) == len(before.objects) + 2, "only the app and its token"
 
 
-def test_what_is_asked_for_is_told(here: World) -> None:
+def test_instance_publishes_sign_up_proof_of_work_bits(here: World) -> None:
     found = here.json("GET", "/api/v2/instance")
     assert found["configuration"]["accounts"]["signup_work"] == BITS
     assert found["registrations"]["approval_required"] is True
 
 
-def test_a_server_that_asks_for_no_work_takes_any_proof() -> None:
+def test_sign_up_without_proof_of_work_setting_ignores_proof() -> None:
     with world() as made:
         assert acts(made, sign_up(made, "ann", proof="nothing"))

@@ -1,4 +1,4 @@
-"""A file is shown while something that is there has it, and its author is in good standing."""
+"""A media file is served while a visible post or profile uses it and its owner is not suspended."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ async def shown(check: Awaitable[None]) -> bool:
 
 
 @in_loop
-async def test_a_file_is_shown_until_its_post_goes_and_again_in_another_one() -> None:
+async def test_media_file_is_served_until_its_post_is_deleted_and_again_when_reposted() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         clock = Clock()
         files = ShownFiles(shoal.network.store, clock=clock)
         made, other = await ann.upload(picture()), await ann.upload(picture())
         keys = (made.key, made.preview_key, other.key)
-        # Whoever writes a post sees its pictures before.
+        # Unattached uploads are served so that the author can preview them.
         assert [await shown(files.check(key)) for key in keys] == [True, True, True]
         post = await ann.create("look", media=[made, other])
         await posts.update(shoal.network.writes, ann.id, post.id, Draft(text="look", media=[made.id]))
         await shoal.settle()
         clock.now += 31
-        # The history shows what an edit took out.
+        # The edit history still shows media that an edit removed.
         assert (await ann.history(post))[0].media == (made.id, other.id)
         assert [await shown(files.check(key)) for key in keys] == [True, True, True]
         await ann.delete(post)
@@ -59,7 +59,7 @@ async def test_a_file_is_shown_until_its_post_goes_and_again_in_another_one() ->
 
 
 @in_loop
-async def test_files_of_the_suspended_are_shown_to_nobody_until_they_are_restored() -> None:
+async def test_media_files_of_suspended_account_are_hidden_until_restored() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         clock = Clock()
@@ -79,7 +79,7 @@ async def test_files_of_the_suspended_are_shown_to_nobody_until_they_are_restore
 
 
 @in_loop
-async def test_files_of_hidden_posts_are_shown_to_nobody_until_a_post_that_has_them_is_revealed() -> None:
+async def test_media_file_of_hidden_posts_is_served_after_reveal() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         clock = Clock()
@@ -95,7 +95,7 @@ async def test_files_of_hidden_posts_are_shown_to_nobody_until_a_post_that_has_t
 
 
 @in_loop
-async def test_a_file_costs_at_most_four_reads_and_then_none_for_half_a_minute() -> None:
+async def test_media_file_check_costs_at_most_four_reads_and_is_cached() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         made = await ann.upload(picture())
@@ -110,7 +110,7 @@ async def test_a_file_costs_at_most_four_reads_and_then_none_for_half_a_minute()
 
 
 @in_loop
-async def test_a_file_that_is_named_after_another_number_is_found_by_its_key() -> None:
+async def test_media_file_record_with_mismatched_id_is_found_by_key() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         made = await ann.upload(picture())
@@ -124,14 +124,14 @@ async def test_a_file_that_is_named_after_another_number_is_found_by_its_key() -
 
 
 @in_loop
-async def test_of_a_member_who_is_not_there_nothing_is_shown() -> None:
+async def test_media_file_of_unknown_member_is_not_served() -> None:
     async with Shoal.open("memory://") as shoal:
         files = ShownFiles(shoal.network.store)
         for key in ("1/2/3/ann/7-0a1b2c3d.jpg", "ann/avatar-1.jpg", "7-1.jpg"):
             assert not await shown(files.check(key))
 
 
-def test_a_server_asks_before_it_shows_a_file(shoal: World) -> None:
+def test_media_endpoint_returns_404_for_files_of_deleted_post_or_suspended_account(shoal: World) -> None:
     ann = shoal.join("ann")
     made = shoal.json("POST", "/api/v2/media", ann, files={"file": ("a.png", picture(), "image/png")})
     kept = shoal.json("POST", "/api/v2/media", ann, files={"file": ("a.png", picture(), "image/png")})
@@ -148,5 +148,5 @@ def test_a_server_asks_before_it_shows_a_file(shoal: World) -> None:
 
 
 @pytest.mark.parametrize("key", ["7-1.jpg", "a/../b/7-1.jpg", "99999999999999999999-1.jpg", "-1-1.jpg"])
-def test_a_path_that_names_no_file_is_not_found(shoal: World, key: str) -> None:
+def test_media_endpoint_with_malformed_key_returns_404(shoal: World, key: str) -> None:
     assert shoal.ask("GET", f"/media/{key}").status_code == 404

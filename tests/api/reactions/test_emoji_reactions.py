@@ -1,4 +1,4 @@
-"""Emoji on a status over HTTP, as clients of Pleroma and of forks of Mastodon put them there and show them."""
+"""Emoji reactions over HTTP, with the endpoints of Pleroma and of Mastodon forks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HEART, UP = "❤️", "👍"
 
 @pytest.fixture
 def pair(shoal: World) -> tuple[Someone, Someone]:
-    """The author, and who reacts."""
+    """Return the author and a reacting member."""
     return shoal.join("ann"), shoal.join("ben")
 
 
@@ -41,7 +41,7 @@ def react(shoal: World, who: Someone, post: str, emoji: str = UP) -> Any:
     ],
 )
 @pytest.mark.parametrize("emoji", [UP, HEART, "1️⃣", "🏳️‍🌈", "🏴󠁧󠁢󠁳󠁣󠁴󠁿"])
-def test_an_emoji_is_put_on_a_status_and_taken_off(
+def test_emoji_reaction_can_be_added_and_removed(
     shoal: World, pair: tuple[Someone, Someone], method: str, path: str, back: str, back_path: str, emoji: str
 ) -> None:
     ann, ben = pair
@@ -62,7 +62,7 @@ def test_an_emoji_is_put_on_a_status_and_taken_off(
         assert "pleroma" not in shown
 
 
-def test_they_are_shown_wherever_the_status_is(shoal: World, pair: tuple[Someone, Someone]) -> None:
+def test_emoji_reactions_are_included_in_timelines_and_reblogs(shoal: World, pair: tuple[Someone, Someone]) -> None:
     ann, ben = pair
     shoal.json("POST", f"/api/v1/accounts/{ann.id}/follow", ben)
     post = posted(shoal, ann, poll={"options": ["a", "b"], "expires_in": 600})
@@ -80,7 +80,7 @@ def test_they_are_shown_wherever_the_status_is(shoal: World, pair: tuple[Someone
     assert share["account"]["id"] == ben.id
 
 
-def test_the_emoji_and_the_accounts_that_put_them_there_are_listed(shoal: World, pair: tuple[Someone, Someone]) -> None:
+def test_emoji_reaction_list_shows_accounts_and_is_paginated(shoal: World, pair: tuple[Someone, Someone]) -> None:
     ann, ben = pair
     post = posted(shoal, ann)
     path = f"/api/v1/pleroma/statuses/{post}/reactions"
@@ -104,7 +104,7 @@ def test_the_emoji_and_the_accounts_that_put_them_there_are_listed(shoal: World,
 
 
 @pytest.mark.parametrize("emoji", ["a", "1", ":blobcat:", "%F0%9F%91%8D%F0%9F%91%8D", "%20", "a" * 200, "%F0%9F%8F%BD"])
-def test_what_is_no_emoji_is_refused(shared: World, emoji: str) -> None:
+def test_emoji_reaction_with_invalid_emoji_is_refused(shared: World, emoji: str) -> None:
     ann = shared.join(f"no_emoji_{len(emoji)}_{emoji[:1].strip(':%')}{emoji[-1:].strip(':')}")
     post = posted(shared, ann)
     for method, path in (
@@ -118,7 +118,7 @@ def test_what_is_no_emoji_is_refused(shared: World, emoji: str) -> None:
         assert "emoji" in answer.json()["error"].lower()
 
 
-def test_a_member_has_a_maximum_and_is_told_of_it(shoal: World, pair: tuple[Someone, Someone]) -> None:
+def test_emoji_reaction_limit_per_member_is_enforced_and_published(shoal: World, pair: tuple[Someone, Someone]) -> None:
     ann, ben = pair
     post = posted(shoal, ann)
     most = shoal.json("GET", "/api/v2/instance")["configuration"]["reactions"]["max_reactions"]
@@ -134,13 +134,13 @@ def test_a_member_has_a_maximum_and_is_told_of_it(shoal: World, pair: tuple[Some
     assert len(react(shoal, ben, post, emoji[0])["reactions"]) == most
 
 
-def test_clients_of_pleroma_learn_that_there_are_emoji(shared: World) -> None:
+def test_nodeinfo_lists_pleroma_emoji_reactions_feature(shared: World) -> None:
     (link,) = shared.json("GET", "/.well-known/nodeinfo")["links"]
     found = shared.json("GET", link["href"].removeprefix("http://shoal.test"))
     assert "pleroma_emoji_reactions" in found["metadata"]["features"]
 
 
-def test_the_author_is_notified_of_each_emoji(shoal: World, pair: tuple[Someone, Someone]) -> None:
+def test_emoji_reaction_notifies_author_per_emoji(shoal: World, pair: tuple[Someone, Someone]) -> None:
     ann, ben = pair
     post = posted(shoal, ann)
     react(shoal, ben, post, UP)
@@ -161,7 +161,9 @@ def test_the_author_is_notified_of_each_emoji(shoal: World, pair: tuple[Someone,
     assert [one["emoji"] for one in of(shoal, ann)] == [HEART]
 
 
-def test_the_policy_of_the_author_holds_notifications_back(shoal: World, pair: tuple[Someone, Someone]) -> None:
+def test_emoji_reaction_notification_is_filtered_by_notification_policy(
+    shoal: World, pair: tuple[Someone, Someone]
+) -> None:
     ann, ben = pair
     shoal.json("PATCH", "/api/v2/notifications/policy", ann, json={"for_not_following": "filter"})
     react(shoal, ben, posted(shoal, ann))
@@ -172,7 +174,7 @@ def test_the_policy_of_the_author_holds_notifications_back(shoal: World, pair: t
     assert [one["emoji"] for one in of(shoal, ann)] == [UP]
 
 
-def test_an_emoji_is_taken_off_a_hidden_status_without_its_text(shoal: World, pair: tuple[Someone, Someone]) -> None:
+def test_emoji_reaction_removal_from_hidden_status_omits_content(shoal: World, pair: tuple[Someone, Someone]) -> None:
     ann, ben = pair
     post = posted(shoal, ann)
     react(shoal, ann, post, HEART)
@@ -189,7 +191,7 @@ def test_an_emoji_is_taken_off_a_hidden_status_without_its_text(shoal: World, pa
     assert [one["name"] for one in shoal.json("GET", f"/api/v1/statuses/{post}", ann)["reactions"]] == [HEART]
 
 
-def test_a_token_needs_the_scope_of_favourites(shoal: World, pair: tuple[Someone, Someone]) -> None:
+def test_emoji_reaction_requires_write_favourites_scope(shoal: World, pair: tuple[Someone, Someone]) -> None:
     ann, _ = pair
     post = posted(shoal, ann)
     path = f"/api/v1/statuses/{post}/react/{UP}"

@@ -1,4 +1,4 @@
-"""Members may take back what they did, also from a status that is hidden from them by now."""
+"""Members can remove their reactions and reblogs, even from a status that they can no longer see."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tests.api.world import Someone, World
 
 @pytest.fixture
 def pair(shoal: World) -> tuple[Someone, Someone]:
-    """The author, and who reacts."""
+    """Return the author and a reacting member."""
     return shoal.join("ann"), shoal.join("ben")
 
 
 def reacted_then_blocked(shoal: World, ann: Someone, ben: Someone, *verbs: str) -> tuple[str, dict[str, Any]]:
-    """The id of a post that Ben did this to before Ann blocked him, and the last answer he got."""
+    """Let Ben act on a post of Ann, then let Ann block Ben; return the post id and the last response to Ben."""
     post = shoal.json("POST", "/api/v1/statuses", ann, json={"status": "hello"})
     answer = {}
     for verb in verbs:
@@ -35,7 +35,7 @@ def reacted_then_blocked(shoal: World, ann: Someone, ben: Someone, *verbs: str) 
         ("reblog", "unreblog", "reblogged"),
     ],
 )
-def test_what_ends_on_a_hidden_status_is_answered_once_and_then_not_found(
+def test_reaction_removal_on_hidden_status_succeeds_once_then_returns_404(
     shoal: World, pair: tuple[Someone, Someone], verb: str, back: str, flag: str
 ) -> None:
     ann, ben = pair
@@ -45,7 +45,7 @@ def test_what_ends_on_a_hidden_status_is_answered_once_and_then_not_found(
     assert shoal.ask("POST", f"/api/v1/statuses/{post_id}/{back}", ben).status_code == 404
 
 
-def test_nothing_is_told_of_a_hidden_status_that_one_did_nothing_to(
+def test_reaction_removal_on_hidden_status_without_reaction_returns_404(
     shoal: World, pair: tuple[Someone, Someone]
 ) -> None:
     ann, ben = pair
@@ -54,7 +54,7 @@ def test_nothing_is_told_of_a_hidden_status_that_one_did_nothing_to(
         assert shoal.ask("POST", f"/api/v1/statuses/{post_id}/{back}", ben).status_code == 404
 
 
-def test_an_own_share_can_be_deleted_by_its_id_after_a_block(shoal: World, pair: tuple[Someone, Someone]) -> None:
+def test_reblog_deletion_by_id_works_after_block(shoal: World, pair: tuple[Someone, Someone]) -> None:
     ann, ben = pair
     _, share = reacted_then_blocked(shoal, ann, ben, "reblog")
     assert shoal.json("DELETE", f"/api/v1/statuses/{share['id']}", ben)["id"] == share["id"]
@@ -63,7 +63,7 @@ def test_an_own_share_can_be_deleted_by_its_id_after_a_block(shoal: World, pair:
     assert shoal.json("GET", f"/api/v1/accounts/{ben.id}/statuses", ben) == []
 
 
-def test_nobody_elses_share_or_status_can_be_deleted(shoal: World, pair: tuple[Someone, Someone]) -> None:
+def test_status_deletion_of_other_member_returns_404(shoal: World, pair: tuple[Someone, Someone]) -> None:
     ann, ben = pair
     post = shoal.json("POST", "/api/v1/statuses", ann, json={"status": "hello"})
     share = shoal.json("POST", f"/api/v1/statuses/{post['id']}/reblog", ben)
@@ -88,7 +88,7 @@ BARE = {
     "reblogs_count": 0,
     "favourites_count": 0,
 }
-"""Fields of an answer about a status that may not be seen."""
+"""Expected fields of a status that the viewer may not see."""
 
 
 def _block(shoal: World, ann: Someone, ben: Someone, post_id: str) -> None:
@@ -120,10 +120,10 @@ VERBS = {"favourite": "unfavourite", "bookmark": "unbookmark", "reblog": "unrebl
 
 @pytest.mark.parametrize(
     ("way", "verb"),
-    # Nobody else may share what is for followers.
+    # A followers-only status can be reblogged only by its author.
     [(way, verb) for way, verb in product(WAYS, VERBS) if (WAYS[way][0], verb) != ("private", "reblog")],
 )
-def test_the_answer_says_nothing_of_a_status_that_may_not_be_seen(
+def test_reaction_removal_response_omits_content_of_hidden_status(
     shoal: World, pair: tuple[Someone, Someone], way: str, verb: str
 ) -> None:
     ann, ben = pair
@@ -138,7 +138,7 @@ def test_the_answer_says_nothing_of_a_status_that_may_not_be_seen(
         "shoal": {"data": {"a": 1}, "place": {"latitude": 0, "longitude": 2}},
     }
     if visibility == "private":
-        # Whom it names sees it whatever happens.
+        # A mentioned member would see the status in any case.
         said["status"] = "a secret #tide"
     post = shoal.json("POST", "/api/v1/statuses", ann, json=said)
     shoal.json("POST", "/api/v1/statuses", ann, json={"status": "so", "in_reply_to_id": post["id"]})
@@ -157,9 +157,7 @@ def test_the_answer_says_nothing_of_a_status_that_may_not_be_seen(
     assert not any(word in text for word in ("secret", "hush", "tide", "yes"))
 
 
-def test_an_own_share_that_is_deleted_says_nothing_of_what_it_showed(
-    shoal: World, pair: tuple[Someone, Someone]
-) -> None:
+def test_reblog_deletion_response_omits_content_of_hidden_status(shoal: World, pair: tuple[Someone, Someone]) -> None:
     ann, ben = pair
     _, share = reacted_then_blocked(shoal, ann, ben, "reblog")
     gone = shoal.json("DELETE", f"/api/v1/statuses/{share['id']}", ben)

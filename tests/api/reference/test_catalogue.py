@@ -1,4 +1,4 @@
-"""The catalogue of what clients ask for: all of it is there, for real where they need it, and what is left out says so."""
+"""The catalogue of client endpoints: required ones are implemented, optional ones have routes, others return an error."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ NEEDED = """
     GET /api/v1/streaming/list
     GET /api/v1/streaming/direct
 """
-"""Calls without which a client in use breaks, or that a normal user meets."""
+"""Calls that existing clients or common user actions require."""
 
 SHAPES = """
     GET /api/v1/instance/activity
@@ -183,7 +183,7 @@ SHAPES = """
     GET /api/v1/accounts/{}/endorsements
     GET /api/v1/trends/links
 """
-"""Calls that clients make and that may answer with nothing."""
+"""Calls that clients make and that may return an empty result."""
 
 
 def _pairs(text: str) -> Iterator[tuple[str, str]]:
@@ -199,29 +199,29 @@ def _bare(path: str) -> str:
 ROUTES = {(route.method, _bare(route.path)): route for route in table(Settings())}
 
 
-def test_the_page_where_apps_are_let_in_is_one_of_the_web_app() -> None:
+def test_authorize_page_is_served_by_web_app() -> None:
     there = {route.method for route in pages(Settings()) if route.path == "/oauth/authorize"}
     assert there == {"GET", "POST"}
 
 
-def test_everything_that_clients_need_is_there_for_real() -> None:
+def test_required_client_endpoints_are_implemented() -> None:
     missing = [pair for pair in _pairs(NEEDED) if pair not in ROUTES]
     assert missing == []
     assert [pair for pair in _pairs(NEEDED) if ROUTES[pair].stub] == []
 
 
-def test_everything_that_clients_ask_for_has_its_shape() -> None:
+def test_optional_client_endpoints_have_routes() -> None:
     assert [pair for pair in _pairs(SHAPES) if pair not in ROUTES] == []
 
 
 @pytest.fixture(scope="module")
 def network() -> Iterator[World]:
-    """Nothing is done to it."""
+    """A server that the tests do not modify."""
     with world() as made:
         yield made
 
 
-def test_what_is_out_of_scope_is_not_there_and_says_so(network: World) -> None:
+def test_out_of_scope_endpoints_return_json_404_or_405(network: World) -> None:
     section = PAGE.read_text().partition("## Out of scope")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| ([A-Z, ]+) \| `([^`]+)` \| [^|]+ \|$", section, re.MULTILINE)
     assert len(rows) > 10

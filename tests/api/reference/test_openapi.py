@@ -1,4 +1,4 @@
-"""The description of the API says what the route table says, and the page says what the description says."""
+"""The OpenAPI document matches the route table, and the docs page matches the document."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ OPERATIONS = {(method.upper(), path): item[method] for path, item in DOCUMENT["p
 
 
 def schema_of(operation: dict[str, Any], kind: str = "application/json") -> Any:
-    """Return the schema of the body that an operation takes."""
+    """Return the schema of an operation's request body."""
     return operation["requestBody"]["content"][kind]["schema"]
 
 
-def test_every_route_is_described_once_under_a_name_of_its_own() -> None:
+def test_openapi_document_describes_each_route_once_under_unique_name() -> None:
     assert sorted(OPERATIONS) == sorted((route.method, route.path) for route in ROUTES)
     assert len({name_of(route) for route in ROUTES}) == len(ROUTES)
 
 
-def test_every_route_says_what_it_does_and_stands_in_one_part() -> None:
+def test_openapi_operations_have_summary_and_declared_tags() -> None:
     named = {tag["name"] for tag in DOCUMENT["tags"]}
     assert all(operation["summary"] and set(operation["tags"]) <= named for operation in OPERATIONS.values())
 
 
-def test_every_reference_leads_somewhere() -> None:
+def test_openapi_references_all_resolve() -> None:
     for reference in references(DOCUMENT):
         found: Any = DOCUMENT
         for step in reference.removeprefix("#/").split("/"):
@@ -62,7 +62,7 @@ def references(value: Any) -> Iterator[str]:
             yield from references(inner)
 
 
-def test_every_schema_is_one() -> None:
+def test_openapi_schemas_are_valid_json_schema() -> None:
     for name in DOCUMENT["components"]["schemas"]:
         jsonschema_rs.validator_for({"$ref": f"#/components/schemas/{name}", "components": DOCUMENT["components"]})
     for operation in OPERATIONS.values():
@@ -72,14 +72,14 @@ def test_every_schema_is_one() -> None:
             jsonschema_rs.validator_for(content["schema"])
 
 
-def test_maxima_stand_in_the_description() -> None:
+def test_openapi_request_body_includes_maximum_lengths() -> None:
     asked = schema_of(OPERATIONS["POST", "/api/v1/apps"])
     assert asked["required"] == ["client_name", "redirect_uris"]
     assert asked["properties"]["client_name"]["maxLength"] == 1000
     assert asked["properties"]["redirect_uris"]["maxItems"] == 20
 
 
-def test_what_is_taken_in_the_path_and_in_the_query_is_told_apart() -> None:
+def test_openapi_parameters_distinguish_path_from_query() -> None:
     found = {
         parameter["name"]: parameter for parameter in OPERATIONS["GET", "/api/v1/accounts/{id}/statuses"]["parameters"]
     }
@@ -90,7 +90,7 @@ def test_what_is_taken_in_the_path_and_in_the_query_is_told_apart() -> None:
     assert OPERATIONS["GET", "/api/v1/accounts"]["parameters"][0]["name"] == "id[]"
 
 
-def test_files_come_as_multipart_alone() -> None:
+def test_openapi_file_fields_appear_only_in_multipart_body() -> None:
     upload = OPERATIONS["POST", "/api/v2/media"]["requestBody"]
     assert list(upload["content"]) == ["multipart/form-data"]
     assert schema_of(OPERATIONS["POST", "/api/v2/media"], "multipart/form-data")["required"] == ["file"]
@@ -100,7 +100,7 @@ def test_files_come_as_multipart_alone() -> None:
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=name_of)
-def test_who_may_call_and_with_which_scope_is_told(route: Route) -> None:
+def test_openapi_security_states_required_scope_of_route(route: Route) -> None:
     scopes = [route.scope] if route.scope else []
     expected = {
         "public": [],
@@ -112,38 +112,38 @@ def test_who_may_call_and_with_which_scope_is_told(route: Route) -> None:
     assert OPERATIONS[route.method, route.path]["security"] == expected[route.auth]
 
 
-def test_every_scope_is_explained() -> None:
+def test_openapi_oauth_flows_describe_all_scopes() -> None:
     flows = DOCUMENT["components"]["securitySchemes"]["OAuth2"]["flows"]
     assert set(flows) == {"authorizationCode", "clientCredentials", "password"}
     assert all(set(flow["scopes"]) == KNOWN and all(flow["scopes"].values()) for flow in flows.values())
 
 
-def test_every_error_of_the_table_is_described() -> None:
+def test_openapi_responses_describe_all_error_statuses() -> None:
     statuses = {row.status for row in TABLE} | {408, 431}
-    # Of a method that is not there nothing can be told where methods are described.
+    # 405 applies to methods that a path does not have, so no operation can describe it.
     assert {int(name.removeprefix("Error")) for name in DOCUMENT["components"]["responses"]} == statuses - {405}
 
 
-def test_pages_have_a_link_and_others_have_none() -> None:
+def test_openapi_link_header_appears_only_on_paginated_operations() -> None:
     paged = OPERATIONS["GET", "/api/v1/timelines/home"]["responses"]["200"]["headers"]
     assert "Link" in paged
     assert "X-RateLimit-Reset" in paged
     assert "Link" not in OPERATIONS["GET", "/api/v1/statuses/{id}"]["responses"]["200"]["headers"]
 
 
-def test_a_key_that_may_be_left_out_is_not_required() -> None:
+def test_openapi_optional_fields_are_not_required() -> None:
     status = DOCUMENT["components"]["schemas"]["Status"]
     assert "account" in status["required"]
     assert "content" in status["required"]
     assert "favourited" not in status["required"]
 
 
-def test_the_same_table_gives_the_same_bytes() -> None:
+def test_openapi_document_generation_is_deterministic() -> None:
     again = document_of(parts(Settings()))
     assert msgspec.json.encode(again) == msgspec.json.encode(DOCUMENT)
 
 
-def test_a_route_that_declares_no_answer_does_not_start() -> None:
+def test_app_start_with_route_without_declared_response_fails() -> None:
     async def handler(context: Any, params: None) -> object:
         """Nothing."""
         return {}
@@ -152,7 +152,7 @@ def test_a_route_that_declares_no_answer_does_not_start() -> None:
         make_app(Route("GET", "/api/v1/new", handler, auth="public", limit_class="api"))
 
 
-def test_two_structs_of_one_name_get_two_schemas(shoal: World) -> None:
+def test_openapi_structs_with_equal_names_get_separate_schemas(shoal: World) -> None:
     class Tag(msgspec.Struct):
         other: Text
 
@@ -166,7 +166,7 @@ def test_two_structs_of_one_name_get_two_schemas(shoal: World) -> None:
     assert {"Tag", "TestOpenapiTag"} <= set(names)
 
 
-def test_the_document_and_the_page_are_served(shoal: World) -> None:
+def test_openapi_document_and_docs_page_are_served(shoal: World) -> None:
     document = shoal.ask("GET", "/openapi.json", headers={"Origin": "https://elsewhere.example"})
     assert document.headers["access-control-allow-origin"] == "*"
     assert document.json() == msgspec.json.decode(msgspec.json.encode(DOCUMENT))
@@ -181,11 +181,11 @@ def test_the_document_and_the_page_are_served(shoal: World) -> None:
     assert set(re.findall(r'href="#([^"]+)"', page.text)) <= ids
 
 
-def test_while_the_page_is_made_the_server_answers_others(shoal: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_docs_page_rendering_does_not_block_other_requests(shoal: World, monkeypatch: pytest.MonkeyPatch) -> None:
     answered = threading.Event()
 
     def made_late(document: Schema) -> str:
-        assert answered.wait(30.0), "nobody else was answered meanwhile"
+        assert answered.wait(30.0), "no other request was answered while the page was rendering"
         return page_of(document)
 
     monkeypatch.setattr("shoal.http.reference_page.page_of", made_late)

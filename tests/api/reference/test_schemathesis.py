@@ -1,6 +1,6 @@
-"""Whatever the description allows, and much that it does not, is asked of a served Shoal: it never fails, and answers as described.
+"""Fuzz a running Shoal server with valid and invalid requests: it returns no 5xx, and responses match the OpenAPI document.
 
-Thousands of requests with a fixed seed, so a failure can be had again.
+The seed is fixed, so failures are reproducible.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from tests.api.world import served
 from tests.examples import examples
 
 LEAST = examples(400, full=2_500)
-"""Requests in all."""
+"""Minimum number of requests in total."""
 SEED = 20_261_122
 CHECKS = (not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance)
 ENDLESS = "/api/v1/streaming"
-"""These answer as long as one listens."""
+"""Streaming endpoints, whose responses never finish."""
 LEFT_OUT = ("/oauth/revoke", "/openapi.json")
-"""The first may end the token that is asked with, and the second is read to know what to ask."""
+"""The first may revoke the token in use; the second is the document that the tests are generated from."""
 SCOPES = ("read", "write", "follow", "push", "profile", "admin:read", "admin:write")
 
 
 class PageContext:
-    """A server, a member's token, and what was answered so far."""
+    """A server, a member's token, and the response statuses so far."""
 
     def __init__(self, url: str, headers: dict[str, str]) -> None:
         self.url = url
@@ -54,7 +54,7 @@ class PageContext:
         self.operations = operations(url)
 
     def ask(self, case: Any) -> None:
-        """One request, held against the description."""
+        """Send one request and validate the response against the document."""
         response = case.call(base_url=self.url, headers=self.headers, timeout=30)
         self.statuses[case.operation.label, response.status_code] += 1
         case.validate_response(response, checks=list(CHECKS))
@@ -62,7 +62,7 @@ class PageContext:
 
 @pytest.fixture(scope="module")
 def visit() -> Iterator[PageContext]:
-    """A server in memory with one member, who has written something and looks after the place."""
+    """An in-memory server with one admin member who has one post."""
     tokens: list[str] = []
 
     async def one_admin(network: Network) -> None:
@@ -78,14 +78,14 @@ def visit() -> Iterator[PageContext]:
 
 
 def operations(url: str) -> dict[str, Any]:
-    """Return the described operations by method and path, less those that never end or that end the session."""
+    """Return the operations by method and path, except streaming endpoints and those in LEFT_OUT."""
     schema = schemathesis.openapi.from_url(f"{url}/openapi.json")
     found: list[Any] = [result.ok() for result in schema.get_all_operations() if isinstance(result, Ok)]
     return {one.label: one for one in found if not one.path.startswith(ENDLESS) and one.path not in LEFT_OUT}
 
 
 def explore(visit: PageContext, operation: Any, mode: GenerationMode, examples: int, seed: int) -> None:
-    """Ask an operation so many things, good ones or bad ones."""
+    """Send generated valid or invalid requests to an operation."""
 
     @hypothesis.seed(seed)
     @hypothesis.settings(
@@ -113,17 +113,17 @@ EACH = LEAST // (2 * len(OPERATIONS)) + 2
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=" ".join)
-def test_nothing_that_can_be_asked_breaks_the_server_or_its_word(
+def test_api_operations_under_fuzzing_conform_to_openapi_document(
     visit: PageContext, operation: tuple[str, str]
 ) -> None:
     found = visit.operations[" ".join(operation)]
     for mode in MODES:
-        # Nothing wrong can be sent to what takes nothing.
+        # No invalid request exists for an operation without input.
         with contextlib.suppress(hypothesis.errors.Unsatisfiable):
             explore(visit, found, mode, EACH, SEED)
 
 
-def test_thousands_of_requests_were_made_and_some_were_good(visit: PageContext) -> None:
+def test_api_fuzzing_makes_minimum_requests_and_some_succeed(visit: PageContext) -> None:
     for more in range(1, 100):
         if visit.statuses.total() >= LEAST:
             break

@@ -1,4 +1,4 @@
-"""An invitation as a value: its uses, those that are held, and its end."""
+"""The invitation model: uses, holds and expiry."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ def invitation(**values: object) -> Invitation:
     return replace(Invitation(id=1, owner_id=2, secret=b"s" * 16, most=2), **values)
 
 
-def test_the_code_has_the_id_and_the_secret_in_it() -> None:
+def test_invitation_code_contains_id_and_secret() -> None:
     assert opened(invitation().code) == (1, b"s" * 16)
 
 
-def test_it_is_open_until_its_end_and_while_a_use_is_left() -> None:
+def test_invitation_is_open_until_expiry_and_while_uses_remain() -> None:
     assert invitation().is_open(NOW)
     assert invitation(expires_at=NOW + 1).is_open(NOW)
     assert not invitation(expires_at=NOW).is_open(NOW)
@@ -31,7 +31,7 @@ def test_it_is_open_until_its_end_and_while_a_use_is_left() -> None:
     assert invitation(most=0, used=1_000).is_open(NOW)
 
 
-def test_a_use_that_is_held_counts_and_those_for_one_name_are_one() -> None:
+def test_invitation_holds_count_as_uses_once_per_name() -> None:
     held = invitation(holds=(Hold(7, "ann", NOW + 9), Hold(8, "ann", NOW + 9)))
     assert not held.is_used_up()
     full = replace(held, holds=(*held.holds, Hold(9, "ben", NOW + 9)))
@@ -39,7 +39,7 @@ def test_a_use_that_is_held_counts_and_those_for_one_name_are_one() -> None:
     assert (full.admits("ann"), full.admits("ben"), full.admits("cyd")) == (True, True, False)
 
 
-def test_a_hold_becomes_a_use_once_or_nothing() -> None:
+def test_invitation_hold_is_converted_to_use_once_or_released() -> None:
     held = invitation(holds=(Hold(7, "ann", NOW + 9),))
     came, refused = held.without(7, came=True), held.without(7, came=False)
     assert (came.used, came.holds) == (1, ())
@@ -49,7 +49,7 @@ def test_a_hold_becomes_a_use_once_or_nothing() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(1, 9), st.integers(NOW - 3, NOW + 3)), unique_by=lambda hold: hold[0]))
-def test_holds_that_ended_are_uses_of_those_who_are_members(found: list[tuple[int, int]]) -> None:
+def test_invitation_expired_holds_count_only_for_members(found: list[tuple[int, int]]) -> None:
     held = invitation(most=0, holds=tuple(Hold(id_, f"name{id_}", until) for id_, until in found))
     settled = held.settled(NOW, {1, 2, 3})
     assert settled.used == sum(id_ <= 3 and until <= NOW for id_, until in found)
@@ -59,7 +59,7 @@ def test_holds_that_ended_are_uses_of_those_who_are_members(found: list[tuple[in
 @pytest.mark.parametrize(
     ("inviters", "member", "staff"), [("off", False, False), ("staff", False, True), ("members", True, True)]
 )
-def test_who_may_invite_is_as_the_setting_says(inviters: Inviters, member: bool, staff: bool) -> None:
+def test_invitation_permission_follows_setting(inviters: Inviters, member: bool, staff: bool) -> None:
     ann = Member(id=1, name="ann")
     mod = replace(ann, role=Role.MODERATOR)
     assert (may_invite(inviters, ann), may_invite(inviters, mod)) == (member, staff)

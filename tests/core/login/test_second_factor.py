@@ -1,4 +1,4 @@
-"""Codes of a second factor: those of RFC 6238, for a minute and a half, once each; and recovery codes."""
+"""Second factor codes: TOTP codes of RFC 6238, valid once for a minute and a half, and recovery codes."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ def code_at(ms: int, key: bytes = RFC_KEY) -> str:
     ("seconds", "code"),
     [(59, "287082"), (1_111_111_109, "081804"), (1_111_111_111, "050471"), (20_000_000_000, "353130")],
 )
-def test_the_codes_are_those_of_the_rfc(seconds: int, code: str) -> None:
+def test_totp_codes_match_rfc_6238(seconds: int, code: str) -> None:
     assert used(SecondFactor(key=RFC_KEY), code, seconds * 1000) is not None
     assert used(SecondFactor(key=RFC_KEY), f" {code[:3]} {code[3:]}", seconds * 1000) is not None
     assert used(SecondFactor(key=RFC_KEY), code[::-1], seconds * 1000) is None
 
 
 @given(st.integers(10**9, 4 * 10**12), st.integers(-200, 200))
-def test_a_code_counts_in_its_step_and_those_beside_it(now: int, seconds_off: int) -> None:
+def test_totp_code_is_valid_in_its_own_and_adjacent_time_steps(now: int, seconds_off: int) -> None:
     made_at = now + 1000 * seconds_off
     counts = used(SecondFactor(key=RFC_KEY), code_at(made_at), now) is not None
     assert counts == (code_at(made_at) in {code_at(now + 30_000 * step) for step in (-1, 0, 1)})
 
 
 @given(st.integers(10**11, 4 * 10**12), st.lists(st.integers(-60, 60), max_size=6))
-def test_no_code_counts_twice_and_none_before_it_any_more(now: int, offsets: list[int]) -> None:
+def test_totp_code_is_refused_after_use_of_same_or_later_code(now: int, offsets: list[int]) -> None:
     factor: SecondFactor | None = SecondFactor(key=RFC_KEY)
     newest = 0
     for offset in offsets:
@@ -53,7 +53,7 @@ def test_no_code_counts_twice_and_none_before_it_any_more(now: int, offsets: lis
             assert used(factor, code_at(at), now) is None
 
 
-def test_a_recovery_code_counts_once_however_it_is_typed() -> None:
+def test_recovery_code_is_valid_once_in_any_spelling() -> None:
     codes, hashes = new_recovery_codes()
     assert (len(set(codes)), len(hashes)) == (RECOVERY_CODES, RECOVERY_CODES)
     factor: SecondFactor | None = SecondFactor(key=RFC_KEY, recovery=hashes)
@@ -66,13 +66,13 @@ def test_a_recovery_code_counts_once_however_it_is_typed() -> None:
         assert used(after, typed, NOW) is None
         factor = after
     digits = SecondFactor(key=RFC_KEY, recovery=(sha256(b"2345678923").digest()[:16],))
-    assert used(digits, "23456-78923", NOW) is not None, "one may have no letter in it"
+    assert used(digits, "23456-78923", NOW) is not None, "a recovery code may consist of digits only"
     assert factor is not None
     for wrong in ("", "-", "abcde-fghij", "é" * 10, "1234567890", "０８１８０４"):
         assert used(factor, wrong, NOW) is None
 
 
-def test_a_key_is_what_an_app_takes() -> None:
+def test_totp_key_and_provisioning_uri_are_valid_for_authenticator_apps() -> None:
     key = new_key()
     assert (len(key), len(key_of(key))) == (32, 20)
     for wrong in ("", "abc", "A" * 16, "é", key.lower(), key + "=", "1" * 32):

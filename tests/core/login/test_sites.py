@@ -1,4 +1,4 @@
-"""The site of passkeys is spelled as browsers spell it, or no answer of a device would be for it."""
+"""The site of passkeys is normalized as in browsers; otherwise every assertion would be refused."""
 
 from __future__ import annotations
 
@@ -22,6 +22,6 @@ SPELLINGS = {
 
 
 @pytest.mark.parametrize(("root", "spelled"), SPELLINGS.items())
-def test_a_site_is_spelled_as_browsers_spell_it(root: str, spelled: tuple[str, str]) -> None:
+def test_passkey_site_origin_and_host_are_normalized_as_in_browsers(root: str, spelled: tuple[str, str]) -> None:
     site = site_of(root, "The Shoal")
     assert (site.origin, site.host) == spelled

@@ -1,4 +1,4 @@
-"""Programs are read from what requests say of themselves, and tokens end that nobody uses."""
+"""User-Agent headers are parsed into programs, and unused tokens expire."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ _WINDOWS = "Mozilla/5.0 (Windows NT 10.0; Win64; x64)"
         ("", "", ""),
     ],
 )
-def test_a_program_and_its_system_are_read_from_what_a_request_says(text: str, program: str, system: str) -> None:
+def test_user_agent_is_parsed_into_program_and_system(text: str, program: str, system: str) -> None:
     assert origin_of("192.0.2.7", text) == Origin("192.0.2.7", program, system)
 
 
 @given(st.text(max_size=2_000), st.text(max_size=2_000))
-def test_whatever_a_request_says_little_of_it_is_kept(address: str, text: str) -> None:
+def test_user_agent_origin_fields_are_bounded_in_length(address: str, text: str) -> None:
     origin = origin_of(address, text)
     assert len(origin.program) <= 40
     assert origin.program.isprintable()
@@ -61,7 +61,7 @@ def test_whatever_a_request_says_little_of_it_is_kept(address: str, text: str) -
     assert len(origin.address) <= 64
 
 
-def test_what_a_token_was_made_by_stays_and_a_later_use_is_added() -> None:
+def test_token_use_keeps_first_address_and_updates_last_use() -> None:
     made = Origin("192.0.2.7", "Firefox", "Linux").first(5)
     assert made == TokenUse(5, "Firefox", "Linux", "192.0.2.7", "192.0.2.7")
     assert Origin("192.0.2.9", "Chrome", "").after(made, 9) == TokenUse(9, "Chrome", "", "192.0.2.7", "192.0.2.9")
@@ -69,10 +69,10 @@ def test_what_a_token_was_made_by_stays_and_a_later_use_is_added() -> None:
 
 
 @given(st.integers(1, 400), st.integers(0, 400), st.integers(0, 400), st.integers(0, 2_000))
-def test_a_token_that_is_used_once_in_its_days_never_ends(idle: int, since: int, used: int, now: int) -> None:
+def test_token_lifetime_ends_only_after_idle_days_without_use(idle: int, since: int, used: int, now: int) -> None:
     lifetime = TokenLifetime(idle * _DAY, since * _DAY)
     over = lifetime.is_over(TokenUse(used * _DAY), now * _DAY)
-    # The newest use may be almost a day younger than the one that is written.
+    # The latest use may be almost a day later than the stored one.
     assert over == (now - max(used, since) > idle)
     assert not TokenLifetime(0, since * _DAY).is_over(TokenUse(used * _DAY), now * _DAY)
     assert TokenUse(used * _DAY).is_due(now * _DAY) == (now > used)

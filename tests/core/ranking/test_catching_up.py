@@ -1,4 +1,4 @@
-"""Catching up as arithmetic: who comes first, how often, and what is said at the end."""
+"""The arithmetic of catch-up: selection of posts and the end message."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from shoal.core.ranking.reranking import AUTHOR_MOST, chosen, end_words
 
 
-def test_quiet_friends_come_first_and_nobody_has_more_than_two() -> None:
+def test_catch_up_selects_quiet_friends_first_and_at_most_two_posts_per_author() -> None:
     names = ["ann", "ann", "ann", "ben", "cyd", "dan", "eve"]
     assert chosen(names, {"cyd", "dan", "eve"}, 4) == ([4, 5], [0, 1])
     assert chosen(names, {"cyd", "dan", "eve"}, 7) == ([4, 5, 6], [0, 1, 3])
@@ -21,7 +21,7 @@ def test_quiet_friends_come_first_and_nobody_has_more_than_two() -> None:
 
 
 @given(st.lists(st.integers(0, 9), max_size=60), st.frozensets(st.integers(0, 9)), st.integers(1, 40))
-def test_whoever_posted_what_the_places_are_filled_best_first(
+def test_catch_up_selection_fills_limit_with_best_posts_first(
     authors: list[int], quiet: frozenset[int], limit: int
 ) -> None:
     first, others = chosen(authors, quiet, limit)
@@ -55,7 +55,9 @@ def test_whoever_posted_what_the_places_are_filled_best_first(
         ),
     ],
 )
-def test_the_end_says_since_when_and_what_is_left(since: datetime, left_out: int, words: str) -> None:
+def test_catch_up_end_message_states_start_and_number_of_remaining_posts(
+    since: datetime, left_out: int, words: str
+) -> None:
     until = datetime(2026, 11, 23, 12, tzinfo=UTC)
     moments = [round(moment.timestamp() * 1_000) for moment in (since, until)]
     assert end_words(moments[0], moments[1], left_out) == words

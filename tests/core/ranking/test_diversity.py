@@ -1,4 +1,4 @@
-"""Order of ranked posts: nothing is lost, rules hold while they can, and what it cost is said."""
+"""Diversity reranking: all posts are kept, rules hold where possible, and lost places are reported."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ POSTS = st.builds(
 
 
 @given(st.lists(POSTS, max_size=60), st.integers(1, 10), st.floats(0.0, 0.5))
-def test_every_post_has_a_place_and_places_lost_add_up(ranked: list[Ranked], most: int, exploration: float) -> None:
+def test_diversity_reranking_keeps_every_post_and_lost_places_sum_to_zero(
+    ranked: list[Ranked], most: int, exploration: float
+) -> None:
     placed = diversify(ranked, author_most=most, exploration=exploration)
     assert sorted(one.row for one in placed) == list(range(len(ranked)))
     assert sum(one.lost for one in placed) == 0
@@ -28,7 +30,7 @@ def test_every_post_has_a_place_and_places_lost_add_up(ranked: list[Ranked], mos
 
 
 @given(st.lists(POSTS, max_size=60), st.integers(1, 10))
-def test_a_rule_is_broken_only_where_every_post_left_breaks_one(ranked: list[Ranked], most: int) -> None:
+def test_diversity_rule_is_broken_only_if_every_remaining_post_breaks_one(ranked: list[Ranked], most: int) -> None:
     placed = [ranked[one.row] for one in diversify(ranked, author_most=most, exploration=0.0)]
     for end in range(len(placed)):
         before, one = placed[max(0, end - WINDOW + 1) : end], placed[end]
@@ -36,7 +38,9 @@ def test_a_rule_is_broken_only_where_every_post_left_breaks_one(ranked: list[Ran
             rest = [other for other in placed[end:] if other.part is one.part]
             assert all(breaks(other, before, most) for other in rest)
             if repeats(one, before, most):
-                assert all(repeats(other, before, most) for other in rest), "the rule of sources gives way first"
+                assert all(repeats(other, before, most) for other in rest), (
+                    "the source rule is relaxed before the author and tag rules"
+                )
 
 
 def breaks(one: Ranked, before: list[Ranked], most: int) -> bool:
@@ -49,14 +53,14 @@ def repeats(one: Ranked, before: list[Ranked], most: int) -> bool:
     return authors[one.author] >= most or (one.tag is not None and tags[one.tag] >= TAG_MOST)
 
 
-def test_an_author_with_the_best_posts_leaves_room_for_another() -> None:
+def test_diversity_reranking_limits_posts_per_author_within_window() -> None:
     ranked = [Ranked("ann", None, None)] * 3 + [Ranked("ben", None, None)]
     placed = diversify(ranked, author_most=2, exploration=0.0)
     assert [(one.row, one.lost) for one in placed] == [(0, 0), (1, 0), (3, -1), (2, 1)]
     assert placed[3].rule == AUTHOR
 
 
-def test_exploration_has_its_part_of_the_places() -> None:
+def test_diversity_reranking_gives_exploration_its_share_of_places() -> None:
     ranked = [Ranked(author, None, None) for author in range(20)] + [
         Ranked(author, None, None, Part.EXPLORING) for author in range(20, 40)
     ]
@@ -67,7 +71,7 @@ def test_exploration_has_its_part_of_the_places() -> None:
     assert all(row < 20 for row in [one.row for one in diversify(ranked, author_most=10, exploration=0.0)][:20])
 
 
-def test_the_rest_comes_last_and_has_no_part_in_exploration() -> None:
+def test_diversity_reranking_puts_rest_last_and_excludes_it_from_exploration() -> None:
     ranked = [Ranked(author, None, None, Part.REST) for author in range(4)]
     ranked += [Ranked(4, None, None), Ranked(5, None, None), Ranked(6, None, None, Part.EXPLORING)]
     placed = diversify(ranked, author_most=10, exploration=0.5)

@@ -1,4 +1,4 @@
-"""Interests as they are remembered: packed, they are the same and small, and the strongest tags are kept."""
+"""Stored ranking interests: packing is lossless and small, and the strongest tags are kept."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _forces = st.floats(-1, 1)
 
 @st.composite
 def interests(draw: st.DrawFn) -> Interests:
-    """Return interests as they are derived: to be followed is an affinity, which acts may change."""
+    """Return interests as they are derived: a follow gives an affinity, which reactions may change."""
     followees = tuple(draw(st.lists(_ids, unique=True)))
     acts = draw(st.dictionaries(_ids | st.sampled_from(followees or (1,)), _forces))
     return Interests(
@@ -33,13 +33,13 @@ def interests(draw: st.DrawFn) -> Interests:
 
 
 @given(interests())
-def test_packed_interests_are_the_same(one: Interests) -> None:
+def test_ranking_interests_pack_and_unpack_round_trip(one: Interests) -> None:
     again = unpack(pack(one))
     assert again == one
     assert (list(again.tags), list(again.authors)) == (list(one.tags), list(one.authors)), "in the same order"
 
 
-def test_what_an_active_member_likes_takes_a_few_kilobytes() -> None:
+def test_ranking_interests_of_active_member_pack_into_a_few_kilobytes() -> None:
     """A hundred followees and followers, two hundred likes of sixty authors, and more tags than are kept."""
     ids = [int(id_) for id_ in np.random.default_rng(1).integers(2**61, 2**62, 400)]
     one = Interests(
@@ -56,7 +56,7 @@ def test_what_an_active_member_likes_takes_a_few_kilobytes() -> None:
     assert len(pack(one).data) < 7_500
 
 
-def test_the_tags_that_are_farthest_from_0_are_kept_in_their_order() -> None:
+def test_ranking_interests_keep_strongest_tags_in_order() -> None:
     few = {"sea": 0.5, "sky": -0.1}
     assert strongest(few) == few
     many = {f"weak{n}": 0.01 for n in range(99)} | {"hated": -0.9, "loved": 0.8} | {"weak": 0.01}

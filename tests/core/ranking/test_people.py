@@ -1,4 +1,4 @@
-"""The arithmetic of suggestions: bonds through followees, every reason's formula and words, and sums that add up."""
+"""The arithmetic of follow suggestions: bonds through followees, formula and text of every reason, and sums."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from shoal.core.ranking.terms import scores
 
 
 def facts(**columns: list[float]) -> PeopleFacts:
-    """Facts about members of whom nothing is known, but for some columns."""
+    """Facts about members, zero except in the given columns."""
     length = len(next(iter(columns.values()))) if columns else 1
     plain = dict.fromkeys(PeopleFacts._fields, 0.0) | {"distance_km": math.nan}
     filled = {name: np.full(length, value) for name, value in plain.items()}
     return PeopleFacts(**{**filled, **{name: np.asarray(column, float) for name, column in columns.items()}})
 
 
-def test_the_reasons_are_those_of_the_weights() -> None:
+def test_follow_suggestion_reasons_match_weights() -> None:
     assert tuple(reason.name for reason in REASONS) == REASON_NAMES
     assert all(reason.formula and reason.unit and reason.source for reason in REASONS)
 
@@ -49,7 +49,7 @@ def test_the_reasons_are_those_of_the_weights() -> None:
         ("nearby", {"distance_km": [0, 25, np.nan]}, [1, 0.5, 0]),
     ],
 )
-def test_a_reason_has_the_value_of_its_formula(
+def test_follow_suggestion_reason_value_follows_its_formula(
     name: str, columns: dict[str, list[float]], expected: list[float]
 ) -> None:
     found = values(facts(**columns), near_km=25.0)
@@ -64,7 +64,7 @@ _amounts = st.floats(0, 1e9)
 @given(
     bonds=_amounts, followers=_amounts, liked=st.floats(-1, 1), tags=_amounts, km=st.floats(0, 2e4) | st.just(math.nan)
 )
-def test_values_are_between_0_and_1_and_contributions_add_up(
+def test_follow_suggestion_values_are_bounded_and_contributions_add_up(
     bonds: float, followers: float, liked: float, tags: float, km: float
 ) -> None:
     known = facts(bonds=[bonds], followers=[followers], liked=[liked], tags=[tags], distance_km=[km])
@@ -74,7 +74,7 @@ def test_values_are_between_0_and_1_and_contributions_add_up(
     assert scores(contributed)[0] == pytest.approx(sum(np.multiply(found[0], WEIGHTS.row()).tolist()))
 
 
-def test_a_followee_who_follows_few_says_more() -> None:
+def test_follow_suggestion_bond_is_stronger_through_followee_with_few_follows() -> None:
     found = friends_of_friends({1: [7, 8], 2: [7, 9], 3: [9]}, {1: 4, 2: 100, 3: 25})
     assert dict(zip(found.ids.tolist(), found.bonds.tolist(), strict=True)) == pytest.approx(
         {7: 1 / 2 + 1 / 10, 8: 1 / 2, 9: 1 / 5 + 1 / 10}
@@ -84,13 +84,13 @@ def test_a_followee_who_follows_few_says_more() -> None:
     assert found.first.tolist() == [[1, 2], [1, 0], [3, 2]]
 
 
-def test_a_list_that_was_read_in_part_counts_by_its_whole_length() -> None:
+def test_follow_suggestion_bond_uses_total_length_of_partially_read_follow_list() -> None:
     short, long = (friends_of_friends({1: [5, 6]}, {1: n}) for n in (2, 200))
     assert short.bonds[0] == pytest.approx(10 * long.bonds[0])
     assert friends_of_friends({1: [5, 6, 7, 8]}, {}).bonds[0] == pytest.approx(0.5)
 
 
-def test_nobody_follows_anybody() -> None:
+def test_follow_suggestion_friends_of_friends_without_follows_are_empty() -> None:
     nobody: dict[int, list[int]] = {}
     for lists in (nobody, {1: list[int]()}):
         found = friends_of_friends(lists, {})
@@ -98,17 +98,17 @@ def test_nobody_follows_anybody() -> None:
         assert found.first.shape == (0, 2)
 
 
-def test_what_is_remembered_is_bounded() -> None:
+def test_follow_suggestion_friends_of_friends_are_limited_in_number() -> None:
     found = friends_of_friends({1: range(10, 10 + 3 * MOST_FOUND), 2: [10]}, {1: 5_000, 2: 1})
     assert len(found.ids) == MOST_FOUND
     assert found.ids[0] == 10
 
 
-def test_those_who_follow_fewest_are_asked() -> None:
+def test_follow_suggestion_reads_followees_with_fewest_follows() -> None:
     followees = list(range(1, 3 * ASKED))
     chosen = asked(followees, {id_: 1_000 - id_ for id_ in followees})
     assert chosen == sorted(followees, reverse=True)[:ASKED]
-    # Of those who follow as many, the newest, who are given first.
+    # With equal counts, the newest followees, which are given first.
     assert asked(followees, {}) == followees[:ASKED]
 
 
@@ -133,16 +133,18 @@ def test_those_who_follow_fewest_are_asked() -> None:
         ("nearby", 12.3, (), "posts from about 12 km from where you post"),
     ],
 )
-def test_a_reason_is_said_in_words(name: str, number: float, named: tuple[str, ...], words: str) -> None:
+def test_follow_suggestion_reason_is_described_in_words(
+    name: str, number: float, named: tuple[str, ...], words: str
+) -> None:
     assert words_of(name, number, named) == words
 
 
-def test_a_reason_that_there_is_not_has_no_words() -> None:
+def test_follow_suggestion_unknown_reason_raises_value_error() -> None:
     with pytest.raises(ValueError, match="one of friends, followers"):
         words_of("luck", 1)
 
 
-def test_a_member_whom_no_followee_follows_has_an_empty_row() -> None:
+def test_follow_suggestion_member_without_mutual_followee_has_empty_row() -> None:
     found = friends_of_friends({1: [7, 8], 2: [7, 9], 3: [9]}, {1: 4, 2: 100, 3: 25})
     rows = found.of(np.array([9, 5, 7], np.int64))
     assert rows.ids.tolist() == [9, 5, 7]

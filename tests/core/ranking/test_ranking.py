@@ -1,4 +1,4 @@
-"""The arithmetic of a ranked feed: every term does what its formula says, and explanations add up."""
+"""The arithmetic of a ranked feed: every term follows its formula, and explanations add up."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PLAIN: dict[str, float] = dict.fromkeys(CandidateFacts._fields, 0.0) | {
 
 
 def facts(**columns: list[float]) -> CandidateFacts:
-    """CandidateFacts about plain posts a day old, but for some columns."""
+    """CandidateFacts about plain posts a day old, except in the given columns."""
     length = len(next(iter(columns.values()))) if columns else 1
     filled = {name: np.full(length, value) for name, value in _PLAIN.items()}
     return CandidateFacts(**{**filled, **{name: np.asarray(column, dtype=float) for name, column in columns.items()}})
@@ -37,7 +37,7 @@ def value(term: str, **columns: list[float]) -> list[float]:
     return [round(float(one), 6) for one in found[:, TERM_NAMES.index(term)]]
 
 
-def test_the_terms_are_those_of_the_recipes() -> None:
+def test_ranking_terms_match_recipe_weights() -> None:
     assert tuple(term.name for term in TERMS) == TERM_NAMES
     assert all(term.formula and term.unit and term.source for term in TERMS)
 
@@ -61,12 +61,14 @@ def test_the_terms_are_those_of_the_recipes() -> None:
         ("quality", {"described": [np.nan, np.nan, 0, 1, 1], "words": [0, 8, 8, 0, 80]}, [0, 1, 0.5, 0.5, 1]),
     ],
 )
-def test_a_term_has_the_value_of_its_formula(term: str, columns: dict[str, list[float]], expected: list[float]) -> None:
+def test_ranking_term_value_follows_its_formula(
+    term: str, columns: dict[str, list[float]], expected: list[float]
+) -> None:
     assert value(term, **columns) == expected
 
 
 @pytest.mark.parametrize("columns", [{"likes": [40]}, {"seen": [3]}, {"distance_km": [2]}, {"words": [9]}])
-def test_a_fact_moves_its_own_term_and_no_other(columns: dict[str, list[float]]) -> None:
+def test_ranking_fact_changes_only_its_own_term(columns: dict[str, list[float]]) -> None:
     changed = values(facts(**columns), half_life_hours=24.0, near_km=25.0) != values(
         facts(), half_life_hours=24.0, near_km=25.0
     )
@@ -90,9 +92,7 @@ _weights = st.builds(Weights, **dict.fromkeys(TERM_NAMES, st.floats(-10, 10)))
 
 
 @given(st.lists(_rows, min_size=1, max_size=20), st.builds(Recipe, weights=_weights))
-def test_whatever_the_facts_values_are_bounded_and_contributions_add_up(
-    rows: list[dict[str, float]], recipe: Recipe
-) -> None:
+def test_ranking_values_are_bounded_and_contributions_add_up(rows: list[dict[str, float]], recipe: Recipe) -> None:
     given_facts = facts(**{name: [row[name] for row in rows] for name in CandidateFacts._fields})
     found = values(given_facts, half_life_hours=recipe.half_life_hours, near_km=recipe.near_km)
     assert np.isfinite(found).all()
@@ -103,7 +103,7 @@ def test_whatever_the_facts_values_are_bounded_and_contributions_add_up(
 
 
 @given(st.lists(_rows, min_size=2, max_size=20), st.integers(0, 19))
-def test_a_score_does_not_depend_on_its_neighbours(rows: list[dict[str, float]], which: int) -> None:
+def test_ranking_score_does_not_depend_on_other_candidates(rows: list[dict[str, float]], which: int) -> None:
     which %= len(rows)
 
     def scored(some: list[dict[str, float]]) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -113,17 +113,17 @@ def test_a_score_does_not_depend_on_its_neighbours(rows: list[dict[str, float]],
     assert scored([rows[which]])[0] == scored(rows)[which]
 
 
-def test_the_best_is_first_and_of_equals_the_newest() -> None:
+def test_ranking_order_is_best_first_and_newest_first_for_equal_scores() -> None:
     order = best_first(np.array([1.0, 3.0, 1.0, 2.0]), np.array([10, 11, 12, 13]))
     assert order.tolist() == [1, 3, 2, 0]
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_a_preset_is_a_valid_document(name: str) -> None:
+def test_ranking_preset_is_valid_recipe_document(name: str) -> None:
     assert recipe_of(msgspec.to_builtins(PRESETS[name])) == PRESETS[name]
 
 
-def test_what_a_recipe_leaves_out_keeps_its_default() -> None:
+def test_ranking_recipe_document_uses_defaults_for_missing_values() -> None:
     assert recipe_of({"weights": {"friends": 5}}) == Recipe(weights=Weights(friends=5.0))
 
 
@@ -138,6 +138,6 @@ def test_what_a_recipe_leaves_out_keeps_its_default() -> None:
         ({"weights": []}, "weights"),
     ],
 )
-def test_a_recipe_that_is_not_valid_says_where(document: dict[str, Any], words: str) -> None:
+def test_ranking_recipe_document_invalid_field_is_named_in_error(document: dict[str, Any], words: str) -> None:
     with pytest.raises(InvalidInput, match=words):
         recipe_of(document)

@@ -1,4 +1,4 @@
-"""Recipes as links: nothing is lost, and what is no recipe is refused."""
+"""Recipe links: they are lossless, and invalid links are refused."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ recipes = st.builds(
 
 
 @given(recipes)
-def test_a_link_has_all_of_a_recipe(recipe: Recipe) -> None:
+def test_recipe_link_round_trips(recipe: Recipe) -> None:
     link = recipe_link(ROOT, recipe)
     assert len(link) <= MOST_LINK
     assert recipe_of_link(link) == recipe == recipe_of_link(f"{link.partition('?')[2]}#there")
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_a_link_to_a_preset_can_be_read_by_people(name: str) -> None:
+def test_recipe_link_of_preset_is_short_and_readable(name: str) -> None:
     query = recipe_link(ROOT, PRESETS[name]).removeprefix(f"{ROOT}/recipe?")
     assert [part.partition("=")[0] for part in query.split("&")] == list(NAMES)
     assert len(query) < 200
 
 
-def test_what_a_link_leaves_out_has_its_default() -> None:
+def test_recipe_link_uses_defaults_for_missing_values() -> None:
     assert recipe_of_link("?friends=4") == Recipe(weights=Weights(friends=4.0))
     assert recipe_of_link("author_most=1").weights == BALANCED.weights
 
@@ -69,6 +69,6 @@ def test_what_a_link_leaves_out_has_its_default() -> None:
         ("friends=1" + " " * MOST_LINK, "at most 1024"),
     ],
 )
-def test_what_is_no_recipe_is_refused_with_what_is_allowed(link: str, words: str) -> None:
+def test_recipe_link_invalid_query_is_refused_with_reason(link: str, words: str) -> None:
     with pytest.raises(InvalidInput, match=re.escape(words)):
         recipe_of_link(link)

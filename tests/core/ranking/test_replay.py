@@ -1,4 +1,4 @@
-"""Two orders compared: what holds for all of them, and examples worked by hand."""
+"""Comparison of two orders: general properties, and examples calculated by hand."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def tops(*pairs: tuple[list[int], list[int]]) -> list[TwoTops]:
 
 
 @given(ORDERS, ORDERS)
-def test_both_overlaps_are_shares_and_do_not_depend_on_which_is_first(one: list[int], other: list[int]) -> None:
+def test_ranking_overlap_measures_are_symmetric_and_between_zero_and_one(one: list[int], other: list[int]) -> None:
     for measure in (overlap, rank_biased_overlap):
         assert 0.0 <= measure(one, other) <= 1.0
         assert measure(one, other) == measure(other, one)
@@ -45,13 +45,13 @@ def test_both_overlaps_are_shares_and_do_not_depend_on_which_is_first(one: list[
 
 
 @given(ORDERS)
-def test_tops_without_a_post_in_common_do_not_overlap(one: list[int]) -> None:
+def test_ranking_overlap_of_disjoint_tops_is_zero(one: list[int]) -> None:
     other = [id_ + 100 for id_ in one] or [1]
     assert overlap(one, other) == rank_biased_overlap(one, other) == 0.0
 
 
 @given(st.lists(st.integers(), min_size=3, max_size=20, unique=True), st.data())
-def test_a_swap_costs_more_the_higher_it_is(order: list[int], data: st.DataObject) -> None:
+def test_rank_biased_overlap_decreases_more_for_swap_at_higher_rank(order: list[int], data: st.DataObject) -> None:
     def swapped(at: int) -> list[int]:
         return [*order[:at], order[at + 1], order[at], *order[at + 2 :]]
 
@@ -62,27 +62,27 @@ def test_a_swap_costs_more_the_higher_it_is(order: list[int], data: st.DataObjec
 
 
 @given(ORDERS, st.integers(0, 20))
-def test_a_top_that_ends_earlier_is_as_alike_as_can_be_known(order: list[int], length: int) -> None:
+def test_rank_biased_overlap_of_truncated_top_is_one(order: list[int], length: int) -> None:
     assume(order[:length])
     assert rank_biased_overlap(order, order[:length]) == pytest.approx(1.0)
 
 
-def test_rank_biased_overlap_of_three_places() -> None:
+def test_rank_biased_overlap_of_three_ranks_matches_hand_calculation() -> None:
     # In common: 0 of 1, 2 of 2, 2 of 3.
     p = 0.5
     expected = (1 - p) / p * (0 / 1 * p + 2 / 2 * p**2 + 2 / 3 * p**3) + 2 / 3 * p**3
     assert rank_biased_overlap([1, 2, 3], [2, 1, 4], p) == pytest.approx(expected)
 
 
-def test_the_first_ten_places_make_most_of_it() -> None:
-    # Two endless tops that agree in their first ten places only would have 1 - 0.9^10 and a little for what stays common.
+def test_rank_biased_overlap_is_dominated_by_first_ten_ranks() -> None:
+    # Infinite tops that agree only in their first ten places have 1 - 0.9^10 plus a little for the common prefix.
     same, other = list(range(10)), list(range(100, 10_100))
     found = rank_biased_overlap([*same, *other], [*same, *(id_ + 20_000 for id_ in other)])
     assert 1 - 0.9**10 < found < 0.9
 
 
 @given(st.lists(st.lists(st.integers(1, 5), max_size=12), max_size=6))
-def test_every_place_gives_its_exposure_to_one_author(shown: list[list[int]]) -> None:
+def test_ranking_exposure_of_each_rank_is_assigned_to_one_author(shown: list[list[int]]) -> None:
     found = exposures(shown)
     assert sum(found.values()) == pytest.approx(
         sum(1 / math.log2(1 + place) for top in shown for place in range(1, len(top) + 1))
@@ -90,12 +90,12 @@ def test_every_place_gives_its_exposure_to_one_author(shown: list[list[int]]) ->
     assert set(found) == {author for top in shown for author in top}
 
 
-def test_the_first_place_counts_one_and_the_third_half() -> None:
+def test_ranking_exposure_of_first_rank_is_one_and_of_third_is_half() -> None:
     assert exposures([[7, 8, 9]]) == pytest.approx({7: 1.0, 8: 1 / math.log2(3), 9: 0.5})
 
 
 @given(AMOUNTS, st.floats(0.001, 1_000.0))
-def test_the_gini_coefficient_is_a_share_that_no_unit_changes(amounts: list[float], factor: float) -> None:
+def test_gini_coefficient_is_bounded_and_scale_invariant(amounts: list[float], factor: float) -> None:
     assume(sum(amounts) == 0 or min(filter(None, amounts)) > 1e-6)
     found = gini(amounts)
     assert 0.0 <= found <= 1 - 1 / len(amounts) + 1e-9
@@ -104,14 +104,14 @@ def test_the_gini_coefficient_is_a_share_that_no_unit_changes(amounts: list[floa
 
 
 @given(AMOUNTS)
-def test_the_gini_coefficient_is_half_the_relative_mean_difference(amounts: list[float]) -> None:
+def test_gini_coefficient_equals_half_relative_mean_difference(amounts: list[float]) -> None:
     total = math.fsum(amounts)
     assume(total > 1e-6)
     differences = math.fsum(abs(one - other) for one in amounts for other in amounts)
     assert gini(amounts) == pytest.approx(differences / (2 * len(amounts) * total), abs=1e-9)
 
 
-def test_gini_of_equals_and_of_one_who_has_everything() -> None:
+def test_gini_coefficient_of_equal_and_of_concentrated_amounts_is_correct() -> None:
     assert gini([2.0, 2.0, 2.0]) == gini([]) == gini([0.0, 0.0]) == 0.0
     assert gini([0.0, 0.0, 0.0, 5.0]) == pytest.approx(0.75)
     for poorer, richer in pairwise(([1.0, 1.0], [0.5, 1.5], [0.0, 2.0])):
@@ -119,7 +119,7 @@ def test_gini_of_equals_and_of_one_who_has_everything() -> None:
 
 
 @given(PAIRS)
-def test_figures_of_all_members(pairs: list[tuple[list[int], list[int]]]) -> None:
+def test_rank_replay_figures_of_all_members_are_consistent(pairs: list[tuple[list[int], list[int]]]) -> None:
     found = figures(tops(*pairs), AUTHORS)
     ranked = [pair for pair in pairs if pair[0] or pair[1]]
     assert found.members == len(ranked) == sum(found.overlaps)
@@ -138,7 +138,7 @@ def test_figures_of_all_members(pairs: list[tuple[list[int], list[int]]]) -> Non
 
 
 @given(st.lists(ORDERS, max_size=8))
-def test_a_recipe_that_changes_no_order_changes_nothing(orders: list[list[int]]) -> None:
+def test_rank_replay_figures_of_unchanged_orders_are_zero(orders: list[list[int]]) -> None:
     found = figures(tops(*((order, order) for order in orders)), AUTHORS)
     assert found.unchanged == found.members == sum(found.overlaps[-1:])
     assert found.overlap == 1.0
@@ -150,7 +150,7 @@ def test_a_recipe_that_changes_no_order_changes_nothing(orders: list[list[int]])
 
 
 @given(PAIRS)
-def test_the_other_way_round_what_was_gained_is_lost(pairs: list[tuple[list[int], list[int]]]) -> None:
+def test_rank_replay_figures_of_swapped_recipes_are_mirrored(pairs: list[tuple[list[int], list[int]]]) -> None:
     there, back = figures(tops(*pairs), AUTHORS), figures(tops(*((after, before) for before, after in pairs)), AUTHORS)
     assert [(one.name, one.share.before) for one in there.gains] == [(one.name, one.share.after) for one in back.losses]
     for name in ("age_hours", "authors", "tags", "authors_shown", "gini"):
@@ -159,7 +159,7 @@ def test_the_other_way_round_what_was_gained_is_lost(pairs: list[tuple[list[int]
     assert (there.overlap, there.rank_biased_overlap) == (back.overlap, back.rank_biased_overlap)
 
 
-def test_figures_of_two_members() -> None:
+def test_rank_replay_figures_of_two_members_match_hand_calculation() -> None:
     found = figures(tops(([1, 2, 3], [1, 3, 4]), ([1, 2], [1, 2]), ([], [])), AUTHORS)
     assert (found.members, found.unchanged) == (2, 1)
     assert found.overlap == pytest.approx((2 / 3 + 1) / 2)
@@ -178,7 +178,7 @@ def test_figures_of_two_members() -> None:
     assert [bucket.authors for bucket in found.exposure] == [0, 1, 1, 2]
 
 
-def test_a_share_of_whole_places_is_in_its_own_tenth() -> None:
+def test_rank_replay_overlap_histogram_counts_exact_tenths_in_their_own_bucket() -> None:
     for common in range(11):
         before = list(range(1, 11))
         after = [*before[:common], *range(11, 21 - common)]

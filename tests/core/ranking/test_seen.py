@@ -1,4 +1,4 @@
-"""Memory of seen posts: against a plain dictionary, bounded, and newest first."""
+"""Memory of seen posts: matches a plain dictionary, is bounded, and keeps the newest posts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ IDS = st.integers(1, MAX_ID)
 
 
 @given(st.lists(st.lists(IDS, max_size=20), max_size=20))
-def test_posts_are_counted_as_often_as_they_are_seen(visits: list[list[int]]) -> None:
+def test_seen_posts_are_counted_per_visit(visits: list[list[int]]) -> None:
     data = b""
     times: dict[int, int] = {}
     for visit in visits:
@@ -23,7 +23,7 @@ def test_posts_are_counted_as_often_as_they_are_seen(visits: list[list[int]]) ->
     assert len(data) == 4 * len(times)
 
 
-def test_the_newest_thousand_stay() -> None:
+def test_seen_posts_memory_keeps_newest_thousand() -> None:
     data = b""
     for first in range(1, 1_501, 50):
         data = add_seen(data, range(first, first + 50))
@@ -32,12 +32,12 @@ def test_the_newest_thousand_stay() -> None:
     assert not times_seen(data, range(1, 501)).any()
 
 
-def test_a_post_that_is_seen_again_is_forgotten_later() -> None:
+def test_seen_posts_memory_keeps_post_seen_again_longer() -> None:
     data = add_seen(add_seen(b"", range(1, MOST + 1)), [1])
     data = add_seen(data, range(2_000, 2_000 + MOST - 1))
     assert times_seen(data, [1, MOST]).tolist() == [2, 0]
 
 
-def test_nothing_is_seen_before_anything_is() -> None:
+def test_seen_posts_of_empty_memory_are_zero() -> None:
     assert times_seen(b"", [1, 2]).tolist() == [0, 0]
     assert times_seen(add_seen(b"", [1]), []).tolist() == []

@@ -1,4 +1,4 @@
-"""Wishes as arithmetic: taps are bounded and the oldest forgotten; affinities stay between -1 and 1."""
+"""The arithmetic of ranking wishes: taps are bounded, the oldest are dropped, and affinities stay between -1 and 1."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _taps = st.integers(-MOST_TAPS, MOST_TAPS)
 _affinities = st.floats(-1, 1)
 
 
-def test_taps_add_up_to_five_in_each_direction_and_what_says_nothing_is_forgotten() -> None:
+def test_ranking_taps_are_bounded_and_zero_taps_are_removed() -> None:
     taps: dict[str, int] = {}
     for _ in range(7):
         taps = tapped(taps, "sea", 1)
@@ -52,7 +52,7 @@ def test_taps_add_up_to_five_in_each_direction_and_what_says_nothing_is_forgotte
     assert tapped({}, "sea", 0) == {}
 
 
-def test_of_more_than_a_hundred_the_oldest_is_forgotten_and_the_rest_is_kept_as_json() -> None:
+def test_ranking_taps_beyond_limit_drop_oldest_and_round_trip_as_json() -> None:
     authors: dict[int, int] = {}
     tags: dict[str, int] = {}
     for n in range(MOST_REMEMBERED + 10):
@@ -64,7 +64,7 @@ def test_of_more_than_a_hundred_the_oldest_is_forgotten_and_the_rest_is_kept_as_
     assert FeedPreferences(id=1, member_id=2, said=said).feedback == feedback
 
 
-def test_wishes_fit_into_eight_kilobytes_and_the_oldest_taps_give_way() -> None:
+def test_ranking_wishes_beyond_eight_kilobytes_drop_oldest_taps() -> None:
     with pytest.raises(InvalidInput, match="4,096 bytes"):
         check_picked(tuple("\N{OLD ITALIC LETTER A}" * 50 + f"{n}" for n in range(50)))
     authors = {(1 << 60) + n: -1 for n in range(100)}
@@ -87,7 +87,7 @@ def test_wishes_fit_into_eight_kilobytes_and_the_oldest_taps_give_way() -> None:
         tags=st.dictionaries(st.sampled_from("abcdef"), _taps),
     ),
 )
-def test_an_affinity_stays_in_bounds_and_only_what_was_meant_moves(
+def test_ranking_wishes_change_only_named_affinities_within_bounds(
     tags: dict[str, float], authors: dict[int, float], feedback: Feedback
 ) -> None:
     interests = NOBODY._replace(tags=tags, authors=authors)
@@ -106,7 +106,7 @@ def test_an_affinity_stays_in_bounds_and_only_what_was_meant_moves(
 
 
 @pytest.mark.parametrize("said", [b"", b"{", b'{"authors": {"ann": 1}}', b'{"tags": 5}'])
-def test_what_cannot_be_read_is_no_wish_and_keeps_nothing_else_from_being_read(said: bytes) -> None:
+def test_ranking_wishes_with_invalid_json_are_ignored(said: bytes) -> None:
     feed_preferences = FeedPreferences(id=1, member_id=2, off=True, said=said)
     assert feed_preferences.feedback == NO_FEEDBACK
     assert feed_preferences.off

@@ -1,4 +1,4 @@
-"""Reasons of terms in words."""
+"""Texts of ranking reasons."""
 
 from __future__ import annotations
 
@@ -29,30 +29,32 @@ from shoal.core.ranking.terms import TITLES, words_of
         ("quality", 0.9, "its pictures have descriptions"),
     ],
 )
-def test_reason_of_a_term_claims_no_more_than_its_value_proves(name: str, value: float, words: str) -> None:
+def test_ranking_reason_text_claims_only_facts_proven_by_value(name: str, value: float, words: str) -> None:
     assert words in words_of(name, value, BALANCED, 0)
 
 
 @pytest.mark.parametrize(("number", "words"), [(1, "one like or share"), (13, "13 likes and shares")])
 @pytest.mark.parametrize("value", [0.001, 0.525, 1.0])
-def test_reason_of_reactions_states_the_likes_and_shares_of_the_post(value: float, number: int, words: str) -> None:
+def test_ranking_reason_text_of_reactions_states_number_of_likes_and_shares(
+    value: float, number: int, words: str
+) -> None:
     assert words_of("reactions", value, BALANCED, number) == words
 
 
 @pytest.mark.parametrize("name", ["tags", "author"])
 @pytest.mark.parametrize("value", [0.2, 1.0])
-def test_reason_of_an_affinity_claims_no_habit(name: str, value: float) -> None:
+def test_ranking_reason_text_of_affinity_claims_no_habit(name: str, value: float) -> None:
     assert "often" not in words_of(name, value, BALANCED, 0)
 
 
 @pytest.mark.parametrize("name", TERM_NAMES)
-def test_reason_exists_for_every_value_but_0(name: str) -> None:
+def test_ranking_reason_text_exists_for_every_nonzero_value(name: str) -> None:
     assert words_of(name, 0.0, BALANCED, 1) == ""
     for value in (-1.0, -0.5, 0.001, 0.5, 0.999999, 1.0):
         if value > 0 or name in ("tags", "author"):
             assert words_of(name, value, BALANCED, 1)
 
 
-def test_titles_above_reasons_claim_no_likes_of_many_or_of_followed_people() -> None:
-    # A post with one like has the first as its heading, and one that no followed person likes has the second.
+def test_ranking_reason_titles_claim_no_unproven_likes() -> None:
+    # The first title also heads posts with a single like, the second also posts without a like of a followed person.
     assert (TITLES["reactions"], TITLES["friends"]) == ("Likes and shares", "People you follow")

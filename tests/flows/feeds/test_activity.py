@@ -1,4 +1,4 @@
-"""Posts that members react to are listed as active, whatever is heard of it and how often, and as long as a reaction counts."""
+"""Active posts: posts with recent reactions are listed, regardless of the order and repetition of events."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ MINUTE_MS = 60_000
 BEGIN = EPOCH_MS + 10_000 * MINUTE_MS
 NOW = BEGIN + 30 * MINUTE_MS
 SOURCES = (0, 40, 63)
-"""Data sources that several stores keep apart."""
+"""Data sources that are in different stores."""
 
 
 @pytest.fixture(params=["one store", "two stores"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str | dict[str, str]:
-    """The stores of a network: ann and ben are in another than dan and joe."""
+    """The stores of a network: with two stores, ann and ben are in the first, dan and joe in the second."""
     if request.param == "one store":
         return "memory://"
     return {"0-31": f"sqlite:///{tmp_path}/one.db", "32-63": f"sqlite:///{tmp_path}/two.db"}
@@ -52,19 +52,19 @@ def post(source: int, n: int = 1, **more: object) -> Post:
 
 
 def at(milliseconds: int, number: int = 0) -> int:
-    """Return an id of a moment, on some shard: that of a member who reacts."""
+    """Return an id created at a moment, on the shard of a reacting member."""
     return compose(milliseconds, 77, number)
 
 
 async def listed(graph: Store) -> dict[int, int]:
-    """Return when each active post got its newest reaction, in Unix milliseconds, each from the list where it belongs."""
+    """Return the time of the newest reaction to each active post (Unix ms); check that each is in the list of its shard."""
     pages = await graph.assoc_ranges(PUBLIC_LISTS, ACTIVE, Cursor(limit=1_000))
     assert all(public == public_list(shard_of(entry.id2)) for public, page in pages.items() for entry in page)
     return {entry.id2: milliseconds_of(entry.time) for page in pages.values() for entry in page}
 
 
 async def hear(graph: Store, process: Activity, *reactions: tuple[int, int]) -> None:
-    """Have a process hear of reactions, each a post and a moment, in this order."""
+    """Send reactions (post and moment) to a process in this order."""
     heard = [process.reacted(graph, post_id, at(moment, n)) for n, (post_id, moment) in enumerate(reactions)]
     await asyncio.gather(*(future for future in heard if future is not None))
 
@@ -75,7 +75,7 @@ REACTIONS = st.lists(
 
 
 @given(REACTIONS, st.randoms(use_true_random=False))
-def test_whoever_hears_of_reactions_and_however_often_and_in_which_order_the_newest_minute_is_listed(
+def test_active_posts_list_newest_minute_for_reactions_in_any_order(
     reactions: Sequence[tuple[int, int, int, int]], random: object
 ) -> None:
     posts = [post(0, 1), post(0, 2), post(40, 3), post(63, 4), post(63, 5)]
@@ -102,7 +102,7 @@ def test_whoever_hears_of_reactions_and_however_often_and_in_which_order_the_new
 
 
 @in_loop
-async def test_active_posts_are_listed_renewed_and_forgotten_on_every_graph(backend: Backend) -> None:
+async def test_active_posts_are_listed_updated_and_expired_on_every_backend(backend: Backend) -> None:
     async with backend.open() as graph:
         posts = [post(source, n) for source in SOURCES for n in (1, 2)]
         aside = [post(0, 3, visibility=Visibility.FOLLOWERS), post(40, 4, parent_id=posts[0].id, root_id=posts[0].id)]
@@ -115,7 +115,7 @@ async def test_active_posts_are_listed_renewed_and_forgotten_on_every_graph(back
         assert await listed(graph) == {one.id: BEGIN + MINUTE_MS for one in posts} | {
             posts[0].id: BEGIN + 5 * MINUTE_MS
         }
-        # What is forgotten comes back by a newer reaction, and not by an old one that is heard of late.
+        # A removed post is listed again by a newer reaction, but not by a late event of an old reaction.
         await forget_inactive(graph, BEGIN + 4 * MINUTE_MS + WINDOW_MS)
         assert await listed(graph) == {posts[0].id: BEGIN + 5 * MINUTE_MS}
         await hear(graph, Activity(lambda: NOW), (posts[1].id, BEGIN + 70_000), (posts[2].id, BEGIN + 9 * MINUTE_MS))
@@ -130,7 +130,7 @@ async def test_active_posts_are_listed_renewed_and_forgotten_on_every_graph(back
 
 
 @in_loop
-async def test_a_post_that_is_deleted_in_between_keeps_no_other_from_its_list() -> None:
+async def test_active_posts_deletion_of_one_post_does_not_affect_others() -> None:
     graph = MemoryGraph()
     kept, gone = post(0, 1), post(0, 2)
     await add(graph, kept, gone)
@@ -149,7 +149,7 @@ async def test_a_post_that_is_deleted_in_between_keeps_no_other_from_its_list() 
 
 
 @in_loop
-async def test_a_store_that_is_away_is_told_of_and_written_to_at_the_next_attempt() -> None:
+async def test_active_posts_write_is_retried_after_store_outage() -> None:
     graph = Forgetful(MemoryGraph())
     one = post(0)
     await add(graph._store, one)
@@ -163,7 +163,7 @@ async def test_a_store_that_is_away_is_told_of_and_written_to_at_the_next_attemp
 
 
 @in_loop
-async def test_reactions_of_a_minute_are_one_entry_and_those_of_a_moment_one_commit() -> None:
+async def test_active_posts_reactions_within_a_minute_are_one_entry_and_batched() -> None:
     graph = Forgetful(MemoryGraph())
     posts = [post(0, n) for n in range(1, 50)]
     await add(graph._store, *posts)
@@ -181,7 +181,7 @@ async def test_reactions_of_a_minute_are_one_entry_and_those_of_a_moment_one_com
         for n in range(40, 80):
             await hear(graph, process, (posts[0].id, BEGIN + n))
         assert (process.written, commits) == (49, 3)
-        # What is too old to count is not written at all.
+        # Reactions outside the window are not written.
         await hear(graph, Activity(lambda: NOW), (posts[0].id, NOW - WINDOW_MS - 2 * MINUTE_MS))
         await hear(graph, process, (posts[0].id, BEGIN + MINUTE_MS))
         assert (process.written, commits) == (50, 4)
@@ -198,7 +198,7 @@ async def react(by: Handle, kind: str, to: Post) -> None:
 
 @pytest.mark.parametrize("kind", ["like", "share", "emoji", "comment"])
 @in_loop
-async def test_every_reaction_makes_a_post_active_but_not_ones_own(kind: str, url: str | dict[str, str]) -> None:
+async def test_active_posts_every_reaction_kind_counts_except_authors_own(kind: str, url: str | dict[str, str]) -> None:
     async with Shoal.open(url) as shoal:
         ann, dan = await register(shoal, "ann", "dan")
         own, others = await ann.create("own"), await ann.create("others")
@@ -212,7 +212,7 @@ async def test_every_reaction_makes_a_post_active_but_not_ones_own(kind: str, ur
 
 
 @in_loop
-async def test_events_that_come_twice_and_backwards_change_nothing(url: str | dict[str, str]) -> None:
+async def test_active_posts_duplicate_and_reordered_events_change_no_rows(url: str | dict[str, str]) -> None:
     async with Shoal.open(url) as shoal:
         ann, ben, dan = await register(shoal, "ann", "ben", "dan")
         first = await ann.create("first")
@@ -233,7 +233,7 @@ async def test_events_that_come_twice_and_backwards_change_nothing(url: str | di
         )
         await repeat_everything(shoal.network, events * 2, {type(event): TABLE[type(event)][-1:] for event in events})
         assert await all_links(shoal.network.store) == before
-        # From before there were times and posts in these events.
+        # Events of older versions, without times and posts.
         old = (
             ReactionChanged(member_id=dan.id, post_id=first.id, author_id=ann.id, place_id=1, emoji="👍"),
             ShareCreated(share_id=share.id, author_id=dan.id),
@@ -243,7 +243,7 @@ async def test_events_that_come_twice_and_backwards_change_nothing(url: str | di
 
 
 @in_loop
-async def test_a_deleted_post_is_not_active_nor_by_a_reaction_that_is_heard_of_late(url: str | dict[str, str]) -> None:
+async def test_active_posts_deleted_post_is_removed_despite_late_reaction(url: str | dict[str, str]) -> None:
     async with Shoal.open(url) as shoal:
         ann, dan = await register(shoal, "ann", "dan")
         gone = await ann.create("gone")
@@ -261,7 +261,7 @@ async def test_a_deleted_post_is_not_active_nor_by_a_reaction_that_is_heard_of_l
 
 
 @in_loop
-async def test_upkeep_forgets_what_nobody_reacts_to_any_more(url: str | dict[str, str]) -> None:
+async def test_active_posts_upkeep_removes_inactive_posts(url: str | dict[str, str]) -> None:
     async with Shoal.open(url) as shoal:
         ann, ben, dan = await register(shoal, "ann", "ben", "dan")
         posts = [await one.create(str(n)) for one in (ann, dan) for n in range(30)]
@@ -272,7 +272,7 @@ async def test_upkeep_forgets_what_nobody_reacts_to_any_more(url: str | dict[str
         assert set(await listed(network.store)) == {one.id for one in posts}
 
         async def forget(now: int) -> None:
-            """Forget what is to be forgotten in three days."""
+            """Remove entries as if three days had passed."""
             await forget_inactive(network.store, now + WINDOW_MS + 3 * MINUTE_MS)
 
         with patch.object(active_posts, "_FORGOTTEN_AT_ONCE", 7):
@@ -295,7 +295,7 @@ async def test_upkeep_forgets_what_nobody_reacts_to_any_more(url: str | dict[str
 
 
 @in_loop
-async def test_a_check_finds_an_active_post_that_does_not_exist() -> None:
+async def test_consistency_check_repairs_active_entry_of_missing_post() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         kept = await ann.create("kept")

@@ -1,4 +1,4 @@
-"""Catching up: the best since one was last here, quiet friends first, with an end."""
+"""Catch-up: the best posts since the last visit, quiet friends first, with a fixed end."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def days_ago(days: float) -> int:
 
 @contextmanager
 def before(shoal: Shoal, days: float) -> Iterator[None]:
-    """Let everything in the block happen so many days ago."""
+    """Set the clock of new ids back by some days."""
     new_id = shoal.network.writes.new_id
     with patch.object(new_id, "_clock", lambda clock=new_id._clock: clock() - round(days * DAY_MS)):
         yield
@@ -49,7 +49,7 @@ def before(shoal: Shoal, days: float) -> Iterator[None]:
 async def network() -> AsyncIterator[tuple[Shoal, Handle, Handle, Handle, Handle]]:
     """Ann follows Ben, who posts a lot, and Cyd, who does not; Dan is a stranger."""
     async with Shoal.open("memory://") as shoal:
-        # Ids never go back: what happens in a story has to happen in its order.
+        # Ids never decrease, so events must be created in chronological order.
         with before(shoal, days=60):
             ann, ben, cyd, dan = await register(shoal, "ann", "ben", "cyd", "dan")
             await ann.follow(ben)
@@ -58,7 +58,7 @@ async def network() -> AsyncIterator[tuple[Shoal, Handle, Handle, Handle, Handle
 
 
 @in_loop
-async def test_quiet_friends_come_first_nobody_has_more_than_two_and_the_end_says_what_is_left() -> None:
+async def test_catch_up_lists_quiet_friends_first_and_limits_posts_per_author() -> None:
     async with network() as (shoal, ann, ben, cyd, _):
         await cyd.create("rare")
         for n in range(QUIET_MOST + 1):
@@ -75,7 +75,7 @@ async def test_quiet_friends_come_first_nobody_has_more_than_two_and_the_end_say
 
 
 @in_loop
-async def test_who_posts_five_times_a_month_is_not_quiet_any_more() -> None:
+async def test_catch_up_author_with_more_than_limit_of_posts_a_month_is_not_quiet() -> None:
     async with network() as (shoal, ann, ben, _, _):
         with before(shoal, days=31):
             for n in range(QUIET_MOST):
@@ -90,7 +90,7 @@ async def test_who_posts_five_times_a_month_is_not_quiet_any_more() -> None:
 
 
 @in_loop
-async def test_it_begins_where_one_stopped_reading_or_a_week_ago_and_at_most_thirty_days_ago() -> None:
+async def test_catch_up_starts_at_read_marker_or_a_week_ago_and_at_most_30_days_ago() -> None:
     async with network() as (shoal, ann, ben, _, _):
         for days in (40, 20, 5):
             with before(shoal, days):
@@ -112,7 +112,7 @@ async def test_it_begins_where_one_stopped_reading_or_a_week_ago_and_at_most_thi
 
 
 @in_loop
-async def test_followees_bring_what_they_share_and_not_old_posts_that_they_answer() -> None:
+async def test_catch_up_includes_shared_posts_and_excludes_old_commented_posts() -> None:
     async with network() as (shoal, ann, ben, _, dan):
         with before(shoal, days=10):
             shared, answered = await dan.create("shared"), await dan.create("answered")
@@ -127,7 +127,7 @@ async def test_followees_bring_what_they_share_and_not_old_posts_that_they_answe
 
 
 @in_loop
-async def test_who_is_muted_or_keeps_out_of_ranked_feeds_is_not_there() -> None:
+async def test_catch_up_excludes_muted_and_unrankable_authors() -> None:
     async with network() as (shoal, ann, ben, cyd, _):
         await ben.create("muted")
         await cyd.create("kept out")
@@ -140,7 +140,7 @@ async def test_who_is_muted_or_keeps_out_of_ranked_feeds_is_not_there() -> None:
 
 
 @in_loop
-async def test_with_ranking_off_the_newest_are_there() -> None:
+async def test_catch_up_with_ranking_off_lists_newest_posts() -> None:
     async with network() as (shoal, ann, ben, cyd, _):
         await cyd.create("rare")
         for n in range(4):
@@ -155,7 +155,7 @@ async def test_with_ranking_off_the_newest_are_there() -> None:
 
 
 @in_loop
-async def test_an_explanation_adds_up_and_half_of_the_freshness_is_left_after_the_whole_time() -> None:
+async def test_catch_up_explanation_terms_sum_to_score_and_freshness_halves() -> None:
     async with network() as (shoal, ann, ben, _, _):
         with before(shoal, days=4):
             await ben.create("begins")
@@ -169,7 +169,7 @@ async def test_an_explanation_adds_up_and_half_of_the_freshness_is_left_after_th
 
 
 @in_loop
-async def test_what_cannot_be_asked_is_refused() -> None:
+async def test_catch_up_invalid_since_or_limit_is_rejected() -> None:
     async with network() as (_, ann, _, _, _):
         for arguments, words in (
             ((days_ago(-1),), "since: a moment in the past"),
@@ -181,7 +181,7 @@ async def test_what_cannot_be_asked_is_refused() -> None:
 
 
 @in_loop
-async def test_the_number_of_reads_does_not_depend_on_how_many_one_follows() -> None:
+async def test_catch_up_read_count_is_independent_of_followee_count() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, *crowd = await register(shoal, "ann", *(f"friend{n}" for n in range(40)))
         costs = []

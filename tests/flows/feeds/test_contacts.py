@@ -1,4 +1,4 @@
-"""Friends from elsewhere: who is found by what the viewer knows of them, how surely, and who never is."""
+"""Contact discovery: lookup of members by e-mail address or by accounts elsewhere, match quality, and privacy rules."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from tests.stores import FIRST
 
 
 def matched(found: ContactsFound) -> list[tuple[str, str, str]]:
-    """Names, what was given for each, and how it matched, in order."""
+    """Return names, given handles and kinds of match, in order."""
     return [(one.profile.member.name, one.given, one.match) for one in found.matches]
 
 
 async def declare(who: Handle, *values: str) -> None:
-    """Have these rows on the profile."""
+    """Set these profile fields."""
     await who.update_profile(fields=[("Elsewhere", value) for value in values])
 
 
 @in_loop
-async def test_a_followee_is_found_by_a_link_on_their_profile_or_less_surely_by_name() -> None:
+async def test_find_followees_matches_profile_links_before_names() -> None:
     async with Shoal.open("memory://") as shoal:
         me, ann, ben, cyd = await register(shoal, "me", "ann", "ben", "cyd")
         await declare(cyd, "https://mastodon.social/@harbour", "instagram.com/Cyd.B and @cyd@pixelfed.social")
@@ -52,7 +52,7 @@ async def test_a_followee_is_found_by_a_link_on_their_profile_or_less_surely_by_
         ]
         assert [one.following for one in found.matches] == [False, False, True]
         assert (found.asked, found.unreadable, found.more) == (3, 1, False)
-        # The surer match of several is told, whatever came first.
+        # The strongest match is reported, independent of the order.
         assert matched(await me.find_handles(["cyd@elsewhere.org", "https://www.instagram.com/cyd.b/"])) == [
             ("cyd", "cyd.b@instagram.com", "link")
         ]
@@ -68,7 +68,7 @@ async def test_a_followee_is_found_by_a_link_on_their_profile_or_less_surely_by_
 
 
 async def by_email(who: Handle, *addresses: str) -> list[str]:
-    """The names of members who are found by these addresses."""
+    """Return the names of members found by these addresses."""
     salt = await who.contact_salt()
     found = await who.find_contacts([hash_address(salt, address) for address in addresses])
     assert {one.match for one in found.matches} <= {"email"}
@@ -76,7 +76,7 @@ async def by_email(who: Handle, *addresses: str) -> list[str]:
 
 
 @in_loop
-async def test_only_members_who_allow_it_are_found_by_their_address() -> None:
+async def test_find_contacts_by_email_requires_opt_in() -> None:
     async with Shoal.open("memory://") as shoal:
         me = await shoal.register("me")
         ann, ben = [await shoal.register(name, email=f"{name}@example.org") for name in ("ann", "ben")]
@@ -85,7 +85,7 @@ async def test_only_members_who_allow_it_are_found_by_their_address() -> None:
         await ann.update_profile(findable_by_email=True)
         assert await by_email(me, *addresses) == ["ann"]
         assert await by_email(me, "Ann@Example.org") == ["ann"]
-        # A change of something else leaves it as it is.
+        # Updates of other fields keep the setting.
         assert (await ann.update_profile(note="By the sea")).findable_by_email
         await ben.update_profile(findable_by_email=True)
         assert set(await by_email(me, *addresses)) == {"ann", "ben"}
@@ -97,7 +97,7 @@ async def test_only_members_who_allow_it_are_found_by_their_address() -> None:
 
 
 @in_loop
-async def test_who_may_be_found_by_an_address_may_be_hidden_otherwise() -> None:
+async def test_find_contacts_by_email_respects_block_discoverability_and_suspension() -> None:
     async with Shoal.open("memory://") as shoal:
         me = await shoal.register("me")
         ann = await shoal.register("ann", email="ann@example.org")
@@ -118,7 +118,7 @@ async def test_who_may_be_found_by_an_address_may_be_hidden_otherwise() -> None:
 
 
 @in_loop
-async def test_a_network_has_one_salt_whoever_asks_first(tmp_path: Path) -> None:
+async def test_contact_salt_is_the_same_for_concurrent_and_later_requests(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/shoal.db"
     async with Shoal.open(url) as shoal:
         me = await shoal.register("me")
@@ -133,7 +133,7 @@ async def test_a_network_has_one_salt_whoever_asks_first(tmp_path: Path) -> None
 
 
 @in_loop
-async def test_nothing_of_a_list_is_kept() -> None:
+async def test_contact_lookup_stores_no_data() -> None:
     async with Shoal.open("memory://") as shoal:
         me = await shoal.register("me")
         hashes = [hash_address(await me.contact_salt(), "friend@example.org")]
@@ -147,13 +147,13 @@ async def test_nothing_of_a_list_is_kept() -> None:
 
 
 async def everything(shoal: Shoal) -> tuple[object, ...]:
-    """All objects and associations there are."""
+    """Return all objects and associations."""
     store = shoal.network.store
     return await store.obj_scan(FIRST, 100_000), await store.assoc_scan((FIRST, 0, FIRST), 100_000)
 
 
 @in_loop
-async def test_a_profile_that_changes_is_found_by_what_it_says_now() -> None:
+async def test_find_handles_matches_current_profile_fields() -> None:
     async with Shoal.open("memory://") as shoal:
         me, ann = await register(shoal, "me", "ann")
         old, new = "harbour@mastodon.social", "lighthouse@mastodon.social"
@@ -167,10 +167,10 @@ async def test_a_profile_that_changes_is_found_by_what_it_says_now() -> None:
 
 
 @in_loop
-async def test_what_led_to_a_member_a_moment_ago_leads_to_nobody() -> None:
+async def test_find_handles_ignores_stale_declaration() -> None:
     async with Shoal.open("memory://") as shoal:
         me, ann = await register(shoal, "me", "ann")
-        # As a store in which the end of an old declaration has not arrived yet.
+        # Simulate a store where the removal of an old declaration is pending.
         new_id = shoal.network.writes.new_id
         batch = Batch(0)
         batch.assoc_add(ann.id, DECLARES, handle_id("harbour@mastodon.social"), new_id(0))
@@ -179,7 +179,7 @@ async def test_what_led_to_a_member_a_moment_ago_leads_to_nobody() -> None:
 
 
 @in_loop
-async def test_only_those_who_want_to_be_found_are_and_nobody_whom_a_block_or_mute_keeps_apart() -> None:
+async def test_find_handles_excludes_undiscoverable_moderated_blocked_and_muted_members() -> None:
     async with Shoal.open("memory://") as shoal:
         names = ("shy", "silent", "gone", "blocked", "blocking", "muted", "ann")
         me, *others = await register(shoal, "me", *names)
@@ -201,7 +201,7 @@ async def test_only_those_who_want_to_be_found_are_and_nobody_whom_a_block_or_mu
 
 
 @in_loop
-async def test_those_who_declared_an_account_first_are_found_by_it() -> None:
+async def test_find_handles_shared_declaration_returns_first_five_members() -> None:
     async with Shoal.open("memory://") as shoal:
         me, *many = await register(shoal, "me", *(f"m{n}" for n in range(9)))
         for one in many:
@@ -211,7 +211,7 @@ async def test_those_who_declared_an_account_first_are_found_by_it() -> None:
 
 
 @in_loop
-async def test_an_answer_has_room_for_so_many_and_says_that_there_are_more(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_find_handles_limits_results_and_reports_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(members, "MOST_FOUND", 3)
     monkeypatch.setattr(members, "_AT_ONCE", 2)
     async with Shoal.open("memory://") as shoal:
@@ -228,7 +228,7 @@ async def test_an_answer_has_room_for_so_many_and_says_that_there_are_more(monke
 
 
 @in_loop
-async def test_a_long_list_costs_as_many_reads_as_a_short_one() -> None:
+async def test_find_handles_read_count_is_independent_of_list_length() -> None:
     async with Shoal.open("memory://") as shoal:
         me, *_ = await register(shoal, "me", *(f"m{n}" for n in range(40)))
         costs = []
@@ -240,6 +240,6 @@ async def test_a_long_list_costs_as_many_reads_as_a_short_one() -> None:
 
 
 async def found_by(me: Handle, handles: list[str], reads: Reads) -> None:
-    """Find all of these, by reads that are counted."""
+    """Look up the handles with counted reads."""
     counted = replace(reads, lasting=reads.graph)
     assert len((await members.followees_by_handle(counted, me.id, handles)).matches) == len(handles)

@@ -1,4 +1,4 @@
-"""A post stands once: shares of what stands near below are left out, and the entry that stays names who shared."""
+"""Share folding: shares of a post that is already shown nearby are left out; the remaining entry names the sharers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def sharers(entry: Entry) -> tuple[list[str], int]:
 
 
 async def followed(shoal: Shoal, *names: str) -> list[Handle]:
-    """A reader, and those whom they follow."""
+    """Return a reader and their followees."""
     reader, *others = await register(shoal, "reader", *names)
     for other in others:
         await reader.follow(other)
@@ -42,7 +42,7 @@ async def followed(shoal: Shoal, *names: str) -> list[Handle]:
 
 
 @in_loop
-async def test_a_post_that_two_followees_share_stands_once_and_names_them() -> None:
+async def test_share_folding_two_shares_of_a_post_show_one_entry_with_sharers() -> None:
     async with Shoal.open("memory://") as shoal:
         reader, ann, ben, cyd = await followed(shoal, "ann", "ben", "cyd")
         post = await ann.create("hello")
@@ -54,7 +54,7 @@ async def test_a_post_that_two_followees_share_stands_once_and_names_them() -> N
 
 
 @in_loop
-async def test_of_shares_of_a_strangers_post_the_oldest_stays() -> None:
+async def test_share_folding_without_original_keeps_oldest_share() -> None:
     async with Shoal.open("memory://") as shoal:
         reader, *fans = await followed(shoal, "ann", "ben", "cyd", "dan", "eve")
         (stranger,) = await register(shoal, "stranger")
@@ -71,7 +71,7 @@ async def test_of_shares_of_a_strangers_post_the_oldest_stays() -> None:
 
 
 @in_loop
-async def test_forty_entries_below_are_compared_and_no_more() -> None:
+async def test_share_folding_compares_only_forty_entries_below() -> None:
     async with Shoal.open("memory://") as shoal:
         reader, ann, ben = await followed(shoal, "ann", "ben")
         near, far = await ann.create("near"), await ann.create("far")
@@ -89,7 +89,7 @@ async def test_forty_entries_below_are_compared_and_no_more() -> None:
 
 
 @in_loop
-async def test_what_the_viewer_may_not_see_counts_for_nothing() -> None:
+async def test_share_folding_ignores_entries_hidden_from_viewer() -> None:
     async with Shoal.open("memory://") as shoal:
         reader, ann, ben, cyd = await followed(shoal, "ann", "ben", "cyd")
         post = await ann.create("hello")
@@ -113,7 +113,7 @@ async def test_what_the_viewer_may_not_see_counts_for_nothing() -> None:
 
 
 @in_loop
-async def test_words_that_a_filter_hides_count_so_that_a_filter_changes_nothing_else() -> None:
+async def test_share_folding_window_counts_entries_hidden_by_filter() -> None:
     async with Shoal.open("memory://") as shoal:
         reader, ann, ben = await followed(shoal, "ann", "ben")
         post = await ann.create("hello")
@@ -134,7 +134,7 @@ async def test_words_that_a_filter_hides_count_so_that_a_filter_changes_nothing_
 
 
 @in_loop
-async def test_a_member_may_switch_it_off() -> None:
+async def test_share_folding_can_be_disabled_in_profile() -> None:
     async with Shoal.open("memory://") as shoal:
         reader, ann, ben = await followed(shoal, "ann", "ben")
         post = await ann.create("hello")
@@ -149,7 +149,7 @@ async def test_a_member_may_switch_it_off() -> None:
 
 
 @in_loop
-async def test_so_it_is_in_lists() -> None:
+async def test_share_folding_applies_to_list_timelines() -> None:
     async with Shoal.open("memory://") as shoal:
         reader, ann, ben, cyd = await followed(shoal, "ann", "ben", "cyd")
         made = await list_verbs.create(shoal.network.writes, reader.id, "close")
@@ -163,7 +163,7 @@ async def test_so_it_is_in_lists() -> None:
 
 
 @in_loop
-async def test_a_share_of_what_stands_there_is_not_told() -> None:
+async def test_share_folding_excludes_folded_share_from_new_home_entries() -> None:
     async with Shoal.open("memory://") as shoal:
         reader, ann, ben = await followed(shoal, "ann", "ben")
         post = await ann.create("hello")
@@ -181,7 +181,7 @@ async def test_a_share_of_what_stands_there_is_not_told() -> None:
 
 
 @in_loop
-async def test_nothing_is_told_live_of_a_share_that_is_left_out() -> None:
+async def test_home_stream_does_not_send_folded_share() -> None:
     async with Shoal.open("memory://") as shoal:
         reader, ann, ben = await followed(shoal, "ann", "ben")
         post = await ann.create("hello")
@@ -200,7 +200,7 @@ async def test_nothing_is_told_live_of_a_share_that_is_left_out() -> None:
 
 
 def expected(whole: Sequence[Entry], reach: int) -> list[tuple[int, tuple[int, ...]]]:
-    """The rule by itself, over a whole timeline that is not folded: ids, and who shared besides."""
+    """Apply the folding rule to an unfolded timeline; return ids and additional sharers."""
     answer = []
     for at, entry in enumerate(whole):
         below = {other.post.id for other in whole[at + 1 : at + 1 + reach]}
@@ -212,7 +212,7 @@ def expected(whole: Sequence[Entry], reach: int) -> list[tuple[int, tuple[int, .
 
 
 def told(page: Page) -> list[tuple[int, tuple[int, ...]]]:
-    """Return each entry's id and the members, three at most, who are named for sharing it too."""
+    """Return the id of each entry and the members named as sharers."""
     return [
         (
             entry.id,
@@ -223,7 +223,7 @@ def told(page: Page) -> list[tuple[int, tuple[int, ...]]]:
 
 
 async def a_busy_home(shoal: Shoal, random: Random) -> Handle:
-    """Ninety entries of few posts; of some that were made the reader sees nothing."""
+    """Create ninety entries of few posts, including some that the reader may not see."""
     reader, *others = await followed(shoal, "ann", "ben", "cyd", "dan", "eve")
     (stranger,) = await register(shoal, "stranger")
     await reader.follow_tag("reef")
@@ -246,7 +246,7 @@ async def a_busy_home(shoal: Shoal, random: Random) -> Handle:
 @pytest.mark.parametrize("reach", [1, 4, 40])
 @pytest.mark.parametrize("length", [8, 800])
 @in_loop
-async def test_pages_of_any_size_and_direction_are_the_definition(length: int, reach: int) -> None:
+async def test_share_folding_pages_of_any_size_and_direction_match_definition(length: int, reach: int) -> None:
     for seed in range(3):
         async with Shoal.open("memory://", timeline_length=length) as shoal:
             reader = await a_busy_home(shoal, Random(seed))
@@ -283,7 +283,7 @@ async def _walk(read: Read, wanted: Sequence[tuple[int, tuple[int, ...]]]) -> No
 
 
 @in_loop
-async def test_a_page_full_of_shares_costs_a_fixed_number_of_reads() -> None:
+async def test_share_folding_read_count_is_independent_of_share_count() -> None:
     costs = []
     for posts in (2, 40, 160):
         async with Shoal.open("memory://") as shoal:

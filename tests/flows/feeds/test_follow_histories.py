@@ -1,4 +1,4 @@
-"""When two members followed each other, told to these two alone; and how the followers of one changed from day to day."""
+"""Follow history: when two members followed each other, visible only to them; and daily follower counts of a member."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def now_ms() -> int:
 
 
 def moment(shoal: Shoal) -> int:
-    """A moment as ids tell it here, in Unix milliseconds."""
+    """Return the current time of the id generator, in Unix milliseconds."""
     return milliseconds_of(shoal.network.writes.new_id(0))
 
 
 async def told(one: Handle, other: Handle) -> tuple[list[FollowPeriod], list[FollowPeriod]]:
-    """When one followed the other, told to either."""
+    """Return the follow periods of both directions, and check that both members get equal histories."""
     mine, theirs = await one.relationship_history(other), await other.relationship_history(one)
     assert mine.following == theirs.followed_by
     assert mine.followed_by == theirs.following
@@ -46,7 +46,7 @@ async def told(one: Handle, other: Handle) -> tuple[list[FollowPeriod], list[Fol
 
 
 def check(periods: Sequence[FollowPeriod], times: Sequence[tuple[int, int]]) -> None:
-    """Compare periods, newest first, with the moments between which each began and ended (0: it goes on)."""
+    """Compare periods, newest first, with the moments between which each began and ended (0: not ended)."""
     assert [period.until is None for period in periods] == [not after for _, after in times]
     edges = [edge for period in periods for edge in (period.until, period.since) if edge is not None]
     assert edges == sorted(edges, reverse=True)
@@ -64,7 +64,7 @@ async def put(store: Store, follower: int, followee: int, moment: int, *, alive:
 
 
 @in_loop
-async def test_a_follow_is_told_since_when_until_when_and_again() -> None:
+async def test_relationship_history_records_begin_end_and_refollow() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         assert await told(ann, ben) == ([], [])
@@ -85,7 +85,7 @@ async def test_a_follow_is_told_since_when_until_when_and_again() -> None:
 
 
 @in_loop
-async def test_changing_what_a_follow_brings_begins_nothing() -> None:
+async def test_relationship_history_ignores_changes_of_follow_options() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         await ann.follow(ben)
@@ -96,7 +96,7 @@ async def test_changing_what_a_follow_brings_begins_nothing() -> None:
 
 
 @in_loop
-async def test_a_request_is_no_follow_until_it_is_granted() -> None:
+async def test_relationship_history_begins_when_follow_request_is_granted() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         await ben.update_profile(locked=True)
@@ -118,9 +118,9 @@ async def test_a_request_is_no_follow_until_it_is_granted() -> None:
 
 @pytest.mark.parametrize("store", ["memory://", TWO_STORES], ids=["one store", "two stores"])
 @in_loop
-async def test_a_block_ends_follows_and_hides_nothing_of_them(store: str | dict[str, str]) -> None:
+async def test_relationship_history_block_ends_follows_and_keeps_history(store: str | dict[str, str]) -> None:
     async with Shoal.open(store) as shoal:
-        # They live in different stores, where there are two.
+        # With two stores, the members are in different stores.
         ann, ben = await register(shoal, "ann", "dan")
         began = moment(shoal)
         await asyncio.gather(ann.follow(ben), ben.follow(ann))
@@ -136,7 +136,7 @@ async def test_a_block_ends_follows_and_hides_nothing_of_them(store: str | dict[
 
 
 @in_loop
-async def test_a_suspension_ends_nothing_and_hides_no_history() -> None:
+async def test_relationship_history_is_unchanged_by_suspension() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         await ann.follow(ben)
@@ -150,7 +150,7 @@ async def test_a_suspension_ends_nothing_and_hides_no_history() -> None:
 
 
 @in_loop
-async def test_nobody_learns_anything_of_others() -> None:
+async def test_relationship_history_is_limited_to_the_two_members() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, eve = await register(shoal, "ann", "ben", "eve")
         await ann.follow(ben)
@@ -167,7 +167,7 @@ async def test_nobody_learns_anything_of_others() -> None:
 
 
 @in_loop
-async def test_an_imported_follow_began_at_a_time_that_nobody_knows() -> None:
+async def test_relationship_history_of_imported_follow_has_unknown_begin() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         await put(shoal.network.store, ann.id, ben.id, EPOCH_MS + 5, alive=True)
@@ -181,7 +181,7 @@ async def test_an_imported_follow_began_at_a_time_that_nobody_knows() -> None:
 
 
 @in_loop
-async def test_what_ended_long_ago_is_not_told_any_more_and_then_forgotten() -> None:
+async def test_relationship_history_expires_after_retention_and_is_deleted_by_upkeep() -> None:
     async with Shoal.open("memory://", follow_history_days=100.0, tombstone_days=1.0) as shoal:
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
         store, now = shoal.network.store, now_ms()
@@ -206,12 +206,12 @@ async def test_what_ended_long_ago_is_not_told_any_more_and_then_forgotten() -> 
 
 
 @in_loop
-async def test_longer_histories_are_known_only_from_when_they_were_kept() -> None:
+async def test_relationship_history_known_since_survives_longer_retention_setting() -> None:
     async with Shoal.open("memory://", follow_history_days=100.0) as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         await put(shoal.network.store, ann.id, ben.id, now_ms() - 150 * DAY_MS, alive=False)
         await _upkeep(shoal, tombstone_days=30.0, history_days=100.0).once()
-        # The setting was raised since.
+        # The setting has been increased since.
         reads = shoal.network.reads
         with patch.object(type(reads), "history_days", 300.0):
             history = await ann.relationship_history(ben)
@@ -234,7 +234,7 @@ def _upkeep(shoal: Shoal, *, tombstone_days: float, history_days: float) -> Upke
 
 
 @in_loop
-async def test_a_network_keeps_histories_from_its_beginning_or_from_when_it_began_to(tmp_path: object) -> None:
+async def test_relationship_history_known_since_is_network_start_or_upgrade(tmp_path: object) -> None:
     url = f"sqlite:///{tmp_path}/shoal.db"
     async with Shoal.open(url) as shoal:
         store = shoal.network.store
@@ -242,13 +242,13 @@ async def test_a_network_keeps_histories_from_its_beginning_or_from_when_it_bega
         assert mark.time == 1
         (ann,) = await register(shoal, "ann")
         assert len(await ann.followers_by_day(400)) == 400
-        # As an older network was: nothing says since when.
+        # Simulate an older network without a start mark.
         batch = Batch(shard_of(EVERYBODY))
         batch.put(AssocOp(EVERYBODY, HISTORY_KEPT.number, EVERYBODY, 2, alive=False, plain=True))
         await store.commit(batch)
     async with Shoal.open(url) as shoal:
         ann = await shoal.member("ann")
-        # Of ends it has those whose tombstones are still there.
+        # The end of a follow is known as long as its tombstone exists.
         history = await ann.relationship_history("ann")
         assert history.known_since == pytest.approx(now_ms() - 30 * DAY_MS, abs=60_000)
         assert len(await ann.followers_by_day(400)) == 30
@@ -262,7 +262,7 @@ async def test_a_network_keeps_histories_from_its_beginning_or_from_when_it_bega
 
 @asynccontextmanager
 async def a_year() -> AsyncIterator[tuple[Shoal, Handle, date]]:
-    """Ann, whom others began and ceased to follow in the last days; and today."""
+    """Yield ann, whose followers changed during the last days, and the current date."""
     async with Shoal.open("memory://") as shoal:
         ann, ben, cyd, dan, eve, fay = await register(shoal, "ann", "ben", "cyd", "dan", "eve", "fay")
         store, noon = shoal.network.store, now_ms() // DAY_MS * DAY_MS - DAY_MS // 2
@@ -276,7 +276,7 @@ async def a_year() -> AsyncIterator[tuple[Shoal, Handle, date]]:
             (dan, 6, False),
             (dan, 2, True),
             (eve, 9, True),
-            # Imported, and gone since.
+            # An imported follow that has ended.
             (fay, (noon - EPOCH_MS) // DAY_MS, True),
             (fay, 3, False),
         ]
@@ -286,9 +286,9 @@ async def a_year() -> AsyncIterator[tuple[Shoal, Handle, date]]:
 
 
 @in_loop
-async def test_followers_are_counted_day_by_day() -> None:
+async def test_followers_by_day_counts_gained_and_lost_followers() -> None:
     async with a_year() as (_, ann, today):
-        # Noon of yesterday is day 1, so what was done n days before it is in the row n + 1 days ago.
+        # Noon of yesterday is day 1, so a change n days before it is in the row n + 1 days ago.
         series = await ann.followers_by_day(12)
         found = {(today - row.day).days: row[1:] for row in series}
         assert [(today - row.day).days for row in series] == [*range(11, -1, -1)]
@@ -309,7 +309,7 @@ async def test_followers_are_counted_day_by_day() -> None:
 
 
 @in_loop
-async def test_a_longer_series_ends_as_a_shorter_one_does() -> None:
+async def test_followers_by_day_series_of_any_length_share_the_same_end() -> None:
     async with a_year() as (_, ann, _today):
         whole = await ann.followers_by_day(400)
         assert len(whole) == 400
@@ -323,7 +323,7 @@ async def test_a_longer_series_ends_as_a_shorter_one_does() -> None:
 
 
 @in_loop
-async def test_the_series_of_a_member_with_too_many_changes_begins_later() -> None:
+async def test_followers_by_day_with_too_many_changes_starts_later() -> None:
     async with a_year() as (_, ann, today):
         whole = await ann.followers_by_day(30)
         for most, days in ((1, 3), (2, 9), (3, 30)):
@@ -334,7 +334,7 @@ async def test_the_series_of_a_member_with_too_many_changes_begins_later() -> No
 
 
 @in_loop
-async def test_a_series_has_one_to_four_hundred_days() -> None:
+async def test_followers_by_day_accepts_1_to_400_days() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         for days in (0, -1, 401):
@@ -348,7 +348,7 @@ async def test_a_series_has_one_to_four_hundred_days() -> None:
 
 
 @in_loop
-async def test_a_network_that_keeps_no_history_has_neither() -> None:
+async def test_relationship_history_disabled_returns_no_history_and_no_series() -> None:
     async with Shoal.open("memory://", follow_history_days=0.0) as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         await put(shoal.network.store, ann.id, ben.id, now_ms() - 9_000, alive=True)
@@ -360,13 +360,13 @@ async def test_a_network_that_keeps_no_history_has_neither() -> None:
 
 
 @in_loop
-async def test_an_old_tombstone_counts_as_lost_on_its_day() -> None:
+async def test_followers_by_day_counts_old_tombstone_as_lost_follower() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         at = floor_at(now_ms() // DAY_MS * DAY_MS - 3 * DAY_MS + 5)
         for id1, atype, id2 in ((ben.id, FOLLOWS, ann.id), (ann.id, FOLLOWED_BY, ben.id)):
             batch = Batch(shard_of(id1))
-            # Without data, as older code left it.
+            # Without data, as written by older versions.
             batch.put(AssocOp(id1, atype.number, id2, at, alive=False, plain=True, silent=True))
             await shoal.network.store.commit(batch)
         assert [row[1:] for row in await ann.followers_by_day(5)] == [

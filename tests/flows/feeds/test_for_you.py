@@ -1,4 +1,4 @@
-"""For you: what comes into it and what never does, what each term moves, pages of one reading, and the fallback by time."""
+"""The For You feed: candidate sources, exclusions, the effect of each term, stable pages, and the fallback by time."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def only(**weights: float) -> Recipe:
 
 
 async def ranked(who: Handle, recipe: Recipe = BALANCED, limit: int = 100) -> list[RankedEntry]:
-    """Return the first page of somebody's feed as a process ranks it that remembers nothing."""
+    """Return the first page of a member's feed, ranked with empty caches."""
     reads = replace(
         who._network.reads,
         recipe=recipe,
@@ -65,7 +65,7 @@ async def value(who: Handle, text: str, name: str, recipe: Recipe = BALANCED) ->
 
 
 async def first(who: Handle, **weights: float) -> str:
-    """Return the text of the best post where only these terms count."""
+    """Return the text of the best post when ranked by these terms only."""
     return (await texts(who, only(**weights)))[0]
 
 
@@ -81,7 +81,7 @@ async def network(url: str = "memory://") -> AsyncIterator[tuple[Shoal, list[Han
 
 
 @in_loop
-async def test_every_source_brings_its_posts() -> None:
+async def test_ranked_feed_candidates_come_from_every_source() -> None:
     async with network() as (shoal, (ann, ben, cyd, dan, eve)):
         await ben.follow(eve)
         await cyd.create("by a followee")
@@ -119,7 +119,7 @@ async def test_every_source_brings_its_posts() -> None:
 
 
 @in_loop
-async def test_a_newcomer_sees_what_is_there() -> None:
+async def test_ranked_feed_feed_of_new_member_shows_existing_posts() -> None:
     async with network() as (shoal, (_, ben, _, dan, eve)):
         (new,) = await register(shoal, "new")
         assert await ranked(new) == []
@@ -130,7 +130,7 @@ async def test_a_newcomer_sees_what_is_there() -> None:
 
 
 @in_loop
-async def test_exploration_is_for_authors_whom_few_have_reacted_to() -> None:
+async def test_ranked_feed_exploration_prefers_authors_with_few_reactions() -> None:
     async with network() as (shoal, (_, ben, _, dan, _)):
         readers = await register(shoal, *(f"reader{n}" for n in range(EXPLORED_BELOW // 5)))
         for n in range(5):
@@ -149,7 +149,7 @@ async def test_exploration_is_for_authors_whom_few_have_reacted_to() -> None:
 
 
 @in_loop
-async def test_what_is_hidden_blocked_muted_reported_or_opted_out_never_appears() -> None:
+async def test_ranked_feed_excludes_hidden_blocked_muted_reported_and_opted_out() -> None:
     async with network() as (shoal, (ann, ben, cyd, dan, eve)):
         fay, gus, hal, ian, joy = await register(shoal, "fay", "gus", "hal", "ian", "joy")
         kinds = (Visibility.UNLISTED, Visibility.FOLLOWERS, Visibility.DIRECT)
@@ -175,7 +175,7 @@ async def test_what_is_hidden_blocked_muted_reported_or_opted_out_never_appears(
 
 
 @in_loop
-async def test_the_contributions_of_a_post_add_up_to_its_score() -> None:
+async def test_ranked_feed_score_is_sum_of_term_contributions() -> None:
     async with network() as (shoal, (ann, ben, cyd, dan, _)):
         for author in (ben, cyd, dan):
             for n in range(5):
@@ -193,7 +193,7 @@ async def test_the_contributions_of_a_post_add_up_to_its_score() -> None:
 
 
 @in_loop
-async def test_reactions_move_a_post_up_and_those_of_friends_more() -> None:
+async def test_ranked_feed_reactions_raise_post_and_friends_reactions_weigh_more() -> None:
     async with network() as (shoal, (ann, ben, cyd, dan, eve)):
         a, b, c = [await ben.create(text) for text in ("a", "b", "c")]
         await dan.like(a)
@@ -206,7 +206,7 @@ async def test_reactions_move_a_post_up_and_those_of_friends_more() -> None:
 
 
 @in_loop
-async def test_affinity_to_a_tag_grows_with_likes_and_falls_with_a_report() -> None:
+async def test_ranked_feed_tag_affinity_rises_with_likes_and_falls_with_reports() -> None:
     async with network() as (shoal, (ann, ben, _, dan, eve)):
         await ben.create("one #sea")
         await ben.create("two #sky")
@@ -222,7 +222,7 @@ async def test_affinity_to_a_tag_grows_with_likes_and_falls_with_a_report() -> N
 
 
 @in_loop
-async def test_affinity_to_an_author_grows_with_each_act() -> None:
+async def test_ranked_feed_author_affinity_rises_with_each_interaction() -> None:
     async with network() as (shoal, (ann, ben, cyd, _, _)):
         mine, other = await ben.create("ben's"), await cyd.create("cyd's")
         await shoal.settle()
@@ -239,7 +239,7 @@ async def test_affinity_to_an_author_grows_with_each_act() -> None:
 
 
 @in_loop
-async def test_a_post_nearby_stands_above_one_far_away() -> None:
+async def test_ranked_feed_nearby_post_ranks_above_distant_post() -> None:
     async with network() as (shoal, (ann, ben, _, _, _)):
         await ben.create("far", place=Place(-33.9, 151.2))
         await ben.create("near", place=Place(52.5, 13.5))
@@ -255,7 +255,7 @@ async def test_a_post_nearby_stands_above_one_far_away() -> None:
 
 
 @in_loop
-async def test_friends_who_like_a_post_or_follow_its_author_move_it_up() -> None:
+async def test_ranked_feed_likes_and_follows_by_friends_raise_post() -> None:
     async with network() as (shoal, (ann, ben, cyd, dan, eve)):
         await dan.create("dan's")
         post = await eve.create("eve's")
@@ -271,7 +271,7 @@ async def test_friends_who_like_a_post_or_follow_its_author_move_it_up() -> None
 
 
 @in_loop
-async def test_reactions_now_move_an_old_post_up_and_less_by_an_author_who_always_gets_them() -> None:
+async def test_ranked_feed_velocity_raises_old_post_and_is_relative_to_author() -> None:
     async with network() as (shoal, (ann, ben, cyd, dan, eve)):
         now = shoal.network.reads.tags.clock()
         people = await register(shoal, *(f"m{n}" for n in range(8)))
@@ -294,7 +294,7 @@ async def test_reactions_now_move_an_old_post_up_and_less_by_an_author_who_alway
 
 
 @in_loop
-async def test_a_tag_on_the_rise_moves_its_posts_up() -> None:
+async def test_ranked_feed_rising_tag_raises_its_posts() -> None:
     async with network() as (shoal, (ann, ben, cyd, dan, eve)):
         await ben.create("plain #calm")
         for author in (ben, cyd, dan, eve):
@@ -307,7 +307,7 @@ async def test_a_tag_on_the_rise_moves_its_posts_up() -> None:
 
 
 @in_loop
-async def test_people_in_common_move_an_author_up() -> None:
+async def test_ranked_feed_common_followees_raise_author() -> None:
     async with network() as (shoal, (ann, ben, cyd, dan, eve)):
         await dan.follow(ben)
         await dan.follow(cyd)
@@ -321,7 +321,7 @@ async def test_people_in_common_move_an_author_up() -> None:
 
 
 @in_loop
-async def test_an_author_who_hides_their_connections_has_nobody_in_common() -> None:
+async def test_ranked_feed_author_with_hidden_connections_has_no_common_followees() -> None:
     async with network() as (shoal, (ann, ben, cyd, dan, _)):
         await dan.follow(ben)
         await dan.follow(cyd)
@@ -333,7 +333,7 @@ async def test_an_author_who_hides_their_connections_has_nobody_in_common() -> N
         assert await value(ann, "dan's", "common") == 0
 
 
-def test_beyond_a_thousand_posts_every_source_has_its_turn() -> None:
+def test_ranked_feed_candidates_above_limit_are_taken_from_every_source() -> None:
     found = dict.fromkeys(range(1500), Source.FOLLOWEES.value) | dict.fromkeys(range(2000, 2010), Source.POPULAR.value)
     chosen = list(_interleaved(found))
     assert len(chosen) == len(set(chosen)) == MOST
@@ -342,7 +342,7 @@ def test_beyond_a_thousand_posts_every_source_has_its_turn() -> None:
 
 
 @in_loop
-async def test_what_was_seen_or_acted_on_stands_lower() -> None:
+async def test_ranked_feed_seen_or_acted_on_posts_rank_lower() -> None:
     async with network() as (shoal, (ann, ben, _, _, _)):
         one, two, three = [await ben.create(text) for text in ("one", "two", "three")]
         await ann.mark_seen(one)
@@ -354,7 +354,7 @@ async def test_what_was_seen_or_acted_on_stands_lower() -> None:
 
 
 @in_loop
-async def test_a_new_post_stands_above_an_old_one() -> None:
+async def test_ranked_feed_new_post_ranks_above_old_post() -> None:
     async with network() as (shoal, (ann, ben, _, _, _)):
         now = shoal.network.reads.tags.clock()
         await posts.create(shoal.network.writes, ben.id, Draft(text="old"), created_at=now - 86_400_000)
@@ -366,7 +366,7 @@ async def test_a_new_post_stands_above_an_old_one() -> None:
 
 
 @in_loop
-async def test_a_post_that_says_something_stands_above_tags_alone() -> None:
+async def test_ranked_feed_post_with_text_ranks_above_post_of_tags() -> None:
     async with network() as (shoal, (ann, ben, _, _, _)):
         await ben.create("#a #b #c #d #e #f #g #h")
         await ben.create("The sea was calm in the morning and nobody was there")
@@ -376,7 +376,7 @@ async def test_a_post_that_says_something_stands_above_tags_alone() -> None:
 
 
 @in_loop
-async def test_a_recipe_changes_the_order_and_can_be_taken_back() -> None:
+async def test_ranked_feed_recipe_changes_order_and_can_be_reset() -> None:
     async with network() as (shoal, (ann, ben, cyd, dan, _)):
         await cyd.like(await dan.create("liked by a friend"))
         await ben.create("the newest")
@@ -396,7 +396,7 @@ async def test_a_recipe_changes_the_order_and_can_be_taken_back() -> None:
 
 
 @in_loop
-async def test_one_switch_turns_all_ranking_off() -> None:
+async def test_ranked_feed_ranking_off_shows_home_timeline() -> None:
     async with network() as (shoal, (ann, ben, _, dan, _)):
         await ben.like(await dan.create("liked by a friend"))
         await ben.create("at home")
@@ -410,7 +410,7 @@ async def test_one_switch_turns_all_ranking_off() -> None:
 
 @pytest.mark.parametrize("url", ["memory://", "sqlite:///{}/shoal.db"])
 @in_loop
-async def test_pages_of_one_reading_neither_repeat_nor_skip(url: str, tmp_path: Path) -> None:
+async def test_ranked_feed_pages_of_one_reading_neither_repeat_nor_skip_posts(url: str, tmp_path: Path) -> None:
     async with network(url.format(tmp_path)) as (shoal, (ann, ben, cyd, dan, _)):
         for n in range(60):
             await (ben, cyd, dan)[n % 3].create(f"{n}")
@@ -418,7 +418,7 @@ async def test_pages_of_one_reading_neither_repeat_nor_skip(url: str, tmp_path: 
         page = await feed.page(shoal.network.reads, ann.id, 7, explain=True, deadline=PATIENT)
         found = list(page.entries)
         while page.next:
-            # Whatever happens in between moves nothing.
+            # Activity between the pages does not change the order.
             await ben.like(await dan.create("later"))
             await ann.mark_seen(found[-1].entry)
             page = await ann.for_you(7, page.next)
@@ -432,7 +432,7 @@ async def test_pages_of_one_reading_neither_repeat_nor_skip(url: str, tmp_path: 
 
 
 @in_loop
-async def test_a_post_that_goes_makes_room_and_the_others_stay_in_place() -> None:
+async def test_ranked_feed_deleted_post_is_replaced_and_order_is_kept() -> None:
     async with network() as (shoal, (ann, ben, cyd, _, _)):
         for n in range(30):
             await (ben, cyd)[n % 2].create(f"{n}")
@@ -450,7 +450,7 @@ async def test_a_post_that_goes_makes_room_and_the_others_stay_in_place() -> Non
 
 
 @in_loop
-async def test_a_cursor_that_is_lost_or_not_ones_own_is_ranked_anew_and_one_that_is_none_is_refused() -> None:
+async def test_ranked_feed_expired_or_foreign_cursor_is_reranked_and_invalid_one_rejected() -> None:
     async with network() as (shoal, (ann, ben, cyd, dan, _)):
         for n in range(20):
             await (ben, cyd)[n % 2].create(f"{n}")
@@ -469,14 +469,14 @@ async def test_a_cursor_that_is_lost_or_not_ones_own_is_ranked_anew_and_one_that
 
 
 @in_loop
-async def test_a_stage_that_fails_or_is_late_falls_back_to_home_and_says_so() -> None:
+async def test_ranked_feed_failed_or_late_ranking_falls_back_to_home() -> None:
     async with network() as (shoal, (ann, ben, _, dan, _)):
         await dan.like(await dan.create("stranger's"))
         await ben.create("at home")
         await shoal.settle()
         late = await feed.page(shoal.network.reads, ann.id, deadline=0.0)
         assert (late.by_time, [one.entry.post.text for one in late.entries]) == ("late", ["at home"])
-        # It goes on nevertheless, and what it read is remembered.
+        # The ranking still completes, and its reads are cached.
         await asyncio.gather(*shoal.network.reads.being_ranked.values())
         assert shoal.network.reads.interests.get(ann.id, shoal.network.reads.tags.clock()) is not None
         assert not shoal.network.reads.being_ranked
@@ -495,7 +495,7 @@ async def test_a_stage_that_fails_or_is_late_falls_back_to_home_and_says_so() ->
 
 
 @in_loop
-async def test_why_not_names_the_stage_and_the_rule() -> None:
+async def test_ranked_feed_why_not_names_stage_and_rule() -> None:
     async with network() as (shoal, (ann, ben, cyd, dan, eve)):
         shown = await ben.create("shown")
         own = await ann.create("own")
@@ -521,7 +521,7 @@ async def test_why_not_names_the_stage_and_the_rule() -> None:
 
 
 @in_loop
-async def test_a_page_costs_the_same_reads_for_few_posts_or_many() -> None:
+async def test_ranked_feed_read_count_is_independent_of_post_count() -> None:
     costs = []
     for amount in (2, 60):
         async with network() as (shoal, (ann, ben, cyd, dan, eve)):
@@ -542,7 +542,7 @@ async def test_a_page_costs_the_same_reads_for_few_posts_or_many() -> None:
 
 @pytest.mark.parametrize("act", ["like", "share", "bookmark", "comment", "emoji"])
 @in_loop
-async def test_for_you_lowers_a_post_at_once_when_its_reader_acts_on_it(act: str) -> None:
+async def test_ranked_feed_lowers_post_immediately_after_reader_acts_on_it(act: str) -> None:
     async with Shoal.open("memory://") as shoal:
         ann, bob, eve = await register(shoal, "ann", "bob", "eve")
         post = await bob.create("a boat at low tide #sea")
@@ -569,5 +569,5 @@ async def test_for_you_lowers_a_post_at_once_when_its_reader_acts_on_it(act: str
                 await ann.comment(post, "low indeed")
             case _:
                 await ann.react(post, "⛵")
-        # The interests of a minute ago are still remembered.
+        # The interests are still cached.
         assert await score() < before - 1

@@ -1,4 +1,4 @@
-"""For you in the imported real network: for each term one thing is changed, and the ranking moves as documented."""
+"""The For You feed in an imported real network: for each term, one change moves the ranking as documented."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ DAY_MS = 86_400_000
 
 @pytest.fixture(scope="module")
 def imported(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """37,700 people, their follows and 26,293 posts, in a store of their own."""
+    """Import 37,700 members, their follows and 26,293 posts into a separate store."""
     data, folder = real_data(GRAPH, EDGES, POSTS), tmp_path_factory.mktemp("real")
     (folder / "data").mkdir()
     for part in ("graph", "posts"):
@@ -45,14 +45,14 @@ def imported(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Scene(NamedTuple):
-    """A viewer in the real network, one post of their feed, and people who do something about it."""
+    """A viewer in the real network, a post of their feed, and members who act on it."""
 
     shoal: Shoal
     viewer: Handle
     post: Post
-    """In the middle of the feed, with a tag that other posts have too, by somebody else than the friend."""
+    """In the middle of the feed, with a tag used by other posts, not written by the friend."""
     friend: Handle
-    """One of the sixty followees whose likes are looked at."""
+    """One of the sixty followees whose likes are considered."""
     strangers: list[Handle]
 
     @property
@@ -72,7 +72,7 @@ async def values(scene: Scene) -> dict[int, dict[str, float]]:
 
 
 async def place(scene: Scene, term: str, sign: int) -> int:
-    """Return the place of the post where this term counts ten times as much as others may; 500 for none."""
+    """Return the rank of the post with a weight of 10 for this term, or 500 if the post is missing."""
     weights = replace(BALANCED.weights, **{term: 10.0 * sign})
     recipe = Recipe(weights=weights, exploration=0.0, author_most=10)
     ids = [one.entry.post.id for one in await ranked(scene.viewer, recipe, 500)]
@@ -144,7 +144,7 @@ ACTS: Mapping[str, tuple[Act, int, set[str]]] = {
     "seen": (it_is_seen, -1, set()),
     "quality": (it_says_more, 1, {"tags", "rising"}),
 }
-"""For each term what is done, the sign of its weight, and the terms of the post that it may move besides."""
+"""For each term: the action, the sign of its weight, and the other terms of the post that may change."""
 
 
 async def a_scene(shoal: Shoal, store: Path, term: str) -> Scene:
@@ -160,7 +160,7 @@ async def a_scene(shoal: Shoal, store: Path, term: str) -> Scene:
     feed = [one.entry.post for one in await ranked(viewer, limit=500)]
     assert len(feed) > 200
     if term == "nearby":
-        # The real posts say no places: one of a followee does.
+        # The real posts have no places, so a followee creates one.
         author = await shoal.member(friends[0])
         post = await posts.create(
             shoal.network.writes,
@@ -170,7 +170,7 @@ async def a_scene(shoal: Shoal, store: Path, term: str) -> Scene:
         )
         await shoal.settle()
     else:
-        # Whose quality is to rise says little as yet.
+        # For the term `quality`, the post must be short.
         fits = [one for one in feed[len(feed) // 2 :] if one.tags and (term != "quality" or _words(one) < 4)]
         post = next(one for one in fits if one.author_id != friends[0])
     friend = next(id_ for id_ in friends if id_ != post.author_id)
@@ -178,7 +178,7 @@ async def a_scene(shoal: Shoal, store: Path, term: str) -> Scene:
 
 
 def _words(post: Post) -> int:
-    """Return how many words a post has besides its tags."""
+    """Return the number of words of a post, without its tags."""
     return sum(not word.startswith("#") for word in post.text.split())
 
 
@@ -187,7 +187,9 @@ def viewer_now(viewer: Handle) -> int:
 
 
 @pytest.mark.parametrize("term", ACTS)
-def test_one_thing_moves_its_term_and_the_post_with_it(imported: Path, term: str, tmp_path: Path) -> None:
+def test_ranked_feed_real_network_change_moves_only_its_term_and_the_post(
+    imported: Path, term: str, tmp_path: Path
+) -> None:
     act, sign, besides = ACTS[term]
     store = tmp_path / "store" / "shoal.db"
 
@@ -197,7 +199,7 @@ def test_one_thing_moves_its_term_and_the_post_with_it(imported: Path, term: str
             before, stood = await values(scene), await place(scene, term, sign)
             await act(scene)
             await shoal.settle()
-        # Another process remembers nothing of it.
+        # A new process has empty caches.
         async with Shoal.open(f"sqlite:///{store}", media="memory://") as shoal:
             scene = scene._replace(viewer=await shoal.member(scene.viewer.id))
             after, stands = await values(scene), await place(scene, term, sign)
@@ -211,7 +213,7 @@ def test_one_thing_moves_its_term_and_the_post_with_it(imported: Path, term: str
     run(story())
 
 
-def test_half_as_fresh_after_a_day(imported: Path, tmp_path: Path) -> None:
+def test_ranked_feed_real_network_freshness_halves_each_day(imported: Path, tmp_path: Path) -> None:
     async def story() -> None:
         async with Shoal.open(f"sqlite:///{tmp_path}/store/shoal.db", media="memory://") as shoal:
             scene = await a_scene(shoal, tmp_path / "store" / "shoal.db", "freshness")

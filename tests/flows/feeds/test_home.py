@@ -1,4 +1,4 @@
-"""The home timeline: pushed, pulled, rebuilt, merged, and without a visible end."""
+"""The home timeline: fan-out, pull of high fan-out sources, rebuild, merge, and paging past the materialised part."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def packed(network: Network) -> PackedFollowers:
 
 
 async def same_as_defined(handle: Handle) -> bool:
-    """Whether every page, of any length, is what the definition says."""
+    """Return whether pages of any length match the definition."""
     network = handle._network
     for limit in (1, 3, 100):
         page = await home.page(network.reads, handle.id, Cursor(limit=limit))
@@ -54,7 +54,7 @@ async def same_as_defined(handle: Handle) -> bool:
 
 @pytest.mark.parametrize("backend", ["memory", "sqlite", "two stores"])
 @in_loop
-async def test_a_post_comes_home_to_followers_and_to_its_author(backend: str, tmp_path: Path) -> None:
+async def test_home_timeline_post_appears_for_followers_and_author(backend: str, tmp_path: Path) -> None:
     urls: dict[str, str | dict[str, str]] = {
         "memory": "memory://",
         "sqlite": f"sqlite:///{tmp_path}/shoal.db",
@@ -73,7 +73,7 @@ async def test_a_post_comes_home_to_followers_and_to_its_author(backend: str, tm
 
 
 @in_loop
-async def test_ones_own_post_is_there_before_anything_follows_from_it() -> None:
+async def test_home_timeline_own_post_appears_before_fanout() -> None:
     async with open_network(Settings(store="memory://"), background=False) as network:
         shoal = Shoal(network)
         (ann,) = await register(shoal, "ann")
@@ -87,7 +87,7 @@ async def test_ones_own_post_is_there_before_anything_follows_from_it() -> None:
 
 
 @in_loop
-async def test_only_warm_timelines_are_written_and_cold_ones_are_rebuilt_when_read() -> None:
+async def test_home_timeline_fanout_writes_warm_timelines_and_cold_ones_rebuild_on_read() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
         await ben.follow(ann)
@@ -106,7 +106,7 @@ async def test_only_warm_timelines_are_written_and_cold_ones_are_rebuilt_when_re
 
 
 @in_loop
-async def test_a_timeline_that_was_dropped_comes_back_the_same() -> None:
+async def test_home_timeline_dropped_cache_is_rebuilt_with_equal_content() -> None:
     async with Shoal.open("memory://", timeline_length=4) as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         await ben.follow(ann)
@@ -119,7 +119,7 @@ async def test_a_timeline_that_was_dropped_comes_back_the_same() -> None:
 
 
 @in_loop
-async def test_twenty_readers_of_a_cold_timeline_wait_for_one_rebuild() -> None:
+async def test_home_timeline_concurrent_reads_of_cold_timeline_share_one_rebuild() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         await ben.follow(ann)
@@ -131,7 +131,7 @@ async def test_twenty_readers_of_a_cold_timeline_wait_for_one_rebuild() -> None:
 
 
 @in_loop
-async def test_a_rebuild_that_fails_leaves_the_timeline_cold() -> None:
+async def test_home_timeline_failed_rebuild_leaves_timeline_cold() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         await ben.follow(ann)
@@ -144,7 +144,7 @@ async def test_a_rebuild_that_fails_leaves_the_timeline_cold() -> None:
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 7])
 @in_loop
-async def test_there_is_no_visible_end_where_the_materialised_part_ends(limit: int) -> None:
+async def test_home_timeline_paging_continues_past_materialised_part(limit: int) -> None:
     async with Shoal.open("memory://", timeline_length=4) as shoal:
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
         await cyd.follow(ann)
@@ -158,7 +158,7 @@ async def test_there_is_no_visible_end_where_the_materialised_part_ends(limit: i
 
 
 @in_loop
-async def test_posts_of_the_loud_are_pulled() -> None:
+async def test_home_timeline_pulls_posts_of_high_fanout_members() -> None:
     async with Shoal.open("memory://", high_fan_out_from=2) as shoal:
         star, ann, *fans = await register(shoal, "star", "ann", "fan1", "fan2", "fan3")
         for fan in fans:
@@ -180,7 +180,7 @@ async def test_posts_of_the_loud_are_pulled() -> None:
 
 
 @in_loop
-async def test_a_loud_tag_is_pulled() -> None:
+async def test_home_timeline_pulls_posts_of_high_fanout_tag() -> None:
     async with Shoal.open("memory://", high_fan_out_from=1) as shoal:
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
         for fan in (ben, cyd):
@@ -193,8 +193,8 @@ async def test_a_loud_tag_is_pulled() -> None:
 
 
 @in_loop
-async def test_an_audience_that_was_not_read_to_its_end_never_passes_for_whole() -> None:
-    """Too many followers to push to; then some leave, just when they have been counted."""
+async def test_fanout_with_partially_read_follower_set_reaches_remaining_followers() -> None:
+    """The follower set exceeds the push limit, and some followers leave right after they are counted."""
     async with Shoal.open("memory://", high_fan_out_from=2) as shoal:
         star, *fans = await register(shoal, "star", *(f"fan{n}" for n in range(6)))
         for fan in fans:
@@ -222,7 +222,7 @@ async def test_an_audience_that_was_not_read_to_its_end_never_passes_for_whole()
 
 
 @in_loop
-async def test_big_fan_outs_that_push_each_other_out_of_memory_come_to_an_end() -> None:
+async def test_fanout_with_evicted_follower_sets_completes() -> None:
     async with open_network(Settings(store="memory://"), background=False) as network:
         shoal = Shoal(network)
         ann, ben, *fans = await register(shoal, "ann", "ben", *(f"fan{n}" for n in range(6)))
@@ -239,7 +239,7 @@ async def test_big_fan_outs_that_push_each_other_out_of_memory_come_to_an_end() 
 
 
 @in_loop
-async def test_a_follow_merges_and_an_unfollow_takes_out() -> None:
+async def test_home_timeline_follow_merges_posts_and_unfollow_removes_them() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
         await ann.create("one")
@@ -263,7 +263,7 @@ async def test_a_follow_merges_and_an_unfollow_takes_out() -> None:
 
 
 @in_loop
-async def test_tags_bring_public_posts_of_strangers() -> None:
+async def test_home_timeline_followed_tag_shows_public_posts_of_strangers() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         assert await ben.follow_tag("#Tide") == "tide"
@@ -283,7 +283,7 @@ async def test_tags_bring_public_posts_of_strangers() -> None:
 
 
 @in_loop
-async def test_what_two_sources_bring_stays_until_both_are_unfollowed() -> None:
+async def test_home_timeline_post_of_two_sources_stays_until_both_are_unfollowed() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         await warm(ben)
@@ -308,7 +308,7 @@ async def test_what_two_sources_bring_stays_until_both_are_unfollowed() -> None:
 
 
 @in_loop
-async def test_a_follow_of_somebody_who_wrote_more_than_fits_shows_no_gap() -> None:
+async def test_home_timeline_follow_of_prolific_author_shows_no_gap() -> None:
     async with Shoal.open("memory://", timeline_length=4) as shoal:
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
         await cyd.follow(ben)
@@ -323,7 +323,7 @@ async def test_a_follow_of_somebody_who_wrote_more_than_fits_shows_no_gap() -> N
 
 
 @in_loop
-async def test_shares_come_home_beside_the_post_and_leave_again() -> None:
+async def test_home_timeline_share_appears_next_to_post_and_is_removed_on_unshare() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
         await cyd.follow(ann)
@@ -344,7 +344,7 @@ async def test_shares_come_home_beside_the_post_and_leave_again() -> None:
 
 
 @in_loop
-async def test_a_comment_comes_home_to_those_who_follow_both_ends() -> None:
+async def test_home_timeline_comment_appears_to_followers_of_both_authors() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, both, one, other = await register(shoal, "ann", "ben", "both", "one", "other")
         for fan, follows in ((both, (ann, ben)), (one, (ann,)), (other, (ben,))):
@@ -368,7 +368,7 @@ async def test_a_comment_comes_home_to_those_who_follow_both_ends() -> None:
 
 
 @in_loop
-async def test_direct_posts_come_home_to_the_mentioned_who_follow() -> None:
+async def test_home_timeline_direct_post_appears_to_mentioned_followers() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, cyd, eve = await register(shoal, "ann", "ben", "cyd", "eve")
         for fan in (ben, eve):
@@ -386,7 +386,7 @@ async def test_direct_posts_come_home_to_the_mentioned_who_follow() -> None:
 
 @pytest.mark.parametrize("length", [4, 400])
 @in_loop
-async def test_a_home_without_direct_messages_has_full_pages_and_equals_its_definition(length: int) -> None:
+async def test_home_timeline_without_direct_posts_has_full_pages_and_matches_definition(length: int) -> None:
     async with Shoal.open("memory://", timeline_length=length) as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         await ben.follow(ann)
@@ -410,7 +410,7 @@ async def test_a_home_without_direct_messages_has_full_pages_and_equals_its_defi
 
 
 @in_loop
-async def test_positions_count_from_the_newest_and_both_ends_are_in() -> None:
+async def test_home_timeline_positions_count_from_newest_and_are_inclusive() -> None:
     async with Shoal.open("memory://", timeline_length=4) as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         await ben.follow(ann)
@@ -424,8 +424,8 @@ async def test_positions_count_from_the_newest_and_both_ends_are_in() -> None:
 
 
 @in_loop
-async def test_a_follow_that_comes_back_while_it_is_taken_out_is_there_in_the_end() -> None:
-    """One worker takes it out, another merges it in, and the first comes last."""
+async def test_home_timeline_refollow_during_unfollow_keeps_posts() -> None:
+    """One worker removes the posts and another merges them; the first worker finishes last."""
     async with open_network(Settings(store="memory://"), background=False) as network:
         shoal = Shoal(network)
         ann, ben = await register(shoal, "ann", "ben")
@@ -451,7 +451,7 @@ async def test_a_follow_that_comes_back_while_it_is_taken_out_is_there_in_the_en
 
 
 @in_loop
-async def test_whoever_comes_and_goes_while_an_audience_is_read_is_in_it_or_not() -> None:
+async def test_follower_set_changes_during_read_are_applied() -> None:
     async with open_network(Settings(store="memory://"), background=False) as network:
         shoal = Shoal(network)
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
@@ -483,7 +483,7 @@ async def test_whoever_comes_and_goes_while_an_audience_is_read_is_in_it_or_not(
 
 
 class Away(MemoryGraph):
-    """A store that takes nothing from others for a while."""
+    """A store that temporarily rejects writes from other stores."""
 
     away = False
 
@@ -502,8 +502,8 @@ def two_stores(*_: object, **__: object) -> tuple[ShardedGraph, Sequence[Away]]:
 
 @pytest.mark.parametrize("what", ["follow", "tag"])
 @in_loop
-async def test_a_follow_whose_other_end_is_late_misses_no_post(what: str) -> None:
-    """Dan (first store) follows Ann or a tag (second store): she posts before her store has heard of it."""
+async def test_home_timeline_follow_with_late_inverse_misses_no_post(what: str) -> None:
+    """Dan (first store) follows Ann or a tag (second store); Ann posts before her store has the follow."""
     graph, (_, second) = two_stores()
 
     async def opened(*_: object, **__: object) -> ShardedGraph:
@@ -519,7 +519,7 @@ async def test_a_follow_whose_other_end_is_late_misses_no_post(what: str) -> Non
                 await network.runner.run_once()
             await ann.create("hello #surf")
             second.away = False
-            # Whatever was first in the outbox of the first store waits for its next attempt.
+            # The first job in the outbox of the first store waits for its next attempt.
             await network.runner.run_once()
             await Shoal(network).settle()
             assert await home_texts(dan) == ["hello #surf"]
@@ -529,8 +529,8 @@ async def test_a_follow_whose_other_end_is_late_misses_no_post(what: str) -> Non
 
 
 @in_loop
-async def test_a_tag_that_hears_of_a_post_late_still_brings_it() -> None:
-    """Dan's post reaches the list of its tag only after Ann's home was rebuilt from that list."""
+async def test_home_timeline_followed_tag_with_late_inverse_shows_post() -> None:
+    """Dan's post reaches the list of its tag after Ann's home timeline was rebuilt from that list."""
     graph, (_, second) = two_stores()
 
     async def opened(*_: object, **__: object) -> ShardedGraph:

@@ -1,4 +1,4 @@
-"""Lists of members: who is on them, what their timelines show, and what they keep out of home."""
+"""Lists of members: membership, list timelines, and exclusive lists."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.running import in_loop
 
 
 async def a_list(owner: Handle, *on: Handle, **options: object) -> MemberList:
-    """Create a list of these members, whom the owner follows from then on."""
+    """Create a list of these members; the owner follows them first."""
     for one in on:
         if one.id != owner.id:
             await owner.follow(one)
@@ -30,7 +30,7 @@ async def a_list(owner: Handle, *on: Handle, **options: object) -> MemberList:
 
 
 async def shown(owner: Handle, made: MemberList, limit: int = 50) -> list[str]:
-    """The timeline of the list by pages, which is what is news in it too."""
+    """Return the list timeline, read in pages, and check that all its entries count as new entries."""
     reads, cursor = owner._network.reads, Cursor(limit=limit)
     page = await feed.page(reads, owner.id, made.id, cursor)
     entries = list(page.entries)
@@ -43,7 +43,7 @@ async def shown(owner: Handle, made: MemberList, limit: int = 50) -> list[str]:
 
 
 async def on_list(shoal: Shoal, made: MemberList) -> set[int]:
-    """As it is stored, from both ends."""
+    """Return the stored members of a list, and check the inverse associations."""
     store = shoal.network.store
     here = {assoc.id2 for assoc in await store.assoc_range(made.id, LISTS, Cursor(limit=999))}
     rows = await store.assoc_scan((-(2**63), 0, -(2**63)), 100_000)
@@ -53,7 +53,7 @@ async def on_list(shoal: Shoal, made: MemberList) -> set[int]:
 
 
 @in_loop
-async def test_a_list_shows_its_members_and_nobody_else() -> None:
+async def test_list_timeline_shows_only_posts_of_its_members() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, cyd, dan = await register(shoal, "ann", "ben", "cyd", "dan")
         made = await a_list(ann, ben, cyd)
@@ -68,7 +68,7 @@ async def test_a_list_shows_its_members_and_nobody_else() -> None:
 
 
 @in_loop
-async def test_a_list_leaves_out_what_a_follow_or_a_mute_does() -> None:
+async def test_list_timeline_respects_follow_options_and_mutes() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
         await ann.update_profile(folds_shares=False)
@@ -93,7 +93,9 @@ async def test_a_list_leaves_out_what_a_follow_or_a_mute_does() -> None:
     ],
 )
 @in_loop
-async def test_the_policy_says_which_comments_a_list_shows(policy: RepliesPolicy, expected: set[str]) -> None:
+async def test_list_timeline_shows_comments_according_to_replies_policy(
+    policy: RepliesPolicy, expected: set[str]
+) -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, cyd, dan, eve = await register(shoal, "ann", "ben", "cyd", "dan", "eve")
         made = await a_list(ann, ben, cyd, replies=policy)
@@ -104,7 +106,7 @@ async def test_the_policy_says_which_comments_a_list_shows(policy: RepliesPolicy
 
 
 @in_loop
-async def test_only_those_whom_the_owner_follows_come_on_a_list_all_or_none() -> None:
+async def test_list_accounts_add_accepts_only_followees_and_is_atomic() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, cyd, dan = await register(shoal, "ann", "ben", "cyd", "dan")
         writes, made = shoal.network.writes, await a_list(ann, ben)
@@ -125,7 +127,7 @@ async def test_only_those_whom_the_owner_follows_come_on_a_list_all_or_none() ->
 
 @pytest.mark.parametrize("how", ["unfollow", "block", "blocked", "removed"])
 @in_loop
-async def test_whoever_is_not_followed_any_more_leaves_every_list(how: str) -> None:
+async def test_list_membership_ends_with_the_follow(how: str) -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
         one, two = await a_list(ann, ben, cyd), await a_list(ann, ben)
@@ -144,8 +146,8 @@ async def test_whoever_is_not_followed_any_more_leaves_every_list(how: str) -> N
 
 
 @in_loop
-async def test_who_comes_on_a_list_while_they_are_unfollowed_does_not_stay() -> None:
-    """The follow was there when it was asked for; all that follows from its end has happened before the list is written."""
+async def test_list_membership_added_during_unfollow_is_removed() -> None:
+    """The follow existed when it was checked; the unfollow is fully processed before the list is written."""
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         made = await a_list(ann, ben)
@@ -160,7 +162,7 @@ async def test_who_comes_on_a_list_while_they_are_unfollowed_does_not_stay() -> 
 
 
 @in_loop
-async def test_a_list_that_is_deleted_leaves_nothing_behind() -> None:
+async def test_list_deletion_removes_list_and_memberships() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, *others = await register(shoal, "ann", *(f"other{n}" for n in range(120)))
         writes, made = shoal.network.writes, await a_list(ann, *others)
@@ -174,7 +176,7 @@ async def test_a_list_that_is_deleted_leaves_nothing_behind() -> None:
 
 
 @in_loop
-async def test_a_list_is_not_written_to_while_it_is_deleted() -> None:
+async def test_list_accounts_add_during_list_deletion_is_refused() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         made = await a_list(ann)
@@ -194,7 +196,7 @@ async def test_a_list_is_not_written_to_while_it_is_deleted() -> None:
 
 
 @in_loop
-async def test_lists_have_limits() -> None:
+async def test_list_limits_on_count_members_and_title_are_enforced() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
         made, writes = await a_list(ann, ben), shoal.network.writes
@@ -212,7 +214,7 @@ async def test_lists_have_limits() -> None:
 
 
 @in_loop
-async def test_posts_of_an_exclusive_list_do_not_come_home() -> None:
+async def test_home_timeline_excludes_posts_of_exclusive_list_members() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
         await ann.update_profile(folds_shares=False)
@@ -232,7 +234,7 @@ async def test_posts_of_an_exclusive_list_do_not_come_home() -> None:
 
 
 @in_loop
-async def test_a_list_and_a_home_beside_lists_cost_a_fixed_number_of_reads() -> None:
+async def test_list_and_home_timelines_read_count_is_independent_of_size() -> None:
     of_list, of_home = [], []
     for posts, members in ((1, 1), (60, 20)):
         async with Shoal.open("memory://") as shoal:
@@ -247,7 +249,7 @@ async def test_a_list_and_a_home_beside_lists_cost_a_fixed_number_of_reads() -> 
             await ann.home(limit=40)
             of_list.append((await calls(shoal.network, _list_of(ann, made))).total())
             of_home.append((await calls(shoal.network, _home_of(ann))).total())
-    # A list that fills the page by itself is asked a second time.
+    # A source that fills the page alone is read a second time.
     assert abs(of_list[0] - of_list[1]) <= 1
     assert max(of_list) <= 14
     assert of_home[0] == of_home[1] <= 16

@@ -1,4 +1,4 @@
-"""A post is made for fewer people: it leaves the lists and shares of those it is not for any more, and stays with the others."""
+"""Edits that reduce the visibility of a post: it is removed for members who may no longer see it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PUBLIC, UNLISTED, FOLLOWERS, DIRECT = Visibility
 
 @pytest.fixture(params=["one store", "two stores"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str | dict[str, str]:
-    """The stores of a network: ann and ben are in another than dan and joe."""
+    """The stores of a network: with two stores, ann and ben are in the first, dan and joe in the second."""
     if request.param == "one store":
         return "memory://"
     return {"0-31": f"sqlite:///{tmp_path}/one.db", "32-63": f"sqlite:///{tmp_path}/two.db"}
@@ -36,7 +36,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str | dict[str, str]:
 
 @asynccontextmanager
 async def network(url: str | dict[str, str] = "memory://") -> AsyncIterator[tuple[Shoal, list[Handle]]]:
-    """Ann, whom ben follows; dan, who follows a tag; joe, who follows nobody."""
+    """Ben follows ann, dan follows a tag, and joe has no followees."""
     async with Shoal.open(url) as shoal:
         people = await register(shoal, "ann", "ben", "dan", "joe")
         await people[1].follow(people[0])
@@ -61,7 +61,7 @@ async def run(shoal: Shoal, event: PostNarrowed) -> None:
 
 
 @in_loop
-async def test_a_post_for_followers_leaves_public_lists_tags_search_and_the_homes_of_strangers(
+async def test_post_edit_to_followers_removes_post_from_public_timelines_search_and_strangers(
     url: str | dict[str, str],
 ) -> None:
     async with network(url) as (shoal, (ann, ben, dan, joe)):
@@ -72,7 +72,7 @@ async def test_a_post_for_followers_leaves_public_lists_tags_search_and_the_home
         assert [await lists(who) for who in (ben, dan)] == [everywhere] * 2
         narrow = await ann.update(post, visibility="followers")
         assert (narrow.visibility, narrow.edited_at, narrow.version) == (FOLLOWERS, 0, 2)
-        # Readers leave it out at once, whatever has not followed yet.
+        # Reads exclude it immediately, before the consumers have run.
         assert (await lists(dan))["home"] == []
         await shoal.settle()
         assert await lists(dan) == await lists(joe) == nowhere
@@ -87,7 +87,7 @@ async def test_a_post_for_followers_leaves_public_lists_tags_search_and_the_home
 
 
 @in_loop
-async def test_an_unlisted_post_stays_on_the_profile_and_can_be_shared() -> None:
+async def test_post_edit_to_unlisted_keeps_post_on_profile_and_shareable() -> None:
     async with network() as (shoal, (ann, ben, dan, joe)):
         post = await ann.create("low #tide")
         await joe.share(post)
@@ -102,7 +102,7 @@ async def test_an_unlisted_post_stays_on_the_profile_and_can_be_shared() -> None
 
 
 @in_loop
-async def test_a_post_for_those_it_names_becomes_a_conversation_and_is_pinned_no_longer(
+async def test_post_edit_to_direct_becomes_conversation_and_is_unpinned(
     url: str | dict[str, str],
 ) -> None:
     async with network(url) as (shoal, (ann, ben, _dan, joe)):
@@ -121,7 +121,7 @@ async def test_a_post_for_those_it_names_becomes_a_conversation_and_is_pinned_no
 
 
 @in_loop
-async def test_others_shares_end_when_they_may_share_it_no_longer_and_their_notifications_with_them(
+async def test_post_edit_to_followers_deletes_shares_and_notifications_of_other_members(
     url: str | dict[str, str],
 ) -> None:
     async with network(url) as (shoal, (ann, _ben, dan, joe)):
@@ -142,17 +142,17 @@ async def test_others_shares_end_when_they_may_share_it_no_longer_and_their_noti
 
 
 @in_loop
-async def test_a_share_made_while_the_post_is_being_narrowed_ends_too() -> None:
+async def test_post_edit_to_followers_deletes_concurrent_share_and_keeps_authors_own() -> None:
     async with network() as (shoal, (ann, _ben, dan, _joe)):
         post = await ann.create("low tide")
         await shoal.settle()
         await dan.share(post)
-        # The event of the share is worked off last.
+        # The event of the share is processed last.
         await ann.update(post, visibility="followers")
         await shoal.settle()
         assert (await ann.read(post)).shares == 0
         narrowed = PostNarrowed(post_id=post.id, author_id=ann.id, visibility=FOLLOWERS)
-        # The author may share it with their followers, and that is not taken back.
+        # The author may share it with their followers, and that share is kept.
         await ann.share(post)
         await cleanup.end_shares_of_narrowed(shoal.network.effects, narrowed, 0)
         assert (await ann.read(post)).shares == 1
@@ -160,7 +160,7 @@ async def test_a_share_made_while_the_post_is_being_narrowed_ends_too() -> None:
 
 
 @in_loop
-async def test_a_comment_for_fewer_people_is_counted_no_longer() -> None:
+async def test_comment_edit_to_followers_is_not_counted() -> None:
     async with network() as (shoal, (ann, ben, _dan, joe)):
         post = await ben.create("low tide")
         comment = await ann.comment(post, "so low")
@@ -174,7 +174,7 @@ async def test_a_comment_for_fewer_people_is_counted_no_longer() -> None:
 
 
 @in_loop
-async def test_words_and_visibility_change_together_and_only_words_are_history() -> None:
+async def test_post_edit_of_text_and_visibility_keeps_only_text_in_history() -> None:
     async with network() as (shoal, (ann, ben, _dan, joe)):
         post = await ann.create("low #tide")
         narrow = await ann.update(post, "high #water", visibility="followers")
@@ -189,7 +189,7 @@ async def test_words_and_visibility_change_together_and_only_words_are_history()
 
 @pytest.mark.parametrize(("narrow", "wide"), [(two, one) for one, two in combinations(Visibility, 2)])
 @in_loop
-async def test_nothing_is_ever_made_wider(narrow: Visibility, wide: Visibility) -> None:
+async def test_post_edit_that_widens_visibility_is_refused(narrow: Visibility, wide: Visibility) -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         post = await ann.create("low tide", visibility=narrow)
@@ -202,7 +202,7 @@ async def test_nothing_is_ever_made_wider(narrow: Visibility, wide: Visibility) 
 
 
 @in_loop
-async def test_a_post_that_trends_does_so_no_longer() -> None:
+async def test_post_edit_to_unlisted_removes_post_from_trends() -> None:
     async with network() as (shoal, (ann, ben, _dan, joe)):
         post = await ann.create("low tide")
         await ben.like(post)
@@ -216,7 +216,7 @@ async def test_a_post_that_trends_does_so_no_longer() -> None:
 
 
 @in_loop
-async def test_whoever_listens_hears_that_it_changed_or_that_it_is_gone() -> None:
+async def test_streaming_post_edit_to_followers_sends_update_or_delete_event() -> None:
     async with network() as (shoal, (ann, ben, dan, _joe)):
         post = await ann.create("low #tide")
         await shoal.settle()
@@ -228,7 +228,7 @@ async def test_whoever_listens_hears_that_it_changed_or_that_it_is_gone() -> Non
 
 
 @in_loop
-async def test_consequences_may_come_twice_late_and_after_the_post_is_gone() -> None:
+async def test_post_edit_visibility_consumers_are_idempotent_and_tolerate_deleted_post() -> None:
     async with network() as (shoal, (ann, ben, dan, _joe)):
         post = await ann.create("low #tide")
         await shoal.settle()

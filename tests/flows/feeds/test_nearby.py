@@ -1,4 +1,4 @@
-"""The posts from around a place are those in the disk, on every store and whatever was done before."""
+"""The nearby timeline: it contains exactly the visible posts within a disk, on every store."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ POLE, ISLAND = Place(90.0, 0.0), Place(-16.8, 180.0)
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str | dict[str, str]:
     """An empty network on each kind of store."""
     if request.param == "two stores":
-        # Posts are in one, and cells in both.
+        # Posts are in one store, cells in both.
         return {"0-31": "memory://one", "32-63": "memory://two"}
     if request.param == "postgres":
         return run(postgres.database(request))
@@ -60,7 +60,7 @@ async def around(shoal: Shoal, place: Place, radius_km: float = 10.0, viewer: Ha
 
 
 async def links(shoal: Shoal, post: Post) -> int:
-    """Count the cells that a post stands in, by itself and by their lists."""
+    """Count the cells of a post, and check that the lists of the cells match."""
     listed = await shoal.network.store.assoc_range(post.id, PLACED_IN, Cursor())
     cells = [entry.id2 for entry in listed]
     held = await shoal.network.store.assoc_ranges(cells, CELL_OF, Cursor()) if cells else {}
@@ -69,7 +69,7 @@ async def links(shoal: Shoal, post: Post) -> int:
 
 
 @in_loop
-async def test_posts_are_found_around_their_places_on_every_store(url: str | dict[str, str]) -> None:
+async def test_nearby_timeline_follows_create_edit_and_delete_on_every_backend(url: str | dict[str, str]) -> None:
     async with Shoal.open(url) as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         for who in (ann, ben):
@@ -106,7 +106,7 @@ async def test_posts_are_found_around_their_places_on_every_store(url: str | dic
 
 
 @in_loop
-async def test_who_may_not_have_a_post_does_not_find_it_near() -> None:
+async def test_nearby_timeline_excludes_muted_blocked_hidden_and_suspended() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
         post = await ann.create("here", place=HARBOUR)
@@ -125,7 +125,7 @@ async def test_who_may_not_have_a_post_does_not_find_it_near() -> None:
 
 
 @in_loop
-async def test_the_poles_and_the_date_line_are_no_edges() -> None:
+async def test_nearby_timeline_includes_posts_across_poles_and_date_line() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         await ann.update_profile(place_precision="exact")
@@ -141,7 +141,7 @@ async def test_the_poles_and_the_date_line_are_no_edges() -> None:
 
 
 @in_loop
-async def test_pages_go_on_in_both_directions_without_repeats_or_gaps() -> None:
+async def test_nearby_timeline_pages_in_both_directions_neither_repeat_nor_skip() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         await ann.update_profile(place_precision="exact")
@@ -163,7 +163,7 @@ async def test_pages_go_on_in_both_directions_without_repeats_or_gaps() -> None:
 
 @pytest.mark.parametrize("backend", ["memory", "sqlite"])
 @in_loop
-async def test_a_page_costs_the_same_for_1_post_or_200(backend: str, tmp_path: Path) -> None:
+async def test_nearby_timeline_read_count_is_independent_of_post_count(backend: str, tmp_path: Path) -> None:
     costs = []
     for number in (1, 40, 200):
         url = "memory://" if backend == "memory" else f"sqlite:///{tmp_path}/{number}.db"
@@ -179,13 +179,13 @@ async def test_a_page_costs_the_same_for_1_post_or_200(backend: str, tmp_path: P
             costs.append((await calls(shoal.network, read)).total())
             if backend == "sqlite":
                 assert await statements(shoal.network, read) <= 10
-    # A list that fills the page by itself is asked a second time.
+    # A source that fills the page alone is read a second time.
     assert max(costs) <= min(costs) + 1
     assert max(costs) <= 9
 
 
 @in_loop
-async def test_a_post_without_a_place_writes_what_it_did_before() -> None:
+async def test_post_without_location_writes_no_extra_rows() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         rows = []
@@ -193,7 +193,7 @@ async def test_a_post_without_a_place_writes_what_it_did_before() -> None:
             before = await _rows(shoal)
             await ann.create("a post", place=place)
             rows.append(await _rows(shoal) - before)
-        # Both ends of three links.
+        # Three associations and their inverses.
         assert rows[1] - rows[0] == 6
 
 
@@ -203,7 +203,7 @@ async def _rows(shoal: Shoal) -> int:
 
 @pytest.mark.parametrize("precision", list(PlacePrecision))
 @in_loop
-async def test_a_place_is_stored_as_exactly_as_its_author_chose(precision: PlacePrecision) -> None:
+async def test_post_location_is_stored_with_precision_chosen_by_author(precision: PlacePrecision) -> None:
     exact = Place(54.123456, -0.198765)
     expected = rounded(exact, precision)
     async with Shoal.open("memory://") as shoal:
@@ -212,7 +212,7 @@ async def test_a_place_is_stored_as_exactly_as_its_author_chose(precision: Place
         assert first.place == Place(54.12, -0.204749)
         profile = await ann.update_profile(place_precision=precision.value)
         assert profile.place_precision is precision
-        # Posts from before stay as they are, also when an edit says their place again.
+        # Existing posts keep their place, also if an edit repeats it.
         assert (await ann.update(first, "first again", place=first.place)).place == first.place
         assert (await ann.update(first, "another", place=exact)).place == expected
         post = await ann.create("second", place=exact)
@@ -232,7 +232,7 @@ def _in_an_hour() -> int:
 
 
 @in_loop
-async def test_what_is_no_precision_or_no_disk_is_refused() -> None:
+async def test_nearby_timeline_invalid_precision_disk_or_limit_is_rejected() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         with pytest.raises(InvalidInput, match="100m, 1km, 10km"):
@@ -245,13 +245,13 @@ async def test_what_is_no_precision_or_no_disk_is_refused() -> None:
 
 
 @in_loop
-async def test_a_check_finds_what_is_missing_in_the_list_of_a_cell_and_puts_it_there(
+async def test_consistency_check_repairs_location_cells_of_posts(
     url: str | dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with Shoal.open(url) as shoal:
         (ann,) = await register(shoal, "ann")
         with monkeypatch.context() as older:
-            # A network from before has placed posts in no list.
+            # Older versions have no cells for posts with a place.
             older.setattr("shoal.commands.posts.move_between_cells", lambda *_: None)
             lost = await ann.create("lost", place=HARBOUR)
             unlisted = await ann.create("unlisted", place=HARBOUR, visibility="unlisted")
@@ -269,7 +269,7 @@ async def test_a_check_finds_what_is_missing_in_the_list_of_a_cell_and_puts_it_t
         assert (await check(shoal.network)).clean
         assert await around(shoal, HARBOUR) == ["kept", "lost"]
         assert [await links(shoal, post) for post in (lost, kept, unlisted)] == [3, 3, 0]
-        # What was put there is moved and ended as anything else.
+        # Repaired cells follow later edits and deletions.
         await ann.update(lost, "found", place=TOWER)
         await ann.delete(kept)
         assert await around(shoal, TOWER, 1) == ["found"]
@@ -301,7 +301,7 @@ DISKS = st.builds(
 
 @given(st.lists(SPOTS, max_size=12), st.lists(DISKS, min_size=1, max_size=4))
 @settings(max_examples=examples(12, full=25), deadline=None)
-def test_what_is_found_near_is_what_lies_in_the_disk(spots: Sequence[_Spot], disks: Sequence[Disk]) -> None:
+def test_nearby_timeline_equals_visible_posts_within_disk(spots: Sequence[_Spot], disks: Sequence[Disk]) -> None:
     run(_compare(spots, disks))
 
 

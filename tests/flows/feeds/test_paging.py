@@ -1,4 +1,4 @@
-"""Pages of what is rare among much else: full, or the end of the list, and never empty before it."""
+"""Pagination of filtered lists: pages are full or at the end of the list, never empty before the end."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from tests.flows.scene import _picture
 from tests.running import in_loop
 
 MANY = 650
-"""More than the twenty-five small refills of old came past."""
+"""More rows than the former limit of twenty-five small batches."""
 
 
 class Numbers:
-    """A list of numbers, and what was read of it."""
+    """A list of numbers that records the sizes of its reads."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -41,7 +41,7 @@ class Numbers:
         return list(range(high - 1, low - 1, -1))[: at.limit]
 
     async def page(self, cursor: Cursor, every: int, *, late: bool = False) -> tuple[list[int], int | None]:
-        """A page of the multiples of a number, which are found by the sieve, or only when they are shown."""
+        """Return a page of the multiples of a number; with `late`, filter after hydration instead of before."""
 
         async def only(numbers: Sequence[int]) -> list[int]:
             return [n for n in numbers if n % every == 0]
@@ -53,7 +53,7 @@ class Numbers:
 @pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize("every", [1, 2, 7, 650, 5_000])
 @in_loop
-async def test_pages_of_any_size_put_together_are_the_list(every: int, late: bool) -> None:
+async def test_filtered_pagination_pages_of_any_size_cover_the_whole_list(every: int, late: bool) -> None:
     wanted = list(range(every, 10_001, every))
     for limit in (1, 3, 40):
         numbers, down, before = Numbers(10_000), list[int](), 10_001
@@ -78,7 +78,7 @@ async def test_pages_of_any_size_put_together_are_the_list(every: int, late: boo
 
 
 @in_loop
-async def test_batches_grow_where_little_is_wanted_and_stay_small_where_all_is() -> None:
+async def test_filtered_pagination_batch_size_grows_for_rare_matches() -> None:
     numbers = Numbers(100_000)
     await numbers.page(Cursor(limit=20), 1)
     assert numbers.sizes == [24]
@@ -90,7 +90,7 @@ async def test_batches_grow_where_little_is_wanted_and_stay_small_where_all_is()
 
 
 @in_loop
-async def test_a_page_with_something_on_it_may_stop_at_a_bound_of_work_and_goes_on_from_there() -> None:
+async def test_filtered_pagination_page_with_items_stops_at_work_limit_and_continues() -> None:
     numbers = Numbers(3 * pagination.ENOUGH)
     found, before, pages = list[int](), numbers.count + 1, 0
     while True:
@@ -107,7 +107,7 @@ async def test_a_page_with_something_on_it_may_stop_at_a_bound_of_work_and_goes_
 
 
 @in_loop
-async def test_nothing_is_the_end_however_much_was_looked_at() -> None:
+async def test_filtered_pagination_without_matches_reads_to_end_of_list() -> None:
     numbers = Numbers(2 * pagination.ENOUGH + 5)
     assert await numbers.page(Cursor(limit=20), 10**9) == ([], None)
     assert await numbers.page(Cursor(limit=20, oldest_first=True), 10**9) == ([], None)
@@ -119,7 +119,7 @@ async def test_nothing_is_the_end_however_much_was_looked_at() -> None:
 
 
 @in_loop
-async def test_others_have_their_turn_in_a_long_search() -> None:
+async def test_filtered_pagination_long_scan_yields_to_event_loop() -> None:
     turns = 0
 
     async def other() -> None:
@@ -135,13 +135,13 @@ async def test_others_have_their_turn_in_a_long_search() -> None:
 
 
 @in_loop
-async def test_a_page_has_a_limit_of_at_least_1() -> None:
+async def test_filtered_pagination_limit_below_1_is_rejected() -> None:
     with pytest.raises(InvalidInput):
         await Numbers(9).page(Cursor(limit=0), 1)
 
 
 async def _buried(author: Handle, *, count: int = MANY) -> int:
-    """A picture under so many words."""
+    """Create a post with a picture, followed by `count` text posts."""
     picture = await author.create("a picture #rare", media=[await _picture(Shoal(author._network), author)])
     for n in range(count):
         await author.create(f"{n} #common")
@@ -149,7 +149,7 @@ async def _buried(author: Handle, *, count: int = MANY) -> int:
 
 
 @in_loop
-async def test_the_picture_under_650_words_is_on_the_first_page() -> None:
+async def test_media_timelines_find_picture_below_650_text_posts() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         picture = await _buried(ann)
@@ -171,7 +171,7 @@ async def test_the_picture_under_650_words_is_on_the_first_page() -> None:
 
 
 @in_loop
-async def test_by_min_id_a_picture_above_650_words_is_found() -> None:
+async def test_media_timeline_with_min_id_finds_picture_above_650_text_posts() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         for n in range(MANY):
@@ -185,7 +185,7 @@ async def test_by_min_id_a_picture_above_650_words_is_found() -> None:
 
 
 @in_loop
-async def test_the_post_under_650_comments_and_shares_is_found_too() -> None:
+async def test_account_statuses_without_replies_and_shares_find_post_below_650() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         post, other = await ann.create("a post"), await ben.create("another")
@@ -198,7 +198,7 @@ async def test_the_post_under_650_comments_and_shares_is_found_too() -> None:
 
 
 @in_loop
-async def test_a_list_without_comments_shows_the_post_under_650_of_them() -> None:
+async def test_list_timeline_without_replies_finds_post_below_650_comments() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
         await ann.follow(ben)
@@ -213,7 +213,7 @@ async def test_a_list_without_comments_shows_the_post_under_650_of_them() -> Non
 
 
 @in_loop
-async def test_conversations_notifications_and_likes_go_on_past_what_is_gone() -> None:
+async def test_list_pages_skip_deleted_posts_and_continue() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
         there = await ben.create("@ann psst", visibility=Visibility.DIRECT)
@@ -237,7 +237,7 @@ async def test_conversations_notifications_and_likes_go_on_past_what_is_gone() -
 
 
 async def _vanish(shoal: Shoal, author: Handle) -> None:
-    """All but the first of the author's posts of each visibility are gone, and what follows from that has not come yet."""
+    """Delete all but the first of the author's direct posts, without running the consumers."""
     posts = [entry.post for entry in (await author.posts(limit=2 * MANY)).entries]
     direct = [post for post in posts if post.visibility is Visibility.DIRECT]
     for post in direct[:-1]:
@@ -247,8 +247,8 @@ async def _vanish(shoal: Shoal, author: Handle) -> None:
 
 
 @in_loop
-async def test_a_bound_of_work_skips_nothing_that_was_found_and_not_yet_shown() -> None:
-    """The first half of a long list falls away when it is shown only: what was sifted is shown before the page ends."""
+async def test_filtered_pagination_at_work_limit_returns_all_rows_read() -> None:
+    """The newer half of a long list is dropped at hydration: all rows that were read are hydrated before the page is complete."""
     numbers = Numbers(4 * pagination.ENOUGH)
     shown = set(range(numbers.count - 5, numbers.count + 1)) | set(range(1, 2 * pagination.ENOUGH, 97))
 

@@ -1,4 +1,4 @@
-"""Lists of members."""
+"""Lists of followers, followees and likers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def followed_by(shoal: Shoal, count: int) -> tuple[Handle, list[Handle]]:
 
 @pytest.mark.parametrize("backend", ["memory", "sqlite"])
 @in_loop
-async def test_followers_come_in_pages_of_25_the_newest_first(backend: str, tmp_path: Path) -> None:
+async def test_followers_list_pages_of_25_are_ordered_newest_first(backend: str, tmp_path: Path) -> None:
     async with Shoal.open("memory://" if backend == "memory" else f"sqlite:///{tmp_path}/shoal.db") as shoal:
         ann, others = await followed_by(shoal, 60)
         expected = [other.name for other in reversed(others)]
@@ -46,7 +46,7 @@ async def test_followers_come_in_pages_of_25_the_newest_first(backend: str, tmp_
 
 
 @in_loop
-async def test_a_full_last_page_has_no_next() -> None:
+async def test_followers_list_full_last_page_has_no_next() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, _ = await followed_by(shoal, 4)
         page = await ann.followers(limit=2)
@@ -55,14 +55,14 @@ async def test_a_full_last_page_has_no_next() -> None:
 
 
 @in_loop
-async def test_nobody_has_no_followers() -> None:
+async def test_followers_list_of_new_member_is_empty() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         assert await ann.followers() == await ann.following() == MemberPage([], [], None, [])
 
 
 @in_loop
-async def test_whoever_follows_anew_is_the_newest_again() -> None:
+async def test_followers_list_refollow_moves_member_to_top() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, others = await followed_by(shoal, 3)
         await others[0].unfollow(ann)
@@ -73,7 +73,7 @@ async def test_whoever_follows_anew_is_the_newest_again() -> None:
 
 
 @in_loop
-async def test_lists_are_read_upwards_too() -> None:
+async def test_followers_list_can_be_read_oldest_first() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, _ = await followed_by(shoal, 5)
         reads = shoal.network.reads
@@ -87,7 +87,7 @@ async def test_lists_are_read_upwards_too() -> None:
 
 
 @in_loop
-async def test_the_blocked_are_left_out_and_the_next_page_is_none_the_worse() -> None:
+async def test_followers_list_excludes_blocked_members_and_next_page_is_complete() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, others = await followed_by(shoal, 6)
         ben = await shoal.register("ben")
@@ -104,7 +104,7 @@ async def test_the_blocked_are_left_out_and_the_next_page_is_none_the_worse() ->
 
 
 @in_loop
-async def test_likers_whom_the_viewer_blocked_are_counted_but_not_named() -> None:
+async def test_likers_list_counts_blocked_members_without_naming_them() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
         post = await ann.create("hello")
@@ -118,7 +118,7 @@ async def test_likers_whom_the_viewer_blocked_are_counted_but_not_named() -> Non
 
 
 @in_loop
-async def test_likers_of_what_one_may_not_see_are_not_told() -> None:
+async def test_likers_list_of_invisible_post_is_not_found() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         post = await ann.create("hello", visibility="followers")

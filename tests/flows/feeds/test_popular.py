@@ -1,4 +1,4 @@
-"""Posts that trend: those to which many different members react now, of all posts there are."""
+"""Trending posts: posts to which many different members react at present."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ NAMES = ("ann", "ben", "dan", "joe", "fay")
 
 @pytest.fixture(params=["one store", "two stores"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str | dict[str, str]:
-    """The stores of a network: ann and ben are in another than dan and joe."""
+    """The stores of a network: with two stores, ann and ben are in the first, dan and joe in the second."""
     if request.param == "one store":
         return "memory://"
     return {"0-31": f"sqlite:///{tmp_path}/one.db", "32-63": f"sqlite:///{tmp_path}/two.db"}
 
 
 def fresh(shoal: Shoal, *, later_ms: int = 0) -> Reads:
-    """The reads of a process that remembers nothing, so much later."""
+    """Return reads with empty caches and the clock moved forward."""
     clock = shoal.network.tags.clock
     later = TagCloud(MemoryCloud(), clock=lambda: clock() + later_ms)
     return replace(shoal.network.reads, trending=Renewed(), tags=later)
@@ -55,7 +55,7 @@ async def trending(shoal: Shoal, *, limit: int = 40, later_ms: int = 0) -> list[
 
 
 async def reactors(shoal: Shoal, *posts: Post) -> dict[int, dict[int, int]]:
-    """Return who reacted to posts, and when, in Unix milliseconds."""
+    """Return the reacting members by post, with the times in Unix milliseconds."""
     found: dict[int, dict[int, int]] = {}
     reads = shoal.network.reads
     reactions = await reactions_to(reads.graph, posts, reads.tags.clock())
@@ -66,7 +66,7 @@ async def reactors(shoal: Shoal, *posts: Post) -> dict[int, dict[int, int]]:
 
 
 async def old_post(shoal: Shoal, author: Handle, text: str) -> Post:
-    """A post of 2024, as an import makes it."""
+    """Create a post dated 2024, like an import."""
     batch = Batch(shard_of(author.id))
     made = await post_services.create(
         shoal.network.writes,
@@ -80,7 +80,7 @@ async def old_post(shoal: Shoal, author: Handle, text: str) -> Post:
 
 
 async def set_post(shoal: Shoal, post: Post, **values: Any) -> None:
-    """Make a post otherwise than its author can."""
+    """Set fields of a post that its author cannot change."""
     node = (await shoal.network.store.obj_get((post.id,)))[post.id]
     assert isinstance(node, Post)
     batch = Batch(shard_of(post.id))
@@ -89,7 +89,7 @@ async def set_post(shoal: Shoal, post: Post, **values: Any) -> None:
 
 
 @in_loop
-async def test_forty_likes_just_now_make_a_post_trend_that_is_older_than_the_newest_thousand(
+async def test_trending_posts_include_old_post_with_many_recent_likes(
     url: str | dict[str, str],
 ) -> None:
     async with Shoal.open(url) as shoal:
@@ -102,7 +102,7 @@ async def test_forty_likes_just_now_make_a_post_trend_that_is_older_than_the_new
 
 
 @in_loop
-async def test_a_network_of_five_has_trends(url: str | dict[str, str]) -> None:
+async def test_trending_posts_in_small_network_require_two_members(url: str | dict[str, str]) -> None:
     async with Shoal.open(url) as shoal:
         ann, ben, dan, joe, fay = await register(shoal, *NAMES)
         two = await ann.create("two members")
@@ -112,14 +112,14 @@ async def test_a_network_of_five_has_trends(url: str | dict[str, str]) -> None:
         await fay.like(one)
         await fay.share(one)
         await fay.comment(one, "so it is")
-        # One member alone is no trend: the post comes behind, where it would be by its likes and shares.
+        # Reactions of a single member do not make a trend: the post is only in the fallback, ordered by likes and shares.
         assert await trending(shoal) == ["two members", "one member, three times"]
         with patch.object(trends, "_ENOUGH", 0):
             assert await trending(shoal) == ["two members"]
 
 
 @in_loop
-async def test_a_member_counts_once_by_their_newest_reaction(url: str | dict[str, str]) -> None:
+async def test_trending_posts_count_each_member_once_by_newest_reaction(url: str | dict[str, str]) -> None:
     async with Shoal.open(url) as shoal:
         ann, ben, dan, joe, fay = await register(shoal, *NAMES)
         post = await ann.create("a post")
@@ -148,7 +148,7 @@ async def test_a_member_counts_once_by_their_newest_reaction(url: str | dict[str
 
 
 @in_loop
-async def test_reactions_to_a_comment_are_those_of_the_comment() -> None:
+async def test_trending_posts_reactions_to_comment_count_for_comment_only() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, dan = await register(shoal, "ann", "ben", "dan")
         post = await ann.create("a post")
@@ -160,7 +160,7 @@ async def test_reactions_to_a_comment_are_those_of_the_comment() -> None:
 
 
 @in_loop
-async def test_suspended_and_silenced_members_make_nothing_trend() -> None:
+async def test_trending_posts_ignore_reactions_of_suspended_and_silenced_members() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, dan, joe = await register(shoal, "ann", "ben", "dan", "joe")
         post = await ann.create("a post")
@@ -176,7 +176,7 @@ async def test_suspended_and_silenced_members_make_nothing_trend() -> None:
             assert await trending(shoal) == ["a post"]
 
 
-def test_a_reaction_weighs_half_as_much_six_hours_later() -> None:
+def test_trending_posts_reaction_weight_halves_every_six_hours() -> None:
     ages = {1: (0, HALF_LIFE_MS, 4 * HALF_LIFE_MS), 2: (-5_000,), 3: (HALF_LIFE_MS // 2,)}
     rows = [(post, n, floor_at(LONG_AGO - age)) for post, found in ages.items() for n, age in enumerate(found)]
     made = Reactions(*np.array(rows, np.int64).T)
@@ -186,13 +186,13 @@ def test_a_reaction_weighs_half_as_much_six_hours_later() -> None:
     assert made.only(made.posts > 3).weights(LONG_AGO) == {}
 
 
-def test_more_members_must_react_where_more_are_active() -> None:
+def test_trending_posts_threshold_grows_with_active_members() -> None:
     limits = {0: 2, 2: 2, 63: 2, 64: 3, 255: 3, 256: 4, 1_023: 4, 1_024: 5, 16_384: 7}
     assert {active: threshold(active) for active in limits} == limits
 
 
 @in_loop
-async def test_what_rose_this_morning_is_overtaken_by_what_rises_now() -> None:
+async def test_trending_posts_recent_reactions_outrank_older_ones() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, *crowd = await register(shoal, "ann", *(f"fan{n}" for n in range(9)))
         morning, evening = await ann.create("morning"), await ann.create("evening")
@@ -202,7 +202,7 @@ async def test_what_rose_this_morning_is_overtaken_by_what_rises_now() -> None:
         with patch.object(new_id, "_clock", lambda clock=new_id._clock: clock() + 2 * HALF_LIFE_MS):
             for fan in crowd[6:]:
                 await fan.like(evening)
-        # 6/4 are less than 3.
+        # 6/4 is less than 3.
         assert await trending(shoal, later_ms=2 * HALF_LIFE_MS) == ["evening", "morning"]
         with patch.object(trends, "_ENOUGH", 0):
             assert await trending(shoal, later_ms=WINDOW_MS + HALF_LIFE_MS) == ["evening"]
@@ -213,7 +213,7 @@ async def test_what_rose_this_morning_is_overtaken_by_what_rises_now() -> None:
     "values", [{"sensitive": True}, {"review": Review.WAITING}, {"untrendable": True}, {"hidden": 1}], ids=str
 )
 @in_loop
-async def test_a_post_that_is_not_for_everybody_does_not_trend(values: dict[str, Any]) -> None:
+async def test_trending_posts_exclude_sensitive_unreviewed_hidden_and_unlisted_posts(values: dict[str, Any]) -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, dan = await register(shoal, "ann", "ben", "dan")
         kept, other = await ann.create("kept"), await ann.create("other")
@@ -229,7 +229,7 @@ async def test_a_post_that_is_not_for_everybody_does_not_trend(values: dict[str,
 
 @pytest.mark.parametrize("values", [{"discoverable": False}, {"silenced": True}], ids=str)
 @in_loop
-async def test_an_author_who_is_not_for_everybody_does_not_trend(values: dict[str, Any]) -> None:
+async def test_trending_posts_exclude_undiscoverable_and_silenced_authors(values: dict[str, Any]) -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, dan, joe = await register(shoal, "ann", "ben", "dan", "joe")
         for author in (ann, ben):
@@ -241,7 +241,7 @@ async def test_an_author_who_is_not_for_everybody_does_not_trend(values: dict[st
 
 
 @in_loop
-async def test_in_a_network_from_before_the_newest_that_many_like_are_there_and_old_likes_count_from_a_new_one_on(
+async def test_trending_posts_without_active_list_fall_back_to_most_liked(
     url: str | dict[str, str],
 ) -> None:
     async with Shoal.open(url) as shoal:
@@ -251,7 +251,7 @@ async def test_in_a_network_from_before_the_newest_that_many_like_are_there_and_
             await fan.like(posts["liked by two"])
         await ben.like(posts["liked by one"])
         await shoal.settle()
-        # As if these likes had come before there were lists of active posts.
+        # Simulate likes from before the lists of active posts existed.
         await forget_inactive(shoal.network.store, shoal.network.reads.tags.clock() + 2 * WINDOW_MS)
         assert await trending(shoal) == ["liked by two", "liked by one"]
         with patch.object(trends, "_ENOUGH", 0):
@@ -262,7 +262,7 @@ async def test_in_a_network_from_before_the_newest_that_many_like_are_there_and_
 
 
 @in_loop
-async def test_where_enough_posts_trend_others_are_not_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_trending_posts_fallback_is_skipped_when_enough_posts_trend(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trends, "_ENOUGH", 3)
     async with Shoal.open("memory://") as shoal:
         ann, ben, dan = await register(shoal, "ann", "ben", "dan")
@@ -276,7 +276,7 @@ async def test_where_enough_posts_trend_others_are_not_looked_for(monkeypatch: p
 
 
 @in_loop
-async def test_trends_are_remembered_for_a_minute() -> None:
+async def test_trending_posts_are_cached_for_one_minute() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, dan = await register(shoal, "ann", "ben", "dan")
         reads = fresh(shoal)
@@ -292,7 +292,7 @@ async def test_trends_are_remembered_for_a_minute() -> None:
 
 
 @in_loop
-async def test_trends_cost_as_many_reads_for_one_post_as_for_sixty(url: str | dict[str, str]) -> None:
+async def test_trending_posts_read_count_is_independent_of_post_count(url: str | dict[str, str]) -> None:
     async with Shoal.open(url) as shoal:
         ann, ben, *crowd = await register(shoal, "ann", "ben", *(f"fan{n}" for n in range(6)))
         costs = []
@@ -318,7 +318,7 @@ async def test_trends_cost_as_many_reads_for_one_post_as_for_sixty(url: str | di
 
 
 @in_loop
-async def test_of_a_post_with_very_many_reactions_the_newest_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_trending_posts_weigh_only_newest_reactions_to_a_post(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trends, "NEWEST", 3)
     async with Shoal.open("memory://") as shoal:
         ann, *crowd = await register(shoal, "ann", *(f"fan{n}" for n in range(6)))

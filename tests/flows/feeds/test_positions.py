@@ -1,4 +1,4 @@
-"""Lists by position against their definition: the stored entries in order, of which the viewer gets those that may be shown."""
+"""Timelines by position, compared with the definition: the visible entries among the stored entries, in order."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _ALL = Cursor(limit=1_000)
 
 @pytest.fixture(autouse=True)
 def near() -> Iterator[None]:
-    """Almost every position is counted."""
+    """Lower the limits so that almost every position is counted."""
     with patch.multiple(pagination, NEAR=2, NEAR_PER_LIST=0):
         yield
 
 
 async def stored(shoal: Shoal, lists: dict[int, bool]) -> list[int]:
-    """All entries of these members and tags, newest first, each as often as one of them has it."""
+    """Return the entries of these members and tags, newest first, with duplicates."""
     store = shoal.network.store
     found: list[int] = []
     for source, is_tag in lists.items():
@@ -38,7 +38,7 @@ async def stored(shoal: Shoal, lists: dict[int, bool]) -> list[int]:
 
 
 async def busy(shoal: Shoal, random: Random) -> tuple[Handle, dict[int, bool]]:
-    """A viewer amid posts of every audience, tags, shares, deletions, blocks, mutes and hidden posts; and her sources."""
+    """Create a viewer and posts of every visibility, with tags, shares, deletions, blocks, mutes and hidden posts."""
     ann, ben, cyd, eve = await register(shoal, "ann", "ben", "cyd", "eve")
     await ann.follow(ben)
     await ann.follow(cyd)
@@ -63,14 +63,14 @@ async def busy(shoal: Shoal, random: Random) -> tuple[Handle, dict[int, bool]]:
 
 
 def cut(every: list[int], shown: set[int], a: int, b: int) -> list[int]:
-    """The definition: an entry is at the first of its positions."""
+    """Apply the definition: an entry has the first of its positions."""
     return [id_ for place, id_ in enumerate(every) if a <= place <= b and id_ in shown and id_ not in every[:place]]
 
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("backend", ["memory", "sqlite", "two stores"])
 @in_loop
-async def test_positions_are_those_of_the_stored_entries(backend: str, seed: int, tmp_path: Path) -> None:
+async def test_timeline_positions_are_indexes_of_stored_entries(backend: str, seed: int, tmp_path: Path) -> None:
     urls: dict[str, str | dict[str, str]] = {
         "memory": "memory://",
         "sqlite": f"sqlite:///{tmp_path}/shoal.db",
@@ -90,7 +90,7 @@ async def test_positions_are_those_of_the_stored_entries(backend: str, seed: int
 
 
 @in_loop
-async def test_no_position_is_too_far() -> None:
+async def test_timeline_positions_beyond_end_return_empty_and_invalid_ones_are_rejected() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         for number in range(4):

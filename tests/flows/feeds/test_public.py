@@ -1,4 +1,4 @@
-"""The public timeline and those of several tags are what their definitions say, whatever was done before."""
+"""The public timeline and tag timelines match their definitions after any sequence of actions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TAGS = ("dawn", "reef", "surf")
 
 
 async def shown(shoal: Shoal, viewer: int | None, limit: int = 3) -> list[int]:
-    """The whole public timeline, by pages."""
+    """Return the ids of the public timeline, read in pages."""
     found: list[int] = []
     cursor: Cursor | None = Cursor(limit=limit)
     while cursor is not None:
@@ -62,7 +62,7 @@ async def silence(shoal: Shoal, who: Handle) -> None:
 
 
 def in_public(world: World, viewer: int, post: Post) -> bool:
-    """By definition: public, no comment on another's, of nobody who is muted, or silenced and not followed."""
+    """Return whether a post is public, visible, and by an author who is neither muted nor silenced without being followed."""
     author = cast("Member", world.objects[post.author_id])
     silenced = author.silenced and viewer != author.id and (viewer, author.id) not in world.pairs(FOLLOWS)
     return (
@@ -74,7 +74,7 @@ def in_public(world: World, viewer: int, post: Post) -> bool:
 
 
 @in_loop
-async def test_the_public_timeline_has_what_is_for_everybody() -> None:
+async def test_public_timeline_shows_public_posts_without_replies_and_shares() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         post = await ann.create("one")
@@ -94,7 +94,7 @@ async def test_the_public_timeline_has_what_is_for_everybody() -> None:
 
 
 @in_loop
-async def test_who_is_silenced_is_read_there_by_followers_alone() -> None:
+async def test_public_and_tag_timelines_show_silenced_author_only_to_followers() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
         await ben.follow(ann)
@@ -108,7 +108,7 @@ async def test_who_is_silenced_is_read_there_by_followers_alone() -> None:
 
 @pytest.mark.parametrize("backend", ["memory", "sqlite"])
 @in_loop
-async def test_a_page_costs_the_same_for_1_post_or_200(backend: str, tmp_path: Path) -> None:
+async def test_public_timeline_read_count_is_independent_of_post_count(backend: str, tmp_path: Path) -> None:
     costs = []
     for number in (1, 40, 200):
         url = "memory://" if backend == "memory" else f"sqlite:///{tmp_path}/{number}.db"
@@ -124,13 +124,13 @@ async def test_a_page_costs_the_same_for_1_post_or_200(backend: str, tmp_path: P
                     )
                 ).total()
             )
-    # A list that fills the page by itself is asked a second time.
+    # A source that fills the page alone is read a second time.
     assert max(costs) <= min(costs) + 1
     assert max(costs) <= 9
 
 
 @in_loop
-async def test_a_check_finds_what_is_missing_in_a_public_list_and_puts_it_there() -> None:
+async def test_consistency_check_repairs_public_list() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         kept, lost = await ann.create("kept"), await ann.create("lost")
@@ -190,14 +190,14 @@ async def act(shoal: Shoal, people: list[Handle], made: list[Post], op: tuple[st
     acts=st.lists(ACTS, max_size=40),
     feedback=st.lists(st.tuples(*[st.sets(st.sampled_from(TAGS))] * 3), min_size=1, max_size=4),
 )
-def test_timelines_for_everybody_are_what_their_definition_says(
+def test_public_and_tag_timelines_match_definition_after_random_actions(
     acts: list[tuple[str, int, int, int]], feedback: list[tuple[set[str], set[str], set[str]]]
 ) -> None:
     async def story() -> None:
         async with Shoal.open("memory://") as shoal:
             people, made = await register(shoal, *NAMES), list[Post]()
             for op in acts:
-                # What is not allowed is not done.
+                # Skip refused actions.
                 with suppress(ShoalError):
                     await act(shoal, people, made, op)
             await shoal.settle()

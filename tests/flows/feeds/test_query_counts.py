@@ -1,4 +1,4 @@
-"""I8: a page costs a fixed number of reads, for 1 post or 40."""
+"""I8: a page takes a constant number of reads, for 1 post or 40."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ PAGE = Cursor(limit=40)
 
 @asynccontextmanager
 async def a_reader_of(followees: int, posts: int, url: str = "memory://") -> AsyncIterator[tuple[Shoal, Handle]]:
-    """Ann follows some, who wrote so many posts in turns: each is tagged, liked, shared by its author, and names Ann."""
+    """Ann follows members who take turns writing posts; ann likes each post, which is tagged and mentions ann."""
     async with Shoal.open(url) as shoal:
         ann = await shoal.register("ann")
         others = [await shoal.register(f"other{n}") for n in range(followees)]
@@ -60,7 +60,7 @@ async def a_reader_of(followees: int, posts: int, url: str = "memory://") -> Asy
 
 @pytest.mark.parametrize("backend", ["sqlite", *deep("memory")])
 @in_loop
-async def test_a_page_of_home_costs_the_same_for_1_post_or_40(backend: str, tmp_path: Path) -> None:
+async def test_home_timeline_read_count_is_independent_of_post_count(backend: str, tmp_path: Path) -> None:
     costs = []
     for posts in (1, 40, 200):
         url = "memory://" if backend == "memory" else f"sqlite:///{tmp_path}/{posts}.db"
@@ -77,7 +77,7 @@ async def test_a_page_of_home_costs_the_same_for_1_post_or_40(backend: str, tmp_
 
 @pytest.mark.parametrize("backend", ["sqlite", *deep("memory")])
 @in_loop
-async def test_emoji_cost_two_reads_of_a_page_however_many_posts_have_them(backend: str, tmp_path: Path) -> None:
+async def test_home_timeline_emoji_reactions_add_two_reads_per_page(backend: str, tmp_path: Path) -> None:
     costs = []
     for reacted in (0, 1, 20, 40):
         url = "memory://" if backend == "memory" else f"sqlite:///{tmp_path}/{reacted}.db"
@@ -93,18 +93,18 @@ async def test_emoji_cost_two_reads_of_a_page_however_many_posts_have_them(backe
             ran = await statements(shoal.network, read) if backend == "sqlite" else 0
             costs.append((counted, ran))
     (none, none_ran), (one, one_ran), *more = costs
-    # Without emoji a page costs what it cost before there were any.
+    # Without emoji, the emoji feature adds no reads.
     assert none.total() <= 12
     assert none_ran <= 12
     assert one - none == {"assoc_ranges": 1, "assoc_count": 1}
     assert not none - one
-    # A statement for the viewer's own, as for what they liked.
+    # Includes a statement for the viewer's own emoji reactions, as for their likes.
     assert one_ran <= none_ran + 3
     assert all(cost == (one, one_ran) for cost in more)
 
 
 @in_loop
-async def test_a_page_of_home_of_many_authors_costs_no_more() -> None:
+async def test_home_timeline_read_count_is_independent_of_author_count() -> None:
     costs = []
     for followees in (1, 40):
         async with a_reader_of(followees, 40) as (shoal, ann):
@@ -116,7 +116,9 @@ async def test_a_page_of_home_of_many_authors_costs_no_more() -> None:
 
 @pytest.mark.parametrize("backend", ["sqlite", *deep("memory")])
 @in_loop
-async def test_a_cold_rebuild_costs_the_same_for_5_followees_or_200(backend: str, tmp_path: Path) -> None:
+async def test_home_timeline_cold_rebuild_read_count_is_independent_of_followee_count(
+    backend: str, tmp_path: Path
+) -> None:
     costs = []
     for followees in (5, 200):
         url = "memory://" if backend == "memory" else f"sqlite:///{tmp_path}/{followees}.db"
@@ -125,14 +127,14 @@ async def test_a_cold_rebuild_costs_the_same_for_5_followees_or_200(backend: str
             await shoal.network.timelines.drop([ann.id])
             ran = await statements(shoal.network, _home_of(ann)) if backend == "sqlite" else 0
             costs.append((counted.total(), ran))
-    # A list that fills the page by itself is asked a second time.
+    # A source that fills the page alone is read a second time.
     assert abs(costs[0][0] - costs[1][0]) <= 1
     assert abs(costs[0][1] - costs[1][1]) <= 1
     assert max(costs[1]) <= 20
 
 
 @in_loop
-async def test_reading_past_the_materialised_end_costs_a_fixed_number_of_reads() -> None:
+async def test_home_timeline_past_materialised_part_read_count_is_constant() -> None:
     costs = []
     for followees in (5, 100):
         async with a_reader_of(followees, 200) as (shoal, ann):
@@ -151,7 +153,7 @@ async def test_reading_past_the_materialised_end_costs_a_fixed_number_of_reads()
 
 @pytest.mark.parametrize("backend", ["sqlite", *deep("memory")])
 @in_loop
-async def test_a_user_timeline_costs_the_same_for_1_post_or_40(backend: str, tmp_path: Path) -> None:
+async def test_account_statuses_read_count_is_independent_of_post_count(backend: str, tmp_path: Path) -> None:
     costs = []
     for posts in (1, 40, 100):
         url = "memory://" if backend == "memory" else f"sqlite:///{tmp_path}/{posts}.db"
@@ -166,7 +168,7 @@ async def test_a_user_timeline_costs_the_same_for_1_post_or_40(backend: str, tmp
 
 
 @in_loop
-async def test_a_thread_costs_the_same_however_deep_and_wide_it_is() -> None:
+async def test_thread_read_count_is_independent_of_depth_and_width() -> None:
     async with Shoal.open("memory://") as shoal:
         ann = await shoal.register("ann")
 
@@ -184,7 +186,7 @@ async def test_a_thread_costs_the_same_however_deep_and_wide_it_is() -> None:
 
 
 @in_loop
-async def test_a_page_of_people_costs_the_same_for_1_or_25() -> None:
+async def test_followers_list_read_count_is_independent_of_page_size() -> None:
     costs = []
     for followers in (1, 25, 60):
         async with Shoal.open("memory://") as shoal:
@@ -193,13 +195,13 @@ async def test_a_page_of_people_costs_the_same_for_1_or_25() -> None:
                 await (await shoal.register(f"other{n}")).follow(ann)
             costs.append(await calls(shoal.network, _followers_of(ann)))
     assert costs[0] == costs[1]
-    # The next page is read ahead.
+    # The next page is prefetched.
     assert costs[2].total() <= costs[0].total() + 1
     assert costs[0].total() <= 5
 
 
 @in_loop
-async def test_likers_and_totals_cost_the_same_for_1_like_or_50() -> None:
+async def test_likers_and_received_totals_read_count_is_independent_of_like_count() -> None:
     costs = []
     for likes in (1, 50):
         async with Shoal.open("memory://") as shoal:
@@ -215,7 +217,7 @@ async def test_likers_and_totals_cost_the_same_for_1_like_or_50() -> None:
 
 
 @in_loop
-async def test_when_two_members_followed_each_other_costs_the_same_however_often_they_did() -> None:
+async def test_relationship_history_read_count_is_independent_of_length() -> None:
     costs = []
     for times in (0, 1, 15):
         async with Shoal.open("memory://") as shoal:
@@ -226,12 +228,12 @@ async def test_when_two_members_followed_each_other_costs_the_same_however_often
                     await one.unfollow(other)
             costs.append(await calls(shoal.network, _history_of(ann, ben)))
     assert costs[0] == costs[1] == costs[2]
-    # The other's profile, since when histories are kept, what is alive, and what has ended.
+    # The profile of the other member, the start of the history, the current follows, and the ended follows.
     assert costs[0] == {"obj_get": 1, "assoc_get": 2, "assoc_ended": 1}
 
 
 @in_loop
-async def test_a_past_makes_neither_a_home_nor_a_profile_dearer() -> None:
+async def test_home_timeline_and_followers_read_count_is_independent_of_follow_history() -> None:
     costs = []
     for times in (0, 15):
         async with a_reader_of(3, 40) as (shoal, ann):
@@ -292,7 +294,9 @@ async def requests(read: Awaitable[object]) -> Counter[str]:
 
 @pytest.mark.parametrize("backend", ["sqlite", "postgres", "dynamodb"])
 @in_loop
-async def test_a_thread_costs_the_same_however_many_comments_it_has(backend: str, tmp_path: Path) -> None:
+async def test_thread_query_count_is_independent_of_comment_count_on_every_backend(
+    backend: str, tmp_path: Path
+) -> None:
     costs = []
     for width in (3, 30):
         async with _a_graph(backend, tmp_path / f"{width}.db") as (graph, asked):
@@ -314,7 +318,7 @@ async def test_a_thread_costs_the_same_however_many_comments_it_has(backend: str
 async def _a_graph(
     backend: str, path: Path
 ) -> AsyncIterator[tuple[Store, Callable[[Awaitable[object]], Awaitable[int]]]]:
-    """A new store, and what tells how many requests a read makes there; on DynamoDB the queries alone."""
+    """Open a new store; yield it and a function that counts the requests of a read (on DynamoDB, only queries)."""
     graph: SqliteGraph | PostgresGraph | DynamoGraph
 
     async def asked(read: Awaitable[object]) -> int:
@@ -342,7 +346,7 @@ async def _a_graph(
 
 @pytest.mark.parametrize("followed", [3, 300])
 @in_loop
-async def test_a_warm_page_reads_no_more_from_the_store_when_thousands_are_loud(followed: int) -> None:
+async def test_home_timeline_warm_page_read_count_is_independent_of_high_fanout_sources(followed: int) -> None:
     costs = []
     for loud in (0, 1, 3_000):
         async with a_reader_of(3, 40) as (shoal, ann):
@@ -354,7 +358,7 @@ async def test_a_warm_page_reads_no_more_from_the_store_when_thousands_are_loud(
             asked, rows = await _asked(shoal, ann)
             assert len(texts) == 40
             costs.append((asked, rows))
-    # What the one whom Ann follows has posted is pulled.
+    # The posts of the high fan-out member whom Ann follows are pulled.
     assert costs[1] == costs[2]
     assert costs[1][0] - costs[0][0] == Counter(assoc_ranges=costs[1][0]["assoc_ranges"])
     assert costs[1][0]["assoc_ranges"] <= 2
@@ -376,7 +380,7 @@ async def _mark_loud(shoal: Shoal, sources: Sequence[int]) -> None:
 
 
 async def _asked(shoal: Shoal, handle: Handle) -> tuple[Counter[str], int]:
-    """Which methods of the store beneath the memory a page of home calls, and how many associations and ids it moves."""
+    """Count the calls of a home timeline page to the store below the cache, and the associations and ids transferred."""
     memory = cast("CachedGraph", shoal.network.store)
     asked: Counter[str] = Counter()
     moved = 0

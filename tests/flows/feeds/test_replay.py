@@ -1,4 +1,4 @@
-"""Replays of the ranked feed by another recipe: what they compare is what the feed would show, and nothing is written."""
+"""Replays of the ranked feed with another recipe: they compare what the feed would show, and write nothing."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ HOUR_MS = 3_600_000
 
 
 def fresh(shoal: Shoal, recipe: Recipe = BALANCED) -> Reads:
-    """Return the reads of a process that remembers nothing, whose server has this recipe."""
+    """Return reads with empty caches, and this recipe as the server default."""
     return replace(
         shoal.network.reads,
         recipe=recipe,
@@ -43,19 +43,19 @@ def fresh(shoal: Shoal, recipe: Recipe = BALANCED) -> Reads:
 
 
 async def replayed(shoal: Shoal, recipe: Recipe, other: Recipe = BALANCED, **options: int) -> ReplayReport:
-    """Replay a recipe on a server that has the other one."""
+    """Replay a recipe on a server with another default recipe."""
     running = replace(shoal.network, reads=fresh(shoal, other))
     return await ReplayRecipe(recipe, ReplayOptions(**options)).carry_out(running, nothing)
 
 
 async def aged(shoal: Shoal, who: Handle, text: str, hours: float) -> int:
-    """Post something that was written some hours ago."""
+    """Create a post dated some hours ago."""
     written = shoal.network.reads.tags.clock() - round(hours * HOUR_MS)
     return (await posts.create(shoal.network.writes, who.id, Draft(text=text), created_at=written)).id
 
 
 async def fill(shoal: Shoal, people: Sequence[Handle]) -> None:
-    """Have everybody post, and like what is older more."""
+    """Create posts by every member; older posts get more likes."""
     for n, author in enumerate(people):
         for hours in (1, 20, 60, 150):
             post = await aged(shoal, author, f"{author.name} {hours} #sea{n} #sky", hours)
@@ -66,7 +66,7 @@ async def fill(shoal: Shoal, people: Sequence[Handle]) -> None:
 
 
 @in_loop
-async def test_the_same_recipe_changes_nothing() -> None:
+async def test_recipe_replay_with_current_recipe_reports_no_changes() -> None:
     async with network() as (shoal, people):
         await fill(shoal, people)
         report = await replayed(shoal, BALANCED)
@@ -78,12 +78,12 @@ async def test_the_same_recipe_changes_nothing() -> None:
         assert (found.gains, found.losses) == ((), ())
         assert found.age_hours.change == found.authors.change == found.tags.change == found.gini.change == 0.0
         assert found.age_hours.before > 1
-        # Nobody is shown their own posts, and nobody has ten followers.
+        # Members are not shown their own posts, and no member has ten followers.
         assert (found.authors.before, found.authors_shown.before, found.exposure[0].authors) == (4.0, 5.0, 5)
 
 
 @in_loop
-async def test_with_more_freshness_posts_are_younger() -> None:
+async def test_recipe_replay_with_more_freshness_reports_younger_posts() -> None:
     async with network() as (shoal, people):
         await fill(shoal, people)
         popular = only(reactions=10.0)
@@ -98,7 +98,7 @@ async def test_with_more_freshness_posts_are_younger() -> None:
 
 
 @in_loop
-async def test_authors_gain_and_lose_what_the_recipe_moves() -> None:
+async def test_recipe_replay_reports_authors_who_gain_and_lose() -> None:
     async with network() as (shoal, (ann, ben, cyd, dan, eve)):
         await aged(shoal, cyd, "quiet and new", 1)
         liked = await aged(shoal, ben, "liked and old", 100)
@@ -115,14 +115,14 @@ async def test_authors_gain_and_lose_what_the_recipe_moves() -> None:
 
 
 class Untouchable:
-    """Timelines that nobody may use."""
+    """Timelines that fail on any use."""
 
     def __getattr__(self, name: str) -> NoReturn:
         raise AssertionError(f"a replay used home timelines: {name}")
 
 
 @in_loop
-async def test_nothing_is_written() -> None:
+async def test_recipe_replay_writes_nothing() -> None:
     async with network() as (shoal, people):
         ann, ben, *_ = people
         await fill(shoal, people)
@@ -144,7 +144,7 @@ async def test_nothing_is_written() -> None:
 
 
 class Unkept:
-    """Readings of which none may be kept."""
+    """Readings that fail when written."""
 
     async def keep(self, id_: int, data: bytes) -> NoReturn:
         raise AssertionError("a replay kept a reading")
@@ -154,7 +154,7 @@ class Unkept:
 
 
 @in_loop
-async def test_what_is_compared_is_what_the_feed_would_show() -> None:
+async def test_recipe_replay_entries_equal_ranked_feed() -> None:
     async with network() as (shoal, people):
         ann, ben, cyd, dan, eve = people
         await fill(shoal, people)
@@ -180,7 +180,7 @@ async def test_what_is_compared_is_what_the_feed_would_show() -> None:
 
 
 @in_loop
-async def test_members_whom_the_recipe_does_not_concern_are_left_out_and_counted() -> None:
+async def test_recipe_replay_skips_and_counts_members_without_default_recipe() -> None:
     async with network() as (shoal, people):
         ann, ben, cyd, dan, eve = people
         await fill(shoal, people)
@@ -200,7 +200,7 @@ async def test_members_whom_the_recipe_does_not_concern_are_left_out_and_counted
 
 
 @in_loop
-async def test_posts_of_before_take_no_part() -> None:
+async def test_recipe_replay_ignores_posts_older_than_period() -> None:
     async with network() as (shoal, (ann, ben, _, _, _)):
         await aged(shoal, ben, "of last week", 24 * 8)
         await aged(shoal, ben, "of this week", 24 * 6)
@@ -215,7 +215,7 @@ async def test_posts_of_before_take_no_part() -> None:
 
 
 @in_loop
-async def test_a_seed_draws_the_same_members_again() -> None:
+async def test_recipe_replay_seed_selects_identical_sample() -> None:
     async with network() as (shoal, people):
         await fill(shoal, people)
         some = await replayed(shoal, PRESETS["fresh"], members=2, seed=3)
@@ -230,7 +230,7 @@ async def test_a_seed_draws_the_same_members_again() -> None:
 
 
 @in_loop
-async def test_active_are_those_who_wrote_liked_shared_logged_in_or_read() -> None:
+async def test_recipe_replay_active_members_wrote_liked_shared_logged_in_or_read() -> None:
     async with Shoal.open("memory://") as shoal:
         wrote, liked, shared, logged_in, read, _, old = await register(
             shoal, "wrote", "liked", "shared", "logged", "read", "idle", "imported"
@@ -250,7 +250,7 @@ async def test_active_are_those_who_wrote_liked_shared_logged_in_or_read() -> No
 
 
 @in_loop
-async def test_where_more_happened_than_is_looked_at_it_says_so() -> None:
+async def test_recipe_replay_reports_incomplete_activity_scan() -> None:
     async with Shoal.open("memory://") as shoal:
         people = await register(shoal, *(f"member{n}" for n in range(12)))
         for who in people:
@@ -264,14 +264,14 @@ async def test_where_more_happened_than_is_looked_at_it_says_so() -> None:
             return len(active.members), active.complete
 
         assert await found(1, 1_000) == (12, True)
-        # The first 24 objects are the members and how they log in.
+        # The first 24 objects are the members and their credentials.
         assert await found(1, 30) == (6, False)
         assert await found(2, 24) == (12, True)
         assert await found(4, 5) == (0, False)
 
 
 @in_loop
-async def test_pages_of_activity_are_spread_over_the_time() -> None:
+async def test_recipe_replay_activity_scan_pages_are_spread_over_period() -> None:
     async with Shoal.open("memory://") as shoal:
         with before(shoal, days=2):
             people = await register(shoal, "ann", "ben", "cyd", "dan", "eve")
@@ -284,7 +284,7 @@ async def test_pages_of_activity_are_spread_over_the_time() -> None:
         active = await active_since(
             shoal.network.store, shoal.network.timelines, now - DAY_MS, now, nothing, pages=20, page_size=3
         )
-        # The second page begins an hour and more after the first.
+        # The second page begins more than an hour after the first.
         assert not active.complete
         assert people[4].id in active.members
         assert len(active.members) == 4

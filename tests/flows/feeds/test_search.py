@@ -1,4 +1,4 @@
-"""Search, as it follows from what members do: who finds whom and what, and that the index is what the graph is."""
+"""Search: results for each viewer after actions of members, and consistency of the index with the graph."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ async def texts(shoal: Shoal, viewer: Handle, question: str, **more: Any) -> lis
 
 
 async def named(shoal: Shoal, viewer: Handle | None, text: str, **more: Any) -> list[str]:
-    """The members whom somebody finds."""
+    """Return the names of the members that a viewer finds."""
     people = await search.members(shoal.network.reads, viewer.id if viewer else None, text, EVERYBODY, **more)
     return [one.member.name for one in people]
 
 
 async def change(shoal: Shoal, who: Handle, **values: Any) -> None:
-    """Make a member otherwise than a profile can say here."""
+    """Set fields of a member directly in the store."""
     node = (await shoal.network.store.obj_get((who.id,)))[who.id]
     assert isinstance(node, Member)
     batch = Batch(shard_of(who.id))
@@ -71,7 +71,7 @@ async def change(shoal: Shoal, who: Handle, **values: Any) -> None:
 
 
 def fresh(shoal: Shoal) -> Any:
-    """The reads of a process that remembers nothing."""
+    """Return reads with empty caches."""
     return replace(
         shoal.network.reads,
         suggested=Remembered(),
@@ -83,7 +83,7 @@ def fresh(shoal: Shoal) -> Any:
 
 
 @in_loop
-async def test_own_posts_are_found_at_once_and_those_of_others_soon() -> None:
+async def test_search_finds_own_posts_immediately_and_others_after_indexing() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         await ann.create("The blue hour at #tide")
@@ -95,7 +95,7 @@ async def test_own_posts_are_found_at_once_and_those_of_others_soon() -> None:
 
 
 @in_loop
-async def test_an_edit_is_found_as_it_is_now_and_a_deleted_post_no_more() -> None:
+async def test_search_finds_edited_text_and_no_deleted_posts() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         post = await ann.create("An early draft")
@@ -119,7 +119,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @in_loop
-async def test_a_post_is_found_by_the_descriptions_of_its_pictures_as_they_are_now(url: str) -> None:
+async def test_search_finds_posts_by_current_media_descriptions(url: str) -> None:
     async with Shoal.open(url, media="memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         boat, net = [await ann.upload(picture(colour=c), description=f"A {c} sail") for c in ("red", "teal")]
@@ -140,7 +140,7 @@ async def test_a_post_is_found_by_the_descriptions_of_its_pictures_as_they_are_n
 
 
 @in_loop
-async def test_every_post_is_found_anew_that_has_the_picture_also_over_several_pages(
+async def test_media_description_update_reindexes_all_posts_of_the_picture(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(indexing, "_INDEX_PAGE", 2)
@@ -155,7 +155,7 @@ async def test_every_post_is_found_anew_that_has_the_picture_also_over_several_p
 
 
 @in_loop
-async def test_what_no_search_can_see_writes_no_row() -> None:
+async def test_media_update_without_search_effect_writes_no_index_row() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         waiting, shown = await ann.upload(picture()), await ann.upload(picture())
@@ -169,7 +169,7 @@ async def test_what_no_search_can_see_writes_no_row() -> None:
 
 
 @in_loop
-async def test_a_description_that_changes_while_the_row_is_being_written_is_written_again() -> None:
+async def test_media_description_update_during_index_write_is_indexed() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         photo = await ann.upload(picture(), description="first")
@@ -185,7 +185,7 @@ async def test_a_description_that_changes_while_the_row_is_being_written_is_writ
 
 
 @in_loop
-async def test_a_post_without_pictures_asks_for_none() -> None:
+async def test_search_indexing_of_post_without_media_reads_no_media() -> None:
     async with _written() as (shoal, ann, post):
         graph = Counting(shoal.network.writes.graph)
         await Filler(MemoryIndex()).look(graph, (post.id,))
@@ -197,7 +197,7 @@ async def test_a_post_without_pictures_asks_for_none() -> None:
 
 
 @in_loop
-async def test_operators_narrow_what_is_found() -> None:
+async def test_search_operators_filter_results() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         root = await ann.create("tide one https://example.org", language="en")
@@ -232,7 +232,7 @@ async def test_operators_narrow_what_is_found() -> None:
 
 
 @in_loop
-async def test_posts_are_found_near_a_place_on_every_index(url: str) -> None:
+async def test_search_near_operator_finds_posts_within_radius_on_every_index(url: str) -> None:
     async with Shoal.open(url) as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         await ann.update_profile(place_precision="exact")
@@ -271,7 +271,7 @@ async def test_posts_are_found_near_a_place_on_every_index(url: str) -> None:
 
 
 @in_loop
-async def test_what_was_written_long_ago_is_found_by_its_own_date() -> None:
+async def test_search_date_operators_use_creation_date_of_imported_post() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         await shoal.settle()
@@ -289,7 +289,7 @@ async def _imported(writes: Any, author: Handle, text: str, moment: int) -> Any:
 
 
 @in_loop
-async def test_who_does_not_want_to_be_found_is_found_by_name_only() -> None:
+async def test_search_undiscoverable_member_is_found_by_exact_name_only() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, bea = await register(shoal, "ann", "ben", "bea")
         await ben.create("a quiet tide, @bea")
@@ -308,7 +308,7 @@ async def test_who_does_not_want_to_be_found_is_found_by_name_only() -> None:
 
 
 @in_loop
-async def test_whom_one_follows_and_whom_many_follow_come_first_but_an_exact_name_before_all() -> None:
+async def test_account_search_ranks_exact_name_then_followees_then_popular_members() -> None:
     async with Shoal.open("memory://") as shoal:
         crowd = await register(shoal, "sun", "sun_a", "sun_b", "sun_c", "viewer")
         _, _, second, third, viewer = crowd
@@ -324,7 +324,7 @@ async def test_whom_one_follows_and_whom_many_follow_come_first_but_an_exact_nam
 
 
 @in_loop
-async def test_suspended_members_are_nowhere_until_they_are_back() -> None:
+async def test_search_excludes_suspended_members_until_restored() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         await ben.create("tide #reef")
@@ -351,7 +351,7 @@ async def test_suspended_members_are_nowhere_until_they_are_back() -> None:
 
 
 @in_loop
-async def test_denied_tags_are_not_found_and_merged_ones_are_found_as_what_they_are() -> None:
+async def test_tag_search_excludes_denied_tags_and_resolves_merged_tags() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         await ann.create("#seaside #seashore #seamonster")
@@ -364,7 +364,7 @@ async def test_denied_tags_are_not_found_and_merged_ones_are_found_as_what_they_
 
 
 @in_loop
-async def test_nobody_is_suggested_whom_one_knows_or_does_not_want() -> None:
+async def test_follow_suggestions_exclude_known_blocked_muted_and_dismissed_members() -> None:
     async with Shoal.open("memory://") as shoal:
         me, friend, *others = await register(
             shoal, "me", "friend", "good", "blocked", "blocker", "muted", "dismissed", "gone", "shy", "known"
@@ -388,10 +388,10 @@ async def test_nobody_is_suggested_whom_one_knows_or_does_not_want() -> None:
 
 @pytest.mark.parametrize(("active", "followers"), [(2_000, "quiet"), (6, "talkers")])
 @in_loop
-async def test_the_most_followed_are_suggested_though_others_posted_since(
+async def test_follow_suggestions_rank_most_followed_above_recently_active(
     active: int, followers: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # In a small network all are looked at; in one that is too large for that, those whom the active follow.
+    # In a small network, all members are candidates; in a large network, the followees of active members.
     monkeypatch.setattr(suggestions, "_ACTIVE", active)
     monkeypatch.setattr(suggestions, "MOST", 4)
     async with Shoal.open("memory://") as shoal:
@@ -407,7 +407,7 @@ async def test_the_most_followed_are_suggested_though_others_posted_since(
 
 
 @in_loop
-async def test_searches_suggestions_and_trends_cost_a_fixed_number_of_reads() -> None:
+async def test_search_suggestions_and_trends_read_count_is_independent_of_size() -> None:
     async with Shoal.open("memory://") as shoal:
         me, _stranger, *crowd = await register(shoal, "me", "stranger", *(f"crowd_{n}" for n in range(12)))
         counted: list[dict[str, int]] = []
@@ -439,7 +439,7 @@ async def test_searches_suggestions_and_trends_cost_a_fixed_number_of_reads() ->
 
 
 @in_loop
-async def test_nobody_finds_what_they_may_not_see() -> None:
+async def test_search_results_contain_only_posts_visible_to_viewer() -> None:
     async with a_scene(suspended=False) as scene:
         store, reads = scene.network.store, scene.network.reads
         author = (await store.obj_get((scene.people["author"].id,)))[scene.people["author"].id]
@@ -464,7 +464,7 @@ async def test_nobody_finds_what_they_may_not_see() -> None:
 
 
 @in_loop
-async def test_a_suspended_author_is_found_by_nobody() -> None:
+async def test_search_results_exclude_posts_of_suspended_author() -> None:
     async with a_scene(suspended=True) as scene:
         for viewer in VIEWERS[:-1]:
             assert await search.posts(scene.network.reads, scene.people[viewer].id, "mentioned from:author", MOST) == []
@@ -472,7 +472,7 @@ async def test_a_suspended_author_is_found_by_nobody() -> None:
 
 @dataclass(frozen=True)
 class Act:
-    """Something that a member does."""
+    """An action of a member."""
 
     who: int
     what: str
@@ -510,7 +510,7 @@ async def _do(shoal: Shoal, people: Sequence[Handle], act: Act) -> None:
         changed = member_services.ProfileChange(display_name=act.text)
         await member_services.update_profile(shoal.network.writes, me.id, changed)
     elif act.what in ("block", "mute") and me.id != other.id:
-        # Nobody blocks who is suspended.
+        # Blocking a suspended member is refused.
         with contextlib.suppress(Gone):
             await (me.block(other) if act.what == "block" else me.mute(other))
     elif mine and act.what == "edit":
@@ -534,7 +534,7 @@ async def _contents(index: Any) -> list[Any]:
 
 @given(st.lists(acts, max_size=14))
 @settings(max_examples=examples(20, full=40), deadline=None)
-def test_whatever_happens_the_index_is_what_a_rebuild_makes_and_shows_nobody_too_much(happened: list[Act]) -> None:
+def test_search_index_equals_rebuilt_index_and_respects_visibility(happened: list[Act]) -> None:
     async def story() -> None:
         async with Shoal.open("memory://") as shoal:
             people = await register(shoal, "ann", "bob", "cyd")
@@ -559,7 +559,7 @@ def test_whatever_happens_the_index_is_what_a_rebuild_makes_and_shows_nobody_too
 
 
 class Slow(MemoryIndex):
-    """An index that takes its time, and sometimes fails."""
+    """An index whose writes wait for a gate, and can fail."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -583,7 +583,7 @@ async def _written() -> AsyncIterator[tuple[Shoal, Handle, Any]]:
 
 
 @in_loop
-async def test_what_changes_while_its_row_is_being_written_is_written_again() -> None:
+async def test_search_indexer_post_edit_during_index_write_is_indexed() -> None:
     async with _written() as (shoal, ann, post):
         slow = Slow()
         done = Filler(slow).look(shoal.network.store, (post.id,))
@@ -597,7 +597,7 @@ async def test_what_changes_while_its_row_is_being_written_is_written_again() ->
 
 
 @in_loop
-async def test_what_is_asked_for_meanwhile_is_written_together() -> None:
+async def test_search_indexer_batches_requests_during_a_write() -> None:
     async with _written() as (shoal, ann, post):
         slow = Slow()
         filler = Filler(slow)
@@ -611,7 +611,7 @@ async def test_what_is_asked_for_meanwhile_is_written_together() -> None:
 
 
 @in_loop
-async def test_whoever_waits_hears_of_a_failure_and_may_ask_again() -> None:
+async def test_search_indexer_write_failure_is_raised_and_can_be_retried() -> None:
     async with _written() as (shoal, _, post):
         slow = Slow()
         slow.fails = True
@@ -625,7 +625,7 @@ async def test_whoever_waits_hears_of_a_failure_and_may_ask_again() -> None:
 
 
 @in_loop
-async def test_a_network_from_before_is_filled_at_its_start_and_goes_on_where_it_was(tmp_path: Path) -> None:
+async def test_search_index_missing_at_start_is_rebuilt(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'shoal.db'}"
     async with Shoal.open(url) as shoal:
         (ann,) = await register(shoal, "ann")
@@ -636,14 +636,14 @@ async def test_a_network_from_before_is_filled_at_its_start_and_goes_on_where_it
     async with Shoal.open(url) as shoal:
         index = shoal.network.reads.search
         async with asyncio.timeout(10):
-            while not (await index.state()).complete:  # noqa: ASYNC110  # nobody tells
+            while not (await index.state()).complete:  # noqa: ASYNC110  # there is no event to wait for
                 await asyncio.sleep(0.01)
         ben = await shoal.register("ben")
         assert await texts(shoal, ben, "tide") == ["an old tide"]
 
 
 @in_loop
-async def test_filling_goes_on_where_it_was_and_a_refill_forgets_what_is_gone() -> None:
+async def test_search_index_fill_resumes_and_refill_removes_deleted_rows() -> None:
     async with _written() as (shoal, ann, post):
         store, index = shoal.network.store, MemoryIndex()
         filler = Filler(index)

@@ -1,4 +1,4 @@
-"""Answers that requests share: made once for all who ask, and never lost to one of them."""
+"""`Renewed`: concurrent requests share one computation, and a cancelled request does not affect the others."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MINUTE = 60_000
 
 
 class Kitchen:
-    """Makes one answer after the other, each when it is told to."""
+    """Returns increasing numbers, each once `ready` is set."""
 
     def __init__(self) -> None:
         self.made = 0
@@ -29,7 +29,7 @@ class Kitchen:
 
 
 @in_loop
-async def test_an_answer_is_made_once_for_all_and_kept_for_a_minute() -> None:
+async def test_query_cache_concurrent_requests_share_one_computation_for_a_minute() -> None:
     kitchen, answer = Kitchen(), Renewed[int]()
     asking = [asyncio.create_task(answer.get(0, kitchen.make)) for _ in range(10)]
     await asyncio.sleep(0)
@@ -40,7 +40,7 @@ async def test_an_answer_is_made_once_for_all_and_kept_for_a_minute() -> None:
 
 
 @in_loop
-async def test_who_takes_an_outdated_answer_does_not_wait() -> None:
+async def test_query_cache_outdated_value_is_returned_without_waiting() -> None:
     kitchen, answer = Kitchen(), Renewed[int]()
     kitchen.ready.set()
     assert await answer.get(0, kitchen.make, outdated=True) == 1
@@ -56,7 +56,7 @@ async def test_who_takes_an_outdated_answer_does_not_wait() -> None:
 
 
 @in_loop
-async def test_who_gives_up_takes_nothing_from_the_others() -> None:
+async def test_query_cache_cancelled_request_does_not_affect_others() -> None:
     kitchen, answer = Kitchen(), Renewed[int]()
     first = asyncio.create_task(answer.get(0, kitchen.make))
     await asyncio.sleep(0)
@@ -68,7 +68,7 @@ async def test_who_gives_up_takes_nothing_from_the_others() -> None:
 
 
 @in_loop
-async def test_an_error_reaches_all_who_wait_and_the_next_makes_it_anew() -> None:
+async def test_query_cache_error_reaches_all_waiters_and_next_request_recomputes() -> None:
     kitchen, answer = Kitchen(), Renewed[int]()
     kitchen.fails = True
     asking = [asyncio.create_task(answer.get(0, kitchen.make)) for _ in range(3)]

@@ -1,4 +1,4 @@
-"""Suggestions of whom to follow: what brings each source, the reasons, and what never shows."""
+"""Follow suggestions: sources, reasons and exclusions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.running import in_loop
 
 
 def fresh(reads: Reads) -> Reads:
-    """The reads of a process that remembers nothing."""
+    """Return reads with empty caches."""
     return replace(
         reads, suggested=Remembered(), interests=Remembered(), near=Remembered(), popular=Renewed(), trending=Renewed()
     )
@@ -37,7 +37,7 @@ def words(one: Suggestion) -> Mapping[str, str]:
 
 
 @in_loop
-async def test_every_source_brings_members_and_says_why() -> None:
+async def test_follow_suggestions_come_from_every_source_with_reasons() -> None:
     async with Shoal.open("memory://") as shoal:
         me, ben, cyd, *others = await register(
             shoal, "me", "ben", "cyd", "eve", "fan", "liked", "tagger", "near", "star"
@@ -77,7 +77,7 @@ async def test_every_source_brings_members_and_says_why() -> None:
 
 
 @in_loop
-async def test_a_followee_who_follows_few_weighs_more_than_one_who_follows_many() -> None:
+async def test_follow_suggestions_weigh_followee_with_few_follows_more() -> None:
     async with Shoal.open("memory://") as shoal:
         me, picky, keen, one, other, *crowd = await register(
             shoal, "me", "picky", "keen", "one", "other", *(f"crowd_{n}" for n in range(20))
@@ -95,7 +95,7 @@ async def test_a_followee_who_follows_few_weighs_more_than_one_who_follows_many(
 
 
 @in_loop
-async def test_who_follows_nobody_is_suggested_the_most_followed_and_those_of_their_interests() -> None:
+async def test_follow_suggestions_without_followees_are_most_followed_and_by_interest() -> None:
     async with Shoal.open("memory://") as shoal:
         new, star, birder, *crowd = await register(shoal, "new", "star", "birder", *(f"crowd_{n}" for n in range(4)))
         for one in crowd:
@@ -109,7 +109,7 @@ async def test_who_follows_nobody_is_suggested_the_most_followed_and_those_of_th
 
 
 @in_loop
-async def test_hidden_connections_stay_hidden() -> None:
+async def test_follow_suggestions_reasons_do_not_reveal_hidden_connections() -> None:
     async with Shoal.open("memory://") as shoal:
         me, ben, secret, eve, shy = await register(shoal, "me", "ben", "secret", "eve", "shy")
         for friend in (ben, secret):
@@ -120,13 +120,13 @@ async def test_hidden_connections_stay_hidden() -> None:
         await shy.update_profile(hides_connections=True)
         await shoal.settle()
         found = await suggested(me)
-        # What Secret follows is in no reason, and by whom Shy is followed neither.
+        # No reason mentions the followees of `secret` or the followers of `shy`.
         assert words(found["eve"])["friends"] == "@ben, whom you follow, follows them"
         assert "friends" not in words(found["shy"])
 
 
 @in_loop
-async def test_followees_who_may_not_be_named_are_counted_without_a_name() -> None:
+async def test_follow_suggestions_reasons_count_muted_followees_without_naming_them() -> None:
     async with Shoal.open("memory://") as shoal:
         me, ben, cyd, eve = await register(shoal, "me", "ben", "cyd", "eve")
         for friend in (ben, cyd):
@@ -148,7 +148,7 @@ async def test_followees_who_may_not_be_named_are_counted_without_a_name() -> No
 
 
 @in_loop
-async def test_what_changes_within_the_minute_is_seen_at_once() -> None:
+async def test_follow_suggestions_cached_list_respects_recent_changes() -> None:
     async with Shoal.open("memory://") as shoal:
         me, friend, *others = await register(
             shoal, "me", "friend", "good", "blocked", "blocker", "muted", "dismissed", "gone", "shy", "asked", "known"
@@ -175,13 +175,13 @@ async def test_what_changes_within_the_minute_is_seen_at_once() -> None:
         await me.follow(known)
         await shoal.settle()
         assert await names() == {good.name}
-        # And the same for a process that has forgotten.
+        # Also with empty caches.
         reads = fresh(shoal.network.reads)
         assert await names() == {good.name}
 
 
 @in_loop
-async def test_posts_that_are_not_for_everybody_bring_nobody() -> None:
+async def test_follow_suggestions_ignore_unlisted_posts_and_unrankable_authors() -> None:
     async with Shoal.open("memory://") as shoal:
         me, quiet, closed, open_ = await register(shoal, "me", "quiet", "closed", "open_")
         await me.create("#birds", place=(52.52, 13.40))
@@ -199,7 +199,7 @@ async def test_posts_that_are_not_for_everybody_bring_nobody() -> None:
 
 
 @in_loop
-async def test_an_author_whom_the_viewer_reported_is_not_suggested() -> None:
+async def test_follow_suggestions_exclude_reported_authors() -> None:
     async with Shoal.open("memory://") as shoal:
         me, friend, bad, good = await register(shoal, "me", "friend", "bad", "good")
         await me.follow(friend)
@@ -212,7 +212,7 @@ async def test_an_author_whom_the_viewer_reported_is_not_suggested() -> None:
 
 
 @in_loop
-async def test_a_member_who_turned_ranking_off_is_suggested_the_most_followed_alone() -> None:
+async def test_follow_suggestions_with_ranking_off_use_only_follower_count() -> None:
     async with Shoal.open("memory://") as shoal:
         me, friend, eve, star, *crowd = await register(shoal, "me", "friend", "eve", "star", "a_one", "a_two")
         await me.follow(friend)
@@ -230,7 +230,9 @@ async def test_a_member_who_turned_ranking_off_is_suggested_the_most_followed_al
 
 @pytest.mark.parametrize("url", ["memory://", "sqlite"])
 @in_loop
-async def test_few_followees_or_many_cost_the_same_reads(url: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+async def test_follow_suggestions_read_count_is_independent_of_followee_count(
+    url: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     path = tmp_path_factory.mktemp("reads") / "shoal.db"
     costs = []
     async with Shoal.open("memory://" if url == "memory://" else f"sqlite:///{path}", media="memory://") as shoal:
@@ -258,7 +260,7 @@ async def test_few_followees_or_many_cost_the_same_reads(url: str, tmp_path_fact
 
 
 @in_loop
-async def test_who_posts_what_a_newcomer_picks_is_suggested_at_once_and_less_of_somebody_is_none_of_them() -> None:
+async def test_follow_suggestions_react_immediately_to_picked_interests_and_less_like() -> None:
     async with Shoal.open("memory://") as shoal:
         new, tagger, *others = await register(shoal, "new", "tagger", *(f"member{n}" for n in range(4)))
         for one in others:
@@ -285,7 +287,7 @@ async def test_who_posts_what_a_newcomer_picks_is_suggested_at_once_and_less_of_
 
 
 @in_loop
-async def test_whom_followees_follow_is_remembered_while_they_are_the_same_and_show_it() -> None:
+async def test_follow_suggestions_second_degree_cache_depends_on_visible_followees() -> None:
     async with Shoal.open("memory://") as shoal:
         me, ben, cyd, dot, eve = await register(shoal, "me", "ben", "cyd", "dot", "eve")
         await me.follow(ben)
@@ -293,7 +295,7 @@ async def test_whom_followees_follow_is_remembered_while_they_are_the_same_and_s
         reads = me._network.reads
 
         async def near() -> set[int]:
-            """Return whom followees follow, as a process finds it that has forgotten the interests, a minute later."""
+            """Return the second-degree follows, computed with an empty interests cache."""
             return set((await interests_of(replace(reads, interests=Remembered()), me.id)).near.ids.tolist())
 
         assert await near() == {cyd.id}

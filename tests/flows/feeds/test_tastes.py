@@ -1,4 +1,4 @@
-"""A home by its rules, with follows that bring less than everything and lists that keep their members apart."""
+"""The home timeline with follow options, mutes and exclusive lists, compared with its rules."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OTHERS = 3
 
 
 class FeedPreferences(NamedTuple):
-    """How the reader stands to one of the others."""
+    """The relation of the reader to another member."""
 
     follows: bool
     shares: bool
@@ -31,7 +31,7 @@ class FeedPreferences(NamedTuple):
 
 
 class Written(NamedTuple):
-    """A post by one of the others, and who of them share it."""
+    """A post by another member, and the members who share it."""
 
     author: int
     language: str
@@ -64,7 +64,7 @@ posts = st.lists(
 
 
 def brought(feed_preferences: FeedPreferences, written: Written, *, shared: bool) -> bool:
-    """Whether one of the others brings a post home."""
+    """Return whether the relation to a member puts a post into the home timeline."""
     if (
         not feed_preferences.follows
         or feed_preferences.apart
@@ -77,7 +77,7 @@ def brought(feed_preferences: FeedPreferences, written: Written, *, shared: bool
 
 @given(personalization=personalization, posts=posts, limit=st.integers(1, 5))
 @settings(max_examples=examples(25, full=50), deadline=None)
-def test_a_home_is_what_the_tastes_of_its_reader_say(
+def test_home_timeline_respects_follow_options_mutes_and_exclusive_lists(
     personalization: list[FeedPreferences], posts: list[Written], limit: int
 ) -> None:
     async def main() -> None:
@@ -99,7 +99,7 @@ def test_a_home_is_what_the_tastes_of_its_reader_say(
                 for sharer in written.sharers:
                     share = await others[sharer].share(post)
                     if brought(personalization[sharer], written, shared=True) and not by.muted:
-                        # All of this is within forty entries: a post stands once, as what came first.
+                        # All entries are within the folding window: a post is shown once, by its first entry.
                         if post.id not in shows.values():
                             expected.append(share.id)
                         shows[share.id] = post.id

@@ -1,4 +1,4 @@
-"""The talk around a post."""
+"""Threads: the posts above and below a post."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.running import in_loop
 
 
 @in_loop
-async def test_a_thread_is_what_a_post_answers_and_what_answers_it() -> None:
+async def test_thread_shows_ancestors_and_descendants_in_order() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
         root = await ann.create("root")
@@ -42,7 +42,7 @@ async def test_a_thread_is_what_a_post_answers_and_what_answers_it() -> None:
 
 
 @in_loop
-async def test_a_comment_is_as_visible_as_what_it_answers_unless_said_otherwise() -> None:
+async def test_comment_visibility_defaults_to_visibility_of_parent() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         await ben.follow(ann)
@@ -53,7 +53,7 @@ async def test_a_comment_is_as_visible_as_what_it_answers_unless_said_otherwise(
 
 
 @in_loop
-async def test_a_deleted_comment_leaves_the_thread_and_its_own_answers_stay_reachable() -> None:
+async def test_thread_with_deleted_comment_hides_it_and_its_replies_remain_readable() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         root = await ann.create("root")
@@ -68,7 +68,7 @@ async def test_a_deleted_comment_leaves_the_thread_and_its_own_answers_stay_reac
 
 
 @in_loop
-async def test_what_one_may_not_see_is_left_out_of_a_thread() -> None:
+async def test_thread_excludes_posts_invisible_to_viewer() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, cyd, eve = await register(shoal, "ann", "ben", "cyd", "eve")
         root = await ann.create("root")
@@ -84,7 +84,7 @@ async def test_what_one_may_not_see_is_left_out_of_a_thread() -> None:
 
 
 @in_loop
-async def test_only_comments_that_everybody_may_find_are_counted() -> None:
+async def test_comment_count_includes_only_public_and_unlisted_comments() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         root = await ann.create("root")
@@ -103,7 +103,7 @@ async def test_only_comments_that_everybody_may_find_are_counted() -> None:
 
 
 @in_loop
-async def test_a_comment_that_is_hidden_and_comes_back_counts_again_in_its_place() -> None:
+async def test_comment_hidden_and_revealed_is_counted_and_shown_in_place() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         root = await ann.create("root")
@@ -121,7 +121,7 @@ async def test_a_comment_that_is_hidden_and_comes_back_counts_again_in_its_place
 
 
 @in_loop
-async def test_the_muted_are_silent_below_but_not_above() -> None:
+async def test_thread_hides_muted_authors_below_but_not_above() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
         root = await ann.create("root")
@@ -133,7 +133,7 @@ async def test_the_muted_are_silent_below_but_not_above() -> None:
 
 
 @in_loop
-async def test_a_thread_of_a_share_is_that_of_the_post() -> None:
+async def test_thread_of_share_is_thread_of_shared_post() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         post = await ann.create("root")
@@ -142,7 +142,7 @@ async def test_a_thread_of_a_share_is_that_of_the_post() -> None:
 
 
 @in_loop
-async def test_a_long_chain_is_cut_where_the_reader_wants_it() -> None:
+async def test_thread_depth_limits_above_and_below_are_applied() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         chain = [await ann.create("0")]
@@ -155,7 +155,7 @@ async def test_a_long_chain_is_cut_where_the_reader_wants_it() -> None:
 
 
 @in_loop
-async def test_nobody_comments_on_what_they_may_not_see() -> None:
+async def test_comment_on_invisible_post_is_not_found() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         post = await ann.create("hello", visibility="followers")
@@ -165,7 +165,7 @@ async def test_nobody_comments_on_what_they_may_not_see() -> None:
 
 
 @in_loop
-async def test_every_direct_comment_is_shown_however_many_there_are() -> None:
+async def test_thread_shows_all_250_comments_of_a_post() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
         root = await ann.create("root")
@@ -176,7 +176,7 @@ async def test_every_direct_comment_is_shown_however_many_there_are() -> None:
 
 
 @in_loop
-async def test_where_more_is_below_than_fits_ones_own_and_the_newest_are_there_with_what_they_answer() -> None:
+async def test_thread_above_limit_shows_own_and_newest_comments_with_their_parents() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         root = await ann.create("root")
@@ -196,8 +196,8 @@ async def test_where_more_is_below_than_fits_ones_own_and_the_newest_are_there_w
 
 
 @in_loop
-async def test_a_deep_thread_of_many_comments_is_cut_in_good_time() -> None:
-    """A page shorter than the thread is deep has no room for whole branches, and is full all the same."""
+async def test_thread_deeper_than_page_returns_full_page_quickly() -> None:
+    """A page shorter than the depth of the thread cannot hold whole branches, but is still full."""
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         root = post = await ann.create("root")
@@ -210,7 +210,7 @@ async def test_a_deep_thread_of_many_comments_is_cut_in_good_time() -> None:
 
 
 @in_loop
-async def test_all_comments_on_a_post_can_be_read_in_pages() -> None:
+async def test_comments_list_pages_cover_all_visible_comments() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         root = await ann.create("root")
@@ -235,7 +235,7 @@ async def test_all_comments_on_a_post_can_be_read_in_pages() -> None:
 
 
 async def a_tree(people: Sequence[Handle], random: Random, size: int) -> list[Post]:
-    """A root, and comments anywhere below it, a few of which are deleted again."""
+    """Create a root post and a random tree of comments, and delete some of them."""
     posts = [await people[0].create("root")]
     for n in range(size):
         posts.append(await random.choice(people).comment(random.choice(posts[-6:]), str(n)))
@@ -247,7 +247,7 @@ async def a_tree(people: Sequence[Handle], random: Random, size: int) -> list[Po
 
 
 async def unlist(shoal: Shoal, posts: Collection[Post]) -> None:
-    """As if the comments were from before their thread listed them."""
+    """Remove comments from the list of their thread, as created by older versions."""
     for post in posts:
         batch = Batch(shard_of(post.id))
         batch.assoc_del(post.id, IN_THREAD, post.root_id, shoal.network.writes.new_id(batch.shard))
@@ -256,7 +256,7 @@ async def unlist(shoal: Shoal, posts: Collection[Post]) -> None:
 
 @pytest.mark.parametrize("backend", ["memory", "two stores"])
 @in_loop
-async def test_comments_from_before_the_list_are_found_and_a_repair_lists_them(
+async def test_consistency_check_repairs_thread_list_and_unlisted_comments_are_shown(
     backend: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("threads")
@@ -279,8 +279,8 @@ async def test_comments_from_before_the_list_are_found_and_a_repair_lists_them(
 
 
 @in_loop
-async def test_a_member_sees_4096_comments_and_is_told_of_more_with_their_own_and_the_newest_among_them() -> None:
-    """As many as the API gives a member; 200 were the most that could ever be read."""
+async def test_thread_of_member_is_limited_to_4096_comments_with_own_and_newest() -> None:
+    """The limit equals the limit of the API for members; a former limit was 200."""
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         root = await ann.create("root")

@@ -1,4 +1,4 @@
-"""Related tags and the cloud made for one member: what comes up, and what never does."""
+"""Related tags, trending tags and the personal tag cloud."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def a_network(*names: str, url: str = "memory://") -> AsyncIterator[tuple[
 
 
 def reading(shoal: Shoal, tags: TagCloud | None = None) -> Reads:
-    """Reads that remember nothing yet, with this cloud or an empty one."""
+    """Return reads with empty caches, with this cloud or an empty cloud."""
     return replace(shoal.network.reads, tags=tags or TagCloud(MemoryCloud(), clock=lambda: NOW), related=Remembered())
 
 
@@ -48,7 +48,7 @@ def names(found: Sequence[RelatedTag] | Shown) -> list[str]:
 
 
 @in_loop
-async def test_tags_of_the_same_posts_are_related_the_most_alike_first() -> None:
+async def test_related_tags_of_shared_posts_are_ordered_by_similarity() -> None:
     async with a_network("ann", "ben", "cyd") as (shoal, people):
         for person in people:
             await person.create("#dawn #tide #photo")
@@ -62,16 +62,16 @@ async def test_tags_of_the_same_posts_are_related_the_most_alike_first() -> None
         assert found[0].likeness == pytest.approx(0.75)
 
 
-def test_likeness_is_the_cosine_and_stays_within_bounds() -> None:
+def test_tag_similarity_is_cosine_within_bounds() -> None:
     assert likeness(0, 10, 10, 10) == likeness(3, 0, 10, 10) == 0.0
     assert likeness(5, 10, 10, 40) == pytest.approx(5 / (10 * 40) ** 0.5)
     assert likeness(10, 10, 10, 10) == 1.0
-    # The cloud is behind what was looked at.
+    # The counts of the cloud are outdated.
     assert 0 < likeness(10, 10, 0, 0) <= 1.0
 
 
 @in_loop
-async def test_only_what_everybody_may_see_makes_tags_related() -> None:
+async def test_related_tags_use_only_public_posts() -> None:
     async with a_network("ann", "ben", "eve", "gus") as (shoal, (ann, ben, eve, gus)):
         await ann.create("#dawn #open")
         for number, visibility in enumerate(set(Visibility) - {Visibility.PUBLIC}):
@@ -92,7 +92,7 @@ async def test_only_what_everybody_may_see_makes_tags_related() -> None:
 
 
 @in_loop
-async def test_denied_tags_are_never_related_and_merged_ones_count_together() -> None:
+async def test_related_tags_exclude_denied_tags_and_combine_merged_tags() -> None:
     async with a_network("ann", "ben") as (shoal, (ann, ben)):
         await ann.create("#dawn #spam #sunsets")
         await ben.create("#sunrise #sunset #dawns")
@@ -107,7 +107,7 @@ async def test_denied_tags_are_never_related_and_merged_ones_count_together() ->
 
 
 @in_loop
-async def test_one_voice_does_not_make_tags_alike() -> None:
+async def test_related_tags_limit_weight_of_a_single_author() -> None:
     async with a_network("ann", "ben", "cyd") as (shoal, (ann, ben, cyd)):
         for number in range(20):
             await ann.create(f"{number} #dawn #buythis")
@@ -120,7 +120,7 @@ async def test_one_voice_does_not_make_tags_alike() -> None:
 
 
 @in_loop
-async def test_a_tag_that_is_none_has_nothing_related() -> None:
+async def test_related_tags_of_invalid_tag_are_rejected_and_of_unused_tag_empty() -> None:
     async with a_network() as (shoal, _):
         with pytest.raises(InvalidInput):
             await shoal.tags.related("no tag")
@@ -128,7 +128,7 @@ async def test_a_tag_that_is_none_has_nothing_related() -> None:
 
 
 @in_loop
-async def test_what_is_related_is_remembered_for_a_minute() -> None:
+async def test_related_tags_are_cached_for_one_minute() -> None:
     async with a_network("ann") as (shoal, (ann,)):
         await ann.create("#dawn #tide")
         await shoal.settle()
@@ -143,7 +143,7 @@ async def test_what_is_related_is_remembered_for_a_minute() -> None:
 
 
 @in_loop
-async def test_what_is_remembered_shows_nothing_that_was_denied_since() -> None:
+async def test_related_tags_cache_excludes_tags_denied_since() -> None:
     async with a_network("ann") as (shoal, (ann,)):
         await ann.create("#dawn #tide #gull")
         await shoal.settle()
@@ -155,7 +155,7 @@ async def test_what_is_remembered_shows_nothing_that_was_denied_since() -> None:
         assert await tag_queries.related(reads, "dawn") == []
 
 
-def test_of_many_answers_the_oldest_make_room() -> None:
+def test_remembered_cache_evicts_oldest_entry_and_expires() -> None:
     held = Remembered[int, str](most=2, keep_ms=10)
     for key in (1, 2, 3):
         held.put(key, str(key), 0)
@@ -163,11 +163,11 @@ def test_of_many_answers_the_oldest_make_room() -> None:
     assert held.get(3, 10) is held.get(3, -10) is None
 
 
-# For one member
+# Personal tag cloud
 
 
 @in_loop
-async def test_the_cloud_of_a_member_begins_with_what_is_theirs_and_says_why() -> None:
+async def test_personal_tag_cloud_starts_with_own_tags_and_gives_reasons() -> None:
     async with a_network("ann", "ben", "cyd") as (shoal, (ann, ben, cyd)):
         await ann.follow_tag("Dawn")
         await ann.create("#tide")
@@ -192,7 +192,7 @@ async def test_the_cloud_of_a_member_begins_with_what_is_theirs_and_says_why() -
 
 
 @in_loop
-async def test_what_a_member_may_no_longer_see_says_nothing_about_what_they_like() -> None:
+async def test_personal_tag_cloud_ignores_likes_of_invisible_posts() -> None:
     async with a_network("ann", "ben", "cyd") as (shoal, (ann, ben, cyd)):
         await ann.like(await ben.create("#gull"))
         await ann.like(await cyd.create("#reef"))
@@ -204,7 +204,7 @@ async def test_what_a_member_may_no_longer_see_says_nothing_about_what_they_like
 
 
 @in_loop
-async def test_merged_and_denied_tags_of_a_members_own() -> None:
+async def test_personal_tag_cloud_resolves_merged_and_excludes_denied_tags() -> None:
     async with a_network("ann") as (shoal, (ann,)):
         for tag in ("sunsets", "sunset", "spam"):
             await ann.follow_tag(tag)
@@ -216,7 +216,7 @@ async def test_merged_and_denied_tags_of_a_members_own() -> None:
 
 
 @in_loop
-async def test_trends_fall_back_to_longer_windows_each_tag_once() -> None:
+async def test_trending_tags_fall_back_to_longer_windows_without_duplicates() -> None:
     async with a_network() as (shoal, _):
         tags = await a_cloud([*uses("up", 9), *uses("steady", 1), *uses("past", 5, ago=30 * DAY_MS)])
         reads = reading(shoal, tags)
@@ -226,7 +226,7 @@ async def test_trends_fall_back_to_longer_windows_each_tag_once() -> None:
 
 
 @in_loop
-async def test_the_library_has_the_cloud() -> None:
+async def test_library_api_returns_global_and_personal_tag_cloud() -> None:
     async with a_network("ann") as (shoal, (ann,)):
         store = MemoryCloud()
         shoal.tags._reads = reading(shoal, TagCloud(store, clock=lambda: NOW))
@@ -238,12 +238,14 @@ async def test_the_library_has_the_cloud() -> None:
         assert (await ann.cloud()).order == "for_you"
 
 
-# What it costs (I8)
+# Read counts (I8)
 
 
 @pytest.mark.parametrize("backend", ["memory", "sqlite"])
 @in_loop
-async def test_related_tags_and_a_members_cloud_cost_the_same_for_1_post_or_60(backend: str, tmp_path: Path) -> None:
+async def test_related_tags_and_personal_cloud_read_count_is_independent_of_post_count(
+    backend: str, tmp_path: Path
+) -> None:
     costs = []
     for posts in (1, 20, 60):
         url = "memory://" if backend == "memory" else f"sqlite:///{tmp_path}/{posts}.db"

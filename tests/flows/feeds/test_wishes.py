@@ -1,4 +1,4 @@
-"""Wishes about a ranked feed: picked interests, and more or less like a post."""
+"""Preferences of the ranked feed: picked interests, and feedback for more or less posts of a kind."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.running import in_loop
 
 
 async def ranked(who: Handle) -> dict[str, RankedEntry]:
-    """Return the first page of somebody's feed, as this process remembers their interests, by the texts of the posts."""
+    """Return the first page of a member's feed with cached interests, by the texts of the posts."""
     page = await feed.page(who._network.reads, who.id, 100, explain=True, deadline=PATIENT)
     assert not page.by_time
     for one in page.entries:
@@ -44,7 +44,7 @@ async def values(who: Handle, name: str) -> dict[str, float]:
 
 
 @in_loop
-async def test_picked_tags_bring_their_posts_count_for_half_and_are_not_followed() -> None:
+async def test_feed_interests_picked_tags_raise_posts_and_are_not_followed() -> None:
     async with network() as (shoal, (ann, _, _, dan, eve)):
         for n in range(60):
             await eve.create(f"filler {n}")
@@ -63,7 +63,7 @@ async def test_picked_tags_bring_their_posts_count_for_half_and_are_not_followed
 
 
 @in_loop
-async def test_less_by_an_author_moves_their_posts_and_no_others_at_once() -> None:
+async def test_feed_feedback_less_of_author_lowers_only_their_posts() -> None:
     async with network() as (shoal, (ann, ben, cyd, _, _)):
         post = await ben.create("ben's")
         await ben.create("ben's other")
@@ -87,7 +87,7 @@ async def test_less_by_an_author_moves_their_posts_and_no_others_at_once() -> No
 
 
 @in_loop
-async def test_more_of_a_tag_moves_the_posts_that_carry_it_and_no_others() -> None:
+async def test_feed_feedback_more_of_tag_raises_only_posts_with_tag() -> None:
     async with network() as (shoal, (ann, ben, _, _, _)):
         post = await ben.create("one #sea #sky")
         await ben.create("two #sea")
@@ -106,7 +106,7 @@ async def test_more_of_a_tag_moves_the_posts_that_carry_it_and_no_others() -> No
 
 
 @in_loop
-async def test_taps_are_counted_up_to_five_two_at_once_both_and_can_be_forgotten() -> None:
+async def test_feed_feedback_taps_are_capped_at_five_and_can_be_reset() -> None:
     async with network() as (_, (ann, ben, cyd, _, _)):
         posts = [await ben.create("one #sea"), await cyd.create("two #sky")]
         await asyncio.gather(*(ann.more_like(post) for post in posts), ann.less_like(posts[0], "sea"))
@@ -124,7 +124,7 @@ async def test_taps_are_counted_up_to_five_two_at_once_both_and_can_be_forgotten
 
 
 @in_loop
-async def test_what_cannot_be_said_is_refused() -> None:
+async def test_feed_feedback_invalid_post_or_tag_is_rejected() -> None:
     async with network() as (_, (ann, ben, _, dan, _)):
         own, tagged = await ann.create("mine"), await ben.create("one #sea")
         secret = await dan.create("secret #sea", visibility=Visibility.FOLLOWERS)
@@ -144,7 +144,7 @@ async def test_what_cannot_be_said_is_refused() -> None:
 
 
 @in_loop
-async def test_offered_are_picked_tags_then_those_in_use_each_with_a_picture_that_may_stand_for_it() -> None:
+async def test_interest_options_list_picked_then_used_tags_with_public_example() -> None:
     async with network() as (shoal, (ann, ben, cyd, dan, eve)):
 
         async def posted(who: Handle, text: str, **more: object) -> int:
@@ -178,7 +178,7 @@ async def test_offered_are_picked_tags_then_those_in_use_each_with_a_picture_tha
 
 
 @in_loop
-async def test_tags_that_admins_deny_do_not_count_and_are_not_offered() -> None:
+async def test_interest_options_and_feedback_ignore_denied_tags() -> None:
     async with network() as (shoal, (ann, ben, _, _, _)):
         post = await ben.create("one #sea #sky")
         await shoal.settle()
@@ -193,7 +193,7 @@ async def test_tags_that_admins_deny_do_not_count_and_are_not_offered() -> None:
 
 
 @in_loop
-async def test_what_not_everybody_may_find_stands_for_no_tag_and_neither_does_what_one_filters() -> None:
+async def test_interest_options_examples_exclude_silenced_authors_and_filtered_posts() -> None:
     async with network() as (shoal, (ann, ben, _, _, _)):
         post = await ben.create("#sea", media=[await ben.upload(picture())])
         await shoal.settle()
@@ -207,7 +207,7 @@ async def test_what_not_everybody_may_find_stands_for_no_tag_and_neither_does_wh
 
 
 @in_loop
-async def test_an_export_has_what_was_said(tmp_path: Path) -> None:
+async def test_account_export_contains_ranking_preferences(tmp_path: Path) -> None:
     async with network() as (shoal, (ann, ben, _, _, _)):
         post = await ben.create("one #sea")
         await ann.less_like(post)
@@ -225,7 +225,7 @@ async def test_an_export_has_what_was_said(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_who_follows_nobody_and_picks_nothing_sees_ten_authors_in_twenty_posts() -> None:
+async def test_ranked_feed_without_follows_or_interests_shows_ten_authors_in_twenty_posts() -> None:
     async with Shoal.open("memory://") as shoal:
         new, *authors = await register(shoal, "new", *(f"author{n}" for n in range(15)))
         for n, author in enumerate(authors):

@@ -1,4 +1,4 @@
-"""Whatever of a code is changed, nobody gets a token for it; codes and browser logins end by themselves and do not pile up."""
+"""OAuth codes and browser sessions: altered codes are refused, and codes and sessions expire and are cleaned up."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ near = st.sampled_from("AB01-_~.=/ \0")
 
 
 def later(writes: Writes, milliseconds: int) -> Writes:
-    """Return the bundle with a clock so many milliseconds later."""
+    """Return the bundle with the clock moved forward by some milliseconds."""
     now = milliseconds_of(writes.new_id(0))
     return replace(writes, new_id=IdMaker(lambda: now + milliseconds))
 
 
 @st.composite
 def changed(draw: st.DrawFn, text: str) -> str:
-    """A text that is not this one, often nearly."""
+    """Draw a different text, often a similar one."""
     at = draw(st.integers(0, len(text)))
     return draw(
         st.one_of(
@@ -55,7 +55,7 @@ def changed(draw: st.DrawFn, text: str) -> str:
 
 @settings(max_examples=examples(75, full=150), deadline=None)
 @given(data=st.data())
-def test_no_altered_code_address_or_verifier_is_worth_a_token(data: st.DataObject) -> None:
+def test_oauth_token_exchange_with_altered_code_redirect_or_verifier_is_refused(data: st.DataObject) -> None:
     async def story() -> None:
         async with Shoal.open("memory://") as shoal:
             writes, store = shoal.network.writes, shoal.network.store
@@ -77,7 +77,7 @@ def test_no_altered_code_address_or_verifier_is_worth_a_token(data: st.DataObjec
 
 
 @given(data=st.data(), registered=st.lists(words.filter(bool), max_size=4))
-def test_an_address_is_one_that_was_registered_to_the_letter(data: st.DataObject, registered: list[str]) -> None:
+def test_oauth_redirect_uri_must_match_registered_uri_exactly(data: st.DataObject, registered: list[str]) -> None:
     app = App(id=1, name="app", redirect_uris=(HOME, *registered))
     plain = {address for address in app.redirect_uris if not set(address) & {"\\", "@"}}
     assert all(redirects_to(app, address) for address in plain)
@@ -88,7 +88,7 @@ def test_an_address_is_one_that_was_registered_to_the_letter(data: st.DataObject
 
 
 @in_loop
-async def test_codes_and_browser_logins_end_by_themselves_and_do_not_pile_up() -> None:
+async def test_oauth_codes_and_browser_sessions_expire_and_are_cleaned_up() -> None:
     async with Shoal.open("memory://") as shoal:
         writes, store = shoal.network.writes, shoal.network.store
         ann = (await shoal.register("ann")).id
@@ -117,7 +117,7 @@ async def test_codes_and_browser_logins_end_by_themselves_and_do_not_pile_up() -
 
 
 @in_loop
-async def test_who_has_many_sessions_that_expired_logs_in_on_dynamodb() -> None:
+async def test_login_with_many_expired_sessions_succeeds_on_dynamodb() -> None:
     async with Shoal.open(dynamodb.new_table(), media="memory://", tags="memory://", search="memory://") as shoal:
         writes = shoal.network.writes
         ann = await shoal.register("ann")
@@ -134,7 +134,7 @@ async def test_who_has_many_sessions_that_expired_logs_in_on_dynamodb() -> None:
 
 
 @in_loop
-async def test_a_password_that_changes_while_somebody_logs_in_ends_their_token_too() -> None:
+async def test_password_change_during_login_revokes_the_new_token() -> None:
     async with Shoal.open("memory://") as shoal:
         writes = shoal.network.writes
         ann = await shoal.register("ann", "a first password")
@@ -150,7 +150,7 @@ async def test_a_password_that_changes_while_somebody_logs_in_ends_their_token_t
 
 
 @in_loop
-async def test_a_token_reads_its_member_once() -> None:
+async def test_oauth_token_issue_reads_member_once() -> None:
     async with Shoal.open("memory://") as shoal:
         writes = shoal.network.writes
         ann = await shoal.register("ann")
@@ -168,7 +168,7 @@ async def test_a_token_reads_its_member_once() -> None:
             issued = await oauth.issue_token(
                 replace(writes, graph=graph), app.id, ann.id, ("read",), generation=generation
             )
-            # The member, and the app.
+            # One read of the member and one of the app.
             assert reads.count("obj_get") == 2
             assert issued.token.generation == known.token.generation
         with pytest.raises(NotFound):

@@ -1,4 +1,4 @@
-"""Invitations: as many sign up as may, exactly, on every store, from several processes, and when answers are lost."""
+"""Invitation use counts are exact on every store, across processes and when commit replies are lost."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ def _die() -> None:
 
 
 async def joined(writes: Writes, code: str, name: str, before: Callable[[], None] = _nothing) -> Member:
-    """Sign up by an invitation; something may happen before the member is made."""
+    """Sign up with an invitation; `before` runs before the member is created."""
     async with invitations.held(writes, code, name) as invited:
         before()
         return await members.register(writes, name, invited=invited)
 
 
 def later(writes: Writes, milliseconds: int) -> Writes:
-    """Return the bundle with a clock so many milliseconds later."""
+    """Return the bundle with its clock moved forward by `milliseconds`."""
     now = milliseconds_of(writes.new_id(0))
     return replace(writes, new_id=IdMaker(lambda: now + milliseconds))
 
@@ -67,9 +67,7 @@ async def stored(writes: Writes, invitation: Invitation) -> Invitation:
 
 @pytest.mark.parametrize("store", STORES)
 @in_loop
-async def test_of_sixteen_who_sign_up_at_once_from_several_processes_five_get_in_by_five_uses(
-    store: str, tmp_path: Path
-) -> None:
+async def test_invitation_with_five_uses_admits_five_of_sixteen_concurrent_signups(store: str, tmp_path: Path) -> None:
     async with networks(store, tmp_path) as found:
         all_writes = [replace(network.writes, inviters="members") for network in found]
         writes = all_writes[0]
@@ -84,7 +82,7 @@ async def test_of_sixteen_who_sign_up_at_once_from_several_processes_five_get_in
 
 
 @in_loop
-async def test_two_who_need_the_last_use_at_once_one_gets_in_and_the_other_is_told_why() -> None:
+async def test_invitation_last_use_admits_one_of_two_concurrent_signups() -> None:
     async with Shoal.open("memory://", invitations="members") as shoal:
         ann = await shoal.register("ann")
         made = await ann.invite()
@@ -98,7 +96,7 @@ async def test_two_who_need_the_last_use_at_once_one_gets_in_and_the_other_is_to
 
 
 @in_loop
-async def test_one_name_asked_for_twice_at_once_takes_one_use_and_a_refused_sign_up_gives_it_back() -> None:
+async def test_invitation_signup_repeated_or_refused_takes_no_extra_use() -> None:
     async with Shoal.open("memory://", invitations="members") as shoal:
         ann = await shoal.register("ann")
         made = await ann.invite(2)
@@ -116,7 +114,7 @@ async def test_one_name_asked_for_twice_at_once_takes_one_use_and_a_refused_sign
 
 
 @in_loop
-async def test_a_code_that_is_wrong_over_or_ended_is_of_no_use() -> None:
+async def test_invitation_code_invalid_expired_or_revoked_is_refused() -> None:
     async with Shoal.open("memory://", invitations="members") as shoal:
         writes = shoal.network.writes
         ann, eve = await shoal.register("ann"), await shoal.register("eve")
@@ -139,7 +137,7 @@ async def test_a_code_that_is_wrong_over_or_ended_is_of_no_use() -> None:
 
 
 @in_loop
-async def test_how_many_and_how_long_are_limited_except_for_staff() -> None:
+async def test_invitation_uses_and_lifetime_are_limited_except_for_staff() -> None:
     async with Shoal.open("memory://", invitations="members") as shoal:
         ann, mod = await shoal.register("ann"), await shoal.register("max")
         await shoal.moderation.set_role(mod, Role.MODERATOR)
@@ -157,7 +155,7 @@ async def test_how_many_and_how_long_are_limited_except_for_staff() -> None:
 
 
 @in_loop
-async def test_a_member_has_fifty_open_ones_at_most_and_the_oldest_of_the_others_go() -> None:
+async def test_invitations_per_member_are_limited_to_fifty_open_and_old_ones_are_pruned() -> None:
     async with Shoal.open("memory://", invitations="members") as shoal:
         writes = shoal.network.writes
         ann = await shoal.register("ann")
@@ -173,7 +171,7 @@ async def test_a_member_has_fifty_open_ones_at_most_and_the_oldest_of_the_others
 
 
 @in_loop
-async def test_the_setting_says_who_may_invite_and_whose_links_work() -> None:
+async def test_invitations_setting_limits_inviters_and_valid_links() -> None:
     async with Shoal.open("memory://", invitations="members") as shoal:
         writes = shoal.network.writes
         ann, mod = await shoal.register("ann"), await shoal.register("max")
@@ -193,7 +191,7 @@ async def test_the_setting_says_who_may_invite_and_whose_links_work() -> None:
 
 
 @in_loop
-async def test_a_suspension_ends_invitations_for_good_and_leaving_only_for_the_time() -> None:
+async def test_invitations_are_deleted_on_suspension_and_paused_during_account_deletion() -> None:
     async with Shoal.open("memory://", invitations="members") as shoal:
         writes, store = shoal.network.writes, shoal.network.store
         ann, ben = await shoal.register("ann", "a long password"), await shoal.register("ben", "a long password")
@@ -214,7 +212,7 @@ async def test_a_suspension_ends_invitations_for_good_and_leaving_only_for_the_t
 
 
 @in_loop
-async def test_staff_end_the_invitations_of_others_but_not_of_their_betters() -> None:
+async def test_invitation_revocation_by_staff_is_refused_for_higher_roles() -> None:
     async with Shoal.open("memory://", invitations="members") as shoal:
         writes = shoal.network.writes
         ann, mod, boss = [await shoal.register(name) for name in ("ann", "max", "bob")]
@@ -231,7 +229,7 @@ async def test_staff_end_the_invitations_of_others_but_not_of_their_betters() ->
 
 
 @in_loop
-async def test_a_new_member_follows_who_invited_them_if_the_invitation_says_so() -> None:
+async def test_invitation_with_follow_makes_new_member_follow_inviter() -> None:
     async with Shoal.open("memory://", invitations="members") as shoal:
         store, writes = shoal.network.store, shoal.network.writes
         ann = await shoal.register("ann")
@@ -258,7 +256,7 @@ async def test_a_new_member_follows_who_invited_them_if_the_invitation_says_so()
 
 
 @in_loop
-async def test_who_is_let_in_after_their_inviter_was_suspended_follows_nobody() -> None:
+async def test_invitation_follow_is_skipped_when_inviter_is_suspended() -> None:
     async with Shoal.open("memory://", invitations="members") as shoal:
         ann = await shoal.register("ann")
         waits = await shoal.register("dee", pending=True, invite_code=(await ann.invite(follow=True)).code)
@@ -269,21 +267,21 @@ async def test_who_is_let_in_after_their_inviter_was_suspended_follows_nobody() 
 
 
 @in_loop
-async def test_a_use_whose_answer_was_lost_is_counted_once() -> None:
+async def test_invitation_use_with_lost_commit_reply_is_counted_once() -> None:
     async with Shoal.open("memory://", invitations="members") as shoal:
         ann = await shoal.register("ann")
         graph = Forgetful(shoal.network.store)
         writes = replace(shoal.network.writes, graph=cast("Graph", graph))
         made = await ann.invite(3)
-        # Of the commit that holds the use.
+        # The reply to the commit that holds the use is lost.
         graph.losses = 1
         await joined(writes, made.code, "ben")
         assert ((await stored(writes, made)).used, (await stored(writes, made)).holds) == (1, ())
-        # Of the commit that makes the member: whether they are there shows when the hold is over.
+        # The reply to the commit that creates the member is lost: the outcome is known when the hold expires.
         with pytest.raises(OutcomeUnknown):
             await joined(writes, made.code, "cyd", before=lambda: setattr(graph, "losses", 1))
         assert [hold.name for hold in (await stored(writes, made)).holds] == ["cyd"]
-        # Of one that was never made: the process died before.
+        # The process dies before it creates the member.
         with pytest.raises(RuntimeError):
             await joined(writes, made.code, "dee", before=_die)
         assert (await stored(writes, made)).is_used_up()
@@ -298,7 +296,7 @@ async def test_a_use_whose_answer_was_lost_is_counted_once() -> None:
 
 
 @in_loop
-async def test_a_name_that_is_asked_for_again_when_nobody_was_answered_needs_no_second_use() -> None:
+async def test_invitation_signup_retried_after_crash_takes_no_second_use() -> None:
     async with Shoal.open("memory://", invitations="members") as shoal:
         ann, writes = await shoal.register("ann"), shoal.network.writes
         made = await ann.invite()
@@ -313,7 +311,7 @@ async def test_a_name_that_is_asked_for_again_when_nobody_was_answered_needs_no_
 
 
 class Unreliable:
-    """A store whose commits come to what a list says: they are stored, refused, or stored without an answer."""
+    """A store whose commits are stored, refused or stored without a reply, as a list prescribes."""
 
     def __init__(self, store: Graph, fates: list[str]) -> None:
         self._store = store
@@ -323,7 +321,7 @@ class Unreliable:
         return getattr(self._store, name)
 
     async def commit(self, batch: Batch) -> None:
-        """Commit as the next fate has it."""
+        """Commit with the next outcome in the list."""
         fate = self._fates.pop() if self._fates else "stored"
         await asyncio.sleep(0)
         if fate == "refused":
@@ -340,7 +338,7 @@ class Unreliable:
     fates=st.lists(st.sampled_from(["stored", "stored", "stored", "refused", "lost"]), max_size=30),
     at_once=st.booleans(),
 )
-def test_whatever_becomes_of_commits_uses_are_members_and_never_too_many(
+def test_invitation_use_count_equals_invited_members_under_commit_failures(
     uses: int, names: list[str], fates: list[str], at_once: bool
 ) -> None:
     async def story() -> None:
@@ -368,7 +366,7 @@ def test_whatever_becomes_of_commits_uses_are_members_and_never_too_many(
             (now,) = await invitations.of_member(after, ann.id)
             assert (now.used, now.holds) == (len(there), ())
             assert now.used <= uses
-            # Whatever went wrong, the uses that are left can be used.
+            # The remaining uses are available after any failure.
             for n in range(uses - now.used):
                 await joined(after, made.code, f"last{n}")
             with pytest.raises(InvalidInput, match="used up"):

@@ -1,4 +1,4 @@
-"""Passkeys log in, alone or besides the password; whatever does not prove that it is the member's own device does not."""
+"""Passkeys log in, alone or as a second factor; answers that do not prove possession of the member's device are refused."""
 
 from __future__ import annotations
 
@@ -50,16 +50,16 @@ OTHER = site_of("https://elsewhere.test", "Elsewhere")
 
 
 class Browser:
-    """A client that asks: it may try as often as it likes."""
+    """A client without a rate limit."""
 
     address = network = "192.0.2.7"
     site = SITE
 
     async def begin(self, account: str, *, known: bool, code: bool = False) -> None:
-        """Nothing is counted."""
+        """Count nothing."""
 
     async def take_back(self) -> None:
-        """Nothing was counted."""
+        """Take nothing back."""
 
 
 HERE = Browser()
@@ -84,13 +84,13 @@ class Owner:
         return await passkeys.add(self.writes, self.handle.id, name, answer, PASSWORD, code, HERE)
 
     async def question(self, purpose: Purpose = Purpose.LOG_IN) -> Any:
-        """Return what a browser asks a device with."""
+        """Return the options that a browser passes to a device."""
         return await authentication.passkey_options(
             self.writes, SITE, purpose, None if purpose is Purpose.LOG_IN else await self.member
         )
 
     async def answer(self, purpose: Purpose = Purpose.LOG_IN, **cheat: Any) -> str:
-        """Return what the device answers to that."""
+        """Return the answer of the device to these options."""
         return self.device.answer(await self.question(purpose), **cheat)
 
     async def log_in(self, **cheat: Any) -> Member:
@@ -98,7 +98,7 @@ class Owner:
         return await members.by_passkey(self.writes, await self.answer(**cheat), HERE)
 
     async def second(self, **cheat: Any) -> bool:
-        """Return whether the passkey counts besides the password."""
+        """Return whether the passkey is accepted as a second factor."""
         answer = await self.answer(Purpose.SECOND, **cheat)
         return await authentication.code_counts(self.writes, await self.member, answer, HERE)
 
@@ -112,7 +112,7 @@ async def owner(shoal: Shoal, name: str = "ann", **how: Any) -> Owner:
 
 @pytest.mark.parametrize("algorithm", ["ES256", "EdDSA", "RS256"])
 @in_loop
-async def test_a_passkey_is_added_and_logs_in_alone(algorithm: str) -> None:
+async def test_passkey_login_works_after_registration_with_each_algorithm(algorithm: str) -> None:
     async with Shoal.open("memory://") as shoal:
         ann = await owner(shoal, algorithm=algorithm)
         (stored,) = await passkeys.of_member(ann.writes, ann.handle.id)
@@ -120,9 +120,9 @@ async def test_a_passkey_is_added_and_logs_in_alone(algorithm: str) -> None:
         assert (await ann.log_in()).id == ann.handle.id
         (used,) = await passkeys.of_member(ann.writes, ann.handle.id)
         assert used.used_at >= used.made_at > 0
-        # It is no second factor by itself: the password goes on logging in.
+        # A passkey alone does not turn on two-factor authentication: the password still logs in.
         assert (await shoal.log_in("ann", PASSWORD)).id == ann.handle.id
-        # A new password, also a forgotten one, leaves it.
+        # A password change or reset keeps the passkey.
         await credentials.set_password(ann.writes, ann.handle.id, "another password")
         assert (await ann.log_in()).id == ann.handle.id
         assert (await check(shoal.network)).clean
@@ -130,26 +130,26 @@ async def test_a_passkey_is_added_and_logs_in_alone(algorithm: str) -> None:
 
 CHEATS: dict[str, dict[str, Any]] = {
     "another site": {"origin": "https://elsewhere.test"},
-    "a part of the site": {"origin": "https://shoal.test.elsewhere.test"},
+    "a host that starts with the site": {"origin": "https://shoal.test.elsewhere.test"},
     "another port": {"origin": "https://shoal.test:8443"},
     "without TLS": {"origin": "http://shoal.test"},
-    "another host in what is signed": {"host": "elsewhere.test"},
-    "nobody at the device": {"present": False},
-    "nobody who proved to hold it": {"verified": False},
-    "inside a page of another site": {"across": True},
+    "another host in the signed data": {"host": "elsewhere.test"},
+    "user not present": {"present": False},
+    "user not verified": {"verified": False},
+    "cross-origin iframe": {"across": True},
     "made for a registration": {"kind": "webauthn.create"},
     "a challenge of its own": {"challenge": b"x" * 40},
     "another signature": {"signature": b"\x30\x06\x02\x01\x01\x02\x01\x01"},
     "no signature": {"signature": b""},
-    "nobody's": {"handle": (5).to_bytes(8)},
-    "without saying whose": {"handle": None},
-    "a handle that is none": {"handle": b"\xff" * 64},
+    "handle of no member": {"handle": (5).to_bytes(8)},
+    "without a handle": {"handle": None},
+    "malformed handle": {"handle": b"\xff" * 64},
 }
 
 
 @pytest.mark.parametrize("cheat", CHEATS.values(), ids=CHEATS.keys())
 @in_loop
-async def test_an_answer_that_does_not_prove_it_opens_nothing(cheat: dict[str, Any]) -> None:
+async def test_passkey_login_with_invalid_assertion_is_refused(cheat: dict[str, Any]) -> None:
     async with Shoal.open("memory://") as shoal:
         ann = await owner(shoal)
         with pytest.raises(Unauthenticated, match="opens no account here"):
@@ -159,7 +159,9 @@ async def test_an_answer_that_does_not_prove_it_opens_nothing(cheat: dict[str, A
 
 @pytest.mark.parametrize("cheat", [*list(CHEATS.items())[:5], *list(CHEATS.items())[7:12]], ids=lambda one: one[0])
 @in_loop
-async def test_nor_does_it_count_as_a_second_factor_or_become_a_passkey(cheat: tuple[str, dict[str, Any]]) -> None:
+async def test_passkey_second_factor_and_registration_with_invalid_answer_are_refused(
+    cheat: tuple[str, dict[str, Any]],
+) -> None:
     async with Shoal.open("memory://") as shoal:
         ann = await owner(shoal)
         asked: Any = await passkeys.options(ann.writes, SITE, await ann.member)
@@ -176,7 +178,7 @@ async def test_nor_does_it_count_as_a_second_factor_or_become_a_passkey(cheat: t
 
 
 @in_loop
-async def test_without_a_pin_a_passkey_counts_besides_the_password_and_not_alone() -> None:
+async def test_passkey_without_user_verification_is_second_factor_but_no_login() -> None:
     async with Shoal.open("memory://") as shoal:
         ann = await owner(shoal, verifies=False)
         codes = await second_factor.turn_on_by_passkey(
@@ -187,12 +189,12 @@ async def test_without_a_pin_a_passkey_counts_besides_the_password_and_not_alone
             await ann.log_in()
         assert await ann.second()
         assert await authentication.code_counts(ann.writes, await ann.member, codes[0], HERE)
-        # There is no app whose codes could be guessed.
+        # Without an authenticator app there are no codes to guess.
         assert not await authentication.code_counts(ann.writes, await ann.member, "000000", HERE)
 
 
 @in_loop
-async def test_an_answer_counts_once_whoever_sends_it_at_once() -> None:
+async def test_passkey_assertion_sent_concurrently_is_accepted_once() -> None:
     async with Shoal.open("memory://") as shoal:
         ann = await owner(shoal, counts=True)
         for purpose in (Purpose.LOG_IN, Purpose.SECOND):
@@ -214,7 +216,7 @@ async def test_an_answer_counts_once_whoever_sends_it_at_once() -> None:
 
 
 @in_loop
-async def test_a_challenge_is_for_one_purpose_one_member_and_five_minutes() -> None:
+async def test_passkey_challenge_is_valid_for_one_purpose_one_member_and_five_minutes() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await owner(shoal), await owner(shoal, "ben")
         for asked in (Purpose.SECOND, Purpose.CONFIRM, Purpose.ADD):
@@ -239,7 +241,7 @@ async def test_a_challenge_is_for_one_purpose_one_member_and_five_minutes() -> N
 
 
 @in_loop
-async def test_a_used_challenge_is_remembered_for_as_long_as_it_is_good() -> None:
+async def test_passkey_challenge_used_is_stored_until_it_expires() -> None:
     async with Shoal.open("memory://") as shoal:
         ann = await owner(shoal)
         answer = await ann.answer()
@@ -257,10 +259,10 @@ async def test_a_used_challenge_is_remembered_for_as_long_as_it_is_good() -> Non
 
 
 @in_loop
-async def test_a_passkey_of_somebody_else_is_no_passkey_of_mine() -> None:
+async def test_passkey_login_with_passkey_of_other_member_is_refused() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await owner(shoal), await owner(shoal, "ben")
-        # Ben's device says that it is ann's; it holds another key under the id of hers; it answers ann's question.
+        # Ben's device sends Ann's handle, then another key under Ann's credential id, then answers Ann's challenge.
         handle = ann.device.held[0].handle
         with pytest.raises(Unauthenticated):
             await ben.log_in(handle=handle)
@@ -274,7 +276,7 @@ async def test_a_passkey_of_somebody_else_is_no_passkey_of_mine() -> None:
 
 
 @in_loop
-async def test_a_copy_of_a_passkey_is_refused_and_told() -> None:
+async def test_passkey_login_with_cloned_authenticator_is_refused_and_mailed() -> None:
     with post_office() as office:
         async with Shoal.open("memory://", mail=office.url) as shoal:
             ann = await owner(shoal, counts=True)
@@ -288,7 +290,7 @@ async def test_a_copy_of_a_passkey_is_refused_and_told() -> None:
             told = office.take()
             assert [mail.subject for mail in told] == ["A copied passkey of @ann was rejected"] * 3
             assert "“Phone”" in told[0].text
-            # Of one answer that is sent several times at once, the others are used up, and no copies.
+            # When one answer is sent several times concurrently, the repeats count as used answers, not as clones.
             answer = await ann.answer()
             sent = [members.by_passkey(ann.writes, answer, HERE) for _ in range(4)]
             done = await asyncio.gather(*sent, return_exceptions=True)
@@ -300,7 +302,7 @@ async def test_a_copy_of_a_passkey_is_refused_and_told() -> None:
 
 
 @in_loop
-async def test_members_are_told_of_each_change_in_their_language() -> None:
+async def test_passkey_change_mails_are_sent_in_member_language() -> None:
     with post_office() as office:
         async with Shoal.open("memory://", mail=office.url) as shoal:
             ann = await owner(shoal)
@@ -322,7 +324,7 @@ async def test_members_are_told_of_each_change_in_their_language() -> None:
 
 
 @in_loop
-async def test_adding_and_removing_take_the_password_and_the_second_factor() -> None:
+async def test_passkey_add_and_remove_require_password_and_second_factor() -> None:
     async with Shoal.open("memory://") as shoal:
         ann = await owner(shoal)
         (first,) = await passkeys.of_member(ann.writes, ann.handle.id)
@@ -341,7 +343,7 @@ async def test_adding_and_removing_take_the_password_and_the_second_factor() -> 
             with pytest.raises(InvalidInput) as caught:
                 await passkeys.remove(ann.writes, ann.handle.id, first.id, password, code, HERE)
             assert caught.value.field == field
-        # A code, or the answer of a passkey that one has; neither counts for a log-in's question.
+        # A code or an answer of an existing passkey is accepted, but not an answer to a login challenge.
         with pytest.raises(InvalidInput):
             await ann.add("Key", await ann.answer(Purpose.SECOND), SoftDevice())
         second = await ann.add("Key", await ann.answer(Purpose.CONFIRM), SoftDevice())
@@ -354,7 +356,7 @@ async def test_adding_and_removing_take_the_password_and_the_second_factor() -> 
 
 
 @in_loop
-async def test_the_last_passkey_stays_while_it_is_the_second_factor() -> None:
+async def test_passkey_removal_of_last_second_factor_is_refused() -> None:
     async with Shoal.open("memory://") as shoal:
         ann = await owner(shoal)
         (first,) = await passkeys.of_member(ann.writes, ann.handle.id)
@@ -371,7 +373,7 @@ async def test_the_last_passkey_stays_while_it_is_the_second_factor() -> None:
 
 
 @in_loop
-async def test_a_registration_counts_once_and_a_device_is_added_once() -> None:
+async def test_passkey_registration_answer_sent_concurrently_is_accepted_once() -> None:
     async with Shoal.open("memory://") as shoal:
         ann = await owner(shoal)
         asked: Any = await passkeys.options(ann.writes, SITE, await ann.member)
@@ -388,11 +390,11 @@ async def test_a_registration_counts_once_and_a_device_is_added_once() -> None:
         assert [*await asyncio.gather(*(sent() for _ in range(4)))].count(True) == 1
         added = (await passkeys.of_member(ann.writes, ann.handle.id))[1]
         await passkeys.remove(ann.writes, ann.handle.id, added.id, PASSWORD, "", HERE)
-        assert not await sent(), "what was removed does not come back by what was said before"
+        assert not await sent(), "a removed passkey does not return when its registration answer is sent again"
 
 
 @in_loop
-async def test_passkeys_are_exported_by_name_and_go_with_their_member(tmp_path: Path) -> None:
+async def test_passkeys_are_exported_by_name_and_deleted_with_account(tmp_path: Path) -> None:
     async with Shoal.open("memory://", leaving_days=0) as shoal:
         ann = await owner(shoal)
         await ann.log_in()
@@ -409,7 +411,7 @@ async def test_passkeys_are_exported_by_name_and_go_with_their_member(tmp_path: 
 
 
 async def cleared(shoal: Shoal, member_id: int) -> None:
-    """Return once everything of a member is deleted."""
+    """Run the agenda until all data of a member is deleted."""
     agenda = Agenda(shoal.network.writes, clock=lambda: time.time_ns() // 1_000_000 + 60_000)
     for _ in range(200):
         await agenda.once()
@@ -419,7 +421,7 @@ async def cleared(shoal: Shoal, member_id: int) -> None:
 
 
 @in_loop
-async def test_bringing_an_address_back_removes_all_passkeys_and_a_second_factor_that_only_they_show() -> None:
+async def test_email_change_undo_removes_all_passkeys_and_passkey_second_factor() -> None:
     with post_office() as office:
         async with Shoal.open("memory://", mail=office.url, base_url="https://shoal.test") as shoal:
             ann = await owner(shoal)
@@ -447,11 +449,11 @@ async def test_bringing_an_address_back_removes_all_passkeys_and_a_second_factor
 
 
 class _Owner:
-    """Keeps a database for as long as it lives."""
+    """Owns a database for its lifetime."""
 
 
 @in_loop
-async def test_an_answer_counts_once_in_two_processes_and_each_knows_the_questions_of_the_other() -> None:
+async def test_passkey_assertion_sent_to_two_processes_is_accepted_once() -> None:
     kept = _Owner()
     url = await postgres.database(kept)
     how: Any = {"timelines": redis.server().url, "media": "memory://", "tags": "memory://", "search": "memory://"}
@@ -466,7 +468,7 @@ async def test_an_answer_counts_once_in_two_processes_and_each_knows_the_questio
 
 
 @in_loop
-async def test_there_are_twenty_passkeys_at_most_also_of_those_added_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_passkeys_per_member_are_limited_for_concurrent_additions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(passkeys, "MOST", 3)
     async with Shoal.open("memory://") as shoal:
         ann = await owner(shoal)
@@ -491,7 +493,7 @@ async def test_there_are_twenty_passkeys_at_most_also_of_those_added_at_once(mon
 
 
 @in_loop
-async def test_who_may_not_come_in_does_not_by_a_passkey_either() -> None:
+async def test_passkey_login_of_suspended_member_is_refused_and_audited() -> None:
     async with Shoal.open("memory://") as shoal:
         ann = await owner(shoal)
         await moderation.suspend(ann.writes, ann.handle.id)
@@ -504,7 +506,7 @@ async def test_who_may_not_come_in_does_not_by_a_passkey_either() -> None:
 
 
 @in_loop
-async def test_the_network_makes_one_key_for_challenges_also_when_several_ask_first() -> None:
+async def test_passkey_challenge_key_is_created_once_for_concurrent_requests() -> None:
     async with Shoal.open("memory://") as shoal:
         ann = Owner(await shoal.register("ann", PASSWORD), SoftDevice(), shoal.network.writes)
         asked = await asyncio.gather(*(ann.question() for _ in range(5)))
@@ -515,7 +517,9 @@ async def test_the_network_makes_one_key_for_challenges_also_when_several_ask_fi
 
 
 @given(st.binary(max_size=64), st.sampled_from(Purpose), st.integers(0, 2**63 - 1))
-def test_no_other_bytes_are_a_challenge(other: bytes, purpose: Purpose, member: int) -> None:
+def test_passkey_challenge_with_altered_bytes_purpose_member_or_time_is_invalid(
+    other: bytes, purpose: Purpose, member: int
+) -> None:
     secret, now = b"k" * 32, 1_800_000_000_000
     challenge = new_challenge(secret, purpose, member, now)
     assert is_good(secret, challenge, purpose, member, now)
@@ -537,13 +541,13 @@ _PARTS = ("id", "rawId", "type", "response", "clientDataJSON", "authenticatorDat
 
 
 @given(st.text(max_size=200) | st.dictionaries(st.sampled_from(_PARTS), _JSON).map(json.dumps))
-def test_whatever_is_no_answer_of_a_device_is_refused(text: str) -> None:
+def test_passkey_answer_parser_rejects_malformed_input(text: str) -> None:
     for read in (read_assertion, read_new_key):
         with pytest.raises(BadAnswer):
             read(text)
 
 
-def test_deep_and_long_answers_are_refused() -> None:
+def test_passkey_answer_parser_rejects_deep_and_long_input() -> None:
     client = websafe_encode(json.dumps({"type": "webauthn.create", "challenge": "eHg", "origin": "x"}).encode())
     deep = {"clientDataJSON": client, "attestationObject": websafe_encode(b"\x81" * 5_000)}
     for response in (deep, {"clientDataJSON": "x" * 9_000}):

@@ -1,4 +1,4 @@
-"""A second factor is turned on, asked for at every login, and turned off; codes count once, whoever sends them at once."""
+"""Two-factor authentication: activation, the code at every login, deactivation, and single use of codes under concurrency."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ PASSWORD = "a long password"
 
 
 async def guarded(shoal: Shoal, name: str = "ann") -> tuple[Handle, str, list[str]]:
-    """A member whose app has shown the code of the step before this one, with the key and the recovery codes."""
+    """Return a member who has used the code of the previous time step, with the key and the recovery codes."""
     ann = await shoal.register(name, PASSWORD, email=f"{name}@example.org")
     key = await ann.second_factor_key()
     return ann, key, await ann.turn_on_second_factor(PASSWORD, key, code_of(key, -1))
 
 
 @in_loop
-async def test_a_login_takes_a_code_once_it_is_on() -> None:
+async def test_login_with_second_factor_requires_unused_valid_code() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, key, recovery = await guarded(shoal)
         with pytest.raises(CodeNeeded):
@@ -47,14 +47,14 @@ async def test_a_login_takes_a_code_once_it_is_on() -> None:
         assert (await shoal.log_in("ann", PASSWORD, recovery[0])).id == ann.id
         with pytest.raises(Unauthenticated):
             await shoal.log_in("ann", PASSWORD, recovery[0])
-        # A new password leaves it on.
+        # A password change keeps the second factor.
         await credentials.set_password(shoal.network.writes, ann.id, "another password")
         with pytest.raises(CodeNeeded):
             await shoal.log_in("ann", "another password")
 
 
 @in_loop
-async def test_it_is_turned_on_and_off_by_password_and_code_alone() -> None:
+async def test_second_factor_on_and_off_require_password_and_code() -> None:
     async with Shoal.open("memory://") as shoal:
         ann = await shoal.register("ann", PASSWORD)
         key = await ann.second_factor_key()
@@ -85,7 +85,7 @@ async def test_it_is_turned_on_and_off_by_password_and_code_alone() -> None:
 
 
 @in_loop
-async def test_of_one_code_sent_by_many_at_once_one_counts() -> None:
+async def test_second_factor_code_sent_concurrently_is_accepted_once() -> None:
     async with Shoal.open("memory://") as shoal:
         _, key, recovery = await guarded(shoal)
         for code in (code_of(key), recovery[4]):
@@ -96,7 +96,7 @@ async def test_of_one_code_sent_by_many_at_once_one_counts() -> None:
 
 
 @in_loop
-async def test_no_recovery_code_stands_in_the_store_in_clear() -> None:
+async def test_second_factor_recovery_codes_are_not_stored_in_clear_text() -> None:
     async with Shoal.open("memory://") as shoal:
         _, _, recovery = await guarded(shoal)
         stored = repr(await all_objects(shoal.network.store))
@@ -104,18 +104,20 @@ async def test_no_recovery_code_stands_in_the_store_in_clear() -> None:
 
 
 @in_loop
-async def test_a_browser_with_the_password_alone_is_halfway_for_ten_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_half_authenticated_session_is_valid_for_ten_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
     async with Shoal.open("memory://") as shoal:
         ann, _, _ = await guarded(shoal)
         writes = shoal.network.writes
         member = await access_member(writes.graph, ann.id)
         half = (await sessions.begin(writes, member)).text
-        assert (await check(shoal.network, repair=True)).clean, "it is not taken for a damaged session"
+        assert (await check(shoal.network, repair=True)).clean, (
+            "a half-authenticated session is not reported as damaged"
+        )
         assert await sessions.of_browser(writes, half) is None
         found = await sessions.halfway(writes, half)
         assert found is not None
         assert found.member.id == ann.id
-        assert (await ann.sessions()).sessions == [], "it is no session yet"
+        assert (await ann.sessions()).sessions == [], "a half-authenticated session is not listed"
         whole = (await sessions.begin(writes, member, proved=True)).text
         assert await sessions.halfway(writes, whole) is None
         assert await sessions.of_browser(writes, whole) is not None
@@ -125,7 +127,7 @@ async def test_a_browser_with_the_password_alone_is_halfway_for_ten_minutes(monk
 
 
 @in_loop
-async def test_a_new_password_ends_what_is_halfway() -> None:
+async def test_half_authenticated_session_is_revoked_by_password_change() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, _, _ = await guarded(shoal)
         writes = shoal.network.writes
@@ -135,7 +137,7 @@ async def test_a_new_password_ends_what_is_halfway() -> None:
 
 
 @in_loop
-async def test_the_owner_is_told_by_mail() -> None:
+async def test_second_factor_changes_are_mailed_to_member() -> None:
     with post_office() as office:
         async with Shoal.open("memory://", mail=office.url, base_url="https://sea.example.org") as shoal:
             ann, _, recovery = await guarded(shoal)
@@ -151,7 +153,7 @@ def _subjects(office: PostOffice) -> list[str]:
 
 
 @in_loop
-async def test_an_operator_helps_who_lost_everything() -> None:
+async def test_second_factor_reset_by_operator_turns_it_off() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, _, _ = await guarded(shoal)
         await second_factor.reset(shoal.network.writes, ann.id)
@@ -161,7 +163,9 @@ async def test_an_operator_helps_who_lost_everything() -> None:
 
 
 @in_loop
-async def test_what_is_halfway_goes_though_many_sessions_stand_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_half_authenticated_session_expired_is_deleted_behind_many_sessions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async with Shoal.open("memory://") as shoal:
         ann, _, _ = await guarded(shoal)
         writes = shoal.network.writes
@@ -175,7 +179,7 @@ async def test_what_is_halfway_goes_though_many_sessions_stand_before_it(monkeyp
 
 
 @in_loop
-async def test_all_logins_of_staff_end_when_it_is_turned_on_and_of_others_none() -> None:
+async def test_second_factor_activation_revokes_sessions_of_staff_only() -> None:
     async with Shoal.open("memory://") as shoal:
         writes = shoal.network.writes
         for name, role, ended in (("ann", Role.ADMIN, True), ("ben", Role.NONE, False)):
@@ -188,7 +192,7 @@ async def test_all_logins_of_staff_end_when_it_is_turned_on_and_of_others_none()
 
 
 @in_loop
-async def test_bringing_an_address_back_ends_what_a_thief_turned_on_and_not_what_the_owner_did() -> None:
+async def test_email_change_undo_turns_off_second_factor_only_if_set_after_the_change() -> None:
     with post_office() as office:
         async with Shoal.open("memory://", mail=office.url, base_url="https://sea.example.org") as shoal:
             for name, first in (("ann", False), ("ben", True)):
@@ -218,7 +222,7 @@ async def _turn_on(handle: Handle) -> None:
 
 
 @in_loop
-async def test_staff_cannot_turn_off_what_is_required_of_them() -> None:
+async def test_second_factor_deactivation_by_staff_is_refused_when_required() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, _, recovery = await guarded(shoal)
         writes = shoal.network.writes
@@ -233,7 +237,7 @@ async def test_staff_cannot_turn_off_what_is_required_of_them() -> None:
 
 
 class Asker:
-    """Somebody at an address, who may try as often as they like."""
+    """A client at an address, without a rate limit."""
 
     def __init__(self, address: str) -> None:
         self.address = self.network = address
@@ -242,29 +246,29 @@ class Asker:
         self.accounts: list[tuple[str, bool]] = []
 
     async def begin(self, account: str, *, known: bool, code: bool = False) -> None:
-        """Note as what it is counted, and whether the network is known."""
+        """Record the account key, and whether the network is known."""
         self.known.append(known)
         self.accounts.append((account, code))
 
     async def take_back(self) -> None:
-        """Nothing is counted."""
+        """Count nothing."""
 
 
 @in_loop
-async def test_a_place_is_known_once_the_code_was_right_there() -> None:
+async def test_login_network_is_known_only_after_correct_second_factor() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, key, _ = await guarded(shoal)
         writes = shoal.network.writes
         thief, owner = Asker("192.0.2.1"), Asker("198.51.100.1")
         for _ in range(2):
             await members.knows_password(writes, "ann", PASSWORD, thief)
-        assert thief.known == [False, False], "the password alone makes nothing known"
+        assert thief.known == [False, False], "the password alone does not make a network known"
         member = await access_member(writes.graph, ann.id)
         assert await authentication.code_counts(writes, member, code_of(key), owner)
         await members.knows_password(writes, "ann", PASSWORD, owner)
         assert owner.known == [False, True]
         assert owner.accounts == [(str(ann.id), True), (authentication.account_key("ann"), False)]
-        # A new password says nothing about places either, and codes that are asked for in vain make none known.
+        # A password change does not make a network known, nor does a refused request for recovery codes.
         await credentials.change_password(writes, ann.id, PASSWORD, "another password", thief)
         await members.knows_password(writes, "ann", "another password", thief)
         assert not any(thief.known)
@@ -277,7 +281,7 @@ async def test_a_place_is_known_once_the_code_was_right_there() -> None:
 
 
 @in_loop
-async def test_who_comes_back_keeps_it() -> None:
+async def test_second_factor_is_kept_when_account_deletion_is_cancelled() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, _, _ = await guarded(shoal)
         await ann.leave(PASSWORD)

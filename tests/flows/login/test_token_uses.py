@@ -1,4 +1,4 @@
-"""The use of tokens is noted beside the requests, and tokens end that nobody uses."""
+"""Token uses are recorded in the background, and unused tokens expire."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ AWAY = Origin("198.51.100.9", "Tusky", "Android")
 
 
 class Clock:
-    """A clock that is moved by hand, of ids and of everything else."""
+    """A manual clock for ids and all other times."""
 
     def __init__(self, writes: Writes) -> None:
         self.now = writes.new_id.now() + 1
@@ -40,7 +40,7 @@ class Clock:
 
 
 class Faulty:
-    """A graph whose commits can fail, and are counted."""
+    """A graph that records its commits and can fail them."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
@@ -69,14 +69,14 @@ async def stored(writes: Writes, token: Token) -> Token:
 
 
 async def checked(writes: Writes, noting: TokenUses, text: str, origin: Origin = AWAY) -> Token:
-    """Do with a token what a request does."""
+    """Check a token and record its use, as a request does."""
     token = (await oauth.check_token(writes, text)).token
     noting.note(token, lambda: origin)
     return token
 
 
 @in_loop
-async def test_a_use_is_written_once_a_day_however_often_it_is_noted() -> None:
+async def test_token_use_is_written_once_per_day() -> None:
     async with Shoal.open("memory://") as shoal:
         clock = Clock(shoal.network.writes)
         graph = Faulty(clock.writes.graph)
@@ -104,7 +104,7 @@ async def test_a_use_is_written_once_a_day_however_often_it_is_noted() -> None:
 
 
 @in_loop
-async def test_many_uses_at_once_are_written_side_by_side_without_being_waited_for() -> None:
+async def test_token_uses_are_written_in_background_by_the_service_itself() -> None:
     async with Shoal.open("memory://") as shoal:
         clock = Clock(shoal.network.writes)
         noting = TokenUses(clock.writes)
@@ -119,12 +119,12 @@ async def test_many_uses_at_once_are_written_side_by_side_without_being_waited_f
                 break
             await asyncio.sleep(0.02)
         else:
-            pytest.fail("the uses were not written by themselves")
+            pytest.fail("the uses were not written in the background")
         await noting.close()
 
 
 @in_loop
-async def test_no_more_wait_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_token_uses_pending_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(oauth, "_MOST_PENDING", 3)
     async with Shoal.open("memory://") as shoal:
         clock = Clock(shoal.network.writes)
@@ -141,7 +141,7 @@ async def test_no_more_wait_than_there_is_room_for(monkeypatch: pytest.MonkeyPat
 
 
 @in_loop
-async def test_a_use_that_cannot_be_written_costs_the_figure_and_is_noted_again() -> None:
+async def test_token_use_with_failed_write_is_recorded_by_next_use() -> None:
     async with Shoal.open("memory://") as shoal:
         clock = Clock(shoal.network.writes)
         graph = Faulty(clock.writes.graph)
@@ -159,13 +159,13 @@ async def test_a_use_that_cannot_be_written_costs_the_figure_and_is_noted_again(
         await oauth.revoke_token(writes, gone.token)
         await noting.flush()
         assert (await stored(writes, made.token)).use.at == clock.now
-        # A token that ends meanwhile does not come back by being noted.
+        # A token revoked before the flush is not stored again.
         assert gone.token.id not in await writes.graph.obj_get((gone.token.id,))
         await noting.close()
 
 
 @in_loop
-async def test_a_token_that_nobody_uses_for_a_year_ends_and_goes_with_its_subscription() -> None:
+async def test_access_token_unused_for_a_year_expires_and_is_deleted_with_push_subscription() -> None:
     async with Shoal.open("memory://", token_days=365) as shoal:
         clock = Clock(shoal.network.writes)
         writes, ann = clock.writes, await shoal.register("ann")
@@ -193,7 +193,7 @@ async def test_a_token_that_nobody_uses_for_a_year_ends_and_goes_with_its_subscr
 
 
 @in_loop
-async def test_nothing_ends_where_the_setting_is_0() -> None:
+async def test_access_token_expiry_is_disabled_when_token_days_is_zero() -> None:
     async with Shoal.open("memory://", token_days=0) as shoal:
         clock = Clock(shoal.network.writes)
         (made,) = await tokens_of(clock.writes, await shoal.register("ann"), 1)
@@ -202,7 +202,7 @@ async def test_nothing_ends_where_the_setting_is_0() -> None:
 
 
 @in_loop
-async def test_a_token_from_before_uses_were_kept_counts_from_the_upgrade_on() -> None:
+async def test_access_token_from_before_upgrade_expires_counted_from_upgrade() -> None:
     async with Shoal.open("memory://", token_days=365) as shoal:
         writes, ann = shoal.network.writes, await shoal.register("ann")
         clock = Clock(writes)
@@ -214,7 +214,7 @@ async def test_a_token_from_before_uses_were_kept_counts_from_the_upgrade_on() -
         batch = Batch(shard_of(ann.id))
         batch.obj_set(from_before(made.token))
         await writes.graph.commit(batch)
-        # The upgrade came ten years after the token was made: as if no use had ever been noted.
+        # The upgrade came ten years after the token was created, and no use was recorded before it.
         clock.days(3_650)
         upgraded = replace(clock.writes, lifetime=TokenLifetime(365 * DAY, clock.now - DAY))
         assert (await oauth.check_token(upgraded, made.text)).token.use == TokenUse()
@@ -232,7 +232,7 @@ async def test_a_token_from_before_uses_were_kept_counts_from_the_upgrade_on() -
 
 
 @in_loop
-async def test_since_when_uses_are_kept_is_said_once(tmp_path: Path) -> None:
+async def test_token_use_start_time_is_stored_once(tmp_path: Path) -> None:
     found: list[int] = []
     for _ in range(3):
         async with Shoal.open(f"sqlite:///{tmp_path}/shoal.db") as shoal:
@@ -242,5 +242,5 @@ async def test_since_when_uses_are_kept_is_said_once(tmp_path: Path) -> None:
 
 
 def from_before(token: Token) -> Token:
-    """Return a token as an earlier release stored it."""
+    """Return a token in the format of an earlier release."""
     return msgspec.structs.replace(token, use=TokenUse(), version=token.version + 1)

@@ -1,4 +1,4 @@
-"""Albums: photos that a member chose from their own posts, in an order of their own, seen by those who may see the posts."""
+"""Albums: ordered photos from a member's own posts, visible to viewers of the posts."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from tests.running import in_loop
 
 
 async def posted(who: Handle, photos: int = 1, **more: str) -> Post:
-    """Return a new post with so many photos."""
+    """Return a new post with `photos` photos."""
     return await who.create("low tide", media=[await photo(who) for _ in range(photos)], **more)  # type: ignore[arg-type]
 
 
 async def photo(who: Handle) -> int:
-    """Return a new photo of a member, as an upload leaves it."""
+    """Store a photo of a member like an upload does, and return its id."""
     writes = who._writes
     id_ = writes.new_id(shard_of(who.id))
     batch = Batch(shard_of(who.id))
@@ -39,7 +39,7 @@ async def order(viewer: Handle, album: Album) -> list[int]:
 
 
 @in_loop
-async def test_photos_stand_in_the_order_that_their_owner_gives_them() -> None:
+async def test_album_photos_keep_the_order_set_by_owner() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         album = await ann.albums.create("Tides", "A year of low water")
@@ -60,7 +60,7 @@ async def test_photos_stand_in_the_order_that_their_owner_gives_them() -> None:
 
 
 @in_loop
-async def test_an_album_is_there_for_those_who_may_see_a_photo_in_it() -> None:
+async def test_album_is_visible_only_with_a_visible_photo() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, cat = await register(shoal, "ann", "ben", "cat")
         await ben.follow(ann)
@@ -93,7 +93,7 @@ async def test_an_album_is_there_for_those_who_may_see_a_photo_in_it() -> None:
 
 
 @in_loop
-async def test_albums_come_page_by_page_with_their_first_photos() -> None:
+async def test_album_list_is_paginated_with_preview_photos() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         plain, covered = await posted(ann, 3), await posted(ann, spoiler="spiders")
@@ -112,7 +112,7 @@ async def test_albums_come_page_by_page_with_their_first_photos() -> None:
 
 
 @in_loop
-async def test_what_may_not_come_to_an_album_is_refused() -> None:
+async def test_album_changes_with_invalid_input_or_by_other_members_are_refused() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         album = await ann.albums.create("Tides")
@@ -141,7 +141,7 @@ async def test_what_may_not_come_to_an_album_is_refused() -> None:
 
 
 @in_loop
-async def test_photos_leave_with_their_post_and_all_of_them_with_the_album() -> None:
+async def test_album_photos_are_removed_with_their_post_and_with_the_album() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         kept, gone = await ann.albums.create("kept"), await ann.albums.create("gone")
@@ -158,7 +158,7 @@ async def test_photos_leave_with_their_post_and_all_of_them_with_the_album() -> 
         assert not any([await graph.assoc_range(id_, COLLECTED_IN, Cursor()) for id_ in doomed.media])
         report = await check(shoal.network)
         assert not [one for one in report.invariants if one.found and one.name != "files"]
-        # A photo that an edit takes away is not shown, and comes back with an edit that brings it back.
+        # A photo that an edit removes is hidden, and is shown again when an edit restores it.
         await ann.update(post, "low tide", media=[post.media[0]])
         assert await order(ann, kept) == [post.media[0]]
         await ann.update(post, "low tide", media=list(post.media))
@@ -166,7 +166,7 @@ async def test_photos_leave_with_their_post_and_all_of_them_with_the_album() -> 
 
 
 @in_loop
-async def test_maxima_hold() -> None:
+async def test_album_and_photo_limits_are_enforced() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         limits = shoal.network.writes.limits
@@ -188,7 +188,7 @@ async def test_maxima_hold() -> None:
 @settings(max_examples=examples(20))
 @given(moves=st.lists(st.lists(st.integers(0, 5), max_size=7), max_size=6))
 @in_loop
-async def test_every_arrangement_is_the_named_photos_and_then_the_others_as_they_stood(moves: list[list[int]]) -> None:
+async def test_album_arrangement_puts_named_photos_first_and_keeps_order_of_the_rest(moves: list[list[int]]) -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         album = await ann.albums.create("Tides")

@@ -1,4 +1,4 @@
-"""Files of a commit whose answer was lost stay, since it may have been stored; those of one that was refused go."""
+"""Files of a commit with a lost reply are kept, since the commit may be stored; files of a refused commit are deleted."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.stores import Forgetful, all_objects
 
 
 @in_loop
-async def test_files_of_a_commit_whose_answer_was_lost_stay_and_those_of_a_refused_one_go() -> None:
+async def test_media_files_are_kept_on_lost_commit_reply_and_deleted_on_refused_commit() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         graph = Forgetful(shoal.network.store)
@@ -46,7 +46,7 @@ async def test_files_of_a_commit_whose_answer_was_lost_stay_and_those_of_a_refus
 
 
 @in_loop
-async def test_a_new_picture_of_a_sound_stays_when_the_answer_was_lost_and_goes_when_it_was_refused() -> None:
+async def test_audio_thumbnail_is_kept_on_lost_commit_reply_and_deleted_on_refused_commit() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         graph = Forgetful(shoal.network.store)

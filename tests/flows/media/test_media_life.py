@@ -1,4 +1,4 @@
-"""Media from upload to deletion: whatever meets whatever, a post keeps what it shows, and nothing stays that nobody has."""
+"""Media life cycle under random concurrency: posts keep their media, and unused media are deleted."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _TABLE: Mapping[type, Sequence[Consequence[Effects]]] = {
 
 
 class Shelf:
-    """A library that decodes nothing: it notes which files there are."""
+    """A library that decodes nothing and records its files."""
 
     def __init__(self, dice: Dice) -> None:
         self._dice = dice
@@ -91,7 +91,7 @@ class Shelf:
 
 
 class Scene:
-    """One member with pictures, several devices, workers that die, and a store that is away or loses its answers."""
+    """One member with pictures and several devices, crashing workers, and a store that fails or loses replies."""
 
     def __init__(self, seed: int) -> None:
         self.dice = Dice(seed)
@@ -118,7 +118,7 @@ class Scene:
         return self._now
 
     async def run(self, ops: Sequence[tuple[str, int]]) -> None:
-        """All of it, some at the same time; then what is left over has its day."""
+        """Run the operations, some of them concurrently; then deliver the outstanding events and deletions."""
         while not self.ann:
             with suppress(Unavailable):
                 found = await members.find(self.writes, "ann") or await members.register(self.writes, "ann")
@@ -144,7 +144,7 @@ class Scene:
         while await self.outbox.backlog():
             await self.runner.run_once()
 
-    # What happens
+    # Operations
 
     async def _upload(self, number: int) -> None:
         await media.upload(self.writes, self.ann, b"x" * (number + 1))
@@ -153,7 +153,7 @@ class Scene:
         chosen = await self._some_media(number)
         made = await posts.create(self.writes, self.ann, Draft(text="t", media=chosen))
         there = await self.store.obj_get(made.media)
-        assert set(there) == set(made.media), "a post has media that are gone"
+        assert set(there) == set(made.media), "a post has deleted media"
 
     async def _edit(self, number: int) -> None:
         draft = Draft(text=f"t{number}", media=await self._some_media(number))
@@ -163,7 +163,7 @@ class Scene:
         await posts.delete(self.writes, self.ann, (await self._some_post(number)).id)
 
     async def _redraft(self, number: int) -> None:
-        """Delete a post, and post what it had at once."""
+        """Delete a post and immediately post its media again."""
         gone = await posts.delete(self.writes, self.ann, (await self._some_post(number)).id)
         await posts.create(self.writes, self.ann, Draft(text="again", media=gone.media))
 
@@ -196,7 +196,7 @@ class Scene:
         await self.agenda.once()
 
     async def drop(self, writes: Writes, scheduled: ScheduledPost) -> None:
-        """Drop an impossible scheduled post, as the agenda does, and note its missing media."""
+        """Drop an unpublishable scheduled post like the agenda does, and record its missing media."""
         named = scheduled_posts.draft_of(scheduled).media
         self.dropped |= {*named} - {*await self.store.obj_get(named)}
         await _drop(writes, scheduled)
@@ -211,10 +211,10 @@ class Scene:
             raise NotFound("there is none yet")
         return there[number % len(there)]
 
-    # What must hold
+    # Invariants
 
     async def check(self) -> None:
-        """Check the objects, files, tickets and bytes that are left in the end."""
+        """Check the remaining objects, files, tickets and bytes."""
         nodes = await all_objects(self.store)
         kept = {node.id: node for node in nodes if isinstance(node, Media)}
         (ann,) = [node for node in nodes if isinstance(node, Member)]
@@ -227,7 +227,7 @@ class Scene:
         }
         assert used <= set(kept) <= used | planned
         assert planned <= set(kept)
-        assert not self.dropped, "a post was not written, because its media went before"
+        assert not self.dropped, "a scheduled post was not published because its media were deleted first"
         for node in kept.values():
             attached = await self.store.assoc_range(node.id, ATTACHED, Cursor(limit=100))
             assert bool(attached) is (node.id in used) is (not node.unused_since), node
@@ -257,7 +257,7 @@ OPS = st.tuples(st.sampled_from([verb for verb, weight in VERBS.items() for _ in
 
 @settings(deadline=None, max_examples=examples(100, full=200))
 @given(seed=st.integers(0, 2**32), ops=st.lists(OPS, min_size=10, max_size=40))
-def test_whatever_meets_posts_keep_their_media_and_nothing_else_stays(seed: int, ops: list[tuple[str, int]]) -> None:
+def test_media_in_posts_are_kept_and_unused_media_deleted_in_random_runs(seed: int, ops: list[tuple[str, int]]) -> None:
     logging.disable(logging.ERROR)
     try:
         scene = Scene(seed)

@@ -1,4 +1,4 @@
-"""Pictures and the posts that show them."""
+"""Media attachments of posts."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def picture(size: tuple[int, int] = (64, 48)) -> bytes:
 
 
 @in_loop
-async def test_a_picture_goes_from_upload_to_every_follower(tmp_path: Path) -> None:
+async def test_media_attachment_is_uploaded_posted_shown_to_followers_and_deleted(tmp_path: Path) -> None:
     async with Shoal.open(f"sqlite:///{tmp_path}/shoal.db") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         await ben.follow(ann)
@@ -85,7 +85,7 @@ async def test_a_picture_goes_from_upload_to_every_follower(tmp_path: Path) -> N
 
 
 @in_loop
-async def test_what_a_post_has_or_had_cannot_be_deleted_and_is_let_go_with_it() -> None:
+async def test_media_deletion_is_refused_while_attached_to_post_or_revision() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         before, after, both = [await ann.upload(picture()) for _ in range(3)]
@@ -109,7 +109,7 @@ async def test_what_a_post_has_or_had_cannot_be_deleted_and_is_let_go_with_it() 
 
 
 @in_loop
-async def test_what_a_scheduled_post_names_cannot_be_deleted_until_it_is_taken_back() -> None:
+async def test_media_deletion_is_refused_while_attached_to_scheduled_post() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         made = await ann.upload(picture())
@@ -123,7 +123,7 @@ async def test_what_a_scheduled_post_names_cannot_be_deleted_until_it_is_taken_b
 
 
 @in_loop
-async def test_media_that_are_planned_and_deleted_at_once_are_planned_or_gone() -> None:
+async def test_media_scheduled_and_deleted_concurrently_is_either_scheduled_or_deleted() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         writes, in_a_day = shoal.network.writes, int(time.time() * 1000) + 86_400_000
@@ -140,7 +140,7 @@ async def test_media_that_are_planned_and_deleted_at_once_are_planned_or_gone() 
 
 
 @in_loop
-async def test_a_check_puts_posts_and_their_pictures_together_again() -> None:
+async def test_shoal_check_repairs_missing_and_stale_media_attachments() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         before, after = await ann.upload(picture()), await ann.upload(picture())
@@ -162,13 +162,13 @@ async def test_a_check_puts_posts_and_their_pictures_together_again() -> None:
 
 
 async def attached_to(shoal: Shoal, *media: Media) -> list[list[int]]:
-    """The posts that each of the media says it is in."""
+    """Return the posts that each of the media is attached to."""
     found = [await shoal.network.store.assoc_range(made.id, ATTACHED, Cursor(limit=10)) for made in media]
     return [[assoc.id2 for assoc in put] for put in found]
 
 
 @in_loop
-async def test_what_is_no_picture_leaves_nothing_behind() -> None:
+async def test_media_upload_of_non_image_is_refused_and_stores_nothing() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         for nonsense in (b"", b"hello", b"\x89PNG\r\n\x1a\n" + b"\x00" * 40):
@@ -179,7 +179,7 @@ async def test_what_is_no_picture_leaves_nothing_behind() -> None:
 
 
 @in_loop
-async def test_a_description_has_its_limit_and_a_focus_its_frame() -> None:
+async def test_media_description_length_and_focus_range_are_validated() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         stored = await ann.upload(picture(), description="d" * 1_500)
@@ -200,7 +200,7 @@ async def test_a_description_has_its_limit_and_a_focus_its_frame() -> None:
 
 
 @in_loop
-async def test_of_two_descriptions_at_once_neither_undoes_the_other(tmp_path: Path) -> None:
+async def test_media_description_and_focus_updated_concurrently_are_both_kept(tmp_path: Path) -> None:
     async with Shoal.open(f"sqlite:///{tmp_path}/shoal.db") as shoal:
         (ann,) = await register(shoal, "ann")
         stored = await ann.upload(picture())
@@ -214,7 +214,7 @@ async def test_of_two_descriptions_at_once_neither_undoes_the_other(tmp_path: Pa
 
 
 @in_loop
-async def test_an_avatar_that_is_replaced_is_removed() -> None:
+async def test_avatar_replaced_is_deleted_from_storage() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         first = (await ann.update_profile(avatar=picture())).avatar
@@ -228,13 +228,13 @@ async def test_an_avatar_that_is_replaced_is_removed() -> None:
 
 
 async def files_of(shoal: Shoal) -> set[str]:
-    """The keys of all stored files."""
+    """Return the keys of all stored files."""
     lists = [shoal.network.media._store.files(media_path(name)) for name in ("ann", "ben")]
     return {file.key for pages in lists async for page in pages for file in page}
 
 
 async def sweep(shoal: Shoal, hours: float) -> int:
-    """Run the agenda so many hours later, with all consequences, and return how many things it did."""
+    """Run the agenda `hours` later, with all consequences, and return the number of completed items."""
     later = time.time_ns() // 1_000_000 + int(hours * 3_600_000)
     done = await Agenda(shoal.network.writes, clock=lambda: later).once()
     await shoal.settle()
@@ -242,7 +242,7 @@ async def sweep(shoal: Shoal, hours: float) -> int:
 
 
 async def there(shoal: Shoal, *media: Media) -> list[bool]:
-    """Which of these are there, with all their files."""
+    """Return which of the media are stored, with all their files."""
     found, files = await shoal.network.store.obj_get([made.id for made in media]), await files_of(shoal)
     held = [made.id in found for made in media]
     assert [{made.key, made.preview_key} <= files for made in media] == held
@@ -250,7 +250,7 @@ async def there(shoal: Shoal, *media: Media) -> list[bool]:
 
 
 @in_loop
-async def test_what_never_came_to_a_post_goes_after_a_day_and_what_an_edit_took_out_with_its_post() -> None:
+async def test_media_unattached_is_deleted_after_a_day_and_edited_out_media_with_the_post() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         never, before, after, planned = [await ann.upload(picture((20 + n, 20))) for n in range(4)]
@@ -271,7 +271,7 @@ async def test_what_never_came_to_a_post_goes_after_a_day_and_what_an_edit_took_
 
 
 @in_loop
-async def test_what_a_deleted_post_had_can_be_posted_again_for_a_day() -> None:
+async def test_media_of_deleted_post_can_be_reposted_within_a_day() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         made, other = await ann.upload(picture()), await ann.upload(picture((20, 20)))
@@ -287,7 +287,7 @@ async def test_what_a_deleted_post_had_can_be_posted_again_for_a_day() -> None:
 
 
 @in_loop
-async def test_two_avatars_at_once_leave_one_file_each() -> None:
+async def test_avatar_uploads_concurrent_leave_one_file() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         writes = shoal.network.writes
@@ -303,7 +303,7 @@ async def test_two_avatars_at_once_leave_one_file_each() -> None:
 
 
 class _Refusing:
-    """A graph whose commits take their time, and which notes those that were overtaken."""
+    """A graph with slow commits that counts the commits refused with a conflict."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
@@ -322,7 +322,7 @@ class _Refusing:
 
 
 @in_loop
-async def test_uploads_of_one_member_at_once_take_turns_and_never_overtake_each_other() -> None:
+async def test_media_uploads_concurrent_for_one_member_are_serialized_without_conflicts() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         graph = _Refusing(shoal.network.writes.graph)
@@ -333,7 +333,7 @@ async def test_uploads_of_one_member_at_once_take_turns_and_never_overtake_each_
 
 
 @in_loop
-async def test_a_member_stores_so_many_bytes_and_no_more_also_at_once() -> None:
+async def test_upload_quota_holds_for_concurrent_uploads() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         size = (await ann.upload(picture())).stored

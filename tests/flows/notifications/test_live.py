@@ -1,4 +1,4 @@
-"""Listeners of a home stream hear what comes, as they may see it, whichever process it comes from."""
+"""Home streams deliver events from any process, limited to entries visible to the listener."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ on_each_kind = pytest.mark.parametrize("kind", KINDS)
 
 @asynccontextmanager
 async def network(kind: str) -> AsyncIterator[tuple[Shoal, Shoal]]:
-    """Where something is done, and where it is listened to: two processes, or one."""
+    """Yield the process of the changes and the process of the listener; they can be one process."""
     if kind == "embedded":
         async with Shoal.open("memory://") as shoal:
             yield shoal, shoal
@@ -40,7 +40,7 @@ async def network(kind: str) -> AsyncIterator[tuple[Shoal, Shoal]]:
 
 @on_each_kind
 @in_loop
-async def test_a_follower_hears_of_posts_edits_and_deletions(kind: str) -> None:
+async def test_home_stream_delivers_posts_edits_and_deletions_to_followers(kind: str) -> None:
     async with network(kind) as (here, there):
         ann, ben, cyd = await register(here, "ann", "ben", "cyd")
         await ben.follow(ann)
@@ -61,7 +61,7 @@ async def test_a_follower_hears_of_posts_edits_and_deletions(kind: str) -> None:
 
 @on_each_kind
 @in_loop
-async def test_shares_come_and_go(kind: str) -> None:
+async def test_home_stream_delivers_shares_and_their_removal(kind: str) -> None:
     async with network(kind) as (here, there):
         ann, ben, cyd = await register(here, "ann", "ben", "cyd")
         await ben.follow(ann)
@@ -80,7 +80,7 @@ async def test_shares_come_and_go(kind: str) -> None:
 
 @on_each_kind
 @in_loop
-async def test_follows_of_members_and_tags_hold_while_one_listens(kind: str) -> None:
+async def test_home_stream_applies_follow_changes_of_members_and_tags(kind: str) -> None:
     async with network(kind) as (here, there):
         ann, ben, cyd = await register(here, "ann", "ben", "cyd")
         async with listening(await seen_by(there, ben)) as at_ben:
@@ -102,7 +102,7 @@ async def test_follows_of_members_and_tags_hold_while_one_listens(kind: str) -> 
 
 @on_each_kind
 @in_loop
-async def test_nothing_is_heard_across_a_block_or_of_the_muted_not_even_that_it_went(kind: str) -> None:
+async def test_home_stream_sends_no_events_of_blocked_or_muted_authors(kind: str) -> None:
     async with network(kind) as (here, there):
         ann, ben, cyd = await register(here, "ann", "ben", "cyd")
         await ben.follow_tag("dawn")
@@ -125,7 +125,7 @@ async def test_nothing_is_heard_across_a_block_or_of_the_muted_not_even_that_it_
 
 @on_each_kind
 @in_loop
-async def test_what_is_not_for_everybody_is_heard_by_those_it_is_for(kind: str) -> None:
+async def test_home_stream_delivers_restricted_posts_to_permitted_viewers_only(kind: str) -> None:
     async with network(kind) as (here, there):
         ann, ben, cyd = await register(here, "ann", "ben", "cyd")
         await ben.follow(ann)
@@ -147,8 +147,8 @@ async def test_what_is_not_for_everybody_is_heard_by_those_it_is_for(kind: str) 
 
 
 @in_loop
-async def test_whatever_a_viewer_is_told_of_they_hear_just_what_is_in_their_home() -> None:
-    """Every kind of post and share in every visibility, told to every kind of viewer as if they followed it."""
+async def test_home_stream_delivers_exactly_the_entries_of_the_home_timeline() -> None:
+    """Publish every kind of post and share in every visibility to every kind of viewer, as if the viewer followed the author."""
     async with a_scene(suspended=False) as scene:
         publish = scene.network.effects.channel.publish
         for name, handle in scene.people.items():
@@ -173,7 +173,7 @@ async def _newest(listener: Listener) -> int:
 
 @on_each_kind
 @in_loop
-async def test_whoever_comes_back_hears_what_they_missed_also_from_another_process(kind: str) -> None:
+async def test_home_stream_resumed_from_position_delivers_missed_events_across_processes(kind: str) -> None:
     async with network(kind) as (here, there):
         ann, ben = await register(here, "ann", "ben")
         await ben.follow(ann)
@@ -196,7 +196,7 @@ async def test_whoever_comes_back_hears_what_they_missed_also_from_another_proce
 
 @on_each_kind
 @in_loop
-async def test_a_slow_listener_is_told_to_look_again(kind: str) -> None:
+async def test_home_stream_slow_listener_is_marked_to_reload(kind: str) -> None:
     async with network(kind) as (here, there):
         ann, ben = await register(here, "ann", "ben")
         await ben.follow(ann)
@@ -217,7 +217,7 @@ async def test_a_slow_listener_is_told_to_look_again(kind: str) -> None:
 
 
 @in_loop
-async def test_a_flush_of_redis_is_told_and_listening_goes_on() -> None:
+async def test_home_stream_after_redis_flush_sends_reload_and_continues() -> None:
     place = Place()
     async with processes(3, await place.settings()) as (one, two, three):
         ann, ben = await register(one, "ann", "ben")
@@ -240,7 +240,7 @@ async def _newest_text(listener: Listener) -> str:
 
 
 @in_loop
-async def test_without_redis_posts_are_made_and_heard_of_when_it_is_back() -> None:
+async def test_home_stream_without_redis_resumes_when_redis_returns() -> None:
     server = redis.own()
     place = Place()
     place.timelines = server.url
@@ -261,7 +261,7 @@ async def test_without_redis_posts_are_made_and_heard_of_when_it_is_back() -> No
                 async def first() -> list[str]:
                     return (await at_ben.heard())[:1]
 
-                # It is another log; whether the post was told before or after that was noticed is chance.
+                # The log is a new one; the post can be published before or after the listener notices it.
                 await eventually(first, ["?"])
                 await one.settle()
                 assert await home_texts(await seen_by(two, ben)) == ["meanwhile", "before"]
@@ -274,7 +274,7 @@ async def test_without_redis_posts_are_made_and_heard_of_when_it_is_back() -> No
 
 @on_each_kind
 @in_loop
-async def test_listening_ends_when_the_network_closes(kind: str) -> None:
+async def test_home_stream_listener_stops_when_network_closes(kind: str) -> None:
     async with network(kind) as (here, there):
         (ann,) = await register(here, "ann")
         at_ann = Listener(await seen_by(there, ann), None)

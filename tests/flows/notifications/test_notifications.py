@@ -1,4 +1,4 @@
-"""Notifications: who gets which, who does not, and which are taken back."""
+"""Notifications: recipients, exclusions and removal."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from tests.running import eventually, in_loop
 
 
 @in_loop
-async def test_likes_shares_follows_and_mentions_are_told_newest_first() -> None:
+async def test_notifications_of_likes_shares_follows_and_mentions_are_listed_newest_first() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
         post = await ann.create("low tide")
@@ -69,7 +69,7 @@ async def test_likes_shares_follows_and_mentions_are_told_newest_first() -> None
 
 
 @in_loop
-async def test_who_watches_a_member_hears_of_their_posts_but_not_of_their_answers_to_others() -> None:
+async def test_post_notifications_of_watched_member_exclude_replies_to_others() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
         await watch(shoal, ann, ben)
@@ -87,7 +87,7 @@ async def test_who_watches_a_member_hears_of_their_posts_but_not_of_their_answer
 
 
 @in_loop
-async def test_whoever_changes_what_they_wish_of_a_follow_does_not_follow_anew() -> None:
+async def test_follow_notification_is_not_repeated_when_follow_options_change() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         await ben.follow(ann)
@@ -103,7 +103,7 @@ async def test_whoever_changes_what_they_wish_of_a_follow_does_not_follow_anew()
 
 
 @in_loop
-async def test_who_shared_a_post_hears_that_it_was_edited_each_time() -> None:
+async def test_edit_notification_is_sent_to_sharers_for_each_edit() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         post = await ann.create("low tide")
@@ -122,7 +122,7 @@ async def test_who_shared_a_post_hears_that_it_was_edited_each_time() -> None:
 
 
 @in_loop
-async def test_whom_an_edit_names_for_the_first_time_hears_of_it_at_that_moment() -> None:
+async def test_mention_notification_for_name_added_by_edit_has_time_of_edit() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
         post = await ann.create("with @ben")
@@ -138,7 +138,7 @@ async def test_whom_an_edit_names_for_the_first_time_hears_of_it_at_that_moment(
 
 
 @in_loop
-async def test_a_request_is_told_until_it_is_withdrawn_or_refused() -> None:
+async def test_follow_request_notification_is_removed_on_withdrawal_or_rejection() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
         await ask_to_follow(shoal, ben, ann)
@@ -151,7 +151,7 @@ async def test_a_request_is_told_until_it_is_withdrawn_or_refused() -> None:
 
 
 @in_loop
-async def test_the_end_of_a_poll_is_told_to_its_author_and_to_those_who_voted() -> None:
+async def test_poll_end_notification_is_sent_to_author_and_voters() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
         over = EPOCH_MS + 10_000
@@ -165,7 +165,7 @@ async def test_the_end_of_a_poll_is_told_to_its_author_and_to_those_who_voted() 
 
 
 @in_loop
-async def test_staff_hear_of_members_and_reports_for_as_long_as_they_are_staff() -> None:
+async def test_admin_notifications_of_signups_and_reports_are_shown_to_current_staff_only() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         await promote(shoal, ann, Role.MODERATOR)
@@ -182,11 +182,11 @@ async def test_staff_hear_of_members_and_reports_for_as_long_as_they_are_staff()
         assert await heard(shoal, ann) == []
 
 
-# What is not told
+# Exclusions
 
 
 @in_loop
-async def test_nobody_is_told_of_what_they_did_themselves() -> None:
+async def test_notifications_of_own_actions_are_not_created() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         post = await ann.create("I, @ann")
@@ -214,7 +214,7 @@ BACK: dict[str, Falling] = {
 
 @pytest.mark.parametrize("how", FALLINGS)
 @in_loop
-async def test_nothing_is_told_of_whom_one(how: str) -> None:
+async def test_notifications_of_blocked_muted_or_suspended_member_are_hidden(how: str) -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         post = await ann.create("low tide")
@@ -231,7 +231,7 @@ async def test_nothing_is_told_of_whom_one(how: str) -> None:
 
 @pytest.mark.parametrize("how", ["blocks", "is blocked by", "mutes"])
 @in_loop
-async def test_what_was_done_meanwhile_is_not_told_afterwards(how: str) -> None:
+async def test_notifications_of_actions_during_block_or_mute_are_never_shown(how: str) -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         await FALLINGS[how](shoal, ann, ben)
@@ -244,7 +244,7 @@ async def test_what_was_done_meanwhile_is_not_told_afterwards(how: str) -> None:
 
 
 @in_loop
-async def test_nothing_is_told_of_a_thread_that_is_muted() -> None:
+async def test_notifications_of_muted_thread_are_not_created() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         root = await ann.create("low tide")
@@ -258,7 +258,7 @@ async def test_nothing_is_told_of_a_thread_that_is_muted() -> None:
 
 
 @in_loop
-async def test_a_share_for_followers_is_not_told_to_who_is_none() -> None:
+async def test_share_notification_of_followers_only_share_requires_follow() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
         await ann.follow(cyd)
@@ -271,12 +271,12 @@ async def test_a_share_for_followers_is_not_told_to_who_is_none() -> None:
 
 
 async def share_for_followers(shoal: Shoal, who: Handle, post_id: int) -> None:
-    """For their followers only."""
+    """Share a post with visibility `followers`."""
     await reactions.share(shoal.network.writes, who.id, post_id, Visibility.FOLLOWERS)
 
 
 @in_loop
-async def test_hidden_and_deleted_posts_are_told_no_longer() -> None:
+async def test_notifications_of_hidden_and_deleted_posts_are_not_listed() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         hidden, deleted = await ben.create("@ann one"), await ben.create("@ann two")
@@ -288,11 +288,11 @@ async def test_hidden_and_deleted_posts_are_told_no_longer() -> None:
         assert await heard(shoal, ann) == ["ben mention"]
 
 
-# What is taken back, and what comes back
+# Removal and restoration
 
 
 @in_loop
-async def test_what_is_taken_back_is_told_no_longer_and_told_anew_when_it_is_done_again() -> None:
+async def test_notifications_of_undone_actions_are_removed_and_created_again_on_repeat() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
         post = await ann.create("low tide")
@@ -312,7 +312,7 @@ async def test_what_is_taken_back_is_told_no_longer_and_told_anew_when_it_is_don
 
 
 @in_loop
-async def test_what_hangs_on_a_deleted_post_is_forgotten() -> None:
+async def test_notifications_about_deleted_post_are_deleted_from_store() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         post = await ann.create("low tide @ben")
@@ -326,7 +326,7 @@ async def test_what_hangs_on_a_deleted_post_is_forgotten() -> None:
 
 
 @in_loop
-async def test_what_was_dismissed_does_not_come_back_by_itself_but_by_a_new_act() -> None:
+async def test_notification_dismissed_is_restored_by_new_action_only() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         post = await ann.create("low tide")
@@ -355,7 +355,7 @@ async def test_what_was_dismissed_does_not_come_back_by_itself_but_by_a_new_act(
 
 
 @in_loop
-async def test_a_list_full_of_what_is_gone_still_fills_its_pages() -> None:
+async def test_notification_page_with_hidden_posts_is_still_filled() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         seen = [await ben.create(f"@ann {n}") for n in range(3)]
@@ -368,7 +368,7 @@ async def test_a_list_full_of_what_is_gone_still_fills_its_pages() -> None:
 
 
 @in_loop
-async def test_a_kind_is_found_behind_many_of_others() -> None:
+async def test_notification_kind_filter_finds_entry_behind_many_others() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         await ben.follow(ann)
@@ -379,11 +379,11 @@ async def test_a_kind_is_found_behind_many_of_others() -> None:
         assert await noted(shoal, ann, NotificationQuery(actor_id=ann.id)) == []
 
 
-# Whoever looks on, and the check of a store
+# Streams and consistency checks
 
 
 @in_loop
-async def test_whoever_looks_on_is_told_of_each() -> None:
+async def test_notification_event_is_published_to_stream() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         channel = shoal.network.effects.channel
@@ -401,7 +401,7 @@ async def test_whoever_looks_on_is_told_of_each() -> None:
 
 
 @in_loop
-async def test_a_check_of_the_store_finds_nothing_wrong_with_them() -> None:
+async def test_shoal_check_finds_no_errors_in_notifications() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         root = await ann.create("@ben psst", visibility="direct")
@@ -417,7 +417,7 @@ async def test_a_check_of_the_store_finds_nothing_wrong_with_them() -> None:
 
 
 @in_loop
-async def test_a_like_that_is_taken_back_while_it_is_worked_off_is_not_told() -> None:
+async def test_like_notification_is_not_created_when_like_is_undone_during_delivery() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         post = await ann.create("low tide")
@@ -426,12 +426,12 @@ async def test_a_like_that_is_taken_back_while_it_is_worked_off_is_not_told() ->
         commits: list[str] = []
 
         async def meanwhile(name: str) -> None:
-            """Just before it is noted, the like ends, and what follows from that has happened already."""
+            """Undo the like and deliver its events just before the notification is written."""
             commits.append(name)
             if commits.count("commit") == 1 and name == "commit":
                 await ben.unlike(post)
                 await shoal.settle()
-                # As if it had never been noted before.
+                # Remove every trace of the first notification.
                 await forgotten(shoal, ann.id)
 
         async def nothing(_name: str) -> None: ...
@@ -447,13 +447,13 @@ async def test_a_like_that_is_taken_back_while_it_is_worked_off_is_not_told() ->
 
 
 async def forgotten(shoal: Shoal, member: int) -> None:
-    """Check that ended notifications have left no trace."""
+    """Sweep the store, and assert that no notification is left."""
     await shoal.network.store.sweep(2**63 - 1, 0)
     assert await shoal.network.store.assoc_range(member, NOTIFIED, Cursor(limit=1)) == []
 
 
 @in_loop
-async def test_notices_are_written_together_and_home_timelines_do_not_wait_for_them(
+async def test_notification_writes_do_not_delay_home_timeline_delivery(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     waiting: list[int] = []

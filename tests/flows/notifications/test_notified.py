@@ -1,5 +1,5 @@
-"""Whatever members do, and whenever what follows is worked off - late, twice, in any order, dying half-way - each is notified of
-what the graph says, less what they dismissed."""
+"""Notifications equal their definition on the graph, minus dismissed ones, when events are delivered late, twice, out of order or
+after a crash."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ Shown = tuple[Notice, int]
 
 
 class Case(NamedTuple):
-    """Where an act is to be done, and to whom."""
+    """An actor, another member, and a number that selects the object."""
 
     actor: Member
     other: Member
@@ -68,7 +68,7 @@ class Case(NamedTuple):
 
 
 class Story:
-    """Four members and an unruly worker; what they named, dismissed, and ever fell out about is written down."""
+    """Four members and an unruly worker; mentions, dismissals, blocks and mutes are recorded."""
 
     def __init__(self, network: Network, dice: Dice) -> None:
         self.network = network
@@ -80,7 +80,7 @@ class Story:
         self.members: list[Member] = []
         self.posts: list[Post] = []
         self.named: dict[tuple[int, int], int] = {}
-        """Since when a post names a member."""
+        """The time since when a post mentions a member."""
         self.dismissed: dict[tuple[int, int], int] = {}
         self.fallen_out: set[tuple[int, int]] = set()
 
@@ -121,7 +121,7 @@ class Story:
                     mark = await consequence(self.network.effects, job.event, mark)
         await self._deliver()
 
-    # What members do
+    # Actions
 
     async def _post(self, case: Case) -> None:
         await self._write(case, Draft(text=f"{case.number}"))
@@ -136,7 +136,7 @@ class Story:
         self.named.update({(post.id, mention.id): post.id for mention in post.mentions})
 
     async def _edit(self, case: Case) -> None:
-        """It names somebody else, or nobody, now."""
+        """Edit a post so that it mentions another member, or no member."""
         post = self._chosen(case, by=case.actor)
         text = f"{case.number}" + (f" @{case.other.name}" if case.number % 4 else "")
         before = await self.network.store.obj_get((post.id,))
@@ -209,7 +209,7 @@ class Story:
         return {(row.id2, row.time) for row in rows}
 
     def _fall_out(self, case: Case) -> None:
-        """From now on it may depend on when things are worked off."""
+        """Record that notifications between the two can depend on the time of delivery."""
         self.fallen_out |= {(case.actor.id, case.other.id), (case.other.id, case.actor.id)}
 
     def _chosen(self, case: Case, by: Member | None = None) -> Post:
@@ -218,10 +218,10 @@ class Story:
             raise NotFound("there is none yet")
         return some[-1 - case.number % min(4, len(some))]
 
-    # What holds in the end
+    # Invariants
 
     async def _shown(self, member: int) -> list[Shown]:
-        """All that they are notified of; of edits the story is silent."""
+        """Return all notifications of the member except those of edits, which the model leaves out."""
         wish = feed.NotificationQuery(without=frozenset({Kind.EDIT}))
         page = await feed.page(self.network.reads, member, Cursor(limit=1_000), wish)
         return [(item.notice, item.time) for item in page.items]
@@ -237,7 +237,7 @@ class Story:
             await self._check_pages(member.id)
 
     async def _defined(self, world: World, member: int) -> set[Shown]:
-        """By definition: from the graph, less what they dismissed and cleared."""
+        """Return the notifications defined by the graph, minus the dismissed and cleared ones."""
         found: set[Shown] = set()
         own = {post.id for post in world.all(Post) if post.author_id == member}
         for post in world.all(Post):
@@ -264,7 +264,7 @@ class Story:
         }
 
     async def _check_pages(self, member: int) -> None:
-        """By pages of any size, downwards, upwards, in groups: the same, each once."""
+        """Assert that pages of any size, in both directions and in groups, contain each notification once."""
         reads = self.network.reads
         every = [item.time for item in (await feed.page(reads, member, Cursor(limit=1_000))).items]
         limit = self.dice.random.choice((1, 2, 3, 5))
@@ -311,7 +311,7 @@ ACTS = st.tuples(
 
 @settings(deadline=None, max_examples=examples(30, full=60))
 @given(seed=st.integers(0, 2**32), acts=st.lists(ACTS, min_size=20, max_size=70))
-def test_everybody_is_notified_of_what_the_graph_says(seed: int, acts: list[Act]) -> None:
+def test_notifications_match_the_graph_under_random_actions_and_delivery(seed: int, acts: list[Act]) -> None:
     logging.disable(logging.ERROR)
     try:
         asyncio.run(_tell(seed, acts))
@@ -320,7 +320,7 @@ def test_everybody_is_notified_of_what_the_graph_says(seed: int, acts: list[Act]
 
 
 @in_loop
-async def test_an_act_that_is_done_again_while_its_end_is_worked_off_stays_told() -> None:
+async def test_like_notification_is_kept_when_like_is_repeated_during_removal() -> None:
     async with open_network(configuration.load({}, store="memory://"), background=False) as network:
         ann, ben = [await members.register(network.writes, name) for name in NAMES[:2]]
         post = await posts.create(network.writes, ann.id, Draft(text="one"))
@@ -330,7 +330,7 @@ async def test_an_act_that_is_done_again_while_its_end_is_worked_off_stays_told(
         asked = 0
 
         async def stands() -> int | None:
-            """Taken back when it is asked first; then done again, and another worker tells of that."""
+            """Report the like as undone on the first call; then repeat the like and notify from another worker."""
             nonlocal asked
             asked += 1
             if asked > 1:

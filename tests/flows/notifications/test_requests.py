@@ -1,4 +1,4 @@
-"""Members who are locked are asked first: they agree, decline, or never answer."""
+"""Follow requests to locked members: approval, rejection and withdrawal."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from shoal.graph.sharding.sharded_graph import ShardedGraph
 from tests.flows.people import home_texts, register
 from tests.running import in_loop
 
-# Two members whose homes are on either side of the shard map below.
+# Names of two members whose shards are in different halves of the shard map below.
 LOW, HIGH = (
     next(name for name in map("m{}".format, range(99)) if (source_of(place(name).shard) < 32) is low)
     for low in (True, False)
@@ -53,7 +53,7 @@ async def wish(one: Handle, other: Handle, **feedback: object) -> Relation:
 
 @asynccontextmanager
 async def two_stores(tmp_path: Path) -> AsyncIterator[tuple[Shoal, Handle, Handle]]:
-    """Somebody on either of two stores: one who is locked, and one who wants to follow."""
+    """Yield two members on different stores: a locked member and a prospective follower."""
     urls = {"0-31": f"sqlite:///{tmp_path}/one.db", "32-63": f"sqlite:///{tmp_path}/two.db"}
     async with Shoal.open(urls) as shoal:
         shy, fan = await register(shoal, LOW, HIGH)
@@ -63,7 +63,7 @@ async def two_stores(tmp_path: Path) -> AsyncIterator[tuple[Shoal, Handle, Handl
 
 
 @in_loop
-async def test_a_locked_member_is_asked_first() -> None:
+async def test_follow_request_to_locked_member_waits_for_approval() -> None:
     async with Shoal.open("memory://") as shoal:
         shy, fan = await register(shoal, "shy", "fan")
         await lock(shy)
@@ -81,7 +81,7 @@ async def test_a_locked_member_is_asked_first() -> None:
 
 
 @in_loop
-async def test_who_is_declined_may_ask_again() -> None:
+async def test_follow_request_rejected_can_be_sent_again() -> None:
     async with Shoal.open("memory://") as shoal:
         shy, fan = await register(shoal, "shy", "fan")
         await lock(shy)
@@ -94,7 +94,7 @@ async def test_who_is_declined_may_ask_again() -> None:
 
 
 @in_loop
-async def test_a_request_is_withdrawn_as_a_follow_ends() -> None:
+async def test_follow_request_is_withdrawn_by_unfollow() -> None:
     async with Shoal.open("memory://") as shoal:
         shy, fan = await register(shoal, "shy", "fan")
         await lock(shy)
@@ -105,7 +105,7 @@ async def test_a_request_is_withdrawn_as_a_follow_ends() -> None:
 
 
 @in_loop
-async def test_who_unlocks_accepts_nobody_but_whoever_asks_again() -> None:
+async def test_follow_request_stays_pending_when_account_is_unlocked() -> None:
     async with Shoal.open("memory://") as shoal:
         shy, fan = await register(shoal, "shy", "fan")
         await lock(shy)
@@ -118,7 +118,7 @@ async def test_who_unlocks_accepts_nobody_but_whoever_asks_again() -> None:
 
 
 @in_loop
-async def test_who_follows_already_needs_not_ask() -> None:
+async def test_follow_of_locked_member_by_existing_follower_needs_no_request() -> None:
     async with Shoal.open("memory://") as shoal:
         shy, fan = await register(shoal, "shy", "fan")
         await fan.follow(shy)
@@ -129,7 +129,7 @@ async def test_who_follows_already_needs_not_ask() -> None:
 
 @pytest.mark.parametrize("blocker", ["shy", "fan"])
 @in_loop
-async def test_a_block_ends_a_request(blocker: str) -> None:
+async def test_follow_request_is_deleted_by_block(blocker: str) -> None:
     async with Shoal.open("memory://") as shoal:
         shy, fan = await register(shoal, "shy", "fan")
         await lock(shy)
@@ -145,7 +145,7 @@ async def test_a_block_ends_a_request(blocker: str) -> None:
 
 
 @in_loop
-async def test_what_was_wished_is_so_when_it_is_agreed_to() -> None:
+async def test_follow_request_options_apply_when_it_is_approved() -> None:
     async with Shoal.open("memory://") as shoal:
         shy, fan = await register(shoal, "shy", "fan")
         await lock(shy)
@@ -160,7 +160,7 @@ async def test_what_was_wished_is_so_when_it_is_agreed_to() -> None:
 
 
 @in_loop
-async def test_a_follower_is_removed_and_may_follow_again() -> None:
+async def test_follower_removed_can_follow_again() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         await wish(ben, ann, notify=True)
@@ -179,7 +179,7 @@ async def test_a_follower_is_removed_and_may_follow_again() -> None:
 
 
 @in_loop
-async def test_across_stores_who_is_agreed_to_follows_and_who_is_removed_does_not(tmp_path: Path) -> None:
+async def test_follow_request_approval_and_follower_removal_work_across_stores(tmp_path: Path) -> None:
     async with two_stores(tmp_path) as (shoal, shy, fan):
         post = await shy.create("hello")
         await fan.home()
@@ -196,8 +196,8 @@ async def test_across_stores_who_is_agreed_to_follows_and_who_is_removed_does_no
 
 
 @in_loop
-async def test_what_another_store_is_owed_is_there_before_anything_follows_from_it(tmp_path: Path) -> None:
-    """The far store cannot be reached when the near one commits."""
+async def test_follow_request_approval_with_unreachable_store_applies_pending_inverses_first(tmp_path: Path) -> None:
+    """The far store is unreachable when the near store commits."""
 
     async def away(*_: object, **__: object) -> None:
         raise Unavailable("away")

@@ -1,5 +1,5 @@
-"""The first test of the project: whatever happens, in the end every timeline is what its definition says (I1), every count the
-number of what it counts (I2), every association has its inverse (I3), and tags have the posts that carry them (I4)."""
+"""Simulation of random operations: in the final state every timeline equals its definition (I1), every count is exact (I2), every
+association has its inverse (I3), and tags list the posts that carry them (I4)."""
 
 from __future__ import annotations
 
@@ -109,14 +109,14 @@ FICKLE = {
 }
 FAMOUS = st.integers(0, 1)
 _NUMBERS = st.sampled_from([0x00, 0x03, 0x10, 0x13])
-"""Numbers that choose the first tag alone."""
+"""Numbers that select only the first tag."""
 FICKLE_OPS = st.one_of(
     st.tuples(
         st.sampled_from([verb for verb, weight in FICKLE.items() for _ in range(weight)]), PEOPLE, FAMOUS, _NUMBERS
     ),
     st.tuples(st.just("publish"), FAMOUS, FAMOUS, _NUMBERS),
 )
-"""Everybody comes to two members and one tag, and leaves again."""
+"""All members follow and unfollow two members and one tag."""
 
 
 MANY_OPS = st.lists(OPS, min_size=30, max_size=90)
@@ -126,14 +126,14 @@ SOME_FICKLE_OPS = st.lists(FICKLE_OPS, min_size=40, max_size=60)
 
 
 def examples(some: int, many: int) -> pytest.MarkDecorator:
-    """How many stories are told: in every run, and in the deep one."""
+    """Parametrize the number of examples: in every run, and in the deep run."""
     return pytest.mark.parametrize(
         "examples", [pytest.param(some, id="some"), pytest.param(many, id="many", marks=pytest.mark.deep)]
     )
 
 
 def told(examples: int, stories: st.SearchStrategy[Ops], tell: Callable[[int, Ops], object]) -> None:
-    """Tell so many stories, each with chances of its own."""
+    """Run `tell` for generated stories, each with a seed."""
 
     @settings(deadline=None, max_examples=examples)
     @given(seed=st.integers(0, 2**32), ops=stories)
@@ -146,21 +146,23 @@ def told(examples: int, stories: st.SearchStrategy[Ops], tell: Callable[[int, Op
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("stores", [1, 2])
 @examples(10, 200)
-def test_in_the_end_everything_is_as_defined(examples: int, stores: int, shared: bool) -> None:
+def test_simulation_of_random_operations_reaches_the_defined_state(examples: int, stores: int, shared: bool) -> None:
     told(examples, MANY_OPS, lambda seed, ops: run(seed, stores, ops, shared=shared))
 
 
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("stores", [1, 2])
 @examples(6, 50)
-def test_so_it_is_where_members_are_loud_and_quiet_all_the_time(examples: int, stores: int, shared: bool) -> None:
+def test_simulation_with_members_crossing_the_high_fan_out_limit_reaches_the_defined_state(
+    examples: int, stores: int, shared: bool
+) -> None:
     told(examples, MANY_FICKLE_OPS, lambda seed, ops: run(seed, stores, ops, shared=shared, fickle=True))
 
 
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("stores", [1, 2])
 @examples(2, 10)
-def test_a_seed_always_gives_the_same_run(examples: int, stores: int, shared: bool) -> None:
+def test_simulation_with_equal_seed_gives_identical_runs(examples: int, stores: int, shared: bool) -> None:
     def twice(seed: int, ops: Ops) -> None:
         once, again = (run(seed, stores, ops, shared=shared, fickle=True) for _ in range(2))
         assert once == again
@@ -169,12 +171,12 @@ def test_a_seed_always_gives_the_same_run(examples: int, stores: int, shared: bo
 
 
 @examples(2, 10)
-def test_so_are_these_on_several_engines(examples: int) -> None:
+def test_simulation_with_members_crossing_the_high_fan_out_limit_passes_on_real_engines(examples: int) -> None:
     told(examples, SOME_FICKLE_OPS, lambda seed, ops: run_on_engines(seed, ops, fickle=True))
 
 
 @examples(5, 30)
-def test_so_it_is_on_several_engines_that_processes_share(examples: int) -> None:
+def test_simulation_of_random_operations_passes_on_shared_real_engines(examples: int) -> None:
     told(examples, SOME_OPS, run_on_engines)
 
 
@@ -190,7 +192,7 @@ def test_so_it_is_on_several_engines_that_processes_share(examples: int) -> None
         (True, home, "depends_on"),
     ],
 )
-def test_it_would_be_seen_if_what_a_remembered_page_is_made_of_were_not_noted_or_not_compared(
+def test_simulation_detects_page_cache_without_dependency_tracking(
     monkeypatch: pytest.MonkeyPatch, shared: bool, where: object, what: str
 ) -> None:
     async def still(*_: object) -> bool:
@@ -198,7 +200,7 @@ def test_it_would_be_seen_if_what_a_remembered_page_is_made_of_were_not_noted_or
 
     monkeypatch.setattr(where, what, still if what == "are_still" else lambda *_: what == "unchanged")
     verbs = [verb for verb, weight in VERBS.items() for _ in range(weight)]
-    # What only the timeline tells is seen once in fifty: stamps of authors move nearly as often.
+    # A change of the timeline alone is detected in one of fifty runs: version tokens of authors change nearly as often.
     for seed in range(120):
         dice = Random(seed)
         ops = [(dice.choice(verbs), dice.randrange(6), dice.randrange(6), dice.randrange(128)) for _ in range(90)]
@@ -206,4 +208,4 @@ def test_it_would_be_seen_if_what_a_remembered_page_is_made_of_were_not_noted_or
             run(seed, 1 + seed % 2, ops, shared=shared)
             continue
         return
-    pytest.fail("nothing was seen")
+    pytest.fail("the simulation did not detect the missing dependency")

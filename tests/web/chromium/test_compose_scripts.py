@@ -1,4 +1,4 @@
-"""Writing a post with scripts: files on their way, their order, the draft that survives a reload, and the count of characters."""
+"""Composing a post with scripts: uploads, their order, drafts that survive a reload, and the character count."""
 
 from __future__ import annotations
 
@@ -27,9 +27,7 @@ def composing(page: Page, at: Stage) -> None:
     expect(page.locator("#compose[data-started]")).to_be_visible()
 
 
-def test_files_are_sent_at_once_ordered_cropped_and_kept_with_the_draft_until_it_is_posted(
-    at: Stage, chromium: Browser
-) -> None:
+def test_compose_script_uploads_orders_crops_and_restores_files_with_draft(at: Stage, chromium: Browser) -> None:
     ann = at.join("ann")
     at.run(posts.create(at.network.writes, ann.id, Draft(text="The #harbour")))
     at.settle()
@@ -85,7 +83,7 @@ async def _newest_media(at: Stage, author: int) -> list[Media]:
     return [node for id_ in post.media if isinstance(node := nodes[id_], Media)]
 
 
-def test_a_file_whose_connection_breaks_waits_to_be_tried_again(at: Stage, chromium: Browser) -> None:
+def test_compose_script_upload_after_connection_error_can_be_retried(at: Stage, chromium: Browser) -> None:
     at.join("ben")
     with screen(at, chromium) as ours:
         page = ours.log_in("ben")
@@ -101,9 +99,7 @@ def test_a_file_whose_connection_breaks_waits_to_be_tried_again(at: Stage, chrom
         assert page.evaluate("localStorage.length") == 0
 
 
-def test_files_that_are_chosen_before_the_script_has_come_are_sent_when_it_is_there(
-    at: Stage, chromium: Browser
-) -> None:
+def test_compose_script_uploads_files_chosen_before_it_loaded(at: Stage, chromium: Browser) -> None:
     at.join("zoe")
     with screen(at, chromium) as ours:
         page = ours.log_in("zoe")
@@ -113,7 +109,7 @@ def test_files_that_are_chosen_before_the_script_has_come_are_sent_when_it_is_th
         expect(page.locator(".picture")).to_have_count(1)
 
 
-def test_a_place_is_set_by_a_click_on_the_map(at: Stage, chromium: Browser) -> None:
+def test_compose_script_map_click_sets_coordinates(at: Stage, chromium: Browser) -> None:
     at.join("cyd")
     with screen(at, chromium) as ours:
         page = ours.log_in("cyd")
@@ -121,7 +117,7 @@ def test_a_place_is_set_by_a_click_on_the_map(at: Stage, chromium: Browser) -> N
         page.get_by_text("Place", exact=True).click()
         box = page.get_by_role("img", name="World map").bounding_box()
         assert box is not None
-        # A quarter from the left and a sixth from the top: 90 degrees west, 60 north.
+        # A quarter from the left and a sixth from the top is 90 degrees west, 60 degrees north.
         page.mouse.click(box["x"] + box["width"] / 4, box["y"] + box["height"] / 6)
         latitude, longitude = (float(page.get_by_label(name).input_value()) for name in ("Latitude", "Longitude"))
         assert abs(latitude - 60) < 1
@@ -153,7 +149,7 @@ PIECES = st.sampled_from(
 )
 
 
-def test_characters_are_counted_as_the_server_does(at: Stage, chromium: Browser) -> None:
+def test_compose_script_character_count_equals_server_count(at: Stage, chromium: Browser) -> None:
     with screen(at, chromium) as ours:
         page = ours.open("/")
         page.evaluate(
@@ -169,6 +165,6 @@ def test_characters_are_counted_as_the_server_does(at: Stage, chromium: Browser)
         alike()
 
 
-def test_no_script_is_longer_than_a_hundred_lines() -> None:
+def test_web_scripts_have_at_most_one_hundred_lines() -> None:
     folder = Path(__file__).parents[3] / "src/shoal/web/static/scripts"
     assert {path.name: n for path in folder.glob("*.js") if (n := len(path.read_text().splitlines())) > 100} == {}

@@ -1,4 +1,4 @@
-"""Text from right to left: where names stand, and in which order mentions and tags are read."""
+"""Right-to-left text: the position of names, and the direction of mentions and tags."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FIRST_CHARACTER = """(link) => {
 }"""
 
 
-def test_name_from_right_to_left_is_a_heading_at_the_start_of_the_page(at: Stage, chromium: Browser) -> None:
+def test_profile_heading_with_right_to_left_name_starts_at_page_start(at: Stage, chromium: Browser) -> None:
     lea = at.join("lea")
     starts = []
     with screen(at, chromium) as ours:
@@ -33,7 +33,7 @@ def test_name_from_right_to_left_is_a_heading_at_the_start_of_the_page(at: Stage
     assert starts[0] == starts[1]
 
 
-def test_mention_and_tag_in_text_from_right_to_left_are_read_from_their_sign(at: Stage, chromium: Browser) -> None:
+def test_post_text_right_to_left_renders_mentions_and_tags_left_to_right(at: Stage, chromium: Browser) -> None:
     mia = at.join("mia")
     at.join("noa")
     for text in ("שלום @noa ו #sea", "\u202eTo @noa at #sea"):

@@ -1,4 +1,4 @@
-"""Every page, at a phone and at a desk, in the light and in the dark: everybody can use it, it fits, and nothing complains."""
+"""All pages at phone and desktop width, in light and dark mode: accessible, within the viewport, and without errors."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ NOT_PAGES = {
     "/settings/passkeys/{id}": "is shown for a passkey, which a browser makes: has tests of its own",
     "/login/code": "is shown between password and code alone",
 }
-"""Addresses that browsers ask for, but not to show them to somebody; each with what it is."""
+"""Paths that are not pages, with the content of each."""
 
 
 @pytest.fixture(scope="module")
 def subjects(at: Stage) -> Subjects:
-    """Hal, who looks, and Ann, who has posted, commented and been liked."""
+    """Hal, the viewer, and Ann, the author of posts, with comments and likes."""
     hal, ann, ben = at.join("hal"), at.join("ann"), at.join("ben")
     sea = posted(at, ann, "Low tide at the #sea", 2)
     posted(at, ann, "No members found yet", spoiler="Weather")
@@ -55,7 +55,7 @@ def subjects(at: Stage) -> Subjects:
     return found
 
 
-def test_every_page_is_in_the_list() -> None:
+def test_page_list_contains_all_web_routes() -> None:
     listed = {path.partition("?")[0] for path in (*STRANGERS.values(), *MEMBERS.values())}
     for row in pages(settings.load({})):
         if row.method == "GET" and row.path not in NOT_PAGES:
@@ -64,7 +64,7 @@ def test_every_page_is_in_the_list() -> None:
 
 
 @pytest.mark.parametrize(("width", "dark"), [(390, False), (1_280, True)])
-def test_every_page_can_be_used_by_everybody_and_fits(
+def test_web_pages_are_accessible_and_fit_viewport(
     at: Stage, subjects: Subjects, chromium: Browser, width: int, dark: bool
 ) -> None:
     wrong: dict[str, list[str]] = {}
@@ -86,7 +86,7 @@ def test_every_page_can_be_used_by_everybody_and_fits(
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_the_page_for_a_code_can_be_used_by_everybody_and_fits(at: Stage, chromium: Browser, dark: bool) -> None:
+def test_login_code_page_is_accessible_and_fits_viewport(at: Stage, chromium: Browser, dark: bool) -> None:
     gil = at.join(f"gil{dark:d}")
     key = new_key()
     at.run(second_factor.turn_on(at.network.writes, gil.id, PASSWORD, key, code_of(key, -1)))
@@ -105,6 +105,6 @@ def test_the_page_for_a_code_can_be_used_by_everybody_and_fits(at: Stage, chromi
 
 
 def too_wide(page: Page) -> list[str]:
-    """Return a word where a page is wider than the window."""
+    """Return a message if the page is wider than the window."""
     wide: int = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
     return [f"{wide} pixels too wide"] if wide > 0 else []

@@ -1,4 +1,4 @@
-"""An archive of another network in a real browser: the page follows it by itself, and everybody can use each of its states."""
+"""Import of an archive in a real browser: the page updates itself, and is accessible in each state."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def here() -> Iterator[Stage]:
 
 
 def clean(page: Page) -> None:
-    """Nothing is in anybody's way, in light and in dark, wide and narrow."""
+    """Check accessibility, contrast and width in light and dark mode, wide and narrow."""
     assert hindrances(page) == []
     for width, dark in ((1280, True), (390, False)):
         page.set_viewport_size({"width": width, "height": 844})
@@ -32,7 +32,7 @@ def clean(page: Page) -> None:
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_an_archive_is_followed_until_it_was_taken_in(here: Stage, chromium: Browser, tmp_path: Path) -> None:
+def test_archive_import_page_updates_until_import_completes(here: Stage, chromium: Browser, tmp_path: Path) -> None:
     with screen(here, chromium) as ann:
         ann.log_in("ann")
         page = ann.open("/settings/import")
@@ -53,7 +53,7 @@ def test_an_archive_is_followed_until_it_was_taken_in(here: Stage, chromium: Bro
         clean(page)
 
 
-def test_the_progress_of_a_large_archive_is_shown(here: Stage, chromium: Browser, tmp_path: Path) -> None:
+def test_archive_import_page_shows_progress_of_large_archive(here: Stage, chromium: Browser, tmp_path: Path) -> None:
     notes = [made.note(n, f"<p>Number {n}</p>") for n in range(10_000)]
     path = made.zipped(tmp_path / "large.zip", made.mastodon_files(notes))
     with screen(here, chromium) as ben:

@@ -1,4 +1,4 @@
-"""Joining where a proof of work is asked for: the browser counts, and its owner joins at once."""
+"""Sign-up with a required proof of work, with and without scripts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _join(page: Page, name: str) -> None:
     page.get_by_role("main").get_by_role("button", name="Sign up").click()
 
 
-def test_a_browser_proves_its_work_also_after_a_mistake(chromium: Browser) -> None:
+def test_signup_proof_of_work_succeeds_after_corrected_form(chromium: Browser) -> None:
     with stage(signup_work=7, rules=("Be kind.",)) as at, screen(at, chromium) as nia:
         at.join("ann")
         page = nia.open("/signup")
@@ -25,7 +25,7 @@ def test_a_browser_proves_its_work_also_after_a_mistake(chromium: Browser) -> No
         expect(page.get_by_role("heading", name="What are you interested in?")).to_be_visible()
 
 
-def test_without_scripts_the_form_asks_for_a_reason_and_somebody_lets_one_in(chromium: Browser) -> None:
+def test_signup_without_scripts_asks_for_reason_and_is_queued_for_review(chromium: Browser) -> None:
     with stage(signup_work=7) as at, screen(at, chromium, scripts=False) as nia:
         page = nia.open("/signup")
         page.get_by_label("Why would you like to join?").fill("I like boats")

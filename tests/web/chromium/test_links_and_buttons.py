@@ -1,4 +1,4 @@
-"""Every link, button and keyboard shortcut of every page leads to one complete page or changes one part of the page."""
+"""Links, buttons and keyboard shortcuts of all pages open a complete page or change a part of the page."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from tests.web.chromium.screens import Screen, Stage, screen
 from tests.web.pictures import posted
 
 _DEPTH = 2
-"""Clicks in a row on one page: a menu or a form that the first one opens has controls of its own."""
+"""The number of successive clicks on one page: the first may open a menu or a form with more controls."""
 _SECONDS = 20
 _PARTS = ("home", "post", "profile-posts", "people", "notifications", "conversation", "message", "list-edit")
-"""Pages that have every part with an answer of its own: posts, comments, cards of members, polls and forms."""
+"""Pages that together contain all parts with partial responses: posts, comments, member cards, polls and forms."""
 _ALONE = ("embedded", "offline")
 """Pages without a navigation."""
 _KEYS = ("c", "l", "b", "s", "o", "p", ".", "?", "n", "/")
@@ -43,7 +43,7 @@ _CONTROLS = """() => {
   return found;
 }"""
 _CONTROLS = _CONTROLS.replace("APART", r"/^.(embed|docs|media|logout|settings.archive)\b|[.]atom$/")
-"""Without pages that have no navigation, downloads, and the end of the session."""
+"""Excludes pages without a navigation, downloads, and log-out."""
 _KINDS = f"() => Object.keys(({_CONTROLS})())"
 _CLICK = f"""(kind) => {{
   htmx.config.globalViewTransitions = false;
@@ -60,14 +60,14 @@ _COUNTS = """() => ({
 
 
 class Walk(NamedTuple):
-    """The page that is opened, and the controls that are clicked on it in turn."""
+    """The page to open, and the controls to click in turn."""
 
     path: str
     kinds: tuple[str, ...]
 
 
 class Clicker:
-    """A person who clicks every kind of control once."""
+    """Clicks each kind of control once."""
 
     def __init__(self, ours: Screen) -> None:
         self._ours = ours
@@ -81,7 +81,7 @@ class Clicker:
         page.on("requestfailed", self._ended)
 
     def look(self, path: str) -> None:
-        """Click every kind of control on a page that was not clicked elsewhere."""
+        """Click each kind of control on a page that was not clicked on another page."""
         self._ours.open(path)
         waiting = deque(self._new(path, ()))
         while waiting:
@@ -105,7 +105,7 @@ class Clicker:
         self._open.discard(request)
 
     def _walked(self, walk: Walk) -> bool:
-        """Do it, and return whether the same page is still open."""
+        """Click the controls, and return whether the page is still open."""
         page = self._ours.open(walk.path)
         for kind in walk.kinds:
             if not page.evaluate(_CLICK, kind):
@@ -129,17 +129,17 @@ class Clicker:
         for _ in range(_SECONDS * 100):
             try:
                 counts: dict[str, Any] = page.evaluate(_COUNTS)
-            except Error:  # The page is replaced by another.
+            except Error:  # Another page is loading.
                 counts = {"busy": True}
             if not (counts["busy"] or self._open):
                 return counts
             page.wait_for_timeout(10)
-        raise AssertionError(f"{page.url} does not come to rest: {[one.url for one in self._open]}")
+        raise AssertionError(f"{page.url} does not become idle: {[one.url for one in self._open]}")
 
 
 @pytest.fixture(scope="module")
 def subjects(at: Stage) -> Subjects:
-    """Hal, who clicks, and Ann, whose posts have photos, comments, a poll and a warning."""
+    """Hal, the viewer, and Ann, the author of posts with photos, comments, a poll and a warning."""
     hal, ann, ben = at.join("hal"), at.join("ann"), at.join("ben")
     sea = posted(at, ann, "Low tide at the #sea", 2)
     own = posted(at, hal, "My first #sea", 1)
@@ -162,7 +162,7 @@ def paths(pages: dict[str, str], subjects: Subjects) -> list[str]:
     return [path.format(**subjects._asdict()) for name, path in pages.items() if name not in _ALONE]
 
 
-def test_every_control_for_strangers_leaves_one_main_and_one_navigation(
+def test_anonymous_page_controls_leave_one_main_and_one_navigation(
     at: Stage, subjects: Subjects, chromium: Browser
 ) -> None:
     with screen(at, chromium) as ours:
@@ -173,9 +173,7 @@ def test_every_control_for_strangers_leaves_one_main_and_one_navigation(
     assert len(clicker.clicked) > (30 if DEEP else 10)
 
 
-def test_every_keyboard_shortcut_leaves_one_main_and_one_navigation(
-    at: Stage, subjects: Subjects, chromium: Browser
-) -> None:
+def test_keyboard_shortcuts_leave_one_main_and_one_navigation(at: Stage, subjects: Subjects, chromium: Browser) -> None:
     with screen(at, chromium) as ours:
         ours.log_in("hal")
         clicker = Clicker(ours)
@@ -185,7 +183,7 @@ def test_every_keyboard_shortcut_leaves_one_main_and_one_navigation(
     assert clicker.torn == []
 
 
-def test_every_control_of_posts_comments_cards_and_forms_leaves_one_main_and_one_navigation(
+def test_post_comment_card_and_form_controls_leave_one_main_and_one_navigation(
     at: Stage, subjects: Subjects, chromium: Browser
 ) -> None:
     with screen(at, chromium) as ours:
@@ -199,7 +197,7 @@ def test_every_control_of_posts_comments_cards_and_forms_leaves_one_main_and_one
 
 
 @pytest.mark.deep
-def test_every_control_of_every_page_leaves_one_main_and_one_navigation(
+def test_member_page_controls_leave_one_main_and_one_navigation(
     at: Stage, subjects: Subjects, chromium: Browser
 ) -> None:
     with screen(at, chromium) as ours:

@@ -1,4 +1,4 @@
-"""Two people at two browsers: what one does, the other sees without loading the page again."""
+"""Live updates of pages in a browser, without a reload."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from shoal.queries import lists
 from tests.web.chromium.screens import Stage, screen
 
 
-def test_a_new_post_waits_behind_a_button_and_changes_and_goes_where_it_stands(at: Stage, chromium: Browser) -> None:
+def test_home_page_live_stream_offers_new_posts_and_applies_edits_and_deletions(at: Stage, chromium: Browser) -> None:
     ann, ben = at.join("ann"), at.join("ben")
     at.run(relationships.follow(at.network.writes, ann.id, ben.id))
     first = at.run(posts.create(at.network.writes, ben.id, Draft(text="The first tide")))
@@ -33,7 +33,7 @@ def test_a_new_post_waits_behind_a_button_and_changes_and_goes_where_it_stands(a
         expect(page.get_by_role("article")).to_have_count(1)
 
 
-def test_a_like_answers_at_once_and_is_set_back_when_it_is_refused(at: Stage, chromium: Browser) -> None:
+def test_like_button_updates_immediately_and_reverts_on_failure(at: Stage, chromium: Browser) -> None:
     cyd = at.join("cyd")
     post = at.run(posts.create(at.network.writes, cyd.id, Draft(text="Here for a moment")))
     with screen(at, chromium) as ours:
@@ -49,11 +49,11 @@ def test_a_like_answers_at_once_and_is_set_back_when_it_is_refused(at: Stage, ch
         like.click()
         expect(like).to_have_attribute("aria-pressed", "false")
         expect(page.get_by_role("status")).to_contain_text("Could not reach the server")
-        # That the request was cut off is what the test did.
+        # The aborted request is caused by the test.
         ours.complaints.clear()
 
 
-def test_a_form_whose_button_is_pressed_twice_is_sent_once(at: Stage, chromium: Browser) -> None:
+def test_form_submitted_repeatedly_is_sent_once(at: Stage, chromium: Browser) -> None:
     dee = at.join("dee")
     with screen(at, chromium) as ours:
         ours.log_in("dee")

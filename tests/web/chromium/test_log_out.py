@@ -1,4 +1,4 @@
-"""What the browser stores for a member, and what is left of it after log-out."""
+"""Data stored in the browser for a member, and its removal on log-out."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def stored(page: Page) -> dict[str, str]:
     return found
 
 
-def test_log_out_leaves_nothing_of_a_member_in_the_browser(at: Stage, chromium: Browser) -> None:
+def test_logout_clears_member_data_from_browser_storage(at: Stage, chromium: Browser) -> None:
     hal, ann = at.join("hal"), at.join("ann")
     at.run(posts.create(at.network.writes, hal.id, Draft(text="Low tide")))
     at.run(posts.create(at.network.writes, ann.id, Draft(text="@hal the key", visibility=Visibility.DIRECT)))
@@ -46,14 +46,14 @@ def test_log_out_leaves_nothing_of_a_member_in_the_browser(at: Stage, chromium: 
         for private in ("hal", "Low tide", "the key", "form_token"):
             assert private not in while_logged_in["cached"], private
         assert "the key" in while_logged_in["session"]
-        # The page alone, as in a browser that ignores `Clear-Site-Data`: the form is not sent.
+        # The form is not sent, as in a browser that ignores `Clear-Site-Data`: only the script clears the data.
         page.evaluate("() => document.addEventListener('submit', (event) => event.preventDefault())")
         page.locator("form[action$='/logout'] button:visible").click()
         left = stored(page)
         assert (left["local"], left["session"]) == ("{}", "{}")
 
 
-def test_log_out_in_one_tab_deletes_the_stored_pages_of_another(at: Stage, chromium: Browser) -> None:
+def test_logout_in_one_tab_deletes_stored_pages_of_other_tabs(at: Stage, chromium: Browser) -> None:
     kim = at.join("kim")
     at.run(posts.create(at.network.writes, kim.id, Draft(text="High tide")))
     at.settle()
@@ -66,12 +66,12 @@ def test_log_out_in_one_tab_deletes_the_stored_pages_of_another(at: Stage, chrom
         other.get_by_role("navigation").get_by_role("link", name="Explore").first.click()
         other.wait_for_url("**/explore")
         assert "High tide" in stored(other)["session"]
-        # As in a browser that ignores `Clear-Site-Data`, which it does over plain HTTP.
+        # Simulate a browser that ignores `Clear-Site-Data`, as browsers do over plain HTTP.
         page.route("**/logout", lambda route: route.fulfill(status=204))
         page.locator("form[action$='/logout'] button:visible").click()
         until(other, "sessionStorage.length === 0")
         page.context.clear_cookies()
-        # A page that is left after that is not stored either.
+        # Pages left after log-out are not stored either.
         other.get_by_role("navigation").get_by_role("link", name="Notifications").first.click()
         other.wait_for_url("**/login**")
         assert "High tide" not in stored(other)["session"]
@@ -80,7 +80,7 @@ def test_log_out_in_one_tab_deletes_the_stored_pages_of_another(at: Stage, chrom
         expect(other.get_by_role("main")).not_to_contain_text("High tide")
 
 
-def test_the_page_without_network_is_the_same_for_members_and_strangers(at: Stage, chromium: Browser) -> None:
+def test_offline_page_is_identical_for_members_and_anonymous_visitors(at: Stage, chromium: Browser) -> None:
     at.join("ida")
     with screen(at, chromium) as ours:
         stranger = ours.open("/offline").content()

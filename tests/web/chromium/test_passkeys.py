@@ -1,4 +1,4 @@
-"""Passkeys in a real browser, with devices that Chromium plays: added, used alone and besides the password, refused and removed."""
+"""Passkeys in Chromium with virtual authenticators: added, used alone and as a second factor, refused and removed."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _NO_OFFERS = "PublicKeyCredential.isConditionalMediationAvailable = async () => 
 
 @pytest.fixture(scope="module")
 def here() -> Iterator[Stage]:
-    # A passkey is for the name of a host, and not for an address.
+    # Passkeys require a host name instead of an IP address.
     with stage(host="localhost") as made:
         yield made
 
 
 class Device:
-    """A device with passkeys that Chromium plays in one window. `verifies`: it makes sure that its owner holds it."""
+    """A virtual authenticator of Chromium in one window. `verifies`: it verifies the user."""
 
     def __init__(self, window: Screen, *, verifies: bool = True) -> None:
         self._session: CDPSession = window.context.new_cdp_session(window.page)
@@ -47,7 +47,7 @@ class Device:
         return found
 
     def take(self, credential: dict[str, Any]) -> None:
-        """Put a passkey of another device into this one, as whoever copies it would."""
+        """Copy a passkey of another device into this one."""
         self._send("addCredential", credential=credential)
 
     def clear(self) -> None:
@@ -61,9 +61,9 @@ class Device:
 def owner(
     here: Stage, chromium: Browser, name: str, *, offers: bool = False, verifies: bool = True
 ) -> Iterator[tuple[Screen, Device]]:
-    """A member with a browser that they are logged in in, and a device with a passkey.
+    """A new member with a logged-in browser and a device with a passkey.
 
-    `offers`: fields offer passkeys. A device that Chromium plays takes each offer at once, before any button is pressed.
+    `offers`: fields offer passkeys. A virtual authenticator accepts each offer immediately, before any button is pressed.
     """
     here.join(name)
     with screen(here, chromium) as window:
@@ -76,7 +76,7 @@ def owner(
 
 
 def added(window: Screen, name: str = "My phone") -> Page:
-    """Add a passkey by the page."""
+    """Add a passkey on the settings page."""
     page = window.open(PATH)
     page.get_by_label("Name").fill(name)
     page.get_by_label("Your password").fill(PASSWORD)
@@ -86,24 +86,24 @@ def added(window: Screen, name: str = "My phone") -> Page:
 
 
 def logged_out(window: Screen) -> None:
-    """Forget who is logged in."""
+    """Delete the login cookie."""
     window.context.clear_cookies()
 
 
 def pressed(window: Screen, path: str = "/login") -> Page:
-    """Log in by the button."""
+    """Press the passkey button on a login page."""
     page = window.open(path)
     page.get_by_role("button", name="Use a passkey").click()
     return page
 
 
-def test_a_passkey_is_added_and_logs_in_without_a_password(here: Stage, chromium: Browser) -> None:
+def test_passkey_is_added_and_logs_in_without_password(here: Stage, chromium: Browser) -> None:
     with owner(here, chromium, "ann") as (window, device):
         page = window.page
         expect(page.get_by_text("never used")).to_be_visible()
         assert len(device.credentials) == 1
         assert device.credentials[0]["isResidentCredential"]
-        # The same device is added once.
+        # A device cannot be added twice.
         page.get_by_label("Your password").fill(PASSWORD)
         page.get_by_role("button", name="Add a passkey").click()
         expect(page.get_by_text("Your device did not respond")).to_be_visible()
@@ -114,14 +114,14 @@ def test_a_passkey_is_added_and_logs_in_without_a_password(here: Stage, chromium
         page.wait_for_url("**/settings/email")
 
 
-def test_the_field_for_the_name_offers_passkeys(here: Stage, chromium: Browser) -> None:
+def test_login_username_field_offers_passkeys(here: Stage, chromium: Browser) -> None:
     with owner(here, chromium, "bea", offers=True) as (window, _):
         logged_out(window)
         window.page.goto(f"{here.url}/login?to=/settings/email")
         window.page.wait_for_url("**/settings/email")
 
 
-def test_a_passkey_without_a_pin_counts_besides_the_password_alone(here: Stage, chromium: Browser) -> None:
+def test_passkey_without_user_verification_is_accepted_only_as_second_factor(here: Stage, chromium: Browser) -> None:
     with owner(here, chromium, "cat", verifies=False) as (window, _):
         page = window.open("/settings/second_factor")
         page.get_by_label("Your password").first.fill(PASSWORD)
@@ -138,7 +138,7 @@ def test_a_passkey_without_a_pin_counts_besides_the_password_alone(here: Stage, 
         page.wait_for_url(f"{here.url}/")
 
 
-def test_a_copied_passkey_is_refused_once_its_count_stays_behind(here: Stage, chromium: Browser) -> None:
+def test_copied_passkey_with_outdated_signature_counter_is_refused(here: Stage, chromium: Browser) -> None:
     with owner(here, chromium, "dan") as (window, device), screen(here, chromium) as thief:
         thief.context.add_init_script(_NO_OFFERS)
         (copied,) = device.credentials
@@ -153,21 +153,21 @@ def test_a_copied_passkey_is_refused_once_its_count_stays_behind(here: Stage, ch
         pressed(window).wait_for_url(f"{here.url}/")
 
 
-def test_a_removed_passkey_opens_nothing_any_more(here: Stage, chromium: Browser) -> None:
+def test_removed_passkey_login_is_refused(here: Stage, chromium: Browser) -> None:
     with owner(here, chromium, "eva") as (window, device):
         page = window.page
         page.get_by_role("link", name="Edit My phone").click()
-        # The page before it asks for a password, too.
+        # The previous page also has a password field.
         expect(page.get_by_role("heading", name="My phone")).to_be_visible()
         page.get_by_label("Your password").fill(PASSWORD)
         page.get_by_role("button", name="Remove").click()
         expect(page.get_by_text("Saved.")).to_be_visible()
-        assert len(device.credentials) == 1, "the device does not know"
+        assert len(device.credentials) == 1, "the device keeps the removed passkey"
         logged_out(window)
         expect(pressed(window).get_by_text("does not match an account")).to_be_visible()
 
 
-def test_two_browsers_have_a_passkey_each(here: Stage, chromium: Browser) -> None:
+def test_passkeys_of_two_browsers_both_log_in(here: Stage, chromium: Browser) -> None:
     with owner(here, chromium, "fay") as (first, _), screen(here, chromium) as second:
         second.context.add_init_script(_NO_OFFERS)
         Device(second)
@@ -179,7 +179,7 @@ def test_two_browsers_have_a_passkey_each(here: Stage, chromium: Browser) -> Non
             pressed(window).wait_for_url(f"{here.url}/")
 
 
-def test_an_app_is_let_in_by_a_passkey(here: Stage, chromium: Browser) -> None:
+def test_oauth_authorization_with_passkey_login_issues_code(here: Stage, chromium: Browser) -> None:
     made = here.run(oauth.register(here.network.writes, "Tide", redirect_uris=["urn:ietf:wg:oauth:2.0:oob"]))
     query = (
         f"/oauth/authorize?response_type=code&client_id={made.app.id}&redirect_uri=urn:ietf:wg:oauth:2.0:oob&scope=read"
@@ -192,7 +192,7 @@ def test_an_app_is_let_in_by_a_passkey(here: Stage, chromium: Browser) -> None:
         expect(page.locator("code")).to_be_visible()
 
 
-def test_where_no_passkey_can_be_made_the_page_says_so(chromium: Browser) -> None:
+def test_passkey_page_on_unsupported_address_shows_message(chromium: Browser) -> None:
     with stage() as by_address:
         by_address.join("nora")
         with screen(by_address, chromium) as window:
@@ -200,13 +200,13 @@ def test_where_no_passkey_can_be_made_the_page_says_so(chromium: Browser) -> Non
             page = window.open(PATH)
             expect(page.get_by_text("This browser can't create passkeys for this address.")).to_be_visible()
             expect(page.get_by_role("button", name="Add a passkey")).to_have_count(0)
-            # The page to log in has other ways, and says nothing.
+            # The login page has other methods and shows no message.
             window.context.clear_cookies()
             page = window.open("/login")
             expect(page.locator("[data-behaviour=passkey]").first).to_be_hidden()
 
 
-def test_a_member_without_a_passkey_on_the_device_is_told_so(here: Stage, chromium: Browser) -> None:
+def test_passkey_login_without_passkey_on_device_shows_message(here: Stage, chromium: Browser) -> None:
     with owner(here, chromium, "hal") as (window, device):
         device.clear()
         logged_out(window)
@@ -217,7 +217,7 @@ def test_a_member_without_a_passkey_on_the_device_is_told_so(here: Stage, chromi
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_the_pages_can_be_used_by_everybody(here: Stage, chromium: Browser, dark: bool) -> None:
+def test_passkey_pages_are_accessible(here: Stage, chromium: Browser, dark: bool) -> None:
     with owner(here, chromium, f"ivy{dark:d}") as (window, _):
         pages = [window.page.url]
         window.page.get_by_role("link", name="Edit My phone").click()

@@ -1,4 +1,4 @@
-"""The content security policy: no form that is refused, error page or step back breaks it, at any width."""
+"""The content security policy is not violated by refused forms, error pages or back navigation, at any width."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _REFUSED = """([method, action]) => {
   const buttons = [...form.elements].filter((one) => one.tagName === "BUTTON" && one.type === "submit");
   const done = () => requestAnimationFrame(() => (window.answered = true));
   for (const name of ["afterSettle", "responseError"]) addEventListener(`htmx:${name}`, done, { once: true });
-  // An empty answer takes something away, after which nothing settles.
+  // An empty response removes an element, and no settle event follows.
   addEventListener("htmx:afterRequest", (event) => event.detail.xhr.responseText || done());
   form.requestSubmit(buttons[0]);
   return true;
@@ -48,7 +48,7 @@ def refuse_every_form(ours: Screen, path: str, tried: set[str]) -> None:
             continue
         tried.add(kind)
         page = ours.open(path)
-        # Forms before it may have taken it away.
+        # An earlier form may have removed it.
         if page.evaluate(_REFUSED, [method, action]):
             try:
                 settled(page)
@@ -57,18 +57,20 @@ def refuse_every_form(ours: Screen, path: str, tried: set[str]) -> None:
 
 
 def settled(page: Page) -> None:
-    """Wait until the answer to a form is on the page: it replaced a part of the page, or another page has loaded."""
+    """Wait until the response to a form has replaced a part of the page, or another page has loaded."""
     while True:
         try:
             until(page, "document.readyState === 'complete' && window.answered !== false", 30)
         except Error:
-            # The page was replaced while it was asked.
+            # The page was replaced during the evaluation.
             continue
         return
 
 
 @pytest.mark.parametrize("width", [390, pytest.param(1_280, marks=pytest.mark.deep)])
-def test_refused_form_violates_no_policy(at: Stage, subjects: Subjects, chromium: Browser, width: int) -> None:
+def test_content_security_policy_is_not_violated_by_refused_forms(
+    at: Stage, subjects: Subjects, chromium: Browser, width: int
+) -> None:
     tried: set[str] = set()
     with screen(at, chromium, width, touch=width < 800) as ours:
         for path in STRANGERS.values():
@@ -80,7 +82,9 @@ def test_refused_form_violates_no_policy(at: Stage, subjects: Subjects, chromium
     assert len(tried) > 50
 
 
-def test_way_back_to_a_page_with_a_resized_field_violates_no_policy(at: Stage, chromium: Browser) -> None:
+def test_content_security_policy_is_not_violated_by_restored_page_with_resized_field(
+    at: Stage, chromium: Browser
+) -> None:
     at.join("ira")
     with screen(at, chromium) as ours:
         ours.log_in("ira")

@@ -1,4 +1,4 @@
-"""Messages in a browser that is closed: the button in the settings, and what the service worker shows."""
+"""Push notifications in a browser: the button in the settings, and the notification of the service worker."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.push.service import App
 from tests.web.chromium.screens import screen, stage
 
 _SUBSCRIBED = """(keys) => {
-  // The push service of a browser is its maker's, and out of reach here.
+  // The push service of the browser vendor cannot be reached here.
   let made = null;
   PushManager.prototype.subscribe = async (options) => {
     window.asked = options;
@@ -25,7 +25,7 @@ _SUBSCRIBED = """(keys) => {
 }"""
 
 
-def test_a_browser_subscribes_shows_what_comes_and_ends_it(chromium: Browser) -> None:
+def test_web_push_browser_subscribes_shows_message_and_unsubscribes(chromium: Browser) -> None:
     with stage(push_key=new_key()) as at, screen(at, chromium) as ours:
         ann = at.join("ann")
         page = ours.log_in("ann")

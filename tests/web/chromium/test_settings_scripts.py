@@ -1,4 +1,4 @@
-"""Comfort that scripts add to settings: a picture is cropped before it is sent, and the preview of a recipe follows its sliders."""
+"""Scripts of the settings: cropping a picture before upload, and the live preview of a ranking recipe."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.web.chromium.screens import Stage, file, held, screen, stage
 
 @pytest.fixture(scope="module")
 def here() -> Iterator[Stage]:
-    """Ann follows Ben, whose first post many like."""
+    """Ann follows Ben. Ben's first post has four likes."""
     with stage() as made:
         ann, ben = made.join("ann"), made.join("ben")
         made.run(relationships.follow(made.network.writes, ann.id, ben.id))
@@ -29,7 +29,7 @@ def here() -> Iterator[Stage]:
         yield made
 
 
-def test_the_preview_follows_a_slider_and_nothing_is_kept_before_it_is_saved(here: Stage, chromium: Browser) -> None:
+def test_ranking_preview_follows_slider_without_saving(here: Stage, chromium: Browser) -> None:
     with screen(here, chromium) as ann:
         ann.log_in("ann")
         page = ann.open("/settings/ranking")
@@ -46,7 +46,7 @@ def test_the_preview_follows_a_slider_and_nothing_is_kept_before_it_is_saved(her
         expect(first).to_have_text("Wave number 0")
 
 
-def test_a_picture_is_moved_by_keys_and_cut_to_a_square(here: Stage, chromium: Browser) -> None:
+def test_profile_picture_cropper_moves_by_keys_and_crops_to_square(here: Stage, chromium: Browser) -> None:
     with screen(here, chromium) as ann:
         page = ann.log_in("ann")
         with held(page, "picture"):
@@ -68,7 +68,7 @@ def test_a_picture_is_moved_by_keys_and_cut_to_a_square(here: Stage, chromium: B
     assert found.avatar
 
 
-def test_a_page_that_changes_twice_at_once_reports_no_error(here: Stage, chromium: Browser) -> None:
+def test_view_transitions_interrupting_each_other_report_no_error(here: Stage, chromium: Browser) -> None:
     with screen(here, chromium) as ann:
         page = ann.log_in("ann")
         ann.open("/settings")

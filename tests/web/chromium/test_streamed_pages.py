@@ -1,4 +1,4 @@
-"""A page that comes in pieces: nothing that is shown moves when the next piece is there."""
+"""Pages loaded in pieces: visible content does not move when the next piece arrives."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BY_PIECES = """async (path) => {
 
 
 @pytest.mark.parametrize("width", [390, 1_280])
-def test_photos_in_rows_are_shown_once_their_rows_are_whole(at: Stage, chromium: Browser, width: int) -> None:
+def test_streamed_page_shows_photo_wall_only_when_complete(at: Stage, chromium: Browser, width: int) -> None:
     ann = at.join(f"ann{width}")
     for number in range(5):
         sea = posted(at, ann, f"Tide {number}", 1)
@@ -37,4 +37,4 @@ def test_photos_in_rows_are_shown_once_their_rows_are_whole(at: Stage, chromium:
         expect(page.locator(".wall .photo").first).to_be_visible()
         before, after = page.evaluate(_BY_PIECES, "/explore")
         assert sum(after) == page.locator(".wall .photo").count() >= 5
-        assert before == [*after[:-1], 0], "some of a wall are shown, and will move"
+        assert before == [*after[:-1], 0], "photos of an incomplete wall are visible and will move"

@@ -1,4 +1,4 @@
-"""A newcomer, a member, a moderator and an operator use everything: with scripts, without, and at a phone by touch."""
+"""A new member, a member, a moderator and an operator use the web app: with scripts, without scripts, and on a phone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RULES = ("Be kind.",)
 
 
 class Way(NamedTuple):
-    """How people look: the width of the window, by touch, with scripts."""
+    """The window of all browsers: its width, touch input, scripts."""
 
     width: int = 1_280
     touch: bool = False
@@ -30,7 +30,7 @@ class Way(NamedTuple):
 
 
 @pytest.mark.parametrize("way", [Way(), Way(scripts=False), Way(390, touch=True)], ids=["desk", "no-scripts", "phone"])
-def test_from_signing_up_to_logging_out(chromium: Browser, way: Way) -> None:
+def test_web_app_walk_from_signup_to_logout_succeeds(chromium: Browser, way: Way) -> None:
     with stage(rules=RULES) as at, ExitStack() as windows:
         ann = at.join("ann")
         at.run(moderation.set_role(at.network.writes, at.join("chief").id, Role.MODERATOR))
@@ -75,7 +75,7 @@ def press(within: Page | Locator, name: str) -> None:
 
 
 def arrives(nia: Screen, way: Way) -> None:
-    """Sign up, pick a tag, follow nobody yet, say a name, and come to the invitation to post."""
+    """Sign up, pick a tag, follow no members, enter a name, and reach the invitation to post."""
     page = nia.open("/")
     main(page).get_by_role("link", name="Sign up").first.click()
     page.get_by_label("User name").fill("nia")
@@ -117,7 +117,7 @@ def posts_two_photos(nia: Screen, way: Way) -> str:
 
 
 def sees_the_new_post(home: Page, way: Way) -> None:
-    """Read the post at home: announced where scripts run."""
+    """Read the new post on the home page; with scripts, a button announces it."""
     if way.scripts:
         press(home, "One new post")
     else:
@@ -153,7 +153,7 @@ def finds_and_is_told(nia: Screen, path: str) -> None:
 
 
 def reports(nia: Screen) -> None:
-    """Report somebody's post."""
+    """Report a post of @ann."""
     page = nia.open("/@ann?show=posts")
     page.get_by_role("article").filter(has_text="Low tide").get_by_role("link", name="More").click()
     page.get_by_role("link", name="Report").first.click()
@@ -175,7 +175,7 @@ def moderates(chief: Screen) -> None:
 
 
 def operates(boss: Screen) -> None:
-    """Look at the figures and the data sources."""
+    """View the metrics and the data sources."""
     page = boss.open("/ops")
     expect(main(page)).to_contain_text("Requests in 10 minutes")
     main(page).get_by_role("link", name="Data sources").click()

@@ -1,4 +1,4 @@
-"""Passkeys over HTTP: added, used alone and besides the password, for the web app and for apps; and what is refused there."""
+"""Passkeys over HTTP: added, used alone and as a second factor, for the web app and for apps; and refused responses."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def here() -> Iterator[World]:
 
 
 def question(browser: Visitor, kind: str) -> Any:
-    """Return what the script of a page asks for."""
+    """Return the challenge that the script of a page requests."""
     page = browser.open(f"{QUESTION}?kind={kind}")
     assert (page.status, page.answer.headers["Cache-Control"]) == (200, "no-store"), page.answer.text
     return json.loads(page.answer.text)
 
 
 def visitor_from(here: World, address: str) -> Visitor:
-    """Return somebody with a browser at an address."""
+    """Return a browser at an IP address."""
     made = visitor(here)
     transport = httpx.ASGITransport(here.app, client=(address, 1))
     made._client = httpx.AsyncClient(
@@ -50,7 +50,7 @@ def visitor_from(here: World, address: str) -> Visitor:
 
 
 def send(browser: Visitor, page: str, path: str, /, **fields: str) -> Page:
-    """Send a form of a page as a script does that has filled a field."""
+    """Send a form of a page with fields filled by a script."""
     return browser.post(path, [("form_token", browser.open(page).form_token), *fields.items()])
 
 
@@ -64,13 +64,13 @@ def added(ann: Visitor, device: SoftDevice | None = None, **fields: str) -> Soft
 
 
 def by_passkey(browser: Visitor, device: SoftDevice, to: str = "", **cheat: Any) -> Page:
-    """Log in by a passkey alone."""
+    """Log in with only a passkey."""
     answer = device.answer(question(browser, "login"), **cheat)
     return send(browser, "/login", "/login/passkey", answer=answer, to=to)
 
 
 def guarded(ann: Visitor, device: SoftDevice) -> list[str]:
-    """Have the password ask for a passkey besides, and return the recovery codes."""
+    """Require a passkey as the second factor, and return the recovery codes."""
     answer = device.answer(question(ann, "confirm"))
     done = send(ann, SECOND, f"{SECOND}/passkey", answer=answer, own_password=PASSWORD)
     codes = [one.text for one in done.html.select(".recovery-codes code")]
@@ -78,7 +78,7 @@ def guarded(ann: Visitor, device: SoftDevice) -> list[str]:
     return codes
 
 
-def test_a_passkey_is_added_named_used_and_removed(here: World) -> None:
+def test_passkey_is_added_renamed_used_and_removed(here: World) -> None:
     ann = visitor(here, "ann")
     device = added(ann)
     page = ann.open(PATH)
@@ -98,19 +98,19 @@ def test_a_passkey_is_added_named_used_and_removed(here: World) -> None:
     refused = by_passkey(visitor(here), device)
     assert (refused.status, "does not match an account" in refused.text) == (422, True)
     assert ann.open(one.path).status == 404
-    assert stranger.open("/settings").status == 200, "who is logged in stays so"
+    assert stranger.open("/settings").status == 200, "existing logins remain valid"
 
 
-def test_two_browsers_log_in_by_one_passkey(here: World) -> None:
+def test_passkey_logins_from_two_browsers_succeed_in_any_order(here: World) -> None:
     device = added(visitor(here, "ann"))
     first, second = visitor(here), visitor(here)
     answers = [device.answer(question(one, "login")) for one in (first, second)]
-    # The one that asked later is done first.
+    # The later challenge is answered first.
     for browser, answer in ((second, answers[1]), (first, answers[0])):
         assert send(browser, "/login", "/login/passkey", answer=answer).path == "/"
 
 
-def test_an_answer_is_no_good_a_second_time_nor_from_elsewhere(here: World) -> None:
+def test_passkey_response_replayed_or_from_wrong_origin_is_refused(here: World) -> None:
     device = added(visitor(here, "ann"))
     answer = device.answer(question(visitor(here), "login"))
     assert send(visitor(here), "/login", "/login/passkey", answer=answer).path == "/"
@@ -121,11 +121,11 @@ def test_an_answer_is_no_good_a_second_time_nor_from_elsewhere(here: World) -> N
         assert (refused.status, "does not match an account" in refused.text) == (422, True)
     for text in ("", "{}", "[]", "null", '{"id": 1}', "x" * 9_000):
         assert send(visitor(here), "/login", "/login/passkey", answer=text).status in {400, 422}
-    # A form that is of no page of ours.
+    # A forged form.
     assert visitor(here).post("/login/passkey", [("form_token", "0" * 128), ("answer", answer)]).status == 403
 
 
-def test_the_question_says_nothing_about_any_account(here: World) -> None:
+def test_passkey_challenge_reveals_no_account(here: World) -> None:
     added(visitor(here, "ann"))
     stranger = visitor(here)
     plain = question(stranger, "login")
@@ -142,7 +142,7 @@ def test_the_question_says_nothing_about_any_account(here: World) -> None:
     assert (unknown.status, unknown.text) == (known.status, known.text)
 
 
-def test_the_password_asks_for_a_passkey_besides_once_that_is_the_second_factor(here: World) -> None:
+def test_passkey_as_second_factor_is_required_after_password(here: World) -> None:
     ann = visitor(here, "ann")
     device = added(ann)
     assert visitor(here).open("/login").press("Log in", username="ann", password=PASSWORD).path == "/"
@@ -151,7 +151,7 @@ def test_the_password_asks_for_a_passkey_besides_once_that_is_the_second_factor(
     other = visitor(here)
     asked = other.open("/settings/email").press("Log in", username="ann", password=PASSWORD)
     assert (asked.path.split("?")[0], "Use a passkey of @ann" in asked.text) == ("/login/code", True)
-    assert other.open("/settings/email").path.startswith("/login"), "the password alone opens nothing"
+    assert other.open("/settings/email").path.startswith("/login"), "the password alone does not log in"
     step = question(other, "second")
     assert len(step["allowCredentials"]) == 1
     assert step["userVerification"] == "preferred"
@@ -163,9 +163,9 @@ def test_the_password_asks_for_a_passkey_besides_once_that_is_the_second_factor(
     third.open("/login").press("Log in", username="ann", password=PASSWORD)
     assert send(third, "/login/code", "/login/code", code=answer).status == 422, "it was used"
     assert third.open("/login/code").press("Log in", code=codes[0]).path == "/"
-    # Alone it logs in as before, and needs no code.
+    # The passkey alone still logs in, without a code.
     assert by_passkey(visitor(here), device).path == "/"
-    # It is turned off by the password and a passkey.
+    # Turning it off requires the password and a passkey.
     page = ann.open(PATH).follow("Edit")
     stays = page.press("Remove", current_password=PASSWORD, code=codes[1])
     assert (stays.status, "is your second factor" in stays.text) == (403, True)
@@ -174,7 +174,7 @@ def test_the_password_asks_for_a_passkey_besides_once_that_is_the_second_factor(
     assert visitor(here).open("/login").press("Log in", username="ann", password=PASSWORD).path == "/"
 
 
-def test_with_an_app_and_a_passkey_either_will_do(here: World) -> None:
+def test_second_factor_accepts_authenticator_app_or_passkey(here: World) -> None:
     ann = visitor(here, "ann")
     page = ann.open(SECOND)
     key = page.one("code.key").text.replace(" ", "")
@@ -191,7 +191,7 @@ def test_with_an_app_and_a_passkey_either_will_do(here: World) -> None:
     assert len(made.html.select(".recovery-codes code")) == 10
 
 
-def test_an_app_is_let_in_by_a_passkey_alone_or_besides(here: World) -> None:
+def test_oauth_authorization_accepts_passkey_alone_or_as_second_factor(here: World) -> None:
     ann = visitor(here, "ann")
     device, app = added(ann), Client(here)
     query = app.query(state="s" * 3_900)
@@ -211,7 +211,7 @@ def test_an_app_is_let_in_by_a_passkey_alone_or_besides(here: World) -> None:
     besides.open(query)
     besides.press("login", username="ann", password=PASSWORD)
     assert "Use a passkey of @ann" in besides.follow().text
-    assert besides.press("allow").status_code == 403, "nobody is logged in yet"
+    assert besides.press("allow").status_code == 403, "the login is not complete yet"
     besides.open(query)
     assert besides.press("code", second=device.answer(asked(besides, "second"), present=False)).status_code == 422
     besides.press("code", second=device.answer(asked(besides, "second")))
@@ -221,7 +221,7 @@ def test_an_app_is_let_in_by_a_passkey_alone_or_besides(here: World) -> None:
     assert app.exchange(sent[1]).status_code == 200
 
 
-def test_who_may_not_come_in_is_told_the_same_as_with_a_password(here: World) -> None:
+def test_passkey_login_of_suspended_member_shows_password_login_error(here: World) -> None:
     ann = here.run(members.find(here.network.writes, "ann"))
     assert ann is not None
     device = added(visitor(here, "ann"))
@@ -232,28 +232,28 @@ def test_who_may_not_come_in_is_told_the_same_as_with_a_password(here: World) ->
     assert "currently disabled" in refused.text
 
 
-def test_answers_that_prove_nothing_are_counted_and_lock_no_password_out() -> None:
+def test_passkey_failures_are_rate_limited_without_blocking_password_login() -> None:
     limits = {"login": "off", "account_guesses": "3/24h", "network_guesses": "100/24h"}
     with world(rate_limits=True, limits=limits) as busy:
         member(busy, "ann")
         device = added(visitor(busy, "ann"))
         answers = [by_passkey(visitor(busy), device, signature=b"x") for _ in range(4)]
         assert [one.status for one in answers] == [422, 422, 422, 429]
-        # Until the day is over: by UTC.
+        # Until the end of the UTC day.
         assert 0 < int(answers[-1].answer.headers["Retry-After"]) <= 86_400
         assert visitor(busy).open("/login").press("Log in", username="ann", password=PASSWORD).path == "/"
-        assert by_passkey(visitor(busy), device).status == 429, "these were mistakes made here"
-        # What is done elsewhere does not count here, nor what is done here there.
+        assert by_passkey(visitor(busy), device).status == 429, "the failures came from this address"
+        # Other addresses have separate limits.
         assert by_passkey(visitor_from(busy, "192.0.2.7"), device).path == "/"
 
 
-def test_a_passkey_is_second_factor_enough_for_staff() -> None:
+def test_passkey_satisfies_staff_second_factor_requirement() -> None:
     with world(staff_second_factor=True) as strict:
         ann = member(strict, "ann")
         strict.run(moderation.set_role(strict.network.writes, ann.id, Role.ADMIN))
         browser = visitor(strict, "ann")
         device = added(browser)
-        # To have one is not enough: the password alone would go on opening everything.
+        # Having a passkey is not enough: the password alone would still log in.
         assert browser.open("/moderation").path == f"{SECOND}?needed=1"
         guarded(browser, device)
         assert browser.open("/moderation").path == "/moderation"
@@ -265,7 +265,7 @@ def test_a_passkey_is_second_factor_enough_for_staff() -> None:
         assert other.open("/moderation").path == "/moderation"
 
 
-def test_the_place_of_a_log_in_by_passkey_is_told_as_that_of_one_by_password() -> None:
+def test_passkey_login_from_new_network_sends_mail() -> None:
     with post_office() as office, world(mail=office.url) as here:
         member(here, "ann")
         device = added(visitor(here, "ann"))
@@ -277,15 +277,15 @@ def test_the_place_of_a_log_in_by_passkey_is_told_as_that_of_one_by_password() -
             here.settle()
             return [mail.subject for mail in office.take()]
 
-        # The place is known from which the passkey was added.
+        # The network where the passkey was added is known.
         assert from_("127.0.0.9") == []
         assert from_("192.0.2.7") == ["New login to @ann"]
-        assert from_("192.0.2.9") == [], "the same network"
+        assert from_("192.0.2.9") == [], "this network is known"
         assert from_("198.51.100.7") == ["New login to @ann"]
         assert from_("198.51.100.7") == []
 
 
-def test_a_forgotten_password_leaves_passkeys_and_second_factor_as_they_are() -> None:
+def test_password_reset_keeps_passkeys_and_second_factor() -> None:
     with post_office() as office, world(mail=office.url) as here:
         member(here, "ann")
         ann = visitor(here, "ann")
@@ -307,7 +307,7 @@ def test_a_forgotten_password_leaves_passkeys_and_second_factor_as_they_are() ->
         assert by_passkey(visitor(here), device).path == "/"
 
 
-def test_nobody_adds_a_passkey_to_what_a_demo_lends_to_everybody(here: World) -> None:
+def test_passkey_for_shared_demo_account_is_refused(here: World) -> None:
     ann = here.run(members.find(here.network.writes, "ann"))
     assert ann is not None
     here.app = build(replace(here.app_parts, demo_member=ann.id))

@@ -1,4 +1,4 @@
-"""Pages that show more than the graph has: tags, trends and the directory. They change as soon as that does."""
+"""Cached pages with data outside the graph: tags, trends and the directory. They change as soon as that data changes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _COOKIE = (("Cookie", f"shoal_form={'s' * 43}"),)
 
 
 def post(here: World, who: Someone, status: str, *, photo: bool = False) -> str:
-    """Have somebody write, and return the id of the post."""
+    """Create a post, and return its id."""
     form: dict[str, object] = {"status": status}
     if photo:
         files = {"file": ("a.png", picture(), "image/png")}
@@ -52,7 +52,7 @@ def _joined(here: World, _post: str) -> None:
 
 
 class Move(NamedTuple):
-    """A page, what changes it, and where that is compared. Nothing that the page has of the graph has a part in it."""
+    """A page, an action that changes only data outside the graph, and the modules that compare that data."""
 
     path: str
     act: Callable[[World, str], None]
@@ -76,7 +76,7 @@ MOVES = (
 
 
 def looked(move: Move) -> tuple[str, str, str]:
-    """Return how a stranger sees a page before something changes it, and after that: remembered, and made anew."""
+    """Return the anonymous page before a change, and after it from the cache and freshly rendered."""
     with world() as here:
         ann = here.join("ann")
         ids = [post(here, ann, "Low tide #harbour #boats", photo=n == 0) for n in range(3)]
@@ -87,7 +87,7 @@ def looked(move: Move) -> tuple[str, str, str]:
         with contextlib.closing(ours), contextlib.closing(fresh):
             before = [seen(ours, asked)[1] for _ in range(4)]
             assert ours.app_context.answers is not None
-            assert ours.app_context.answers.missed == 2, "the page is not remembered"
+            assert ours.app_context.answers.missed == 2, "the page is not cached"
             assert len(set(before)) == 1
             move.act(here, ids[0])
             here.settle()
@@ -95,13 +95,13 @@ def looked(move: Move) -> tuple[str, str, str]:
 
 
 @pytest.mark.parametrize("move", MOVES, ids=[move.path for move in MOVES])
-def test_a_page_is_remembered_until_what_has_no_marks_changes(move: Move) -> None:
+def test_page_cache_entry_is_invalidated_by_changes_outside_graph(move: Move) -> None:
     before, remembered, fresh = looked(move)
     assert remembered == fresh != before
 
 
 @pytest.mark.parametrize("move", MOVES, ids=[move.path for move in MOVES])
-def test_it_would_stay_as_it_was_if_that_was_not_compared(move: Move, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page_cache_entry_without_comparison_becomes_stale(move: Move, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in move.where:
         monkeypatch.setattr(module, "compared", unnoted)
     before, remembered, fresh = looked(move)
@@ -109,8 +109,8 @@ def test_it_would_stay_as_it_was_if_that_was_not_compared(move: Move, monkeypatc
 
 
 @pytest.mark.parametrize("path", ["/tags/harbour", "/explore", "/api/v1/tags/harbour", "/api/v1/trends/statuses"])
-def test_what_may_be_a_minute_old_is_no_older_on_a_remembered_page(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Trends and neighbours of tags stay for a minute, and the days of a tag end by the clock."""
+def test_page_cache_shows_time_dependent_tag_data_like_fresh_page(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trends and related tags are cached for a minute, and the days of a tag depend on the clock."""
     real, ahead = time.time_ns, 0
     monkeypatch.setattr("time.time_ns", lambda: real() + ahead * 1_000_000)
     with world() as here:
@@ -132,7 +132,7 @@ def test_what_may_be_a_minute_old_is_no_older_on_a_remembered_page(path: str, mo
         assert len(set(found)) >= 2
 
 
-def test_an_unused_tag_tells_of_today(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page_cache_of_unused_tag_updates_history_on_new_day(monkeypatch: pytest.MonkeyPatch) -> None:
     real, ahead = time.time_ns, 0
     monkeypatch.setattr("time.time_ns", lambda: real() + ahead * 1_000_000)
     with world() as here, contextlib.closing(FrontEnd(here, 64_000)) as ours:
@@ -146,7 +146,7 @@ def test_an_unused_tag_tells_of_today(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("path", ["/tags/harbour", "/explore", "/", "/api/v1/tags/harbour"])
-def test_a_page_without_its_tags_is_not_remembered(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page_cache_skips_pages_rendered_without_tag_cloud(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with world() as here:
         post(here, here.join("ann"), "Low tide #harbour #boats")
         here.settle()
@@ -166,7 +166,7 @@ def test_a_page_without_its_tags_is_not_remembered(path: str, monkeypatch: pytes
 
 
 @pytest.mark.parametrize("path", ["/explore", "/explore/people"])
-def test_a_page_without_its_people_is_not_remembered(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page_cache_skips_pages_rendered_without_member_relations(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with world() as here:
         post(here, here.join("ann"), "Low tide")
         here.settle()

@@ -1,4 +1,4 @@
-"""Pages of the web app that are remembered are as fresh ones would be, and belong to one browser all the same."""
+"""Cached pages of the web app equal fresh pages, and contain the form tokens of the requesting browser."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ from tests.examples import examples
 
 STEPS = 60
 _OWN = re.compile(r'[0-9a-f]{128}|(?<=name="request" value=")[\w-]{16}')
-"""Tokens of forms, and names of what they will do: each answer has its own."""
+"""Form tokens and request ids, which differ in each response."""
 
 
 class Look(NamedTuple):
-    """A page, and how a browser asks for it."""
+    """A page and the request headers of a browser."""
 
     path: str
     headers: tuple[tuple[str, str], ...]
 
 
 class Browsers:
-    """Browsers of all people of a story, and one of a stranger."""
+    """Browsers of all members of a story, and an anonymous one."""
 
     def __init__(self, here: World, people: list[Someone]) -> None:
         self.cookies = {"": f"shoal_form={'s' * 43}"}
@@ -51,8 +51,8 @@ class Browsers:
             self.cookies[one.id] = f"shoal_login={begun.text}; shoal_form={str(n) * 43}"
 
     def look(self, story: Story, path: str) -> Look:
-        """Look at a page as somebody, in some language, all of it or a part."""
-        # Few of them often: a page that is looked at once shows nothing.
+        """Return a request for a page or its main part, for a random viewer and language."""
+        # Few viewers, because only repeated requests test the cache.
         who = story.dice.choice(list(self.cookies)[:3])
         language = story.dice.choice(("en", "en", "en", "de"))
         headers = [("Cookie", self.cookies[who]), ("Accept-Language", language)]
@@ -62,7 +62,7 @@ class Browsers:
 
 
 def paths(story: Story) -> list[str]:
-    """Return pages that are remembered."""
+    """Return paths of pages that are cached."""
     one = story.someone()
     name = one.member.name
     found = ["/", "/", "/", "/", "/explore", "/explore", f"/tags/{story.dice.choice(('harbour', 'morning'))}"]
@@ -76,13 +76,13 @@ def paths(story: Story) -> list[str]:
 
 
 def seen(app_context: FrontEnd, asked: Look) -> tuple[int, str]:
-    """Return the status of a page, and what is on it, less what is of one answer alone."""
+    """Return the status and content of a page, without tokens that differ in each response."""
     answer = app_context.ask(asked.path, "", **dict(asked.headers))
     return answer.status_code, _OWN.sub("", answer.text)
 
 
 def differs(story: Story, browsers: Browsers, ours: FrontEnd, fresh: FrontEnd) -> str:
-    """Look at some pages three times; return the first that is not as a fresh one, empty for none."""
+    """Request some pages three times; return the first that differs from a fresh page, or an empty string."""
     for path in paths(story):
         asked = browsers.look(story, path)
         looked = partial(_differs, asked, ours, fresh)
@@ -94,13 +94,13 @@ def differs(story: Story, browsers: Browsers, ours: FrontEnd, fresh: FrontEnd) -
 def _differs(asked: Look, ours: FrontEnd, fresh: FrontEnd) -> str:
     before = seen(fresh, asked)
     found = [seen(ours, asked) for _ in range(3)]
-    # A minute may have passed meanwhile.
+    # The displayed minute may have changed in between.
     wanted = (before, seen(fresh, asked))
     return next((f"{asked}: {one}\nfresh: {before}" for one in found if one not in wanted), "")
 
 
 def played(here: World, seed: int, app_parts: AppParts | None = None) -> str:
-    """Return what differed in a story; empty for nothing. `app_parts`: of the process that is looked at."""
+    """Return the first difference in a story, or an empty string. `app_parts`: of the process under test."""
     story = Story(here, seed)
     browsers = Browsers(here, story.people)
     ours, fresh = FrontEnd(here, 64_000, app_parts), FrontEnd(here, 0)
@@ -109,12 +109,12 @@ def played(here: World, seed: int, app_parts: AppParts | None = None) -> str:
 
 
 @pytest.mark.parametrize("seed", range(examples(3)))
-def test_a_remembered_page_is_as_a_fresh_one(seed: int) -> None:
+def test_cached_page_equals_fresh_page(seed: int) -> None:
     with world() as here:
         assert played(here, seed) == ""
 
 
-def test_so_it_is_where_another_process_changes_what_is_on_it() -> None:
+def test_cached_page_equals_fresh_page_after_change_in_another_process() -> None:
     with two_processes() as (here, there):
         assert played(here, 1, there) == ""
 
@@ -129,7 +129,9 @@ def test_so_it_is_where_another_process_changes_what_is_on_it() -> None:
         (ChangeLog, "unchanged"),
     ],
 )
-def test_that_would_fail_if_anything_was_not_noted(monkeypatch: pytest.MonkeyPatch, where: object, what: str) -> None:
+def test_cached_page_differs_from_fresh_page_without_dependency_tracking(
+    monkeypatch: pytest.MonkeyPatch, where: object, what: str
+) -> None:
     monkeypatch.setattr(where, what, unnoted if what == "compared" else lambda *_: what == "unchanged")
 
     def wrong(seed: int) -> str:
@@ -139,7 +141,7 @@ def test_that_would_fail_if_anything_was_not_noted(monkeypatch: pytest.MonkeyPat
     assert any(wrong(seed) for seed in range(4))
 
 
-def test_it_would_fail_in_two_processes_if_stamps_were_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cached_page_differs_in_two_processes_without_version_token_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
     async def still(*_: object) -> bool:
         return True
 
@@ -149,7 +151,7 @@ def test_it_would_fail_in_two_processes_if_stamps_were_not_compared(monkeypatch:
 
 
 class Place(NamedTuple):
-    """A network with a post, and a front end that remembers pages of it."""
+    """A network with a post, and a front end with a page cache."""
 
     here: World
     ours: FrontEnd
@@ -158,7 +160,7 @@ class Place(NamedTuple):
     """The path of the post by Ann."""
 
     def cookie(self, key: str, who: Someone | None = None) -> str:
-        """Return the cookies of a browser with this key, in which somebody is logged in."""
+        """Return the cookies of a browser with this key; with `who`, a logged-in one."""
         form = f"shoal_form={key * 43}"
         if who is None:
             return form
@@ -186,7 +188,7 @@ def _token(page: httpx.Response) -> str:
     return found[1]
 
 
-def test_a_remembered_page_has_forms_for_the_browser_that_asks_and_no_other(place: Place) -> None:
+def test_cached_page_contains_form_tokens_of_requesting_browser(place: Place) -> None:
     one, two = place.cookie("1", place.ann), place.cookie("2", place.ann)
     for _ in range(2):
         place.open(place.path, one)
@@ -213,7 +215,7 @@ def test_a_remembered_page_has_forms_for_the_browser_that_asks_and_no_other(plac
     assert [like(tokens[1], one), like(tokens[2], two), like(tokens[2], one)] == [303, 303, 403]
 
 
-def test_strangers_browsers_ask_whether_a_page_is_still_the_same_and_members_keep_nothing(place: Place) -> None:
+def test_page_etag_is_sent_to_anonymous_visitors_and_not_to_members(place: Place) -> None:
     new = [place.open("/@ann") for _ in range(3)]
     assert all("shoal_form=" in page.headers["set-cookie"] and "etag" not in page.headers for page in new)
     stranger, other = place.cookie("1"), place.cookie("2")
@@ -232,7 +234,7 @@ def test_strangers_browsers_ask_whether_a_page_is_still_the_same_and_members_kee
     assert all((one["cache-control"], "etag" in one) == ("private, no-store", False) for one in shown)
 
 
-def test_the_age_of_a_post_moves_on_in_a_remembered_page(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cached_page_updates_relative_post_time(monkeypatch: pytest.MonkeyPatch) -> None:
     ahead = 0
     real = time.time_ns
     monkeypatch.setattr("time.time_ns", lambda: real() + ahead)
@@ -254,7 +256,7 @@ def test_the_age_of_a_post_moves_on_in_a_remembered_page(monkeypatch: pytest.Mon
 
 
 @given(st.integers(0, 6 * 86_400_000), st.sampled_from(["en", "de"]))
-def test_words_for_a_moment_hold_until_they_change(age: int, language: str) -> None:
+def test_relative_time_text_changes_exactly_at_predicted_time(age: int, language: str) -> None:
     words, now = words_in(language), 1_790_000_000_000
     change = words.changes_at(now - age, now)
     assert change > now
