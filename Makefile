@@ -56,18 +56,19 @@ serve: ready  ## the server on ./shoal.db
 cluster: $(VENV)/.dev $(VENV)/.engines $(SYNC)  ## a whole small cluster on this machine, in ./cluster
 	@exec $(BIN)/shoal cluster up
 
-check: $(VENV)/.dev $(SYNC)  ## formatting, lint, types, imports, English, known vulnerabilities
+check: $(VENV)/.dev $(SYNC)  ## formatting, lint, types, imports, English, spelling, known vulnerabilities
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m scripts.prose
+	@$(BIN)/codespell
 	@$(MAKE) --no-print-directory audit
 
 audit: $(VENV)/.dev  ## known vulnerabilities of installed packages
 	@$(BIN)/python -m scripts.audit
 
-test: setup  ## checks and tests: every behaviour once
+test: setup  ## checks and tests: every behavior once
 	@$(MAKE) --no-print-directory --jobs=2 check tests
 
 # The first collection caches the compiled tests, which each worker would otherwise compile.

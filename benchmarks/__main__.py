@@ -47,7 +47,7 @@ def measured(name: str, size: str, place: Path | None, *, busy: bool) -> list[Re
     share = busy_share()
     if share > BUSY and not busy:
         raise SystemExit(
-            f"others have {share:.0%} of this machine: figures would mean little; --busy measures all the same"
+            f"others have {share:.0%} of this machine: figures would mean little; use --busy to measure anyway"
         )
     sized = [] if size == FULL else [f"--{size}"]
     command = [sys.executable, "-m", f"benchmarks.{name}", *sized]
@@ -66,7 +66,12 @@ def main() -> None:
     """Run the benchmarks and print the summary; exit with 1 if one of them failed."""
     options = parser(__doc__, quick={}, smallest={})
     keep_option(options)
-    options.add_argument("--json", type=Path, metavar="FILE", help="keep the figures here; those of others stay in it")
+    options.add_argument(
+        "--json",
+        type=Path,
+        metavar="FILE",
+        help="write the figures to FILE, which keeps the figures of other benchmarks",
+    )
     options.add_argument(
         "--page", action="store_true", help="keep the figures in docs/figures.json and write the pages of figures"
     )

@@ -157,7 +157,6 @@ async def measure(name: str, store: str | dict[str, str], folder: Path, load: Lo
 
 
 async def run(chosen: Any, report: Report) -> None:
-    """Measure both setups."""
     load = Load(chosen.posts, chosen.callers, chosen.seconds)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="shoal-bench-")))
@@ -171,7 +170,7 @@ def main() -> None:
         __doc__, quick={"posts": 5_000, "seconds": 3.0}, smallest={"posts": 300, "seconds": 0.3, "callers": 4}
     )
     options.add_argument("--posts", type=int, default=100_000, help="posts that are there before")
-    options.add_argument("--callers", type=int, default=16, help="so many commit at the same time")
+    options.add_argument("--callers", type=int, default=16, help="concurrent committers")
     options.add_argument("--seconds", type=float, default=15.0, help="how long each part takes, at least")
     chosen = options.parse_args()
     report = Report("backup", chosen.size)

@@ -2,7 +2,7 @@
 
 **People to follow.** A tenth of the mutual follows of the real graph is taken out, both directions of each, so that nobody is found
 by following back. Then suggestions are made for members who lost some. Recall@k is the part of a member's hidden followees among
-the first k of all members whom they do not follow, averaged over members. Popularity ranks by followers; common neighbours by
+the first k of all members whom they do not follow, averaged over members. Popularity ranks by followers; common neighbors by
 followees who follow them; Adamic-Adar and resource allocation divide each of these by log2(1 + follows) or by follows. "Ours" is
 `core.ranking.people` on what the feed reads: the raw engine beside it is Adamic-Adar's without any cap.
 
@@ -109,7 +109,6 @@ def plain(graph: Split, weigh: Callable[[Floats], Floats]) -> Ranking:
 
 
 def popularity(graph: Split) -> Ranking:
-    """Rank by followers."""
     return lambda member: _first(graph, member, graph.degrees.astype(np.float64))
 
 
@@ -193,7 +192,7 @@ def _tune(report: Report, graph: Split, members: Sequence[int]) -> None:
 def _plain(graph: Split) -> dict[str, Ranking]:
     return {
         "popularity": popularity(graph),
-        "common neighbours": plain(graph, lambda degrees: np.ones(len(degrees))),
+        "common neighbors": plain(graph, lambda degrees: np.ones(len(degrees))),
         "Adamic-Adar": plain(graph, lambda degrees: 1.0 / np.log2(1.0 + degrees)),
         "1 / sqrt(follows)": plain(graph, lambda degrees: 1.0 / np.sqrt(degrees)),
         "resource allocation": plain(graph, lambda degrees: 1.0 / degrees),
@@ -263,9 +262,9 @@ def main() -> None:
         "--viewers", type=int, default=1_000, help="authors for whom masked photos are ranked, at most"
     )
     options.add_argument(
-        "--liking", type=int, default=10, help="of them, those who like photos through the library too"
+        "--liking", type=int, default=10, help="number of members who also like photos through the library"
     )
-    options.add_argument("--seed", type=int, default=5, help="what is hidden")
+    options.add_argument("--seed", type=int, default=5, help="random seed")
     chosen = options.parse_args()
     report = Report("discovery_quality", chosen.size)
     made_up = numbered(chosen.members), power_law(chosen.members or 1, 10 * chosen.members or 1)

@@ -82,7 +82,7 @@ async def fill(url: str, people: int) -> Filled:
         for n, other in enumerate(others):
             await other.follow(star)
             await star.follow(other)
-            await star.create(f"The boats lie on the sand, number {n}, and the light goes grey over the harbour wall")
+            await star.create(f"The boats lie on the sand, number {n}, and the light goes gray over the harbour wall")
         post = await star.create("Low tide at the harbour wall")
         for other in others:
             await other.like(post)

@@ -51,7 +51,7 @@ from benchmarks.samples import (
 from benchmarks.shared_engines import engines
 from benchmarks.shared_fanout import workers
 from benchmarks.stores import url_of
-from shoal.charts import Box, Chart, Colour, Shape, TextLine, as_svg
+from shoal.charts import Box, Chart, Color, Shape, TextLine, as_svg
 from shoal.settings import environment
 from shoal_devcluster.program import free_port
 
@@ -75,7 +75,7 @@ _WIDTH, _MARGIN, _ROW, _TOP = 1_800, 20, 20, 92
 _LEAST_WIDTH = 2.0
 _LETTER = 6.2
 """Upper estimate of the width of a character at 11 points, so that text stays inside its box."""
-_PALETTE: tuple[Colour, Colour] = ("line", "before")
+_PALETTE: tuple[Color, Color] = ("line", "before")
 
 
 class _Node:
@@ -296,9 +296,7 @@ def main() -> None:
     recording.add_argument("--checkout", type=Path, default=REPOSITORY, help="the checkout that is served")
     recording.add_argument("--py-spy", default="py-spy", help="the profiler's program")
     recording.add_argument("--seconds", type=float, default=20.0, help="with the profiler, and before without it")
-    recording.add_argument(
-        "--title", default="", help="the title of the graph, in place of one that says what the load is"
-    )
+    recording.add_argument("--title", default="", help="title of the graph; by default a description of the load")
     chosen = options.parse_args()
     if chosen.act == "draw":
         draw()

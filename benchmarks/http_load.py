@@ -26,7 +26,7 @@ from benchmarks.http_client import Outcome, Server, ask, load, until
 from benchmarks.measure import Report, parser, spread
 
 _HOME = "/api/v1/timelines/home?limit={}"
-_TEXT = "Low tide, number {}: the boats lie on the sand and wait, and the light goes grey over the harbour wall at six."
+_TEXT = "Low tide, number {}: the boats lie on the sand and wait, and the light goes gray over the harbour wall at six."
 _FORM = "application/x-www-form-urlencoded"
 
 _array = msgspec.json.Decoder(list[msgspec.Raw])
@@ -109,7 +109,6 @@ def tell(report: Report, name: str, outcome: Outcome) -> None:
 
 
 async def run(chosen: argparse.Namespace, report: Report) -> None:
-    """Run one scenario."""
     if chosen.scenario == "ceiling":
         async with bare_server("protocol") as server:
             outcome = await load(server, until(homes(server, ["none"]), chosen.seconds), is_page, chosen.connections)
@@ -132,9 +131,9 @@ def main() -> None:
     options.add_argument("--base-url", default="http://127.0.0.1:8500", help="http://host:port of the server")
     options.add_argument("--tokens", type=Path, help="a file with one token a line")
     options.add_argument("--probe", default="", help="the token of a member who follows all who post")
-    options.add_argument("--connections", type=int, help="16 to read and 32 to post, unless told")
+    options.add_argument("--connections", type=int, help="connections; default: 16 for reads and 32 for posts")
     options.add_argument("--seconds", type=float, default=10.0, help="for how long")
-    options.add_argument("--count", type=int, help="so many requests of `home`, however long they take")
+    options.add_argument("--count", type=int, help="send this number of requests of `home`, without a time limit")
     chosen = options.parse_args()
     chosen.connections = chosen.connections or (32 if chosen.scenario == "post" else 16)
     if chosen.scenario != "ceiling" and chosen.tokens is None:

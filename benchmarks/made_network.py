@@ -31,7 +31,7 @@ _TOPIC_NAMES = """
     harbour lowtide gulls ferry fog sunrise boats lighthouse storm market bread garden film chess running
 """
 GIVEN, FAMILY, TOPICS = _GIVEN_NAMES.split(), _FAMILY_NAMES.split(), _TOPIC_NAMES.split()
-_TEXT = "{}: the boats lie on the sand and wait, number {}, and the light goes grey over the harbour wall"
+_TEXT = "{}: the boats lie on the sand and wait, number {}, and the light goes gray over the harbour wall"
 _POSTED_FROM_MS = 1_420_070_400_000
 _POSTED_FOR_MS = 8 * 365 * 86_400_000
 

@@ -143,7 +143,6 @@ class Pauses:
             await self.look()
 
     async def look(self) -> None:
-        """Sample once."""
         self._last = await self._look()
         for name, longest in self._longest.items():
             self._longest[name] = max(longest, self._last[f"shoal_{name}_longest_seconds", ""])
@@ -257,7 +256,7 @@ def main() -> None:
         smallest={"seconds": 1.0, "circle": 40, "rate": 200.0},
     )
     keep_option(options)
-    options.add_argument("--circle", type=int, default=1_000, help="members, beside one whom all follow")
+    options.add_argument("--circle", type=int, default=1_000, help="members, in addition to one whom all follow")
     options.add_argument("--rate", type=float, default=1_500.0, help="requests a second")
     options.add_argument("--seconds", type=float, default=120.0, help="for how long")
     options.add_argument(

@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 _AT_ONCE = 256
 _TEXT = (
-    "Low tide, number {}: the boats lie on the sand and wait, and the light goes grey over the harbour wall at six. "
+    "Low tide, number {}: the boats lie on the sand and wait, and the light goes gray over the harbour wall at six. "
     "Nobody hurries; the ferry is late again and the gulls have the quay to themselves. #harbour"
 )
 _SCOPES = ("read", "write", "follow")

@@ -105,8 +105,6 @@ class _OpenConnection(AnswerReader):
 
 
 class _OpenLoad:
-    """A running load."""
-
     def __init__(self, server: Server) -> None:
         self._server = server
         self.outcome = OpenOutcome()

@@ -22,7 +22,7 @@ from benchmarks import peers
 from benchmarks.limits import CHART, chart, paths, rate
 from benchmarks.measure import FULL, REPOSITORY, Figure, decode_line
 from benchmarks.results import BUSY, Result, Results, commit, load, machine, today
-from shoal.charts import Chart, drawn
+from shoal.charts import Chart, render
 
 TEMPLATES = REPOSITORY / "benchmarks"
 PAGES = ("performance.md", "figures.md")
@@ -216,7 +216,7 @@ def write_page() -> None:
     for path, text in pages().items():
         path.write_text(text, "utf-8")
     results = load(FIGURES)
-    CHART.write_bytes(drawn(chart_of(results), CHART.name))
+    CHART.write_bytes(render(chart_of(results), CHART.name))
 
 
 def chart_of(results: Results) -> Chart:

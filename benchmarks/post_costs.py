@@ -37,7 +37,7 @@ from shoal.app.network import Network, open_network
 from shoal.library import Handle, Shoal
 from shoal.settings import Settings
 
-_TEXT = "Low tide at harbour wall {}: the boats lie on the sand and wait, and the light goes grey at six."
+_TEXT = "Low tide at harbour wall {}: the boats lie on the sand and wait, and the light goes gray at six."
 _TAGS = 2_000
 """Number of distinct tags, some far more common than others."""
 _WAL_HEAD, _FRAME_HEAD = 32, 24

@@ -31,7 +31,7 @@ from shoal.settings import Settings
 from shoal.timelines.contract import Slots, Timelines
 
 _TEXTS = [
-    f"Low tide at harbour wall {number}: the boats lie on the sand and wait, and the light goes grey at six."
+    f"Low tide at harbour wall {number}: the boats lie on the sand and wait, and the light goes gray at six."
     for number in range(1_000)
 ]
 
@@ -64,7 +64,6 @@ class Counted:
         self.drop = timelines.drop
 
     async def push(self, entry: int, slots: Slots) -> int:
-        """Push and count."""
         written = await self._timelines.push(entry, slots)
         self.written += written
         self.lags.append(_age(entry))
@@ -175,7 +174,6 @@ class Bench:
         self._answering = False
 
     def begin(self) -> Phase:
-        """Start a phase."""
         self.counted.lags, self._whole_lags, self._groups = [], [], []
         began = time.perf_counter()
         return Phase(

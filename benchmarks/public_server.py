@@ -198,7 +198,6 @@ async def _bare_rate(url: str, acts: int) -> float:
 
 
 async def run(folder: Path, chosen: argparse.Namespace, mail: str, report: Report) -> None:
-    """Measure both."""
     await pushing(folder, chosen.acts, report)
     await homes_of_both(folder, chosen.circle, chosen.rounds, chosen.seconds, mail, report)
 

@@ -2,7 +2,7 @@
 
 The events are in a store in memory before the clock starts, and each one's consequence only counts; so what is measured is
 the relay, the broker and the runner. The bare library publishes as many messages of the same size with confirmations, 256 at
-a time, and consumes them with one acknowledgement per 256. Both take turns on one node of this machine, which has the other
+a time, and consumes them with one acknowledgment per 256. Both take turns on one node of this machine, which has the other
 core; the median turn of each counts. At the end events are committed at a steady pace, and each one's way to its end timed.
 """
 
@@ -179,7 +179,6 @@ class Way:
 
 
 async def run(url: str, events: int, rounds: int, rate: int, seconds: float, report: Report) -> None:
-    """Measure in turns."""
     outbox = await RabbitOutbox.open(url, namespace="bench")
     idle = await RabbitOutbox.open(url, namespace="bench-relay", taking=False)
     way, alone = Way(outbox), Way(idle)

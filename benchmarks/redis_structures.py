@@ -79,7 +79,6 @@ class Bench:
         self.before = 0
 
     def anew(self) -> None:
-        """Flush all data."""
         self.server.flushall()
         self.start_bytes()
 

@@ -48,7 +48,7 @@ class Stage(NamedTuple):
 
 _HTTP = Stage("HTTP and sockets: uvicorn, uvloop, the kernel", ("uvicorn", "httptools", "asyncio", "uvloop"))
 _IN_AND_OUT = Stage(
-    "the way in and out: route, token, limits, headers",
+    "request handling: routing, token, limits, headers",
     ("shoal.http", "shoal.mastodon_api", "shoal.observability", "starlette"),
 )
 _JSON = Stage(
@@ -64,17 +64,17 @@ _JSON = Stage(
 STAGES = (
     _HTTP,
     _IN_AND_OUT._replace(modules=(*_IN_AND_OUT.modules, "shoal.commands")),
-    Stage("which posts: timelines, own posts, folding", ("shoal.queries", "shoal.timelines", "shoal.core")),
-    Stage("values: posts, people, counts, marks of the viewer", ("shoal.queries.hydration", "shoal.graph.access")),
-    Stage("reads from memory and SQLite, for both", ("shoal.graph",)),
+    Stage("post selection: timelines, own posts, folding", ("shoal.queries", "shoal.timelines", "shoal.core")),
+    Stage("hydration: posts, members, counts, viewer state", ("shoal.queries.hydration", "shoal.graph.access")),
+    Stage("reads from caches and SQLite, for both", ("shoal.graph",)),
     _JSON,
 )
 WRITE_STAGES = (
     _HTTP,
     _IN_AND_OUT,
-    Stage("the verb: what may be done, and the batch", ("shoal.commands", "shoal.graph.access", "shoal.core")),
+    Stage("commands: permission checks, the batch", ("shoal.commands", "shoal.graph.access", "shoal.core")),
     Stage(
-        "SQLite: judging a group, statements, the commit (mostly the writer's thread)",
+        "SQLite: evaluating a group, statements, the commit (mostly in the writer's thread)",
         (
             "shoal.graph.sqlite",
             "shoal.graph.resolve",
@@ -83,9 +83,9 @@ WRITE_STAGES = (
             "sqlite3",
         ),
     ),
-    Stage("what is remembered, before a commit and after it", ("shoal.graph",)),
+    Stage("caches: before and after a commit", ("shoal.graph",)),
     Stage(
-        "consequences: timelines of followers, notices, tags, search",
+        "consumers: timelines of followers, notifications, tags, search",
         (
             "shoal.outbox.runner",
             "shoal.consumers",
@@ -103,7 +103,7 @@ CLUSTER_STAGES = (
     _IN_AND_OUT,
     WRITE_STAGES[2],
     Stage(
-        "PostgreSQL: judging a group, statements and their answers",
+        "PostgreSQL: evaluating a group, statements and their results",
         (
             "shoal.graph.postgres",
             "shoal.graph.sharding",
@@ -113,9 +113,9 @@ CLUSTER_STAGES = (
             "asyncpg",
         ),
     ),
-    Stage("Redis: stamps of what is remembered", ("shoal.graph.redis", "redis")),
-    Stage("the broker: events that were committed", ("shoal.outbox.rabbitmq", "shoal.outbox.relay", "aiormq", "pamqp")),
-    Stage("what is remembered, before a commit and after it", ("shoal.graph", "shoal.graph.redis.client.Batching")),
+    Stage("Redis: version tokens of cached objects", ("shoal.graph.redis", "redis")),
+    Stage("the broker: committed events", ("shoal.outbox.rabbitmq", "shoal.outbox.relay", "aiormq", "pamqp")),
+    Stage("caches: before and after a commit", ("shoal.graph", "shoal.graph.redis.client.Batching")),
     Stage("pages: which posts, their values", ("shoal.queries",)),
     _JSON,
 )

@@ -137,8 +137,8 @@ def main() -> None:
     )
     options.add_argument("--calls", type=int, default=2_000, help="calls of each kind")
     options.add_argument("--requests", type=int, default=2_000, help="HTTP requests of each kind")
-    options.add_argument("--workers", type=int, default=4, help="workers of gunicorn, beside one")
-    options.add_argument("--clients", type=int, default=8, help="clients at the same time")
+    options.add_argument("--workers", type=int, default=4, help="workers of gunicorn, compared with a single one")
+    options.add_argument("--clients", type=int, default=8, help="concurrent clients")
     chosen = options.parse_args()
     report = Report("shared_calls", chosen.size)
     with TemporaryDirectory() as folder:

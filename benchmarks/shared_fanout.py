@@ -230,12 +230,11 @@ class Others:
             await asyncio.sleep(_LOOK_SECONDS)
 
     def end(self) -> None:
-        """Stop posting."""
         self._ending = True
 
     async def _post(self, author: Handle, number: int) -> None:
         post = await author.create(
-            f"Post {number}: the boats lie on the sand and wait, and the light goes grey at six."
+            f"Post {number}: the boats lie on the sand and wait, and the light goes gray at six."
         )
         self._waiting[post.id] = (self._bench.longest[author.id], time.perf_counter())
 

@@ -21,7 +21,7 @@ from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, POSTED, encode_node, user_n
 _FOLLOWS_FROM = 1 << 50
 _MILLISECOND = 23
 """Number of bits below the milliseconds of an id."""
-_TEXT = "Low tide, number {}: the boats lie on the sand and wait, and the light goes grey over the harbour wall at six."
+_TEXT = "Low tide, number {}: the boats lie on the sand and wait, and the light goes gray over the harbour wall at six."
 _COPIED = 50_000
 _INDEX = "association_by_time"
 

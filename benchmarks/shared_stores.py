@@ -161,7 +161,6 @@ class Load:
         """Number of commits on each data source."""
 
     def post(self) -> Batch:
-        """Return a post."""
         author = self._member()
         batch = self._batch(author)
         id_ = self._new_id(batch.shard)
@@ -325,8 +324,8 @@ def main() -> None:
         quick={"members": 30, "seconds": 2.0},
         smallest={"members": 4, "callers": 4, "seconds": 0.2},
     )
-    options.add_argument("--members", type=int, default=200, help="who make one request of each kind")
-    options.add_argument("--callers", type=int, default=1_024, help="who commit at the same time, for each store")
+    options.add_argument("--members", type=int, default=200, help="members who make one request of each kind")
+    options.add_argument("--callers", type=int, default=1_024, help="concurrent committers for each store")
     options.add_argument("--seconds", type=float, default=10.0, help="how long they commit")
     chosen = options.parse_args()
     report = Report("shared_stores", chosen.size)

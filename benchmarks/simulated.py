@@ -80,7 +80,7 @@ def _measured(folder: Path, effort: Effort) -> dict[str, float]:
 
 
 def _nobody(_step: str) -> None:
-    """Ignore progress reports."""
+    """Ignore progress reports of the simulation."""
 
 
 def moments(rate: float, seconds: float) -> list[float]:
@@ -155,7 +155,6 @@ def classes(degrees: Ints, authors: Ints) -> AuthorClasses:
 def simulated(
     costs: OneProcess, real: Real, degrees: Ints, authors: Ints, rate: float, seconds: float
 ) -> SimulatedOutcome:
-    """Simulate the network."""
     count = float(len(degrees))
     scenario = Scenario(
         seconds=seconds,

@@ -28,7 +28,7 @@ REAL_POSTS = 26_293
 REAL_AUTHORS = 5_082
 _POSTS_FROM_MS = EPOCH_MS + 30 * 86_400_000
 _FOLLOWS_FROM = 1 << 50
-_TEXT = "Low tide, number {}: the boats lie on the sand and wait, and the light goes grey over the harbour wall at six."
+_TEXT = "Low tide, number {}: the boats lie on the sand and wait, and the light goes gray over the harbour wall at six."
 
 
 def member_id(index: int, name: str) -> int:

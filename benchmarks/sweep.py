@@ -80,7 +80,6 @@ async def measure(path: Path, kept: int, report: Report) -> None:
 
 
 def main() -> None:
-    """Measure, print, check."""
     options = parser(__doc__, quick={"kept": 100_000}, smallest={"kept": 20_000})
     options.add_argument("--kept", type=int, default=1_000_000, help="tombstones that are kept permanently")
     chosen = options.parse_args()

@@ -134,8 +134,6 @@ class Watched(SqliteCloud):
         self.held.append(time.perf_counter() - self._since)
 
     def count(self) -> None:
-        """Start counting statements."""
-
         def one(_statement: str) -> None:
             self.statements += 1
 
@@ -162,7 +160,7 @@ class Nowhere:
         return sent
 
     async def done(self, parcels: Sequence[Parcel]) -> None:
-        """Ignore acknowledgements: the parcels need not be sent again."""
+        """Ignore acknowledgments: the parcels need not be sent again."""
 
     async def waiting(self) -> int:
         return 0
@@ -375,7 +373,7 @@ async def measure(place: Path, posts: Sequence[Tagged], count: int, reads: int, 
 
 def main() -> None:
     options = parser(__doc__, quick={"uses": 20_000}, smallest={"uses": 2_000, "different": 500, "reads": 20})
-    options.add_argument("--different", type=int, default=0, help="so many made-up posts; 0: the real ones")
+    options.add_argument("--different", type=int, default=0, help="number of generated posts; 0: use real posts")
     options.add_argument("--reads", type=int, default=500, help="how often the newest version is read")
     options.add_argument("--data", type=Path, default=REAL_DATA, help="the directory with the real posts")
     options.add_argument("--uses", type=int, default=1_000_000, help="how many tag uses are merged")

@@ -75,7 +75,6 @@ class Child:
         return answer
 
     def close(self) -> None:
-        """End the process."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait(60)

@@ -89,13 +89,11 @@ async def home(member: Reader) -> list[Shown]:
 
 @app.post("/notices/{notice_id}/like", status_code=204)
 async def like(notice_id: int, member: Reader) -> None:
-    """Like a notice."""
     await member.like(notice_id)
 
 
 @app.post("/follow/{name}", status_code=204)
 async def follow(name: str, member: Reader) -> None:
-    """Follow another reader."""
     await member.follow(name)
 
 

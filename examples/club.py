@@ -138,7 +138,6 @@ def finish(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def follow(request: HttpRequest) -> HttpResponse:
-    """Follow another reader."""
     reader(request).follow(checked(Name(request.POST))["name"])
     return redirect("home")
 

@@ -57,7 +57,6 @@ def home(request: HttpRequest) -> JsonResponse:
 
 @require_POST
 def follow(request: HttpRequest, name: str) -> HttpResponse:
-    """Follow another reader."""
     reader(request).follow(name)
     return HttpResponse(status=204)
 

@@ -44,8 +44,6 @@ class Package(msgspec.Struct):
 
 
 class Report(msgspec.Struct):
-    """What pip-audit prints."""
-
     dependencies: list[Package]
 
 

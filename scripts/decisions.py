@@ -24,17 +24,15 @@ TOPICS = {
 _HEAD = """# Decisions
 
 Architecture decision records, by topic: the context, the decision, its consequences and the figures behind it. A measurement that
-contradicts one changes the code and the record. A record that another one replaces says so in its status. To add one, take the
-next free number of its topic, use the sections *Context*, *Decision*, *Consequences* and *Figures*, and
-run `python -m scripts.decisions`.
+contradicts a record changes the code and the record. The status of a superseded record names its successor. To add a record, take
+the next free number of its topic, use the sections *Context*, *Decision*, *Consequences* and *Figures*, and run
+`python -m scripts.decisions`.
 
 [Dependencies](dependencies.md) lists the packages that Shoal uses, with the reason for each.
 """
 
 
 class Record(NamedTuple):
-    """A decision record."""
-
     number: int
     title: str
     status: str

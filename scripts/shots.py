@@ -36,8 +36,6 @@ SECONDS = 60
 
 
 class Shot(NamedTuple):
-    """A screenshot."""
-
     name: str
     status: int
     file: str

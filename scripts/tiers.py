@@ -19,7 +19,7 @@ def page(text: str) -> str:
     table = [
         "| tests | reason |",
         "|---|---|",
-        f"| with the backends {backends} | repeat others on combinations |",
+        f"| with the backends {backends} | repeat other tests on combinations of backends |",
         *rows,
     ]
     return f"{before}{_BEGIN}\n" + "\n".join(table) + f"\n\n{_END}{after}"

@@ -19,7 +19,6 @@ ICONS = Path(__file__).with_name("icons.txt")
 
 
 def main() -> None:
-    """Write the files."""
     htmx, lucide = (Path(one) for one in sys.argv[1:3])
     VENDOR.mkdir(parents=True, exist_ok=True)
     shutil.copy(htmx / "dist/htmx.min.js", VENDOR / "htmx.min.js")

@@ -1,4 +1,4 @@
-"""The table of routes in `docs/api.md`, as the route table has it. `python -m tests.api_page` writes it there."""
+"""Generates the table of routes in `docs/api.md` from the route table: `python -m tests.api_page`."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from shoal.settings import Settings
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "api.md"
 
-_HEAD = "| method | path | who | scope | limit | state | what |\n|---|---|---|---|---|---|---|\n"
+_HEAD = "| method | path | access | scope | limit | state | description |\n|---|---|---|---|---|---|---|\n"
 _WHO = {
-    "public": "anybody",
-    "optional": "anybody; more for a member",
-    "app": "an app",
-    "client": "an app by itself",
-    "user": "a member",
+    "public": "public",
+    "optional": "public; more for members",
+    "app": "apps",
+    "client": "apps without a member",
+    "user": "members",
 }
 
 
 def row(route: Route) -> str:
-    """One line of the table."""
+    """Return one line of the table."""
     scope = f"`{route.scope}`" if route.scope else ""
     cells = (
         route.method,
@@ -37,11 +37,11 @@ def row(route: Route) -> str:
 
 
 def _who(route: Route) -> str:
-    return {Role.NONE: _WHO[route.auth], Role.MODERATOR: "a moderator", Role.ADMIN: "an admin"}[route.role]
+    return {Role.NONE: _WHO[route.auth], Role.MODERATOR: "moderators", Role.ADMIN: "admins"}[route.role]
 
 
 def rows() -> list[str]:
-    """Every line of the table."""
+    """Return all lines of the table."""
     return [row(route) for route in table(Settings())]
 
 

@@ -24,10 +24,10 @@ from tests.wheel import built, installed
 
 __all__ = ["built", "installed"]
 
-REAL_HASHES = authentication._hasher, authentication._NOBODY
+REAL_HASHES = authentication._hasher, authentication._DUMMY_HASH
 
-# A slow machine is no error. In CI the examples are the same each time, so that a failure is of the change at hand; the
-# second tier looks for new ones.
+# There is no deadline because a slow machine is not an error. CI runs the same examples each time, so that a failure comes from
+# the change under test; the second tier draws new examples.
 settings.register_profile("desk", deadline=None, max_examples=examples(25, full=50))
 settings.register_profile("ci", deadline=None, max_examples=examples(25, full=50), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") and "SHOAL_EXAMPLES" not in os.environ else "desk")
@@ -35,7 +35,7 @@ settings.load_profile("ci" if os.environ.get("CI") and "SHOAL_EXAMPLES" not in o
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the tests of the second tier. Workers begin with the files that take longest."""
+    """Mark the tests of the second tier, and sort the tests of a worker so that the longest files run first."""
     for item in items:
         if is_deep(item):
             item.add_marker(pytest.mark.deep)
@@ -45,12 +45,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Measure the tests, and have the workers share engines."""
+    """Register the report of durations, and offer shared engines to the workers."""
     if not sync_library.TARGET.exists():
         raise pytest.UsageError(
             f"{sync_library.TARGET.relative_to(sync_library.ROOT)} is missing: run {sync_library.COMMAND}"
         )
-    # Collection makes objects that live as long as the process; looking through them took a seventh of its processor time.
+    # Collected tests live as long as the process. Garbage collection took a seventh of the processor time of their collection.
     gc.disable()
     config.pluginmanager.register(Durations())
     if not hasattr(config, "workerinput") and config.getoption("tx", None):
@@ -58,7 +58,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Spare the collector what the tests are made of: looking through it took a tenth of their processor time."""
+    """Exempt the collected tests from garbage collection, which took a tenth of their processor time."""
     gc.collect()
     gc.freeze()
     gc.enable()
@@ -66,34 +66,34 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish() -> None:
-    """Engines end with the session."""
+    """Stop the engines at the end of the session."""
     at_the_end.close()
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _cheap_hashes() -> Iterator[None]:
-    """Hash passwords at no cost in this process: a real hash takes a fifth of a second of processor time, by design."""
+    """Make password hashes cheap in this process. A real hash takes 0.2 seconds of processor time, by design."""
     cheap = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(authentication, "_hasher", cheap)
-        patch.setattr(authentication, "_NOBODY", cheap.hash("nobody's"))
+        patch.setattr(authentication, "_DUMMY_HASH", cheap.hash("nobody's"))
         yield
 
 
 @pytest.fixture
 def real_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hash passwords as servers do, where that is what is tested."""
+    """Restore the real password hashes for a test of hashing."""
     monkeypatch.setattr(authentication, "_hasher", REAL_HASHES[0])
-    monkeypatch.setattr(authentication, "_NOBODY", REAL_HASHES[1])
+    monkeypatch.setattr(authentication, "_DUMMY_HASH", REAL_HASHES[1])
 
 
 @pytest.fixture(params=BACKENDS)
 def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
-    """Every graph there is, one after the other, empty."""
+    """Return each graph backend in turn, empty."""
     return Backend(request.param, tmp_path)
 
 
 @pytest.fixture(params=DURABLE)
 def durable(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
-    """Every graph that outlives its process, one after the other, empty."""
+    """Return each persistent graph backend in turn, empty."""
     return Backend(request.param, tmp_path)

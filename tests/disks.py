@@ -1,4 +1,4 @@
-"""Disks that are small enough to fill."""
+"""File systems that are small enough to fill."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import pytest
 
 @contextmanager
 def small_disk(at: Path, size: str) -> Iterator[Path]:
-    """A real file system of `size` (as `mount` takes it), mounted at a new directory. At a desk without the right, a skip."""
+    """Mount a tmpfs of `size` (in the format of `mount`) at a new directory. Skips the test without permission to mount."""
     at.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(at)]
     mounted = subprocess.run(command, capture_output=True, text=True, check=False)
     if mounted.returncode:
         if os.environ.get("CI") and os.geteuid() == 0:
             pytest.fail(f"CI cannot mount a small disk: {mounted.stderr}")
-        pytest.skip(f"a small disk needs the right to mount one: {mounted.stderr.strip()}")
+        pytest.skip(f"no permission to mount a small disk: {mounted.stderr.strip()}")
     try:
         yield at
     finally:

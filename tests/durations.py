@@ -13,7 +13,7 @@ from _pytest.terminal import TerminalReporter
 from hypothesis import is_hypothesis_test
 
 SLOWEST = 10
-"""Files in the table."""
+"""Maximum number of rows in each table."""
 
 _ENGINES = ("postgres", "dynamodb", "redis", "rabbitmq", "cluster")
 
@@ -52,7 +52,7 @@ def kind(item: pytest.Item) -> str:
 
 
 class Durations:
-    """Measures tests in each worker and adds them up in the pytest controller."""
+    """A plugin that measures tests in each worker and adds up the results in the pytest controller."""
 
     def __init__(self) -> None:
         self._files: defaultdict[str, Counter[str]] = defaultdict(Counter)
@@ -61,13 +61,13 @@ class Durations:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, None, None]:
-        """Begin to measure a test."""
+        """Start measuring a test."""
         item.stash[_BEGAN] = now()
         yield
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, None, None]:
-        """Attach what a test used to its last report."""
+        """Attach the measured time of a test to its last report."""
         try:
             yield
         finally:
@@ -79,7 +79,7 @@ class Durations:
             ]
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Add up the last report of a test."""
+        """Add the measured time of a finished test to the totals."""
         used = dict(report.user_properties)
         if report.when == "teardown" and "kind" in used:
             for group in (self._files[report.location[0]], self._kinds[str(used["kind"])]):

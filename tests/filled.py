@@ -1,4 +1,4 @@
-"""Objects of every kind that the graph stores, derived from the model: a kind or a field that is new is tried by itself."""
+"""Objects of every kind that the graph stores, derived from the model, so that new kinds and fields are tested automatically."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ DATA = b"\x00\xff"
 
 
 def bare(kind: type[msgspec.Struct], id_: int) -> Any:
-    """Make an object with no more than it needs."""
+    """Return an object with only its required fields."""
     numbers = count(1)
     needed = [field for field in _fields(kind) if field.required and field.name != "id"]
     return kind(**{"id": id_, **{field.name: _value(field.type, numbers) for field in needed}})
 
 
 def filled(kind: type[msgspec.Struct], id_: int) -> Any:
-    """Make an object in which every field is told apart from its default and from every other one."""
+    """Return an object in which every field differs from its default and from every other field."""
     numbers = count(1)
     return kind(**{**_values(kind, numbers), "id": id_})
 
@@ -64,7 +64,7 @@ def _value(of: inspect.Type, numbers: count[int]) -> Any:
 def _scalar(of: inspect.Type, numbers: count[int]) -> Any:
     match of:
         case inspect.BoolType():
-            # Of a field that may also be None, which is its default.
+            # This field may also be None, which is its default.
             return True
         case inspect.IntType():
             return next(numbers)
@@ -74,4 +74,4 @@ def _scalar(of: inspect.Type, numbers: count[int]) -> Any:
             return f"{TEXT} {next(numbers)}"
         case inspect.BytesType():
             return DATA + bytes([next(numbers)])
-    raise TypeError(f"{of} is not known here: say what a value of it is")
+    raise TypeError(f"{of} has no example value: add a case for it")

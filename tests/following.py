@@ -1,4 +1,4 @@
-"""Following a channel in a test."""
+"""Helpers that publish to a channel and follow it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from shoal.streaming.contract import Channel, ChannelMessage, Position
 
 
 async def told(channel: Channel, after: Position, count: int) -> list[ChannelMessage]:
-    """The next so many messages after a position. Raises as `follow` does."""
+    """Return the next `count` messages after a position. Raises as `follow` does."""
     found: list[ChannelMessage] = []
     async with aclosing(channel.follow(after)) as messages:
         while len(found) < count:
@@ -20,14 +20,14 @@ async def told(channel: Channel, after: Position, count: int) -> list[ChannelMes
 
 
 async def publish(channel: Channel, messages: Iterable[str]) -> None:
-    """Some hundred at a time, in their order."""
+    """Publish messages in order, up to 300 concurrently."""
     left = iter(messages)
     while some := list(islice(left, 300)):
         await asyncio.gather(*(channel.publish(message.encode()) for message in some))
 
 
 class Follower:
-    """Somebody who follows, and remembers what they were told; `error` is how it ended."""
+    """A follower of a channel that stores its messages; `error` is the exception that ended it."""
 
     def __init__(self, channel: Channel, after: Position) -> None:
         self.channel = channel
@@ -40,7 +40,7 @@ class Follower:
             async with aclosing(self.channel.follow(self.at)) as messages:
                 async for self.at, message in messages:
                     self.told.append(message.decode())
-        except Exception as error:  # noqa: BLE001  # the test looks at it
+        except Exception as error:  # noqa: BLE001  # checked by the test
             self.error = error
 
     async def count(self) -> int:
@@ -52,7 +52,7 @@ class Follower:
 
 @asynccontextmanager
 async def following(channel: Channel, after: Position) -> AsyncIterator[Follower]:
-    """They follow until the block ends."""
+    """Follow a channel until the block ends."""
     follower = Follower(channel, after)
     task = asyncio.create_task(follower.run())
     try:

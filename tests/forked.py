@@ -42,7 +42,7 @@ class Forked(subprocess.Popen[str]):
         files: The maximum number of open files; 0 keeps the limit of the caller.
     """
 
-    # `Popen.__init__` would start a new interpreter. The attributes are those that its other methods read.
+    # `Popen.__init__` would start a new interpreter. The other methods of `Popen` read the attributes set here.
     def __init__(
         self,
         arguments: Sequence[str],

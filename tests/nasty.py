@@ -56,18 +56,18 @@ UNITS = {
 }
 
 _NEGLIGIBLE = 0.02
-"""Seconds of processor time that are not worth a comparison."""
+"""Seconds of processor time that are too short to compare."""
 
 
 def nasty(unit: str, characters: int, start: str = "") -> str:
-    """Return a text of about this many characters: a start, and a unit of `UNITS` over and over."""
+    """Return a text of about this many characters: a start and repetitions of a unit of `UNITS`."""
     return start + UNITS[unit] * (characters // len(UNITS[unit]))
 
 
 def assert_linear(work: Callable[[str], object], unit: str, characters: int = 10_000) -> None:
-    """Assert that twice the text takes at most about three times the processor time, unless it takes none to speak of.
+    """Assert that twice the text takes at most about three times the processor time, unless the time is negligible.
 
-    Errors of the work are ignored: a refusal must be quick, too. Each run has a text of its own, for work with a memory.
+    Errors of the work are ignored: a refusal must be quick, too. Each run has a different text, in case the work is cached.
     """
     many = _time_of(work, unit, 2 * characters, 0)
     if many > _NEGLIGIBLE:

@@ -1,4 +1,4 @@
-"""Writes the tables of terms and of reasons into `docs/ranking.md`: python -m tests.ranking_page."""
+"""Writes the tables of terms and reasons into `docs/ranking.md`: `python -m tests.ranking_page`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "ranking.md"
 
 
 def _table(kind: str, terms: Sequence[Term], weights: Sequence[float]) -> str:
-    rows = [f"| {kind} | weight | 1 means | formula | after |", "|---|---|---|---|---|"]
+    rows = [f"| {kind} | weight | meaning of 1 | formula | source |", "|---|---|---|---|---|"]
     for term, weight in zip(terms, weights, strict=True):
         formula = term.formula.replace("|", "\\|")
         rows.append(f"| `{term.name}` | {weight:g} | {term.unit} | `{formula}` | {term.source} |")
@@ -28,7 +28,7 @@ def _in_place(text: str, name: str, table: str) -> str:
 
 
 def with_tables(text: str) -> str:
-    """Return the page with both tables in their places."""
+    """Return the page with both tables updated."""
     text = _in_place(text, "terms", _table("term", TERMS, BALANCED.row()))
     return _in_place(text, "reasons", _table("reason", REASONS, WEIGHTS.row()))
 

@@ -1,4 +1,4 @@
-"""Where the real data of some tests is: beside the repository. Its README says what it is."""
+"""The folder of real data for some tests, next to the repository. Its README describes the data."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
 def real_data(*names: str) -> Path:
-    """The folder, if all of these are in it. Otherwise the test is skipped at a desk; in CI it fails if the folder is there."""
+    """Return the folder if it has all of these files. Otherwise skip the test, or fail in CI if the folder exists."""
     missing = [name for name in names if not (DATA / name).exists()]
     if missing and os.environ.get("CI") and DATA.exists():
-        pytest.fail(f"{DATA} is there, but not its {missing[0]}")
+        pytest.fail(f"{DATA} exists but has no {missing[0]}")
     if missing:
-        pytest.skip(f"the real data is not at {DATA}")
+        pytest.skip(f"real data is missing from {DATA}")
     return DATA

@@ -1,4 +1,4 @@
-"""Running what is asynchronous from an ordinary test."""
+"""Helpers to run asynchronous code in synchronous tests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def run(main: Coroutine[Any, Any, T], loop: Callable[[], asyncio.AbstractEventLoop] | None = None) -> T:
-    """Run it to its end in a loop of its own, made by `loop`. What the loop would only log fails the test."""
+    """Run a coroutine in a new event loop, created by `loop`. Errors that the loop would only log fail the test."""
     complaints: list[str] = []
 
     async def watched() -> T:
@@ -27,7 +27,7 @@ def run(main: Coroutine[Any, Any, T], loop: Callable[[], asyncio.AbstractEventLo
 
 
 def in_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
-    """An asynchronous test as an ordinary one."""
+    """Return a synchronous test that runs an asynchronous one."""
 
     @functools.wraps(test)
     def ordinary(*args: P.args, **kwargs: P.kwargs) -> None:
@@ -37,8 +37,10 @@ def in_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
 
 
 class TurnClock(asyncio.SelectorEventLoop):
-    """A loop whose clock goes by its turns, so that nothing depends on how fast the machine is: a wait ends after so many
-    turns, or at once when nobody else has anything to do."""
+    """An event loop whose clock counts its iterations, so that timing does not depend on the speed of the machine.
+
+    A wait ends after a number of iterations, or at once if no other task is ready.
+    """
 
     _TURN_SECONDS = 5e-5
 
@@ -59,14 +61,14 @@ class TurnClock(asyncio.SelectorEventLoop):
 
 
 async def eventually(question: Callable[[], Awaitable[T]], answer: T, seconds: float = 60.0) -> None:
-    """Ask until the answer is this one: for what is promised, but not at once."""
+    """Poll until the result of `question` is `answer`, for guarantees that hold with a delay."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
     while (given := await question()) != answer:
-        assert loop.time() < deadline, f"{given!r} is still not {answer!r}"
+        assert loop.time() < deadline, f"got {given!r} after {seconds:g} s, expected {answer!r}"
         await asyncio.sleep(0.005)
 
 
 def at_a_desk() -> None:
-    """In a child, before it starts: Ctrl-C reaches it. In the background of a shell it is ignored, and that is inherited."""
+    """Restore the default action of SIGINT. Call it in a child process, because background jobs of a shell inherit SIG_IGN."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)

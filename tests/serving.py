@@ -1,4 +1,4 @@
-"""A served Shoal in a process of its own, for tests that speak HTTP to it or kill it, and what became of processes."""
+"""A Shoal server in a separate process, for tests that send it requests or kill it, and helpers for processes."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class Server:
         self.url = url
 
     def kill(self) -> None:
-        """`kill -9`: no farewell, no flush."""
+        """Kill the server with SIGKILL, which gives it no time to flush."""
         self.process.send_signal(signal.SIGKILL)
         self.process.wait(10)
 
     def stop(self) -> int:
-        """Ask it to stop; its exit status."""
+        """Stop the server with SIGTERM and return its exit status."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(30)
 
@@ -43,13 +43,13 @@ def served(
     start_method: str = "fork",
     **environment: str,
 ) -> Iterator[Server]:
-    """Serve a store on a free port until the block ends; with `files` it may not open more than so many.
+    """Serve a store on a free port until the block ends; `files` limits the number of open files.
 
-    A store is an SQLite file, or what the setting takes: a URL, or a shard map as JSON. The `log` is added to that file.
-    There are no rate limits, and no posts are refused for late deliveries, which a busy machine has too.
+    `store` is the path of an SQLite file or a value of the setting: a URL, or a shard map as JSON. Standard error is appended to
+    `log`. There are no rate limits, and posts are not refused for late deliveries, which also occur on a busy machine.
 
     The server is a fork of a process that has imported Shoal. With `start_method="spawn"` or another `module`, it is a new
-    interpreter, which takes 0.9 seconds of processor time more.
+    interpreter, which takes 0.9 seconds more processor time.
     """
     named = store if isinstance(store, str) else f"sqlite:///{store}"
     arguments = ["--store", named, "serve", "--port", "0", *options]
@@ -72,22 +72,22 @@ def served(
 
 
 def first_url(process: subprocess.Popen[str], patience: float = 120.0) -> str:
-    """Return the first URL that a server prints: it is ready then."""
+    """Return the first URL that a server prints, which shows that it is ready."""
     assert process.stdout is not None
     until = time.monotonic() + patience
     while time.monotonic() < until:
         line = process.stdout.readline()
         if not line:
-            raise AssertionError(f"the server ended with status {process.wait(5)} before it was ready")
+            raise AssertionError(f"the server exited with status {process.wait(5)} before it was ready")
         if found := re.search(r"https?://[^\s/]+", line):
             return found.group()
-    # Otherwise the caller's `with` waits for it.
+    # Otherwise a caller's `with` block would wait for it.
     process.kill()
     raise AssertionError("the server was not ready in time")
 
 
 def alive(pid: int) -> bool:
-    """Whether a process is there, and has not ended without being fetched."""
+    """Return whether a process exists and is not a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in {"Z", "X"}
     except (FileNotFoundError, ProcessLookupError):
@@ -95,5 +95,5 @@ def alive(pid: int) -> bool:
 
 
 def children(pid: int) -> list[int]:
-    """Return the processes that this one has begun and that are there."""
+    """Return the ids of the child processes of a process."""
     return [int(child) for path in Path(f"/proc/{pid}/task").glob("*/children") for child in path.read_text().split()]

@@ -45,4 +45,4 @@ LONGEST = (
     "tests/web/entering/test_passkeys.py",
     "tests/test_package.py",
 )
-"""The longest files of both tiers, so that no worker begins one of them last. `make test` prints the ten longest."""
+"""The slowest files of both tiers. Starting them first balances the workers. `make test` prints the ten slowest."""

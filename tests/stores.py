@@ -1,6 +1,6 @@
-"""The graphs that the suites run on, and a small world to put into them.
+"""The graphs that the suites run on, and helpers to fill and read them.
 
-A `Backend` opens, closes and opens again; what is durable is there again. Ann, Ben and Cyd live on data sources that the
+A `Backend` can be closed and opened again, and durable ones keep their data. Ann, Ben and Cyd live on data sources that the
 sharded backends keep in different stores.
 """
 
@@ -32,16 +32,16 @@ from tests.version_tokens import LocalVersionTokens
 T = TypeVar("T")
 
 FIRST = -(2**63)
-"""Below every id."""
+"""A lower bound of all ids."""
 
 
 def id_on(source: int, n: int = 0) -> int:
-    """The n-th id of a data source."""
+    """Return the n-th id of a data source."""
     return compose(EPOCH_MS + 1 + n, source * SHARDS_PER_SOURCE + 5)
 
 
 def moment(n: int) -> int:
-    """The n-th moment, as associations tell time."""
+    """Return the n-th timestamp, in the format of association times."""
     return compose(EPOCH_MS + 1_000_000 + n, 0)
 
 
@@ -66,7 +66,7 @@ class _Kind(NamedTuple):
     shard_map: dict[str, str]
     cached: bool = False
     tables: Callable[[], str] | None = None
-    """Gives the URL of a new DynamoDB table, where stores are those."""
+    """Creates a DynamoDB table and returns its URL, for backends on DynamoDB."""
     postgres: bool = False
     pooled: bool = False
     stamped: bool = False
@@ -91,7 +91,7 @@ DURABLE = [name for name, kind in _KINDS.items() if kind.durable]
 
 
 def started(name: str) -> None:
-    """Start the engine of a backend. The test is skipped where there is none, before it has anything that must be closed."""
+    """Start the engine of a backend. If it is missing, the test is skipped before it has opened anything."""
     if _KINDS[name].postgres:
         postgres.server()
     if _KINDS[name].tables:
@@ -99,8 +99,10 @@ def started(name: str) -> None:
 
 
 class Forgetful:
-    """A store that refuses the next `refusals` commits, and loses the answers to the `losses` after them: these are stored,
-    and raise `OutcomeUnknown`."""
+    """A store that refuses the next `refusals` commits, and loses the responses to the `losses` after them.
+
+    A commit with a lost response is stored and raises `OutcomeUnknown`.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -111,13 +113,13 @@ class Forgetful:
         return getattr(self._store, name)
 
     async def commit(self, batch: Batch) -> None:
-        """Commit, and lose the answer."""
+        """Commit, and lose the response if losses remain."""
         self._refuse()
         await self._store.commit(batch)
         self._lose()
 
     async def commit_owing(self, batch: Batch) -> list[tuple[Job, InverseOp]]:
-        """Commit, and lose what is owed with the answer."""
+        """Commit, and lose the pending inverses with the response if losses remain."""
         self._refuse()
         owed = await self._store.commit_owing(batch)
         self._lose()
@@ -135,7 +137,7 @@ class Forgetful:
 
 
 class Backend:
-    """One graph of a suite. `open` may be called again, after the end of the one before."""
+    """One graph of a suite. `open` may be called again once the previous graph is closed."""
 
     def __init__(self, name: str, folder: Path) -> None:
         started(name)
@@ -146,7 +148,7 @@ class Backend:
         self._tables = [tables() for _ in set(self.owners)] if tables else []
         self._databases: dict[int, str] = {}
         self.forgetful: list[Forgetful] = []
-        """The stores of the graph that is open, in their order, where they were asked to be forgetful."""
+        """The stores of the open graph, in order, if it was opened with `forgetful`."""
 
     @asynccontextmanager
     async def open(self, *, forgetful: bool = False) -> AsyncIterator[Store]:
@@ -156,7 +158,7 @@ class Backend:
             stores = [cast("Store", store) for store in self.forgetful]
         graph: Store = stores[0] if len(stores) == 1 else ShardedGraph(stores, self.owners)
         if self._cached:
-            # So small that it forgets all the time.
+            # Small enough to evict all the time.
             graph = CachedGraph(graph, 8, versions=LocalVersionTokens() if self._version_key else None)
         try:
             yield graph
@@ -164,7 +166,7 @@ class Backend:
             await graph.close()
 
     async def open_store(self, index: int) -> Store:
-        """One of the stores that the graph is made of."""
+        """Open one of the stores of the graph."""
 
         def owns(shard: int) -> bool:
             return self.owners[source_of(shard)] == index
@@ -181,7 +183,7 @@ class Backend:
         return await SqliteGraph.open(self._folder / f"{index}.db", owns=owns)
 
     async def pass_time(self, seconds: float) -> None:
-        """Let so much time go by on the clock of the leases."""
+        """Advance the clock of the leases."""
         self._clock.now += seconds
         if self._durable:
             await asyncio.sleep(seconds)
@@ -190,28 +192,28 @@ class Backend:
 async def begin(
     graph: Store, id1: int, atype: AssocType, id2: int, time: int, data: bytes = b"", *, aggregate_id: int = 0
 ) -> None:
-    """Commit the beginning of one association, on the shard of `id1`."""
+    """Commit the addition of one association, on the shard of `id1`."""
     batch = Batch(shard_of(id1))
     batch.assoc_add(id1, atype, id2, time, data, aggregate_id=aggregate_id)
     await graph.commit(batch)
 
 
 async def end(graph: Store, id1: int, atype: AssocType, id2: int, time: int, *, aggregate_id: int = 0) -> None:
-    """Commit the end of one association, on the shard of `id1`."""
+    """Commit the deletion of one association, on the shard of `id1`."""
     batch = Batch(shard_of(id1))
     batch.assoc_del(id1, atype, id2, time, aggregate_id=aggregate_id)
     await graph.commit(batch)
 
 
 async def put(graph: Store, op: AssocOp) -> None:
-    """Commit one operation as it stands."""
+    """Commit one operation unchanged."""
     batch = Batch(shard_of(op.id1))
     batch.put(op)
     await graph.commit(batch)
 
 
 async def add(graph: Store, *nodes: AnyNode) -> None:
-    """Commit objects that live on one shard."""
+    """Commit new objects of one shard."""
     batch = Batch(shard_of(nodes[0].id))
     for node in nodes:
         batch.obj_add(node)
@@ -219,12 +221,12 @@ async def add(graph: Store, *nodes: AnyNode) -> None:
 
 
 async def all_objects(graph: Store, page: int = 1000) -> list[AnyNode]:
-    """Every object, read in pages."""
+    """Return all objects, read in pages."""
     return await _pages(lambda after: graph.obj_scan(after[0], page), lambda node: (node.id,), (FIRST,))
 
 
 async def all_links(graph: Store, page: int = 1000) -> list[AssocRow]:
-    """Every association, read in pages."""
+    """Return all associations, read in pages."""
     start = (FIRST, FIRST, FIRST)
     return await _pages(
         lambda after: graph.assoc_scan((after[0], after[1], after[2]), page), lambda row: row[:3], start
@@ -232,7 +234,7 @@ async def all_links(graph: Store, page: int = 1000) -> list[AssocRow]:
 
 
 async def all_counts(graph: Store, page: int = 1000) -> list[tuple[int, int, int]]:
-    """Every count that is not zero, read in pages."""
+    """Return all nonzero counts, read in pages."""
     rows = await _pages(lambda after: graph.count_scan((after[0], after[1]), page), lambda row: row[:2], (FIRST, FIRST))
     return [row for row in rows if row[2]]
 
@@ -248,14 +250,14 @@ async def _pages(
 
 
 async def contents(graph: Store) -> tuple[object, ...]:
-    """All that a graph holds, to compare."""
+    """Return everything that a graph holds, for comparison."""
     return await all_objects(graph), await all_links(graph), await all_counts(graph), await graph.backlog()
 
 
 async def broken_promises(graph: Store) -> list[str]:
-    """Counts and blocks that are not the number of live associations, and live associations without their inverse.
+    """Return the wrong counts and blocks, and the live associations without an inverse.
 
-    Tallies at a third object are left to the tests that know whose they are.
+    Aggregate counts at a third object are left to tests that know its id.
     """
     alive = {row[:3]: row for row in await all_links(graph) if row.alive}
     complaints = [
@@ -269,15 +271,21 @@ async def broken_promises(graph: Store) -> list[str]:
         if ASSOC_TYPES[atype].counted:
             live[id1, atype] = live.get((id1, atype), 0) + 1
     stored = {(id1, atype): n for id1, atype, n in await all_counts(graph)}
-    complaints += [f"{pair} has {n} and counts {stored.get(pair)}" for pair, n in live.items() if stored.get(pair) != n]
+    complaints += [
+        f"{pair} has {n} associations and a count of {stored.get(pair)}"
+        for pair, n in live.items()
+        if stored.get(pair) != n
+    ]
     untallied = [pair for pair in stored if not ASSOC_TYPES[pair[1]].aggregated]
-    complaints += [f"{pair} has none and counts {stored[pair]}" for pair in untallied if pair not in live]
+    complaints += [
+        f"{pair} has no associations and a count of {stored[pair]}" for pair in untallied if pair not in live
+    ]
     placed = [(row.id1, row.atype, row.time) for row in alive.values()]
     return complaints + await _miscounted_blocks(graph, placed)
 
 
 async def _miscounted_blocks(graph: Store, alive: Collection[tuple[int, int, int]]) -> list[str]:
-    """Blocks that do not count what is alive from the end of the one before up to their own."""
+    """Return the blocks with a wrong count; a block counts the live associations after the end of the previous one."""
     complaints = []
     times: dict[tuple[int, int], list[int]] = {}
     for id1, atype, time in alive:
@@ -290,11 +298,11 @@ async def _miscounted_blocks(graph: Store, alive: Collection[tuple[int, int, int
     ):
         since = before.upto if before is not None and before[:3] == block[:3] else 0
         has = sum(since < time <= block.upto for time in times.get(block[:2], ()))
-        complaints += [f"{block} has {has}"] if has != block.n else []
+        complaints += [f"{block} covers {has} associations"] if has != block.n else []
         before = block
     return complaints
 
 
 def ids_of(page: Sequence[Assoc]) -> list[int]:
-    """Whom a page of associations leads to, in its order."""
+    """Return the target ids of a page of associations, in order."""
     return [assoc.id2 for assoc in page]

@@ -61,7 +61,7 @@ def test_notice_board_example_shows_posts_to_followers(board: httpx.Client) -> N
 def test_notice_board_example_returns_library_errors_with_status_and_message(board: httpx.Client) -> None:
     ann = {"x-user": "ann"}
     missing = board.post("/follow/nobody", headers=ann)
-    assert (missing.status_code, missing.json()) == (404, {"error": "there is no member 'nobody'"})
+    assert (missing.status_code, missing.json()) == (404, {"error": "no member 'nobody'"})
     assert board.post("/notices", headers=ann, json={"text": ""}).status_code == 422
     assert board.get("/notices", headers={"x-user": "not a name"}).status_code == 422
 
@@ -160,7 +160,7 @@ def test_reading_club_example_refuses_anonymous_and_cross_site_forms(club: str) 
         refused = _fill_in(eve, "/books", title="Dune", stars="4")
         assert (refused.status_code, "say who you are first" in refused.text) == (400, True)
         assert eve.post("/enter", data={"name": "eve"}).status_code == 403
-        assert "there is no member &#x27;nobody&#x27;" in _after_entering(eve, "/follow", name="nobody").text
+        assert "no member &#x27;nobody&#x27;" in _after_entering(eve, "/follow", name="nobody").text
 
 
 _KERNEL = """

@@ -98,7 +98,7 @@ def test_django_example_with_four_workers_survives_kill_of_store_owner_without_d
         assert _persistently(url, "GET", "home", "ann").json() == {"entries": []}
         assert _persistently(url, "POST", "follow/ann", "bob").status_code == 204
         missing = _persistently(url, "POST", "follow/nobody", "bob")
-        assert (missing.status_code, missing.json()) == (404, {"error": "there is no member 'nobody'"})
+        assert (missing.status_code, missing.json()) == (404, {"error": "no member 'nobody'"})
         writing = [pool.submit(write, number, url) for number in range(4)]
         try:
             for _ in range(_KILLS):

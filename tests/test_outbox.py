@@ -416,7 +416,7 @@ async def test_outbox_jobs_with_unavailable_engine_log_one_line(caplog: pytest.L
         await world.emit(BIG)
     with caplog.at_level(logging.WARNING, logger="shoal.outbox.runner"):
         await world.runner.run_once()
-    assert caplog.messages == ["PostCreated 1 waits: the store cannot be reached"]
+    assert caplog.messages == ["PostCreated 1 is delayed: the store cannot be reached"]
 
 
 @in_loop
@@ -582,7 +582,7 @@ async def test_outbox_stop_with_unresolved_future_times_out() -> None:
 
 
 @in_loop
-async def test_outbox_job_finished_during_acknowledgement_is_acknowledged() -> None:
+async def test_outbox_job_finished_during_acknowledgment_is_acknowledged() -> None:
     acknowledging = asyncio.Event()
 
     class Slow(MemoryGraph):

@@ -65,7 +65,7 @@ async def story(busy, latest):
     lasting = busy and latest > 60
     # A loaded machine may withhold the processor for 50 ms, but hardly for 98 % of a second.
     every = 1.0 if lasting else 0.05
-    async with process.giving_back(every, rest=0.1, latest=latest):
+    async with process.giving_back(every, idle=0.1, latest=latest):
         node = Node()
         node.itself = node
         seen = weakref.ref(node)

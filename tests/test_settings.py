@@ -66,9 +66,7 @@ def test_setting_with_its_old_name_is_accepted_unless_the_new_name_is_set_too(
     assert load({"SHOAL_LOUD_FROM": "7000"}).high_fan_out_from == 7_000
     Path("shoal.toml").write_text("loud_from = 8000")
     assert load({}).high_fan_out_from == 8_000
-    with pytest.raises(
-        SettingsError, match="loud_from is the old name of high_fan_out_from: set only high_fan_out_from"
-    ):
+    with pytest.raises(SettingsError, match="loud_from was renamed to high_fan_out_from: set only high_fan_out_from"):
         load({"SHOAL_HIGH_FAN_OUT_FROM": "9000"})
 
 
@@ -106,19 +104,22 @@ def test_secret_setting_from_systemd_credential_is_loaded(tmp_path: Path, monkey
     [
         (
             {"SHOAL_BROKER": "amqp://x/", "SHOAL_BROKER_FILE": "good"},
-            "broker is given more than once: by SHOAL_BROKER and by",
+            "broker is set more than once: by SHOAL_BROKER and by",
         ),
         (
             {"SHOAL_BROKER_FILE": "good", "CREDENTIALS_DIRECTORY": "."},
             "by SHOAL_BROKER_FILE and by the credential shoal.broker",
         ),
-        ({"SHOAL_BROKER_FILE": "nowhere"}, "broker: nowhere cannot be read: No such file or directory"),
-        ({"SHOAL_BROKER_FILE": "."}, "broker: . cannot be read: Is a directory"),
+        ({"SHOAL_BROKER_FILE": "nowhere"}, "broker: cannot read nowhere: No such file or directory"),
+        ({"SHOAL_BROKER_FILE": "."}, "broker: cannot read .: Is a directory"),
         ({"SHOAL_BROKER_FILE": "empty"}, "broker: empty is empty"),
         ({"SHOAL_BROKER_FILE": "long"}, "broker: long is longer than 65,536 bytes"),
-        ({"SHOAL_BROKER_FILE": "bytes"}, "broker: bytes is not a text in UTF-8"),
-        ({"SHOAL_STORE_FILE": "map"}, "the shard map in store is not JSON"),
-        ({"SHOAL_TITLE_FILE": "good"}, "SHOAL_TITLE_FILE: only these are taken from files: store, timelines, broker"),
+        ({"SHOAL_BROKER_FILE": "bytes"}, "broker: bytes is not UTF-8 text"),
+        ({"SHOAL_STORE_FILE": "map"}, "the shard map in store is not valid JSON"),
+        (
+            {"SHOAL_TITLE_FILE": "good"},
+            "SHOAL_TITLE_FILE: only these settings can be read from files: store, timelines, broker",
+        ),
     ],
 )
 def test_secret_setting_that_cannot_be_loaded_is_reported_without_its_value(

@@ -1,7 +1,7 @@
-"""The two tiers of the tests: `make test` runs every behaviour once, `make test-all` every combination.
+"""The two tiers of the tests: `make test` runs every behavior once, `make test-all` runs every combination.
 
-A test belongs to the second tier if it has the marker `deep`, a parameter of `COMBINATIONS`, or a name that begins as a row of
-`DEEP`, unless `KEPT` has it. CONTRIBUTING.md shows the rows with their reasons.
+A test belongs to the second tier if it has the marker `deep`, a parameter in `COMBINATIONS`, or a name with a prefix in `DEEP`
+and none in `KEPT`. CONTRIBUTING.md lists `DEEP` with the reasons.
 """
 
 from __future__ import annotations
@@ -26,62 +26,62 @@ COMBINATIONS = frozenset(
 over sharded SQLite."""
 
 DEEP = {
-    "tests/api/http/test_remembered.py::test_response_cache_test": "shows that the tests of remembered pages can fail",
-    "tests/api/http/test_remembered_beside.py::test_reader_process_cache_test": "shows that the tests of remembered pages can fail",
-    "tests/api/http/test_remembered_shared.py::test_response_cache_test": "shows that the tests of remembered pages can fail",
-    "tests/api/test_media.py::test_video_processing_resumes": "kills a server that converts a film",
+    "tests/api/http/test_remembered.py::test_response_cache_test": "verifies that the response cache tests can fail",
+    "tests/api/http/test_remembered_beside.py::test_reader_process_cache_test": "verifies that the response cache tests can fail",
+    "tests/api/http/test_remembered_shared.py::test_response_cache_test": "verifies that the response cache tests can fail",
+    "tests/api/test_media.py::test_video_processing_resumes": "kills a server during a video conversion",
     "tests/archives/test_bounds.py::test_archive_tar_with": "archives with a million entries",
-    "tests/audit/test_log.py::test_audit_log_filtered_pages_return": "each engine with several sizes of a page",
-    "tests/backups/test_repository.py::test_backup_killed_keeps_earlier": "kills backups of each kind of part",
-    "tests/benchmarks/test_smallest.py::test_benchmark_in_smallest": "each benchmark starts servers of its own",
+    "tests/audit/test_log.py::test_audit_log_filtered_pages_return": "each engine with several page sizes",
+    "tests/backups/test_repository.py::test_backup_killed_keeps_earlier": "kills a backup while it writes each kind of data",
+    "tests/benchmarks/test_smallest.py::test_benchmark_in_smallest": "each benchmark starts separate servers",
     "tests/broker/test_rabbitmq.py::test_rabbitmq_outbox_broker_restart": "stops and kills RabbitMQ under load",
     "tests/cli/test_demo.py::test_demo_folder_keeps_its_network_without_fresh_option": "makes two demo networks",
     "tests/cli/test_demo.py::test_demo_creation_interrupted_by_signal": "interrupts the demo with each signal",
     "tests/cli/test_demo.py::test_demo_same_seed_creates_same_network_and_other": "makes three demo networks",
     "tests/clients/test_generated.py::test_openapi_python_client": "generates and runs a second client library",
-    "tests/clients/test_toot.py": "each test starts several processes of toot; Mastodon.py makes the same calls",
-    "tests/contracts/test_search_indexes.py::test_search_index_answers": "property test for each size of an index",
+    "tests/clients/test_toot.py": "each test starts several toot processes; Mastodon.py covers these calls",
+    "tests/contracts/test_search_indexes.py::test_search_index_answers": "property test for each index size",
     "tests/contracts/test_tag_stores.py::test_tag_store_accepts_large_version[dynamodb]": "a thousand requests",
     "tests/contracts/test_tag_stores.py::test_tag_store_version_is_atomic_when_writer": "stops a writer at each step",
     "tests/contracts/test_tag_stores.py::test_tag_store_keeps_limited_number_of_clouds[dynamodb]": "a thousand requests",
     "tests/deploy/test_container.py::test_container_image": "builds and starts the container image",
     "tests/deploy/test_page.py::test_deploy_guide_server_files_are_readable_only": "uses the installed server",
     "tests/deploy/test_page.py::test_deploy_guide_commands_set_up": "installs a server on a bare Debian",
-    "tests/faults/test_archive_kill.py": "kills an import of an archive at many moments",
-    "tests/faults/test_attacks.py": "each attack keeps a server of its own busy for seconds",
-    "tests/faults/test_audit_kill.py": "kills a server between acts of moderators",
+    "tests/faults/test_archive_kill.py": "kills an archive import at many moments",
+    "tests/faults/test_attacks.py": "each attack keeps a separate server busy for seconds",
+    "tests/faults/test_audit_kill.py": "kills a server between actions of moderators",
     "tests/faults/test_backup_faults.py": "backs up, destroys and restores a network under load",
     "tests/faults/test_broker_faults.py": "a cluster of three RabbitMQ nodes",
-    "tests/faults/test_cluster_faults.py": "kills members of a cluster; tests/ops/test_cluster.py starts the same cluster",
+    "tests/faults/test_cluster_faults.py": "kills members of a cluster; tests/ops/test_cluster.py starts a cluster too",
     "tests/faults/test_kill.py": "kills servers under load at many moments",
     "tests/faults/test_owner_kill.py": "kills processes that share a file at many moments",
     "tests/faults/test_standby_faults.py": "PostgreSQL with a synchronous standby",
     "tests/flows/feeds/test_for_you_real.py": "ranks the posts of the test data",
-    "tests/flows/simulation/test_simulation.py": "random stories on each number of stores, with and without shared memory",
-    "tests/graph/test_postgres_standby.py::test_postgres_failover_reads": "a standby takes over in each way",
+    "tests/flows/simulation/test_simulation.py": "random operations on each number of stores, with and without shared memory",
+    "tests/graph/test_postgres_standby.py::test_postgres_failover_reads": "each kind of failover to a standby",
     "tests/media/test_decoder.py::test_image_decoder_largest": "decodes the largest picture of each format",
     "tests/ops/test_import.py::test_import_killed_repeatedly_resumes": "kills an import at many moments",
     "tests/ops/test_import_real.py": "imports the test data and kills the import",
-    "tests/ops/test_loading.py::test_bulk_import_killed_midway_resumes": "kills a load at many moments",
+    "tests/ops/test_loading.py::test_bulk_import_killed_midway_resumes": "kills a bulk import at many moments",
     "tests/ops/test_shard_moves.py::test_shard_move_after_mover_kill_can": "one kill for each phase of a rollback",
     "tests/ops/test_shard_moves.py::test_shard_move_after_mover_kill_keeps": "one kill for each phase of a move",
-    "tests/ops/test_shard_moves.py::test_shard_move_rollback_or_finish": "one kill for each last step",
+    "tests/ops/test_shard_moves.py::test_shard_move_rollback_or_finish": "one kill for each final step",
     "tests/planner/test_simulation.py::test_simulation_with_fewer": "simulates a network for each number of workers",
     "tests/readers/test_serving.py::test_killed_server_process_is_replaced": "kills each process of a server",
-    "tests/test_guestbook.py::test_django_example_with": "kills the owner of a shared file, for each way of starting workers",
+    "tests/test_guestbook.py::test_django_example_with": "kills the owner of a shared file, for each worker start method",
     "tests/test_package.py::test_shoal_demo_of_installed": "makes a demo network with the installed package",
-    "tests/upgrades/test_side_by_side.py": "two versions under load, in turn",
+    "tests/upgrades/test_side_by_side.py": "runs two versions under load",
     "tests/upgrades/test_stored.py::test_stored_network_of_each": "opens a store of each earlier version",
     "tests/upgrades/test_tags.py::test_tag_upgrade_killed_after_each": "kills an upgrade after each commit",
-    "tests/web/chromium/test_every_page.py": "every page, in two widths and two colour schemes",
+    "tests/web/chromium/test_every_page.py": "every page, in two widths and two color schemes",
     "tests/web/chromium/test_links_and_buttons.py": "clicks every control",
     "tests/web/chromium/test_passkeys.py::test_passkey_pages_are": "accessibility of the passkey pages in light and dark",
     "tests/web/chromium/test_policy.py::test_content_security_policy_is_not_violated_by_refused": "every form, refused",
     "tests/web/chromium/test_walks.py": "a walk through all pages, in three kinds of browser",
-    "tests/web/remembering/test_compared.py::test_page_cache_entry_without": "shows that the tests of remembered pages can fail",
-    "tests/web/remembering/test_remembered_pages.py": "random changes between two readings of each page",
+    "tests/web/remembering/test_compared.py::test_page_cache_entry_without": "verifies that the response cache tests can fail",
+    "tests/web/remembering/test_remembered_pages.py": "random changes between two reads of each page",
 }
-"""Beginnings of the names of tests that only `make test-all` runs, with the reason."""
+"""Prefixes of the names of tests that only `make test-all` runs, with the reasons."""
 
 KEPT = (
     "tests/audit/test_log.py::test_audit_log_filtered_pages_return_each_entry_once_newest_first[memory-",
@@ -114,7 +114,7 @@ KEPT = (
     "tests/web/chromium/test_walks.py::test_web_app_walk_from_signup_to_logout_succeeds[desk]",
     "tests/web/remembering/test_remembered_pages.py::test_cached_page_equals_fresh_page[2]",
 )
-"""The sample of those that `make test` runs."""
+"""Prefixes of the names of tests that match `DEEP` but run in `make test`, too, as a sample."""
 
 _DEEP = tuple(DEEP)
 

@@ -1,4 +1,4 @@
-"""Stamps in this process: what several memories of one graph see of each other's changes."""
+"""Version tokens in this process, by which several caches of one graph notice each other's changes."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from shoal.graph.cache.coherence import MarkedChange, Renewal
 
 
 class _Begun(NamedTuple):
-    """A change under way: the history it began in, and the stamps of what nobody else was changing."""
+    """A change in progress: the history at its start, and the tokens of objects without another change in progress."""
 
     history: int
     before: dict[int, bytes]
 
 
 class LocalVersionTokens:
-    """Keeps what `versions.VersionTokens` promises; `away` it cannot be reached."""
+    """An in-memory implementation of `VersionTokens`, unreachable while `away` is set."""
 
     def __init__(self) -> None:
         self.away = False
         self.asked: list[Sequence[int]] = []
         self.renewed = 0
-        """How many objects got a new stamp by the end of a change."""
+        """Number of tokens set at the end of changes."""
         self._ticks = count(1)
         self._versions: dict[int, bytes] = {}
         self._changing: Counter[int] = Counter()
-        # What several have been changing since its last stamp.
+        # Objects with overlapping changes since their last token.
         self._mixed: set[int] = set()
         self._history = 1
 
     async def read(self, ids: Sequence[int]) -> dict[int, bytes]:
-        # A server is asked: what was sent to it before has arrived by then.
+        # As with a server, earlier requests arrive first.
         await asyncio.sleep(0)
         self._reach()
         self.asked.append(ids)
@@ -73,7 +73,7 @@ class LocalVersionTokens:
         return renewed
 
     def flush(self) -> None:
-        """Forget everything, marks too, as a server may at any time."""
+        """Lose all tokens and change marks, as a server may at any time."""
         self._history += 1
         self._versions.clear()
         self._changing.clear()
@@ -84,4 +84,4 @@ class LocalVersionTokens:
 
     def _reach(self) -> None:
         if self.away:
-            raise Unavailable("the stamps cannot be reached")
+            raise Unavailable("the version tokens cannot be reached")

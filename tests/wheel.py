@@ -1,4 +1,4 @@
-"""The built wheel in an environment of its own: what readers of the pages have."""
+"""The built wheel in a separate environment, as users install it."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def bare() -> dict[str, str]:
-    """An environment that leads nowhere else."""
+    """Return environment variables without references to the checkout."""
     return {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent"}
 
 
 class Installed(NamedTuple):
-    """An environment that has the wheel, and an empty folder to work in."""
+    """A virtual environment with the wheel, and an empty working directory."""
 
     programs: Path
     folder: Path
 
     @property
     def python(self) -> str:
-        """Its interpreter."""
+        """Return the path of the interpreter."""
         return str(self.programs / "python")
 
     def run(self, *command: str) -> str:
-        """Run one of its programs there; return its output."""
+        """Run a program of the environment in the working directory, and return its output."""
         return subprocess.run(
             [self.programs / command[0], *command[1:]],
             cwd=self.folder,
@@ -48,7 +48,7 @@ class Installed(NamedTuple):
 
     @contextmanager
     def serving(self, *command: str) -> Iterator[str]:
-        """Run one of its programs until the block ends; give the address that it serves at."""
+        """Run a server program of the environment until the block ends, and yield its URL."""
         with subprocess.Popen(
             [self.programs / command[0], *command[1:]], cwd=self.folder, env=bare(), stdout=subprocess.PIPE, text=True
         ) as process:
@@ -60,7 +60,7 @@ class Installed(NamedTuple):
 
 @contextmanager
 def _made_once(tmp_path_factory: pytest.TempPathFactory, name: str) -> Iterator[tuple[Path, bool]]:
-    """Yield a folder that all workers of a test run share, and whether the caller has to fill it. Other workers wait."""
+    """Yield a directory that all workers of a test run share, and whether the caller has to fill it. Other workers wait."""
     root = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         root = root.parent
@@ -74,7 +74,7 @@ def _made_once(tmp_path_factory: pytest.TempPathFactory, name: str) -> Iterator[
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder with the wheel and the source distribution that it was built from."""
+    """Return the directory of the wheel and of the source distribution that it was built from."""
     for tool in ("build", "hatchling"):
         if find_spec(tool) is None:
             if os.environ.get("CI"):
@@ -90,7 +90,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    """An environment with the wheel. Other packages are those of this one, which a path file makes importable."""
+    """Return a virtual environment with the wheel. A path file makes the other packages of this environment importable."""
     with _made_once(tmp_path_factory, "elsewhere") as (folder, is_first):
         if is_first:
             _install(next(built.glob("*.whl")), folder)
@@ -104,5 +104,5 @@ def _install(wheel: Path, folder: Path) -> None:
     subprocess.run(pip, check=True, capture_output=True, text=True)
     ours = Path(pytest.__file__).parents[1]
     site = next((folder / "venv" / "lib").glob("python*/site-packages"))
-    # Path files in a folder that a path file names are not read: the checkout's own one has no effect.
+    # Python ignores path files in a directory that a path file names, so the path file of the checkout has no effect.
     (site / "others.pth").write_text(f"{ours}\n")

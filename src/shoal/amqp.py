@@ -54,10 +54,10 @@ def url_of_each(url: str, *, heartbeat: int) -> list[str]:
     parts = checked_url(url, "broker")
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     if parts.scheme not in ("amqp", "amqps") or not parts.netloc.rpartition("@")[2]:
-        raise InvalidInput("broker: a message broker is named as amqp://user:password@host:port/vhost", field="broker")
+        raise InvalidInput("broker: expected amqp://user:password@host:port/vhost", field="broker")
     if options.keys() - _OPTIONS or (options and parts.scheme != "amqps"):
         raise InvalidInput(
-            f"broker: the options of its URL are {', '.join(sorted(_OPTIONS))}, of amqps:// only", field="broker"
+            f"broker: only the URL options {', '.join(sorted(_OPTIONS))} are allowed, with amqps://", field="broker"
         )
     for name, file in options.items():
         (read_authorities if name == "cafile" else check_file)(file, "broker")
@@ -90,7 +90,7 @@ _AT_ONCE = 256
 """Messages between two waits for confirmation; a larger number is not faster."""
 _REFUSALS = (AuthenticationError, ChannelAccessRefused, ConnectionNotAllowed, ProbableAuthenticationError)
 _PORT = 5672
-_WANTS_TLS = "it speaks TLS: name it as amqps://"
+_WANTS_TLS = "the server requires TLS: use amqps://"
 
 
 class _Refusing(NamedTuple):
@@ -161,7 +161,7 @@ class Link:
                 task.cancel()
         (answer,) = await asyncio.gather(task, return_exceptions=True)
         if isinstance(answer, BaseException):
-            raise Unavailable("the message broker cannot be reached, or refused a message") from answer
+            raise Unavailable("the message broker is unreachable or refused a message") from answer
         return answer
 
     async def publish(self, queue: str, bodies: Sequence[bytes], *, exchange: str = "") -> None:
@@ -174,7 +174,7 @@ class Link:
 
     async def _publish(self, exchange: str, queue: str, bodies: Sequence[bytes]) -> None:
         if self._out is None:
-            raise Unavailable("the message broker cannot be reached")
+            raise Unavailable("the message broker is unreachable")
         confirmed = await asyncio.gather(
             *[_publish_one(self._out, exchange, queue, body) for body in bodies], return_exceptions=True
         )
@@ -196,7 +196,7 @@ class Link:
         elif any(isinstance(answer, DeliveryError) for answer in answers):
             refusing = self._refusing.setdefault(place, _Refusing(now + _REFUSED_SECONDS, _REFUSED_SECONDS))
             if now >= refusing.until:
-                _log.warning("the message broker takes nothing for %s: it is connected to anew", "".join(place))
+                _log.warning("the message broker accepts no messages for %s: reconnecting", "".join(place))
                 seconds = min(2 * refusing.seconds, _LONGEST_REFUSED_SECONDS)
                 self._refusing[place] = _Refusing(now + seconds, seconds)
                 self.renew()
@@ -221,10 +221,10 @@ class Link:
         place, reason = place_of(url), await _reason(url, error)
         self._refusal = None
         if reason == _WANTS_TLS or is_lasting(error) or isinstance(error, _REFUSALS) or "OpenOk" in str(error):
-            self._refusal = MisconfiguredEngine("the message broker cannot be used as it is set up")
+            self._refusal = MisconfiguredEngine("the message broker is misconfigured")
             self._refusal.__cause__ = UnreachableEngine(f"{place}: {reason}")
         if self._last_reason != reason and (self._opened or self._refusal is None):
-            _log.warning("the message broker cannot be reached: %s: %s", place, reason)
+            _log.warning("the message broker is unreachable: %s: %s", place, reason)
             self._last_reason = reason
         self._urls.append(self._urls.pop(0))
 
@@ -244,7 +244,7 @@ class Link:
             ended, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             errors = [one.exception() for one in ended if not one.cancelled()]
             reason = next((f": {why(error)}" for error in errors if isinstance(error, Exception)), "")
-            _log.warning("the connection to the message broker has ended%s", reason)
+            _log.warning("lost the connection to the message broker%s", reason)
         finally:
             self._out = self._ended = None
             over.set_result(None)
@@ -268,7 +268,7 @@ async def _reason(url: str, error: Exception) -> str:
     parts = urlsplit(url)
     if "Connection.OpenOk" in str(error):
         # The library does not report the node's message when it closes the connection instead.
-        return f"there is no virtual host {unquote(parts.path[1:]) or '/'!r}, or its user may not use it"
+        return f"there is no virtual host {unquote(parts.path[1:]) or '/'!r}, or the user has no access to it"
     # A node that expects TLS closes the connection without a reply in plain text.
     never_there = any(isinstance(cause, ConnectionRefusedError | TimeoutError) for cause in chain(error))
     plain = parts.scheme == "amqp" and not isinstance(error, _REFUSALS) and not never_there
@@ -301,7 +301,7 @@ async def depth_of(channel: AbstractChannel, queue: str) -> Depth:
         depth = Depth(declared.message_count or 0, declared.consumer_count or 0)
         if any(depth) or loop.time() - asked_at < _BROKER_PATIENCE_SECONDS:
             return depth
-    raise Unavailable(f"the message broker is too busy to say how full {queue} is")
+    raise Unavailable(f"the message broker is too busy to report the length of {queue}")
 
 
 _REPLIES = "amq.rabbitmq.reply-to"

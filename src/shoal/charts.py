@@ -17,7 +17,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from shoal.core.errors import InvalidInput
 
-Colour = Literal["page", "panel", "ink", "soft", "line", "before", "after", "gain", "loss", "violet", "amber", "rose"]
+Color = Literal["page", "panel", "ink", "soft", "line", "before", "after", "gain", "loss", "violet", "amber", "rose"]
 Anchor = Literal["start", "middle", "end"]
 
 
@@ -28,7 +28,7 @@ class Box(NamedTuple):
     y: float
     width: float
     height: float
-    colour: Colour
+    color: Color
     radius: float = 0.0
 
 
@@ -39,14 +39,14 @@ class TextLine(NamedTuple):
     y: float
     text: str
     size: int = 13
-    colour: Colour = "ink"
+    color: Color = "ink"
     anchor: Anchor = "start"
     bold: bool = False
 
 
 class Stroke(NamedTuple):
     points: list[tuple[float, float]]
-    colour: Colour
+    color: Color
     width: float = 2.0
     dashed: bool = False
 
@@ -64,7 +64,7 @@ class Chart(NamedTuple):
     shapes: list[Shape]
 
 
-_LIGHT: Mapping[Colour, str] = {
+_LIGHT: Mapping[Color, str] = {
     "page": "#fbfdfd",
     "panel": "#f0f5f5",
     "ink": "#12292d",
@@ -78,7 +78,7 @@ _LIGHT: Mapping[Colour, str] = {
     "amber": "#9a6a00",
     "rose": "#b03a78",
 }
-_DARK: Mapping[Colour, str] = {
+_DARK: Mapping[Color, str] = {
     "page": "#0f191b",
     "panel": "#182528",
     "ink": "#e6eff0",
@@ -96,11 +96,11 @@ _FONT = "'Avenir Next','Segoe UI',Roboto,'Noto Sans',system-ui,sans-serif"
 _SCALE = 2
 """Pixels of a PNG per point, for high-density screens."""
 _DASH, _DASH_GAP = 6.0, 5.0
-_DRAWN = 2
+_OVERSAMPLING = 2
 """Pixels drawn per pixel of the PNG, for antialiasing."""
 
 
-def drawn(chart: Chart, name: str) -> bytes:
+def render(chart: Chart, name: str) -> bytes:
     """Return a chart as the bytes of a file of this name. Raises `InvalidInput` unless it ends in .svg or .png."""
     return surface_of(name)(chart)
 
@@ -109,7 +109,7 @@ def surface_of(name: str) -> Callable[[Chart], bytes]:
     """Return the renderer for a file of this name. Raises `InvalidInput` unless it ends in .svg or .png."""
     surface = {".svg": as_svg, ".png": as_png}.get(PurePath(name).suffix.lower())
     if surface is None:
-        raise InvalidInput(f"{name} is not the name of a picture that can be drawn: end it in .svg or .png")
+        raise InvalidInput(f"{name} cannot be drawn: the file name must end in .svg or .png")
     return surface
 
 
@@ -117,31 +117,31 @@ def as_svg(chart: Chart) -> bytes:
     body = "".join(map(_element, chart.shapes))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {chart.width} {chart.height}" width="{chart.width}"'
-        f' height="{chart.height}" role="img" aria-labelledby="title desc"><title id="title">{escape(chart.title)}</title>'
+        f' height="{chart.height}" role="img" aria-labeledby="title desc"><title id="title">{escape(chart.title)}</title>'
         f'<desc id="desc">{escape(chart.description)}</desc><style>text{{font-family:{_FONT}}}.bold{{font-weight:600}}'
         "polyline{fill:none}"
         f"{_rules(_LIGHT)}@media(prefers-color-scheme:dark){{{_rules(_DARK)}}}</style>{body}</svg>\n"
     ).encode()
 
 
-def _rules(palette: Mapping[Colour, str]) -> str:
-    return "".join(f".{name}{{fill:{colour}}}.{name}-line{{stroke:{colour}}}" for name, colour in palette.items())
+def _rules(palette: Mapping[Color, str]) -> str:
+    return "".join(f".{name}{{fill:{color}}}.{name}-line{{stroke:{color}}}" for name, color in palette.items())
 
 
 def _element(shape: Shape) -> str:
     if isinstance(shape, Box):
         return (
-            f'<rect class="{shape.colour}" x="{shape.x:.5g}" y="{shape.y:.5g}" width="{shape.width:.5g}"'
+            f'<rect class="{shape.color}" x="{shape.x:.5g}" y="{shape.y:.5g}" width="{shape.width:.5g}"'
             f' height="{shape.height:.5g}" rx="{shape.radius:g}"/>'
         )
     if isinstance(shape, Stroke):
         points = " ".join(f"{x:.5g},{y:.5g}" for x, y in shape.points)
         dashes = ' stroke-dasharray="6 5"' if shape.dashed else ""
         return (
-            f'<polyline class="{shape.colour}-line" points="{points}" stroke-width="{shape.width:g}"'
+            f'<polyline class="{shape.color}-line" points="{points}" stroke-width="{shape.width:g}"'
             f' stroke-linejoin="round" stroke-linecap="round"{dashes}/>'
         )
-    style = f"{shape.colour} bold" if shape.bold else shape.colour
+    style = f"{shape.color} bold" if shape.bold else shape.color
     return (
         f'<text class="{style}" x="{shape.x:.5g}" y="{shape.y:.5g}" font-size="{shape.size}"'
         f' text-anchor="{shape.anchor}">{escape(shape.text)}</text>'
@@ -151,17 +151,17 @@ def _element(shape: Shape) -> str:
 def as_png(chart: Chart) -> bytes:
     """Return a chart as a PNG, light, two pixels per point."""
     size = chart.width * _SCALE, chart.height * _SCALE
-    image = Image.new("RGB", (size[0] * _DRAWN, size[1] * _DRAWN), _LIGHT["page"])
+    image = Image.new("RGB", (size[0] * _OVERSAMPLING, size[1] * _OVERSAMPLING), _LIGHT["page"])
     brush = ImageDraw.Draw(image)
     for shape in chart.shapes:
-        _paint(brush, shape, _SCALE * _DRAWN)
+        _paint(brush, shape, _SCALE * _OVERSAMPLING)
     made = BytesIO()
     image.resize(size, Image.Resampling.LANCZOS).save(made, "PNG", optimize=True)
     return made.getvalue()
 
 
 def _paint(brush: ImageDraw.ImageDraw, shape: Shape, scale: int) -> None:
-    fill = _LIGHT[shape.colour]
+    fill = _LIGHT[shape.color]
     if isinstance(shape, TextLine):
         anchors = {"start": "ls", "middle": "ms", "end": "rs"}
         brush.text(

@@ -23,7 +23,7 @@ from babel.support import NullTranslations, Translations
 from shoal.core.errors import InvalidInput
 
 LANGUAGES = {"en": "English", "de": "Deutsch"}
-"""Languages with a catalogue: code and native name."""
+"""Languages with a catalog: code and native name."""
 _TAG = re.compile(
     r"([a-z]{2,3})(?:[-_]([a-z]{3}))?(?:[-_]([a-z]{4}))?(?:[-_]([a-z]{2}|[0-9]{3}))?", re.IGNORECASE | re.ASCII
 )
@@ -33,6 +33,8 @@ _UNKNOWN_TO_CLDR = frozenset({"cnr", "kmr", "ldn", "zba"})
 _MOST_ACCEPTED = 1_000
 """Characters of an `Accept-Language` header that are parsed."""
 _RIGHT_TO_LEFT = "rtl"
+_ORDINALS = {"en": {"one": "st", "two": "nd", "few": "rd", "other": "th"}}
+"""Suffixes of ordinal numbers by plural category (CLDR); other languages have a period."""
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 _WEEK = 7 * _DAY
 
@@ -46,19 +48,19 @@ class When(NamedTuple):
 
 
 class Translated:
-    """A language: its catalogue and its formats of numbers and times."""
+    """A language: its catalog and its formats of numbers and times."""
 
     def __init__(self, code: str) -> None:
         self.code = code
         self.locale = Locale.parse(code)
-        self._messages = _catalogue(code)
+        self._messages = _catalog(code)
         self._signs = str.maketrans(
             {",": get_group_symbol(self.locale), ".": get_decimal_symbol(self.locale), "-": "\N{MINUS SIGN}"}
         )
         self.plural = self._messages.ungettext
 
     def text(self, message: str) -> str:
-        """Return the translation of a message; "" for "", under which catalogues store their header."""
+        """Return the translation of a message; "" for "", under which catalogs store their header."""
         return self._messages.ugettext(message) if message else ""
 
     def counted(self, one: str, many: str, n: int, /, **values: object) -> str:
@@ -72,6 +74,10 @@ class Translated:
     def number(self, n: int) -> str:
         """Return a whole number with thousands separators."""
         return _whole(self.code, n)
+
+    def ordinal(self, n: int) -> str:
+        """Return a rank, such as "137th"."""
+        return self.number(n) + _ORDINALS.get(self.code, {}).get(self.locale.ordinal_form(n), ".")
 
     def decimal(self, n: float, spec: str = ",g") -> str:
         """Return a number in a Python format specification, with the separators of this language."""
@@ -121,7 +127,7 @@ class Translated:
 
 @cache
 def words_in(code: str) -> Translated:
-    """Return a language by its code. Raises `KeyError` if there is no catalogue for it."""
+    """Return a language by its code. Raises `KeyError` if there is no catalog for it."""
     if code not in LANGUAGES:
         raise KeyError(code)
     return Translated(code)
@@ -152,7 +158,7 @@ def check_language(text: str, *, field: str) -> str:
     """Return the canonical form of a language tag; "" for "". Raises `InvalidInput` for an unknown language."""
     tag = language_tag(text)
     if text and not tag:
-        raise InvalidInput(f"{field}: not the code of a language, such as en or pt-BR", field=field)
+        raise InvalidInput(f"{field}: must be a language code such as en or pt-BR", field=field)
     return tag
 
 
@@ -181,8 +187,8 @@ def _preferred(accepted: str) -> Sequence[str]:
 
 
 @cache
-def _catalogue(code: str) -> NullTranslations:
-    """Return the catalogue of a language, compiled on first use."""
+def _catalog(code: str) -> NullTranslations:
+    """Return the catalog of a language, compiled on first use."""
     source = files("shoal") / "locales" / code / "LC_MESSAGES" / "shoal.po"
     if not source.is_file():
         return NullTranslations()

@@ -31,7 +31,7 @@ from shoal.core.model import AccountDeletion, App, Media, Poll, ScheduledPost
 from shoal.graph import media as life
 from shoal.graph.changes import take_off
 from shoal.graph.contract import Assoc, AssocOp, Batch, Cursor, Store
-from shoal.graph.schema import AGENDA, DUE, EVERYBODY, HISTORY_KEPT, TOKEN_USES_KEPT, AnyNode, tags_folded_key
+from shoal.graph.schema import AGENDA, DUE, EVERYBODY, HISTORY_START, TOKEN_USE_START, AnyNode, tags_folded_key
 from shoal.tasks import BackgroundWorker
 from shoal.timelines.contract import Timelines
 
@@ -79,7 +79,7 @@ class Agenda(BackgroundWorker):
             try:
                 await self.once()
             except Exception:  # noqa: BLE001  # the store may recover
-                _log.exception("the agenda could not be read")
+                _log.exception("reading the agenda failed")
             await asyncio.sleep(self._every)
 
     async def _attempt(self, ticket: Assoc, node: AnyNode | None) -> bool:
@@ -92,7 +92,7 @@ class Agenda(BackgroundWorker):
             return False
         except Exception as error:  # noqa: BLE001  # must not stop the others
             self._failed.extend(ticket.id2)
-            _log.warning("%s %d stays due: an attempt failed", type(node).__name__, ticket.id2, exc_info=error)
+            _log.warning("%s %d failed and stays due", type(node).__name__, ticket.id2, exc_info=error)
             return False
         self._failed.reset(ticket.id2)
         return True
@@ -170,7 +170,7 @@ async def begin_histories(store: Store, tombstone_days: float) -> None:
 
     In an older network, the histories start with the existing tombstones.
     """
-    if (await store.assoc_get(EVERYBODY, (HISTORY_KEPT,), (EVERYBODY,)))[HISTORY_KEPT]:
+    if (await store.assoc_get(EVERYBODY, (HISTORY_START,), (EVERYBODY,)))[HISTORY_START]:
         return
     if await store.obj_scan(_BELOW_ALL, 1):
         await _note_histories(store, _days_before(now_ms(), tombstone_days))
@@ -183,13 +183,13 @@ async def begin_histories(store: Store, tombstone_days: float) -> None:
 
 async def begin_token_uses(store: Store, *, read_only: bool) -> int:
     """Return since when token uses are recorded, in Unix milliseconds; a store without that mark starts now."""
-    marks = (await store.assoc_get(EVERYBODY, (TOKEN_USES_KEPT,), (EVERYBODY,)))[TOKEN_USES_KEPT]
+    marks = (await store.assoc_get(EVERYBODY, (TOKEN_USE_START,), (EVERYBODY,)))[TOKEN_USE_START]
     if marks:
         return milliseconds_of(marks[EVERYBODY].time)
     now = now_ms()
     if not read_only:
         batch = Batch(shard_of(EVERYBODY))
-        batch.put(AssocOp(EVERYBODY, TOKEN_USES_KEPT.number, EVERYBODY, floor_at(now), alive=True, plain=True))
+        batch.put(AssocOp(EVERYBODY, TOKEN_USE_START.number, EVERYBODY, floor_at(now), alive=True, plain=True))
         await store.commit(batch)
     return now
 
@@ -201,7 +201,7 @@ async def _note_histories(store: Store, since: int) -> None:
 
 def _histories_since(since: int) -> Batch:
     batch = Batch(shard_of(EVERYBODY))
-    batch.put(AssocOp(EVERYBODY, HISTORY_KEPT.number, EVERYBODY, since, alive=True, plain=True))
+    batch.put(AssocOp(EVERYBODY, HISTORY_START.number, EVERYBODY, since, alive=True, plain=True))
     return batch
 
 
@@ -259,7 +259,7 @@ class Upkeep(BackgroundWorker):
             try:
                 await self.once()
             except Exception:  # noqa: BLE001  # retried next time
-                _log.exception("upkeep failed")
+                _log.exception("maintenance failed")
 
 
 def _days_before(now: int, days: float) -> int:

@@ -19,7 +19,7 @@ from shoal.core.media_files import MISSING_AVATAR, MISSING_HEADER
 from shoal.http.application import build_app
 from shoal.http.authentication import caller_of
 from shoal.http.connection_passing import Passing, ReadableRoutes
-from shoal.http.connections import OpenConnections, connections, room
+from shoal.http.connections import OpenConnections, connections, descriptor_limits
 from shoal.http.middleware import CORS_PATHS, Gate, Limited
 from shoal.http.protocol import Config, PassedConnection
 from shoal.mastodon_api.context import AppContext, AppParts, acting, app_context_of
@@ -140,7 +140,7 @@ async def serve(
     """
     base_url = app_parts.base_url or app_parts.settings.base_url or _address(listener, app_parts.settings.host)
     app_context = app_context_of(replace(app_parts, base_url=base_url))
-    space = room()
+    space = descriptor_limits()
     counted = connections(app_context.settings, space.most, app_parts.patience)
     app_context.streams.most = min(app_context.streams.most, space.most * 4 // 5)
     gate = _gate(app_context.settings)

@@ -33,18 +33,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     coherence of their caches."""
     broker: str = ""
     """Broker that carries events to workers: `amqp://user:password@host:port/`, with several `host:port,host:port` of a
-    cluster, `amqps` for TLS; empty: they are claimed from the store."""
+    cluster, `amqps` for TLS; empty: workers claim events from the store."""
     tags: str = ""
     """Store of the tag cloud: a URL as for `store`; empty: next to the first store."""
     tag_merge_tags: Annotated[int, msgspec.Meta(ge=1, le=50_000)] = 5_000
     """Number of changed tags at which a collector merges them into the tag cloud, and about the maximum per merge; 1 to
     50,000."""
     tag_merge_increments: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 500
-    """Number of increments at which it merges, however few tags they change; 1 to 1,000."""
+    """Number of increments at which a collector merges, even if they change few tags; 1 to 1,000."""
     tag_merge_seconds: Annotated[float, msgspec.Meta(ge=0, le=60)] = 1.0
-    """Seconds after which it merges in any case, and so about the delay of the tag cloud; 0 to 60."""
+    """Maximum seconds between merges, which is about the delay of the tag cloud; 0 to 60."""
     tag_merge_pause_seconds: Annotated[float, msgspec.Meta(ge=0, le=60)] = 0.0
-    """Seconds between two merges while more is waiting, so that a backlog leaves capacity of the store to others; 0 to 60."""
+    """Seconds between two merges of a backlog, so that other users of the store keep some of its capacity; 0 to 60."""
     search: str = ""
     """Store of the search index: `sqlite:///path`, `postgresql://host/database`, `memory://` (one process); empty: next to the
     first store, or none if that is DynamoDB."""
@@ -83,8 +83,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Whether new members confirm their address by a mailed link, if mail is set up: `none`; `asked`; `required`: the account
     is unusable until then, and deleted after 7 days."""
     push_key: str = ""
-    """Private key for web push, as printed by `shoal push key`, secret and the same for all processes; empty: on SQLite a key
-    is created next to the store (`<store>.push-key`), and with other stores there is no web push."""
+    """Private key for web push, as printed by `shoal push key`. Keep it secret, and use one key for all processes. Empty: on
+    SQLite a key is created next to the store (`<store>.push-key`); with other stores there is no web push."""
     push_networks: Annotated[tuple[str, ...], msgspec.Meta(max_length=1_000)] = ()
     """Networks that web push may send to in addition to the public internet, such as `10.1.0.0/16`: a list in TOML, JSON in the
     environment."""
@@ -97,8 +97,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     approval: bool = False
     """Whether sign-ups wait for approval by a moderator."""
     signup_work: Annotated[int, msgspec.Meta(ge=0, le=20)] = 0
-    """Bits of the proof of work that a browser does before a sign-up, against automated sign-ups; 0 to 20. 8 take a quarter of
-    a second to a second, and each further bit doubles that. Sign-ups without a proof (without scripts, or by an app) wait for
+    """Bits of the proof of work that a browser does before a sign-up, against automated sign-ups; 0 to 20. 8 bits take a quarter
+    of a second to a second, and each further bit doubles that. Sign-ups without a proof (without scripts, or by an app) wait for
     approval; 0: none."""
     invitations: Literal["off", "staff", "members"] = "off"
     """Members who may invite others by links, which allow sign-ups even if `registrations` is false, and without `approval`:
@@ -135,8 +135,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Folder of uploaded archives until they are imported, which all web processes share; empty: `<store>.archives` next to an
     SQLite store, else `shoal.archives`."""
     max_follows: Positive = 7_500
-    """Maximum members that one may follow, or 1.1 times the number of their followers if that is more. Imports may exceed
-    it."""
+    """Maximum number of members that a member may follow, or 1.1 times the number of their followers if that is more. Imports
+    may exceed it."""
     leaving_days: Annotated[int, msgspec.Meta(ge=0, le=365)] = 30
     """Days during which a member may cancel the deletion of their account; 0 to 365, 0: it is deleted at once."""
     recipe: dict[str, float | dict[str, float]] = {}
@@ -145,9 +145,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     for_you_list: bool = False
     """Whether every member has a list "For you" with the feed ranked by interest, for clients that only know home and lists."""
     reports_to_hold: Count = 3
-    """Number of members whose reports remove a post from public lists until a moderator has closed one; 0: none."""
+    """Number of members whose reports remove a post from public lists until a moderator closes one of the reports; 0: reports
+    never do."""
     reporter_age_days: Annotated[float, msgspec.Meta(ge=0, le=365)] = 3.0
-    """Days after joining from which a member's reports count for that; 0 to 365."""
+    """Minimum age in days of an account whose reports count towards `reports_to_hold`; 0 to 365."""
     timeline_length: Positive = 800
     """Maximum entries of a home timeline in memory or Redis."""
     timeline_members: Positive = 100_000
@@ -156,7 +157,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Days without a read after which a home timeline is dropped."""
     high_fan_out_from: Positive = 500_000
     """Number of followers above which a member's posts are pulled on read instead of pushed on write. Only followers with a
-    timeline count, or all if processes share the timelines. Below half that number, they are pushed again."""
+    materialized timeline count, or all followers if processes share the timelines. Below half of this number, posts are pushed
+    again."""
     object_cache: Positive = 100_000
     """Kilobytes of decoded objects in memory; counts, short lists and JSON may take three times as much."""
     answer_cache: Count = 72_000
@@ -170,7 +172,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Days for which ended follows are remembered, so that both members can look up when they followed each other, and how
     their followers grew; 0 to 3,650, 0: not at all."""
     rate_limits: bool = True
-    """Whether requests are limited per member and address."""
+    """Whether requests are rate-limited per member and address."""
     limits: dict[str, str] = {}
     """Rate limits that differ from the defaults on the API page: `{"api": "600/5m", "signup": "off"}`, requests and a time in
     s, m or h."""
@@ -188,7 +190,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     log_format: Literal["text", "json"] = "text"
     """Format of the log: `text`, or `json` with one object per line."""
     request_log: Literal["off", "slow", "all"] = "slow"
-    """Requests and job runs to log: `off`, none; `slow`, those that take `slow_ms`; `all`."""
+    """Requests and job runs to log: `off`, none; `slow`, only slow ones (`slow_ms`); `all`."""
     slow_ms: Annotated[float, msgspec.Meta(ge=1, le=60_000)] = 500.0
     """Milliseconds from which a request or job run is slow: `shoal why-slow` shows where the time went; 1 to 60,000."""
     opentelemetry: bool = False
@@ -228,7 +230,7 @@ def build(**values: Any) -> Settings:
     for old, new in _RENAMED.items():
         if old in given:
             if new in given:
-                raise SettingsError(f"settings: {old} is the old name of {new}: set only {new}")
+                raise SettingsError(f"settings: {old} was renamed to {new}: set only {new}")
             given[new] = given.pop(old)
     try:
         for name, what in _TABLES.items():
@@ -246,7 +248,7 @@ def _json(what: str, text: str) -> Any:
     try:
         return msgspec.json.decode(text)
     except msgspec.DecodeError as error:
-        raise SettingsError(f"settings: {what} is not JSON: {error}") from error
+        raise SettingsError(f"settings: {what} is not valid JSON: {error}") from error
 
 
 def load(environ: Mapping[str, str] = os.environ, **overrides: Any) -> Settings:
@@ -271,7 +273,9 @@ def secret_files(environ: Mapping[str, str] = os.environ) -> dict[str, Path]:
     for variable in environ:
         name = variable.removeprefix("SHOAL_").removesuffix("_FILE").lower()
         if variable == _file_variable(name) and name not in SECRET and name in Settings.__struct_fields__:
-            raise SettingsError(f"settings: {variable}: only these are taken from files: {', '.join(SECRET)}")
+            raise SettingsError(
+                f"settings: {variable}: only these settings can be read from files: {', '.join(SECRET)}"
+            )
     found: dict[str, Path] = {}
     for name in SECRET:
         given: dict[str, Path | None] = {}
@@ -282,7 +286,7 @@ def secret_files(environ: Mapping[str, str] = os.environ) -> dict[str, Path]:
         if (folder := environ.get(_CREDENTIALS)) and (path := Path(folder, f"shoal.{name}")).exists():
             given[f"the credential shoal.{name}"] = path
         if len(given) > 1:
-            raise SettingsError(f"settings: {name} is given more than once: by {' and by '.join(given)}")
+            raise SettingsError(f"settings: {name} is set more than once: by {' and by '.join(given)}")
         found.update((name, path) for path in given.values() if path is not None)
     return found
 
@@ -300,13 +304,13 @@ def secret_text(name: str, path: Path) -> str:
         with path.open("rb") as file:
             data = file.read(_SECRET_BYTES + 1)
     except OSError as error:
-        raise SettingsError(f"settings: {name}: {path} cannot be read: {error.strerror}") from error
+        raise SettingsError(f"settings: {name}: cannot read {path}: {error.strerror}") from error
     if len(data) > _SECRET_BYTES:
         raise SettingsError(f"settings: {name}: {path} is longer than {_SECRET_BYTES:,} bytes")
     try:
         text = data.decode("utf-8").removesuffix("\n")
     except UnicodeDecodeError:
-        raise SettingsError(f"settings: {name}: {path} is not a text in UTF-8") from None
+        raise SettingsError(f"settings: {name}: {path} is not UTF-8 text") from None
     if not text:
         raise SettingsError(f"settings: {name}: {path} is empty")
     return text
@@ -332,9 +336,9 @@ def _from_file(environ: Mapping[str, str]) -> dict[str, Any]:
     path = config_path(environ)
     if not path.exists():
         if environ.get("SHOAL_CONFIG"):
-            raise SettingsError(f"settings: the file {path} is not there: name another with --config or SHOAL_CONFIG")
+            raise SettingsError(f"settings: the file {path} does not exist: name another with --config or SHOAL_CONFIG")
         return {}
     try:
         return tomllib.loads(path.read_text("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError(f"settings: {path} is not TOML: {error}") from error
+        raise SettingsError(f"settings: {path} is not valid TOML: {error}") from error

@@ -20,7 +20,7 @@ Array = npt.NDArray[Any]
 WORKING_SCALE = 0.64
 
 
-def colour(code: str) -> Array:
+def color(code: str) -> Array:
     """Return the three components of `rrggbb`."""
     return np.array([int(code[at : at + 2], 16) / 255 for at in (0, 2, 4)], np.float32)
 
@@ -39,7 +39,7 @@ def smooth(low: float, high: float, value: Array) -> Array:
 
 def ramp(codes: str, count: int) -> Array:
     """Return colors interpolated evenly over `count` steps: `(count, 3)`."""
-    stops = np.stack([colour(code) for code in codes.split()])
+    stops = np.stack([color(code) for code in codes.split()])
     at = np.linspace(0, len(stops) - 1, count)
     return np.stack([np.interp(at, np.arange(len(stops)), stops[:, k]) for k in range(3)], 1).astype(np.float32)
 
@@ -135,7 +135,7 @@ class Canvas:
         reach = max(2, round(self.height * down_to))
         steps = np.empty((self.height, 3), np.float32)
         steps[: min(reach, self.height)] = ramp(codes, reach)[: self.height]
-        steps[reach:] = colour(codes.rsplit(maxsplit=1)[-1])
+        steps[reach:] = color(codes.rsplit(maxsplit=1)[-1])
         self.px[:] = steps[:, None, :]
 
     def cover(self, mask: Array, paint: Array, top: int = 0) -> None:

@@ -55,12 +55,12 @@ def recall(folder: Path) -> Demo | None:
     path = folder / _MEMORY
     if not path.exists():
         if (folder / STORE).exists():
-            raise InvalidInput(f"{folder / STORE} is no demo: name another folder with --folder")
+            raise InvalidInput(f"{folder / STORE} is not a demo: name another folder with --folder")
         return None
     try:
         return msgspec.json.decode(path.read_bytes(), type=Demo)
     except msgspec.DecodeError as error:
-        raise InvalidInput(f"{path} cannot be read: --fresh makes a new network") from error
+        raise InvalidInput(f"cannot read {path}: create a new network with --fresh") from error
 
 
 def remember(folder: Path, state: Demo) -> None:
@@ -92,7 +92,7 @@ def _owned(folder: Path) -> Iterator[None]:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     except BlockingIOError as error:
-        raise Unavailable(f"the network in {folder} is being served: stop that server first") from error
+        raise Unavailable(f"a server is using the network in {folder}: stop it first") from error
     finally:
         os.close(lock)
 
@@ -106,18 +106,18 @@ _DEFAULTS = {"members": 120, "days": 28, "seed": 1}
 
 @click.command()
 @click.option(
-    "--folder", type=click.Path(path_type=Path), default=Path("demo"), show_default=True, help="Where it is kept."
+    "--folder", type=click.Path(path_type=Path), default=Path("demo"), show_default=True, help="Folder of the network."
 )
-@click.option("--members", type=click.IntRange(10, 600), help="How many people.  [default: 120]")
-@click.option("--days", type=click.IntRange(1, 90), help="How many days they have been at it.  [default: 28]")
-@click.option("--seed", type=int, help="Another number, another network.  [default: 1]")
-@click.option("--port", default=8500, show_default=True, help="Port to serve at; 0 takes a free one.")
-@click.option("--fresh", is_flag=True, help="Throw the folder's network away and make it anew.")
-@click.option("--no-serve", is_flag=True, help="Make it, print how to log in, and end.")
+@click.option("--members", type=click.IntRange(10, 600), help="Number of members.  [default: 120]")
+@click.option("--days", type=click.IntRange(1, 90), help="Number of days of activity.  [default: 28]")
+@click.option("--seed", type=int, help="Random seed of the network.  [default: 1]")
+@click.option("--port", default=8500, show_default=True, help="Port to listen on; 0 selects a free port.")
+@click.option("--fresh", is_flag=True, help="Delete the folder's network and create a new one.")
+@click.option("--no-serve", is_flag=True, help="Create the network, print how to log in, and exit.")
 def demo(folder: Path, port: int, fresh: bool, no_serve: bool, **asked: int | None) -> None:
-    """Make a network of made-up people who post, and serve it.
+    """Generate a network of fictional members, and serve it.
 
-    The first time takes about a minute; the next time the same network is served at once.
+    The first run takes about a minute; later runs serve the same network at once.
     """
     settings = build(store=f"sqlite:///{folder / STORE}", port=port, title="Shoal demo", rate_limits=False)
     if not no_serve:
@@ -129,13 +129,13 @@ def demo(folder: Path, port: int, fresh: bool, no_serve: bool, **asked: int | No
     state = _state(folder, {name: value for name, value in asked.items() if value is not None})
     if not state.done:
         days = "a day" if state.days == 1 else f"{state.days} days"
-        console.print(f"Making a network of {state.members} people who posted for {days}: about a minute.")
+        console.print(f"Creating a network of {state.members} members with {days} of activity (about a minute).")
     written = plan(state.seed, state.members, state.days, now_ms=state.now_ms)
     if not state.done:
         try:
             asyncio.run(_make(settings, written, console))
         except (asyncio.CancelledError, KeyboardInterrupt):
-            click.echo("stopped; the same command again goes on from here", err=True)
+            click.echo("interrupted; run the command again to resume", err=True)
             raise SystemExit(130) from None
         state.done = True
         remember(folder, state)
@@ -150,12 +150,12 @@ def _state(folder: Path, asked: dict[str, int]) -> Demo:
     """Return the folder's state if it has one, so that an interrupted run continues with its own parameters."""
     known = recall(folder)
     if known is None:
-        wanted = _DEFAULTS | asked
-        known = Demo(wanted["seed"], wanted["members"], wanted["days"], time.time_ns() // 1_000_000)
+        parameters = _DEFAULTS | asked
+        known = Demo(parameters["seed"], parameters["members"], parameters["days"], time.time_ns() // 1_000_000)
         remember(folder, known)
     elif any(getattr(known, name) != value for name, value in asked.items()):
         has = f"{known.members} members, {known.days} days, seed {known.seed}"
-        click.echo(f"{folder} holds a network already ({has}); --fresh makes a new one", err=True)
+        click.echo(f"{folder} already has a network ({has}); create a new one with --fresh", err=True)
     return known
 
 

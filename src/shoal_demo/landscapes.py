@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from PIL import ImageDraw
 
-from shoal_demo.canvas import Array, Canvas, colour, mix, resized, smooth
+from shoal_demo.canvas import Array, Canvas, color, mix, resized, smooth
 from shoal_demo.model import Mood
 
 
@@ -46,7 +46,7 @@ def _relief(canvas: Canvas, strength: float) -> Array:
 
 def mountains(canvas: Canvas, mood: Mood) -> None:
     """Draw mountain ranges in haze, sometimes with a lake."""
-    far, near, light = colour(mood.far), colour(mood.near), colour(mood.light)
+    far, near, light = color(mood.far), color(mood.near), color(mood.light)
     lake = canvas.chance(0.4)
     shore = canvas.between(0.62, 0.68)
     canvas.sky(mood.sky, down_to=0.66)
@@ -80,7 +80,7 @@ def _snowcaps(canvas: Canvas, line: Array, relief: Array, paint: Array) -> None:
 
 
 def desert(canvas: Canvas, mood: Mood) -> None:
-    far, near, light = colour(mood.far), colour(mood.near), colour(mood.light)
+    far, near, light = color(mood.far), color(mood.near), color(mood.light)
     canvas.sky(mood.sky, down_to=0.52)
     sun = canvas.between(0.2, 0.8)
     if mood.sky < "1":
@@ -127,7 +127,7 @@ def _dune_shade(canvas: Canvas, line: Array, x: int, paint: Array) -> None:
 
 def snow(canvas: Canvas, mood: Mood) -> None:
     """Draw a white field with firs and falling snow, sometimes with a cabin."""
-    far, near, light = colour(mood.far), colour(mood.near), colour(mood.light)
+    far, near, light = color(mood.far), color(mood.near), color(mood.light)
     canvas.sky(mood.sky, down_to=0.6)
     sun = canvas.between(0.15, 0.85)
     canvas.clouds(light, amount=0.5, low=0.05, high=0.4, thick=0.5)
@@ -136,7 +136,7 @@ def snow(canvas: Canvas, mood: Mood) -> None:
     canvas.land(back, mix(far, near, 0.25), far, deep=0.2)
     pines(canvas, canvas.ridge(0.6, 0.03, knots=3, soft=True), count=110, tall=(0.05, 0.12), paint=mix(far, near, 0.45))
     field = canvas.ridge(0.62, 0.06, knots=2, octaves=2, soft=True)
-    white = mix(mix(far, light, 0.75), colour("ffffff"), 0.25)
+    white = mix(mix(far, light, 0.75), color("ffffff"), 0.25)
     drift = (canvas.noise(10, octaves=5, stretch=5) - 0.5) * np.float32(0.2)
     canvas.land(field, white, mix(white, far, 0.7), deep=0.4, relief=drift)
     if canvas.chance(0.55):
@@ -162,15 +162,15 @@ def _cabin(canvas: Canvas, x: float, field: Array, near: Array) -> None:
             box = [left + wide * at, wall + wide * 0.1, left + wide * (at + 0.2), wall + wide * 0.3]
             pen.rectangle([value * zoom for value in box], fill=255)
 
-    canvas.cover(canvas.polygons(body), mix(near, colour("5a3626"), 0.6))
-    canvas.cover(canvas.polygons(cap), colour("f6f8fb"))
-    canvas.cover(canvas.stencil(panes), colour("ffd27a"))
-    canvas.glow(x + wide / canvas.width / 2, (wall + wide * 0.2) / canvas.height, 0.07, colour("ffb45a"), 0.35)
+    canvas.cover(canvas.polygons(body), mix(near, color("5a3626"), 0.6))
+    canvas.cover(canvas.polygons(cap), color("f6f8fb"))
+    canvas.cover(canvas.stencil(panes), color("ffd27a"))
+    canvas.glow(x + wide / canvas.width / 2, (wall + wide * 0.2) / canvas.height, 0.07, color("ffb45a"), 0.35)
 
 
 def forest(canvas: Canvas, mood: Mood) -> None:
     """Draw trunks in bright haze, with leaves above and rays in between."""
-    far, near, light = colour(mood.far), colour(mood.near), colour(mood.light)
+    far, near, light = color(mood.far), color(mood.near), color(mood.light)
     canvas.sky(mood.sky)
     sun = canvas.between(0.25, 0.75)
     canvas.glow(sun, 0.3, 0.4, light, 0.4)
@@ -212,7 +212,7 @@ def _rays(canvas: Canvas, sun: float, light: Array) -> None:
 
 
 def sea(canvas: Canvas, mood: Mood) -> None:
-    far, near, light = colour(mood.far), colour(mood.near), colour(mood.light)
+    far, near, light = color(mood.far), color(mood.near), color(mood.light)
     night, horizon = mood.sky < "1", canvas.between(0.5, 0.6)
     x, y = canvas.between(0.25, 0.75), horizon - canvas.between(0.06, 0.16)
     if night:
@@ -220,9 +220,9 @@ def sea(canvas: Canvas, mood: Mood) -> None:
     canvas.sky(mood.sky, down_to=horizon)
     if night:
         canvas.stars(500, down_to=horizon)
-    canvas.clouds(mix(colour(mood.sky.split()[-1]), light, 0.4), amount=canvas.between(0.3, 0.9), low=0.1, high=horizon)
+    canvas.clouds(mix(color(mood.sky.split()[-1]), light, 0.4), amount=canvas.between(0.3, 0.9), low=0.1, high=horizon)
     canvas.clouds(
-        mix(far, colour(mood.sky.split()[1]), 0.5), amount=0.45, low=0.1, high=horizon - 0.06, thick=0.65, stretch=6
+        mix(far, color(mood.sky.split()[1]), 0.5), amount=0.45, low=0.1, high=horizon - 0.06, thick=0.65, stretch=6
     )
     canvas.glow(x, y, 0.3, light, 0.32, squash=1.3)
     canvas.glow(x, y, 0.09, light, 0.35)
@@ -276,8 +276,8 @@ def _sail(canvas: Canvas, x: float, horizon: float, near: Array) -> None:
 
 def aurora(canvas: Canvas, mood: Mood) -> None:
     """Draw curtains of light over firs, sometimes reflected in a lake."""
-    near, light = colour(mood.near), colour(mood.light)
-    top_light = colour("8a5cff") if mood.sky < "06" else colour("e05cff")
+    near, light = color(mood.near), color(mood.light)
+    top_light = color("8a5cff") if mood.sky < "06" else color("e05cff")
     canvas.sky(mood.sky, down_to=0.8)
     canvas.stars(900, down_to=0.75, strength=0.8)
     curtains = [
@@ -288,7 +288,7 @@ def aurora(canvas: Canvas, mood: Mood) -> None:
         canvas.px[..., k] += resized(glow[..., k], canvas.height, canvas.width)
     lake = canvas.chance(0.5)
     hills = canvas.ridge(0.68, 0.14, knots=3, octaves=5)
-    canvas.land(hills, mix(near, colour(mood.far), 0.5), mix(near, colour(mood.far), 0.75), deep=0.15)
+    canvas.land(hills, mix(near, color(mood.far), 0.5), mix(near, color(mood.far), 0.75), deep=0.15)
     if lake:
         canvas.mirror(0.7, near, calm=1.1, dim=0.15)
     line = canvas.ridge(0.95 if lake else 0.84, 0.08, knots=3, octaves=4, soft=True)
@@ -312,7 +312,7 @@ def _curtain(canvas: Canvas, base: float, light: Array, top_light: Array, streng
 
 
 def stars(canvas: Canvas, mood: Mood) -> None:
-    far, near, light = colour(mood.far), colour(mood.near), colour(mood.light)
+    far, near, light = color(mood.far), color(mood.near), color(mood.light)
     canvas.sky(mood.sky, down_to=0.95)
     lean, middle = canvas.between(-0.9, 0.9), canvas.between(0.35, 0.65)
     u = (canvas.columns / canvas.width - middle) + (canvas.rows / canvas.height - 0.45) * np.float32(lean)
@@ -338,5 +338,5 @@ def _tent(canvas: Canvas, x: float, line: Array) -> None:
     foot = float(line[int(left)]) + size * 0.12
     shape = [(left + a * size, foot + b * size) for a, b in ((-0.75, 0), (-0.08, -0.72), (0.1, -0.72), (0.75, 0))]
     glow = np.clip(1.25 - np.abs(canvas.columns - left) / (size * 0.9), 0.45, 1.2)[..., None]
-    canvas.glow(x, foot / canvas.height, 0.1, colour("ff9a3c"), 0.3)
-    canvas.cover(canvas.polygons(shape), colour("ffa84a") * glow)
+    canvas.glow(x, foot / canvas.height, 0.1, color("ff9a3c"), 0.3)
+    canvas.cover(canvas.polygons(shape), color("ffa84a") * glow)

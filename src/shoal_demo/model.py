@@ -23,13 +23,13 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
 
     skin: str
     hair: str
-    hair_colour: str
+    hair_color: str
     beard: str = ""
     glasses: str = ""
     earrings: bool = False
     hat: str = ""
     clothing: str = "crew"
-    clothing_colour: str = "#3d5a80"
+    clothing_color: str = "#3d5a80"
     backdrop: tuple[str, str] = ("#f6d5c0", "#e8a598")
     mouth: str = "smile"
     soft: bool = False

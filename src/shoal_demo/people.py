@@ -250,7 +250,7 @@ BITS: dict[str, tuple[str, ...]] = {
     "cooking": ("cooks for too many people 🍲", "sourdough parent 🍞", "will feed you"),
     "gardening": ("tomatoes and patience 🍅", "allotment no. 14 🌱", "dahlias 🌸"),
     "city": ("looks up at buildings", "walks everywhere", "benches, bridges, bakeries"),
-    "art": ("draws on receipts ✏️", "ink on everything", "shapes and colours 🎨"),
+    "art": ("draws on receipts ✏️", "ink on everything", "shapes and colors 🎨"),
     "books": ("reads on stairs 📚", "three books at once", "library regular"),
     "music": ("late-starting cellist 🎻", "vinyl, mostly", "sings in a choir 🎶"),
     "cycling": ("rain or shine on two wheels 🚲", "headwind expert", "cake-powered cyclist 🍰"),
@@ -265,7 +265,7 @@ SKINS = ("#fbdcc4", "#f6cba8", "#eab98f", "#d9a06f", "#c08552", "#9c6440", "#7a4
 
 DARK_HAIR = ("#17141a", "#241a1c", "#33221d", "#1d1a24")
 FAIR_HAIR = ("#5b3a24", "#7c4f2a", "#a5682f", "#c98f4a", "#e0b86e", "#b4502a", "#3b2820")
-GREY_HAIR = ("#b9b4b1", "#d8d4d0", "#8e8a8c")
+GRAY_HAIR = ("#b9b4b1", "#d8d4d0", "#8e8a8c")
 DYED_HAIR = ("#c9577f", "#3f8f8c", "#7a5cc0", "#d97b3a")
 
 SOFT_STYLES = ("long", "waves", "bob", "fringe", "bun", "ponytail", "braids", "curls", "side", "curly")
@@ -285,7 +285,7 @@ SHORT_STYLES = (
 )
 TIGHT_STYLES = ("afro", "curls", "crop", "braids", "bun")
 CLOTHES = ("crew", "vneck", "shirt", "hood", "turtle", "stripes", "blazer", "crew")
-CLOTH_COLOURS = (
+CLOTH_COLORS = (
     "#2f5d73",
     "#d9653b",
     "#3f7d5c",
@@ -323,13 +323,13 @@ def cast(dice: Random, tones: tuple[int, int], *, soft: bool, fair: bool = False
     return Look(
         skin=SKINS[tone],
         hair=style,
-        hair_colour=_hair_colour(dice, fair=fair, elder=elder, soft=soft),
+        hair_color=_hair_color(dice, fair=fair, elder=elder, soft=soft),
         beard=beard,
         glasses=dice.choice(("round", "square", "gold", "red")) if dice.random() < 0.3 else "",
         earrings=soft and dice.random() < 0.5,
         hat=hat,
         clothing=dice.choice(CLOTHES),
-        clothing_colour=dice.choice(CLOTH_COLOURS),
+        clothing_color=dice.choice(CLOTH_COLORS),
         backdrop=dice.choice(BACKDROPS),
         mouth=dice.choice(("smile", "smile", "grin", "grin", "laugh" if tone < 7 else "grin")),
         soft=soft,
@@ -338,9 +338,9 @@ def cast(dice: Random, tones: tuple[int, int], *, soft: bool, fair: bool = False
     )
 
 
-def _hair_colour(dice: Random, *, fair: bool, elder: bool, soft: bool) -> str:
+def _hair_color(dice: Random, *, fair: bool, elder: bool, soft: bool) -> str:
     if elder:
-        return dice.choice(GREY_HAIR)
+        return dice.choice(GRAY_HAIR)
     if soft and dice.random() < 0.07:
         return dice.choice(DYED_HAIR)
     return dice.choice(FAIR_HAIR if fair else DARK_HAIR)
@@ -421,7 +421,7 @@ def _handle(dice: Random, name: _Name, interest: str, taken: set[str]) -> str:
         if handle not in taken:
             taken.add(handle)
             return handle
-    raise RuntimeError("ten thousand people of one name")
+    raise RuntimeError("more than 10,000 members share a name")
 
 
 def _bio(dice: Random, city: str, interests: tuple[str, ...]) -> str:

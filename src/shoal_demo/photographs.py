@@ -12,7 +12,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFilter
 
 from shoal_demo import landscapes
-from shoal_demo.canvas import Array, Canvas, colour, mix, ramp, resized, smooth
+from shoal_demo.canvas import Array, Canvas, color, mix, ramp, resized, smooth
 from shoal_demo.model import MOODS, Mood, Scene
 
 LAMPS = ("ffd58a", "ffc065", "ffe6b8", "bfe0ff", "ff9f5a")
@@ -20,16 +20,16 @@ LAMPS = ("ffd58a", "ffc065", "ffe6b8", "bfe0ff", "ff9f5a")
 
 def city(canvas: Canvas, mood: Mood) -> None:
     """Draw a skyline with lit windows, reflected in a river."""
-    far, near, light = colour(mood.far), colour(mood.near), colour(mood.light)
+    far, near, light = color(mood.far), color(mood.near), color(mood.light)
     shore = canvas.between(0.66, 0.72)
     canvas.sky(mood.sky, down_to=shore)
     canvas.stars(160, down_to=0.35, strength=0.5)
     canvas.clouds(mix(far, light, 0.25), amount=0.5, low=0.05, high=0.5, thick=0.4, stretch=5)
     canvas.glow(canvas.between(0.3, 0.7), shore, 0.26, light, 0.3, squash=2.6)
     if canvas.chance(0.3):
-        canvas.disc(canvas.between(0.15, 0.85), 0.16, 0.03, mix(light, colour("ffffff"), 0.6))
+        canvas.disc(canvas.between(0.15, 0.85), 0.16, 0.03, mix(light, color("ffffff"), 0.6))
     for at in range(3):
-        paint = mix(mix(far, colour(mood.sky.split()[-1]), 0.25), near, (0.15, 0.55, 0.95)[at])
+        paint = mix(mix(far, color(mood.sky.split()[-1]), 0.25), near, (0.15, 0.55, 0.95)[at])
         _row_of_towers(
             canvas, shore, paint, tall=(0.46, 0.36, 0.24)[at], lit=(0.16, 0.3, 0.42)[at], wide=0.03 + 0.014 * at
         )
@@ -38,7 +38,7 @@ def city(canvas: Canvas, mood: Mood) -> None:
     row = round(shore * canvas.height)
     canvas.px[row - 2 : row + 1] = near * 0.5
     for x in np.arange(0.01, 1, 0.028):
-        canvas.disc(float(x), shore - 0.006, 0.0035, colour("ffdca0"), soft=4)
+        canvas.disc(float(x), shore - 0.006, 0.0035, color("ffdca0"), soft=4)
 
 
 def _row_of_towers(canvas: Canvas, shore: float, paint: Array, *, tall: float, lit: float, wide: float) -> None:
@@ -67,7 +67,7 @@ def _tower(canvas: Canvas, box: tuple[int, int, int, int], paint: Array, lit: fl
     if canvas.chance(0.3):
         mast, middle = int(canvas.height * canvas.between(0.02, 0.07)), (left + right) // 2
         canvas.px[max(0, top - mast) : top, middle : middle + 2] = paint
-        canvas.disc(middle / canvas.width, (top - mast) / canvas.height, 0.003, colour("ff5a4a"))
+        canvas.disc(middle / canvas.width, (top - mast) / canvas.height, 0.003, color("ff5a4a"))
     if canvas.chance(0.4):
         inset = (right - left) // 5
         canvas.px[max(0, top - 8) : top, left + inset : right - inset] = paint
@@ -80,14 +80,14 @@ def _tower(canvas: Canvas, box: tuple[int, int, int, int], paint: Array, lit: fl
     cell = np.zeros((6, 5), np.float32)
     cell[1:4, 1:4] = 1
     mask = np.kron(power, cell).astype(np.float32)
-    lamp = colour(LAMPS[int(canvas.rng.choice(5, p=(0.4, 0.2, 0.2, 0.12, 0.08)))])
+    lamp = color(LAMPS[int(canvas.rng.choice(5, p=(0.4, 0.2, 0.2, 0.12, 0.08)))])
     part = canvas.px[top + 5 : top + 5 + mask.shape[0], left + 2 : left + 2 + mask.shape[1]]
     part += (lamp - part) * mask[: part.shape[0], : part.shape[1], None]
 
 
 def facade(canvas: Canvas, mood: Mood) -> None:
     """Draw a house front: rows of windows, shutters and balconies, and a slanting shadow."""
-    wall, accent, light = colour(mood.far), colour(mood.near), colour(mood.light)
+    wall, accent, light = color(mood.far), color(mood.near), color(mood.light)
     canvas.px[:] = wall * np.linspace(1.03, 0.94, canvas.height, dtype=np.float32)[:, None, None]
     plaster = canvas.noise(14, octaves=6, keep=0.65) - 0.5
     canvas.px *= 1 + plaster[..., None] * np.float32(0.16)
@@ -148,7 +148,7 @@ def _window(
         pen.rectangle([left, top + tall * at / 12, right, top + tall * (at + 1) / 12], fill=_rgb(paint))
     pen.polygon([(left, top), (left + half * 0.7, top), (left, top + tall * 0.5)], fill=(255, 255, 255, 34))
     pen.rectangle([left, top, right, top + 14], fill=(10, 12, 25, 90))
-    frame = _rgb(mix(colour("f7f4ec"), wall, 0.12))
+    frame = _rgb(mix(color("f7f4ec"), wall, 0.12))
     pen.line([middle, top, middle, foot], fill=frame, width=8)
     pen.line([left, top + tall * 0.32, right, top + tall * 0.32], fill=frame, width=6)
     pen.rectangle([left - 16, foot, right + 16, foot + 12], fill=_rgb(mix(wall, light, 0.8)))
@@ -175,11 +175,11 @@ def _balcony(canvas: Canvas, pen: ImageDraw.ImageDraw, box: tuple[float, float, 
 
 
 def rain(canvas: Canvas, mood: Mood) -> None:
-    warm, light = colour(mood.far), colour(mood.light)
+    warm, light = color(mood.far), color(mood.light)
     canvas.sky(mood.sky)
     canvas.px *= 0.75 + canvas.noise(3, octaves=3)[..., None] * np.float32(0.6)
     canvas.glow(canvas.between(0.2, 0.8), 0.62, 0.35, warm, 0.22, squash=2.2)
-    lights = (warm, light, mix(warm, light, 0.5), colour("ff5a4a"), colour("6fb7ff"), colour("7fe0a8"))
+    lights = (warm, light, mix(warm, light, 0.5), color("ff5a4a"), color("6fb7ff"), color("7fe0a8"))
     for _ in range(60):
         y = float(np.clip(canvas.rng.normal(0.5, 0.17), 0.05, 0.95))
         paint = lights[int(canvas.rng.choice(6, p=(0.36, 0.26, 0.18, 0.09, 0.07, 0.04)))]
@@ -234,7 +234,7 @@ def _table(canvas: Canvas, mood: Mood, *, planks: bool) -> None:
             row = int(canvas.height * at / 5 + canvas.between(-8, 8))
             canvas.px[row : row + 2] *= np.float32(0.55)
             canvas.px[row + 2 : row + 3] *= np.float32(1.12)
-    canvas.glow(0.12, 0.1, 0.75, mix(colour(codes[0]), colour(mood.light), 0.6), 0.28, squash=1.3)
+    canvas.glow(0.12, 0.1, 0.75, mix(color(codes[0]), color(mood.light), 0.6), 0.28, squash=1.3)
 
 
 def _shadow(canvas: Canvas, x: float, y: float, radius: float, strength: float = 0.5) -> None:
@@ -260,12 +260,12 @@ def coffee(canvas: Canvas, mood: Mood) -> None:
     _table(canvas, mood, planks=mood.sky[0] != "e")
     x, y = canvas.between(0.4, 0.6), canvas.between(0.46, 0.56)
     size = canvas.between(0.3, 0.36) * min(1.0, canvas.width / canvas.height)
-    china = colour(mood.far)
+    china = color(mood.far)
     _shadow(canvas, x, y, size * 1.05)
     _dish(canvas, x, y, size, china)
     _shadow(canvas, x, y, size * 0.66, 0.42)
     _handle(canvas, x, y, size, china)
-    _dish(canvas, x, y, size * 0.62, mix(china, colour("ffffff"), 0.25), hollow=0.35)
+    _dish(canvas, x, y, size * 0.62, mix(china, color("ffffff"), 0.25), hollow=0.35)
     _latte(canvas, x, y, size * 0.53)
     if canvas.chance(0.8):
         _beans(canvas, x, y, size)
@@ -285,17 +285,17 @@ def _handle(canvas: Canvas, x: float, y: float, size: float, china: Array) -> No
 
     mask = canvas.stencil(draw)
     canvas.px *= 1 - np.roll(mask, (7, 6), (0, 1))[..., None] * np.float32(0.22)
-    canvas.cover(mask, mix(china, colour("ffffff"), 0.2))
+    canvas.cover(mask, mix(china, color("ffffff"), 0.2))
 
 
 def _latte(canvas: Canvas, x: float, y: float, radius: float) -> None:
     part, dx, dy = canvas.about(x, y, radius)
-    turn = canvas.between(-0.6, 0.6)
-    u, v = dx * math.cos(turn) + dy * math.sin(turn), dy * math.cos(turn) - dx * math.sin(turn)
+    angle = canvas.between(-0.6, 0.6)
+    u, v = dx * math.cos(angle) + dy * math.sin(angle), dy * math.cos(angle) - dx * math.sin(angle)
     away = np.hypot(dx, dy)
-    crema, milk = colour("8a4f24"), colour("f6e7cf")
+    crema, milk = color("8a4f24"), color("f6e7cf")
     paint = (
-        mix(crema, colour("4a2410"), 0.5) + (crema - mix(crema, colour("3a1a0a"), 0.5)) * (1 - away**4)[..., None] * 0.9
+        mix(crema, color("4a2410"), 0.5) + (crema - mix(crema, color("3a1a0a"), 0.5)) * (1 - away**4)[..., None] * 0.9
     )
     leaf = np.abs(u) * (1.15 + 0.5 * (v + 0.6)) - (0.62 - 0.75 * (v + 0.1) ** 2)
     stripe = np.sin((v * 15) + np.abs(u) * 11 * (1 if canvas.chance(0.6) else -0.6))
@@ -313,18 +313,18 @@ def _beans(canvas: Canvas, x: float, y: float, size: float) -> None:
         bx = x + math.cos(angle) * away * canvas.height / canvas.width
         by = y + math.sin(angle) * away
         _shadow_patch(canvas, bx, by, 0.02)
-        canvas.disc(bx, by, 0.016, colour("4a2a17"))
-        canvas.disc(bx - 0.003, by - 0.005, 0.007, colour("7d4f30"), soft=6, alpha=0.7)
+        canvas.disc(bx, by, 0.016, color("4a2a17"))
+        canvas.disc(bx - 0.003, by - 0.005, 0.007, color("7d4f30"), soft=6, alpha=0.7)
 
 
 def _shadow_patch(canvas: Canvas, x: float, y: float, radius: float) -> None:
-    canvas.disc(x + radius * 0.25, y + radius * 0.4, radius, colour("120c08"), soft=radius * canvas.height, alpha=0.5)
+    canvas.disc(x + radius * 0.25, y + radius * 0.4, radius, color("120c08"), soft=radius * canvas.height, alpha=0.5)
 
 
 def fruit(canvas: Canvas, mood: Mood) -> None:
     """Draw round fruit on a cloth, partly covering each other, with leaves."""
     _table(canvas, mood, planks=mood.sky[0] in "db")
-    skin, dark, light = colour(mood.far), colour(mood.near), colour(mood.light)
+    skin, dark, light = color(mood.far), color(mood.near), color(mood.light)
     if canvas.chance(0.6):
         _shadow(canvas, 0.5, 0.52, 0.4)
         _dish(canvas, 0.5, 0.52, 0.39, mix(light, dark, 0.12), hollow=0.25)
@@ -375,15 +375,15 @@ def _leaf(canvas: Canvas, x: float, y: float, radius: float) -> None:
 
     mask = canvas.polygons(outline(1) + outline(-1)[::-1])
     canvas.px *= 1 - np.roll(mask, (9, 8), (0, 1))[..., None] * np.float32(0.3)
-    canvas.cover(mask, colour("5d9448"))
-    canvas.cover(canvas.polygons(outline(1) + outline(0)[::-1]), colour("437537"))
+    canvas.cover(mask, color("5d9448"))
+    canvas.cover(canvas.polygons(outline(1) + outline(0)[::-1]), color("437537"))
 
 
 def flowers(canvas: Canvas, mood: Mood) -> None:
-    petal, deep, light = colour(mood.far), colour(mood.near), colour(mood.light)
+    petal, deep, light = color(mood.far), color(mood.near), color(mood.light)
     canvas.sky(mood.sky)
     canvas.px *= 0.8 + canvas.noise(4, octaves=3)[..., None] * np.float32(0.5)
-    greens = (colour(mood.sky.split()[0]), light, petal, mix(petal, deep, 0.4))
+    greens = (color(mood.sky.split()[0]), light, petal, mix(petal, deep, 0.4))
     for _ in range(34):
         paint = greens[int(canvas.between(0, 4))]
         canvas.disc(
@@ -426,12 +426,12 @@ def _blossom(
             )
     heart = side * 0.1
     pen.ellipse(
-        [side - heart, side - heart, side + heart, side + heart], fill=(*_rgb(mix(deep, colour("f2c14e"), 0.55)), 255)
+        [side - heart, side - heart, side + heart, side + heart], fill=(*_rgb(mix(deep, color("f2c14e"), 0.55)), 255)
     )
     for _ in range(40):
         a, d = canvas.between(0, 6.28), heart * canvas.between(0.2, 1.2)
         dot = (side + math.cos(a) * d, side + math.sin(a) * d)
-        pen.ellipse([dot[0] - 3, dot[1] - 3, dot[0] + 3, dot[1] + 3], fill=(*_rgb(colour("ffdf8a")), 255))
+        pen.ellipse([dot[0] - 3, dot[1] - 3, dot[0] + 3, dot[1] + 3], fill=(*_rgb(color("ffdf8a")), 255))
     picture = sheet.reduce(2)
     if not sharp:
         picture = picture.filter(ImageFilter.BoxBlur(9))
@@ -480,8 +480,8 @@ def abstract(canvas: Canvas, mood: Mood) -> None:
     y, x = np.mgrid[0:high, 0:wide]
     down = _folded(y + (other - 0.5) * high * 0.6, high)
     across = _folded(x + (third - 0.5) * wide * 0.6, wide)
-    turn = canvas.between(0.3, 1.3) * (1 if canvas.chance(0.5) else -1)
-    lean = (x / wide * math.cos(turn) + y / high * math.sin(turn)).astype(np.float32)
+    angle = canvas.between(0.3, 1.3) * (1 if canvas.chance(0.5) else -1)
+    lean = (x / wide * math.cos(angle) + y / high * math.sin(angle)).astype(np.float32)
     bent = one[down, across] * 0.6 + other * 0.25 + lean * 0.5
     folds = np.sin(bent * np.pi * canvas.between(3.2, 5.2) + third * 3) * 0.5 + 0.5
     cloth = resized(resized(folds * 0.65 + bent * 0.35, high // 3, wide // 3), canvas.height, canvas.width)
@@ -489,8 +489,8 @@ def abstract(canvas: Canvas, mood: Mood) -> None:
     slope = (cloth - np.roll(cloth, (6, 5), (0, 1))) * np.float32(9)
     slope[:6], slope[:, :5] = slope[6], slope[:, 5:6]
     canvas.px *= (1 + np.clip(slope, -0.6, 0.6) * np.float32(0.5))[..., None]
-    canvas.shine(np.clip(slope - 0.2, 0, 1) ** 2 * np.float32(0.45), colour(mood.light))
-    canvas.shine(np.exp(-(((cloth - 0.62) / 0.03) ** 2)) * np.float32(0.12), colour(mood.light))
+    canvas.shine(np.clip(slope - 0.2, 0, 1) ** 2 * np.float32(0.45), color(mood.light))
+    canvas.shine(np.exp(-(((cloth - 0.62) / 0.03) ** 2)) * np.float32(0.12), color(mood.light))
 
 
 def _folded(at: Array, size: int) -> Array:

@@ -16,7 +16,7 @@ from shoal.core.model import Visibility
 from shoal_demo import model
 from shoal_demo.model import KINDS, MOODS, DemoPlan, Person, PlannedPost
 from shoal_demo.people import people
-from shoal_demo.texts import MOOD_CAPTIONS, PlanWriter, Said
+from shoal_demo.texts import MOOD_CAPTIONS, PlanWriter, Wording
 
 FOLLOW_BACK = 0.3
 """Additional probability that a follow between equally famous people is mutual."""
@@ -36,15 +36,15 @@ def follows(dice: Random, people: tuple[Person, ...]) -> tuple[tuple[int, int], 
 
 def _choices(dice: Random, people: tuple[Person, ...], who: int) -> list[int]:
     """Draw followees by weight without replacement: the largest `log(random) / weight`."""
-    tastes, language = set(people[who].interests), people[who].language
-    wanted = max(1, round(min(17.0, len(people) / 4) * math.exp(dice.gauss(0, 0.55))))
+    interests, language = set(people[who].interests), people[who].language
+    sample_size = max(1, round(min(17.0, len(people) / 4) * math.exp(dice.gauss(0, 0.55))))
     keys = []
     for whom, other in enumerate(people):
         if whom != who:
-            shared = len(tastes.intersection(other.interests))
+            shared = len(interests.intersection(other.interests))
             pull = other.weight * (1 + 2.0 * shared) * (2.0 if other.language == language else 1.0)
             keys.append((math.log(1 - dice.random()) / pull, whom))
-    return [whom for _, whom in sorted(keys, reverse=True)[:wanted]]
+    return [whom for _, whom in sorted(keys, reverse=True)[:sample_size]]
 
 
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
@@ -61,7 +61,7 @@ class PostPlan(msgspec.Struct, kw_only=True):
     """A post being written, the kind of its photo, and the draft that it answers."""
 
     post: PlannedPost
-    said: Said
+    wording: Wording
     left: list[str] = []
     """Replies that fit this text and were not used yet."""
     kind: str = ""
@@ -113,22 +113,25 @@ class Newsroom:
     def post(self, author: int) -> PostPlan:
         """Write a post that is not a comment."""
         person, dice = self.people[author], self.dice
-        kind, mood, said = self._subject(person)
+        kind, mood, wording = self._subject(person)
         count = dice.choices((1, 2, 3, 4), (62, 22, 10, 6))[0] if mood else 0
         post = PlannedPost(
             author=author,
             moment=self.time.moment(person.home.longitude),
-            text=said.text + (self._mention(author) if said.language == "en" else ""),
-            language=said.language,
+            text=wording.text + (self._mention(author) if wording.language == "en" else ""),
+            language=wording.language,
             visibility=Visibility.FOLLOWERS if dice.random() < FOLLOWERS_SHARE else Visibility.PUBLIC,
             scenes=tuple(model.scene(dice, kind, mood) for _ in range(count)),
             place=model.whereabouts(dice, kind, person.home) if mood and dice.random() < PLACE_SHARE else None,
         )
         return PostPlan(
-            post=post, said=said, left=dice.sample(said.answers, len(said.answers)), kind=kind if mood else ""
+            post=post,
+            wording=wording,
+            left=dice.sample(wording.answers, len(wording.answers)),
+            kind=kind if mood else "",
         )
 
-    def _subject(self, person: Person) -> tuple[str, str, Said]:
+    def _subject(self, person: Person) -> tuple[str, str, Wording]:
         """Choose the kind and mood of a photo (or two empty strings) and the text."""
         foreign = self.writer.abroad(person.language) if self.dice.random() < 0.5 else None
         if foreign:
@@ -162,18 +165,18 @@ class Newsroom:
         if author is None:
             return None
         if before is root:
-            said = self.writer.reply(root.post.language, root.left, root.kind, self.people[author].language)
+            wording = self.writer.reply(root.post.language, root.left, root.kind, self.people[author].language)
         else:
-            said = self.writer.onward(before.post.text, author=author == root.post.author)
+            wording = self.writer.onward(before.post.text, author=author == root.post.author)
         name = f"@{self.people[before.post.author].name} " if before is not root and self.dice.random() < 0.3 else ""
         post = PlannedPost(
             author=author,
             moment=self.time.after(before.post.moment, 3 if before is root else 1.5),
-            text=name + said.text,
-            language=said.language,
+            text=name + wording.text,
+            language=wording.language,
             visibility=root.post.visibility,
         )
-        return PostPlan(post=post, said=said, before=before)
+        return PostPlan(post=post, wording=wording, before=before)
 
     def _answerer(self, root: PostPlan, before: PostPlan) -> int | None:
         if before is not root and before.post.author != root.post.author and self.dice.random() < 0.62:
@@ -196,19 +199,19 @@ def _photos(interests: Iterable[str]) -> list[str]:
     return [f"photo/{kind}" for kind in kinds] + moods
 
 
-def posts(room: Newsroom, *, roots: int, comments: int) -> list[PlannedPost]:
+def posts(newsroom: Newsroom, *, roots: int, comments: int) -> list[PlannedPost]:
     """Write `roots` posts and about `comments` comments, in chronological order."""
-    dice = room.dice
-    eager = [min(dice.paretovariate(1.6), 6.0) * (0.6 + person.weight) for person in room.people]
-    drafts = [room.post(author) for author in dice.choices(range(len(room.people)), eager, k=roots)]
+    dice = newsroom.dice
+    eager = [min(dice.paretovariate(1.6), 6.0) * (0.6 + person.weight) for person in newsroom.people]
+    drafts = [newsroom.post(author) for author in dice.choices(range(len(newsroom.people)), eager, k=roots)]
     pull = [
-        dice.paretovariate(1.3) * len(room.followers[d.post.author]) ** 0.7 * (1.5 if d.post.scenes else 1.0)
+        dice.paretovariate(1.3) * len(newsroom.followers[d.post.author]) ** 0.7 * (1.5 if d.post.scenes else 1.0)
         for d in drafts
     ]
     threads: dict[int, list[PostPlan]] = {}
     picks = dice.choices(range(roots), [min(p, 60.0) for p in pull], k=comments) if any(pull) else []
     for at in picks:
-        made = room.comment(drafts[at], threads.setdefault(at, []))
+        made = newsroom.comment(drafts[at], threads.setdefault(at, []))
         if made:
             threads[at].append(made)
     everything = sorted([*drafts, *(d for thread in threads.values() for d in thread)], key=lambda d: d.post.moment)
@@ -220,26 +223,26 @@ STRANGERS = 0.06
 """The fraction of likes by members who do not follow the author."""
 
 
-def likes(room: Newsroom, posts: Sequence[PlannedPost], *, total: int) -> tuple[tuple[int, int], ...]:
+def likes(newsroom: Newsroom, posts: Sequence[PlannedPost], *, total: int) -> tuple[tuple[int, int], ...]:
     """Return about `total` unique pairs (member, post), without likes of own posts."""
-    appeal = [_appeal(room.dice, room, post) for post in posts]
-    crowds = [set(room.followers[post.author]) - {post.author} for post in posts]
+    appeal = [_appeal(newsroom.dice, newsroom, post) for post in posts]
+    crowds = [set(newsroom.followers[post.author]) - {post.author} for post in posts]
     scale = _scale(appeal, [len(crowd) for crowd in crowds], total)
     pairs: list[tuple[int, int]] = []
     for at, (post, crowd) in enumerate(zip(posts, crowds, strict=True)):
-        wanted = min(len(crowd), int(appeal[at] * scale + room.dice.random()))
-        fans = room.dice.sample(sorted(crowd), wanted)
+        sample_size = min(len(crowd), int(appeal[at] * scale + newsroom.dice.random()))
+        fans = newsroom.dice.sample(sorted(crowd), sample_size)
         for slot in range(len(fans)):
-            if post.visibility == Visibility.PUBLIC and room.dice.random() < STRANGERS:
-                stranger = room.dice.randrange(len(room.people))
+            if post.visibility == Visibility.PUBLIC and newsroom.dice.random() < STRANGERS:
+                stranger = newsroom.dice.randrange(len(newsroom.people))
                 if stranger != post.author and stranger not in fans:
                     fans[slot] = stranger
         pairs.extend((fan, at) for fan in fans)
     return tuple(pairs)
 
 
-def _appeal(dice: Random, room: Newsroom, post: PlannedPost) -> float:
-    base = dice.paretovariate(1.5) * max(1, len(room.followers[post.author])) ** 0.8
+def _appeal(dice: Random, newsroom: Newsroom, post: PlannedPost) -> float:
+    base = dice.paretovariate(1.5) * max(1, len(newsroom.followers[post.author])) ** 0.8
     weighed: float = base * (1.6 if post.scenes else 1.0) * (0.1 if post.parent is not None else 1.0)
     return weighed
 
@@ -255,14 +258,16 @@ def _scale(appeal: Sequence[float], limits: Sequence[int], total: int) -> float:
 
 
 def shares(
-    room: Newsroom, posts: Sequence[PlannedPost], liked: Sequence[tuple[int, int]]
+    newsroom: Newsroom, posts: Sequence[PlannedPost], liked: Sequence[tuple[int, int]]
 ) -> tuple[tuple[int, int, int], ...]:
     """Return (member, post, moment): one in twenty members who like a public post share it."""
     made = []
     for who, at in liked:
         post = posts[at]
-        if post.visibility == Visibility.PUBLIC and room.dice.random() < (0.008 if post.parent is not None else 0.05):
-            made.append((who, at, room.time.after(post.moment, 6)))
+        if post.visibility == Visibility.PUBLIC and newsroom.dice.random() < (
+            0.008 if post.parent is not None else 0.05
+        ):
+            made.append((who, at, newsroom.time.after(post.moment, 6)))
     return tuple(sorted(made, key=lambda share: share[2]))
 
 
@@ -270,7 +275,7 @@ POSTS_A_DAY = 0.105
 COMMENTS_A_DAY = 0.165
 LIKES_A_DAY = 1.8
 """All three are averages per member."""
-_DRAWN_AT = 1_790_000_000_000
+_REFERENCE_MS = 1_790_000_000_000
 """The time for which every plan is drawn before it is shifted: random choices must not depend on the clock."""
 
 
@@ -280,16 +285,16 @@ def plan(seed: int = 1, members: int = 120, days: int = 28, *, now_ms: int) -> D
     Both are at least 1. `now_ms` only shifts all times of a seed's network.
     """
     if members < 1 or days < 1:
-        raise ValueError("a network has at least one member and one day")
+        raise ValueError("a network needs at least one member and one day")
     dice = Random(seed)  # noqa: S311 - it draws a made-up network, no secrets
     folk = people(dice, members)
     edges = follows(dice, folk)
-    room = Newsroom(dice, folk, edges, Timeline(dice, days=days, now_ms=_DRAWN_AT))
+    newsroom = Newsroom(dice, folk, edges, Timeline(dice, days=days, now_ms=_REFERENCE_MS))
     size = members * days
-    written = posts(room, roots=max(1, round(size * POSTS_A_DAY)), comments=round(size * COMMENTS_A_DAY))
-    liked = likes(room, written, total=round(size * LIKES_A_DAY))
-    shared = shares(room, written, liked)
-    later = now_ms - _DRAWN_AT
+    written = posts(newsroom, roots=max(1, round(size * POSTS_A_DAY)), comments=round(size * COMMENTS_A_DAY))
+    liked = likes(newsroom, written, total=round(size * LIKES_A_DAY))
+    shared = shares(newsroom, written, liked)
+    later = now_ms - _REFERENCE_MS
     return DemoPlan(
         people=folk,
         follows=edges,

@@ -131,7 +131,7 @@ class Sketch:
 
 def wrapped(sketch: Sketch, look: Look) -> None:
     """Draw cloth that covers the hair: a scarf or a turban."""
-    cloth = look.clothing_colour
+    cloth = look.clothing_color
     if look.hat == "scarf":
         sketch.shape(
             mirrored(points("200,68 250,78 282,120 284,190 268,250 232,290 252,244 262,200 258,150 236,122 200,114")),
@@ -156,7 +156,7 @@ def wrapped(sketch: Sketch, look: Look) -> None:
 
 
 def hat(sketch: Sketch, look: Look) -> None:
-    paint = shade(look.clothing_colour, -0.08)
+    paint = shade(look.clothing_color, -0.08)
     if look.hat == "beanie":
         sketch.shape(mirrored(points("200,50 244,60 272,96 278,134 200,132")), paint)
         sketch.polygon([(122, 118), (278, 118), (281, 146), (119, 146)], shade(paint, -0.14))
@@ -171,7 +171,7 @@ def hat(sketch: Sketch, look: Look) -> None:
         straw = "#e3bf7d"
         sketch.oval(200, 128, 122, 25, shade(straw, -0.1))
         sketch.shape(mirrored(points("200,52 240,58 262,88 268,128 200,134")), straw)
-        sketch.shape(mirrored(((200, 108), (266, 104), (269, 126), (200, 132))), shade(look.clothing_colour, -0.1))
+        sketch.shape(mirrored(((200, 108), (266, 104), (269, 126), (200, 132))), shade(look.clothing_color, -0.1))
         sketch.stroke(points("82,132 140,148 200,152 260,148 318,132"), shade(straw, -0.22), 3, taper=True)
 
 
@@ -214,17 +214,17 @@ BACKS = {"long": LONG, "fringe": LONG, "waves": WAVES, "bob": BOB, "shaggy": SHA
 
 def behind(sketch: Sketch, look: Look) -> None:
     """Draw the hair and cloth behind the head."""
-    dark = shade(look.hair_colour, -0.22)
+    dark = shade(look.hair_color, -0.22)
     if look.hat == "scarf":
         sketch.shape(
-            mirrored(points("200,66 256,78 290,124 292,200 284,262 306,330 200,350")), shade(look.clothing_colour, -0.2)
+            mirrored(points("200,66 256,78 290,124 292,200 284,262 306,330 200,350")), shade(look.clothing_color, -0.2)
         )
         return
     if look.hair in BACKS:
         sketch.shape(mirrored(BACKS[look.hair]), dark)
     if look.hair == "bun" and not look.hat:
-        sketch.oval(200, 62, 36, 32, look.hair_colour)
-        sketch.stroke([(176, 70), (200, 52), (222, 66)], shade(look.hair_colour, 0.14), 4, taper=True)
+        sketch.oval(200, 62, 36, 32, look.hair_color)
+        sketch.stroke([(176, 70), (200, 52), (222, 66)], shade(look.hair_color, 0.14), 4, taper=True)
     if look.hair == "ponytail":
         sketch.shape(points("250,110 300,128 318,190 306,262 322,310 288,300 274,236 280,170"), dark)
     if look.hair == "braids":
@@ -235,7 +235,7 @@ def behind(sketch: Sketch, look: Look) -> None:
                     206 + at * 17,
                     15 - at * 0.4,
                     13,
-                    dark if at % 2 else look.hair_colour,
+                    dark if at % 2 else look.hair_color,
                 )
     if look.hair in {"afro", "curls"}:
         _curls(sketch, look, full=look.hair == "curls")
@@ -243,7 +243,7 @@ def behind(sketch: Sketch, look: Look) -> None:
 
 def _curls(sketch: Sketch, look: Look, *, full: bool) -> None:
     """Draw round curls around the head, down to the shoulders if `full`."""
-    paint = shade(look.hair_colour, -0.12)
+    paint = shade(look.hair_color, -0.12)
     reach = 92 if not full else 88
     sketch.oval(200, 150, reach, reach - 4, paint)
     if full:
@@ -252,12 +252,12 @@ def _curls(sketch: Sketch, look: Look, *, full: bool) -> None:
         angle = math.pi * (0.92 + 1.16 * at / 25) if not full else math.pi * (0.66 + 1.68 * at / 25)
         stretch = 1.0 if math.sin(angle) < 0 or not full else 1.55
         x, y = 200 + math.cos(angle) * reach, 152 + math.sin(angle) * reach * stretch
-        sketch.oval(x, y, 19 + at % 3 * 3, 19 + at % 2 * 4, paint if at % 3 else shade(look.hair_colour, -0.2))
+        sketch.oval(x, y, 19 + at % 3 * 3, 19 + at % 2 * 4, paint if at % 3 else shade(look.hair_color, -0.2))
 
 
 def before(sketch: Sketch, look: Look) -> None:
     """Draw the hair over the forehead, and the hat."""
-    paint, light = look.hair_colour, shade(look.hair_colour, 0.16)
+    paint, light = look.hair_color, shade(look.hair_color, 0.16)
     if look.hat in {"scarf", "turban"}:
         wrapped(sketch, look)
         return
@@ -283,7 +283,7 @@ def before(sketch: Sketch, look: Look) -> None:
 
 
 def _ringlets(sketch: Sketch, look: Look) -> None:
-    paint = look.hair_colour
+    paint = look.hair_color
     sketch.shape(mirrored(points("200,70 242,78 272,108 280,150 272,182 264,176 258,146 232,128 200,130")), paint)
     for at in range(15):
         angle = math.pi * (0.98 + 1.04 * at / 14)
@@ -333,7 +333,7 @@ def _jpeg(picture: Image.Image) -> bytes:
 
 
 def _body(sketch: Sketch, look: Look) -> None:
-    cloth = look.clothing_colour
+    cloth = look.clothing_color
     neck = tan(look.skin, 0.16)
     sketch.polygon([(172, 220), (228, 220), (230, 312), (170, 312)], neck)
     if look.clothing == "hood":
@@ -407,7 +407,7 @@ def _head(sketch: Sketch, look: Look) -> Image.Image:
 
 
 def _features(sketch: Sketch, look: Look) -> None:
-    brow = shade(look.hair_colour, -0.25) if look.hair_colour > "#7" else look.hair_colour
+    brow = shade(look.hair_color, -0.25) if look.hair_color > "#7" else look.hair_color
     happy = look.mouth == "laugh"
     for side in (-1, 1):
         x = 200 + side * 29
@@ -445,7 +445,7 @@ def _bowl(wide: float, deep: float) -> list[Point]:
 
 
 def _beard(sketch: Sketch, look: Look, face: Image.Image) -> None:
-    paint = look.hair_colour
+    paint = look.hair_color
     if look.beard == "stubble":
         sketch.shape(mirrored(points("200,214 232,218 264,192 272,240 240,270 200,274")), paint, 46, face)
         return

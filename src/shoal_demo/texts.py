@@ -677,7 +677,7 @@ def expand(dice: Random, text: str) -> str:
     return _EITHER.sub(lambda found: dice.choice(found[1].split("|")), text)
 
 
-class Said(NamedTuple):
+class Wording(NamedTuple):
     """A text, its language, and the replies that fit it."""
 
     text: str
@@ -702,33 +702,33 @@ class PlanWriter:
     def is_fresh(self, table: str) -> bool:
         return not self._rounds.get(table)
 
-    def draw(self, table: str) -> Said:
+    def draw(self, table: str) -> Wording:
         """Draw from a table: `text/<interest>`, `photo/<kind>[/<mood>]`, `abroad/<language>` or `reply/<kind>`."""
         deck = self._deck(table)
         text, *answers = expand(self._dice, deck.pop()).split(" >> ")
         if not deck:
             del self._decks[table]
             self._rounds[table] = self._rounds.get(table, 0) + 1
-        return Said(text, answers=tuple(answers))
+        return Wording(text, answers=tuple(answers))
 
-    def abroad(self, language: str) -> tuple[str, Said] | None:
+    def abroad(self, language: str) -> tuple[str, Wording] | None:
         """Draw a post in another language and its subject (`kind/mood` or an interest); None once all are used."""
         if language not in POSTS or self._rounds.get(f"abroad/{language}"):
             return None
         about, _, text = self.draw(f"abroad/{language}").text.partition("\n")
-        return about, Said(text, language)
+        return about, Wording(text, language)
 
-    def reply(self, language: str, fitting: list[str], kind: str, spoken: str) -> Said:
+    def reply(self, language: str, fitting: list[str], kind: str, spoken: str) -> Wording:
         """Write a reply of a member whose language is `spoken`, from replies that fit the text, the kind of photo, or anything."""
         if language == spoken != "en" and self._dice.random() < 0.8:
-            return Said(self.draw(f"reply/{spoken}").text, spoken)
+            return Wording(self.draw(f"reply/{spoken}").text, spoken)
         if fitting and self._dice.random() < 0.75:
-            return Said(fitting.pop())
+            return Wording(fitting.pop())
         if language == "en" and kind and self._dice.random() < 0.7:
             return self.draw(f"reply/{kind}")
         return self.draw("reply/anything")
 
-    def onward(self, before: str, *, author: bool) -> Said:
+    def onward(self, before: str, *, author: bool) -> Wording:
         """Write a reply to a comment, by the post's author or a third person."""
         asked = before.rstrip().endswith(("?", "？", "؟"))
         return self.draw(f"reply/{'author' if author else 'onward'}{'_asked' if asked else ''}")

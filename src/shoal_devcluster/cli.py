@@ -16,31 +16,35 @@ from shoal_devcluster.cluster import end, held
 _LOOK_SECONDS = 0.5
 
 _folder = click.option(
-    "--folder", type=click.Path(path_type=Path), default=Path("cluster"), show_default=True, help="Where it is kept."
+    "--folder",
+    type=click.Path(path_type=Path),
+    default=Path("cluster"),
+    show_default=True,
+    help="Folder of the cluster.",
 )
 
 
 @click.group()
 def cluster() -> None:
-    """Run a whole small cluster on this machine."""
+    """Run a small cluster on this machine."""
 
 
 @cluster.command()
 @_folder
-@click.option("--web", type=click.IntRange(1, 16), default=2, show_default=True, help="How many web processes.")
-@click.option("--workers", type=click.IntRange(1, 16), default=2, show_default=True, help="How many workers.")
+@click.option("--web", type=click.IntRange(1, 16), default=2, show_default=True, help="Number of web processes.")
+@click.option("--workers", type=click.IntRange(1, 16), default=2, show_default=True, help="Number of workers.")
 def up(folder: Path, web: int, workers: int) -> None:
     """Start two PostgreSQL servers, a Redis Cluster, RabbitMQ, web processes and workers, and keep them running.
 
-    Ctrl-C stops all of them. What members did is kept in the folder for the next time.
+    Ctrl-C stops all of them. The folder keeps the data for the next run.
     """
-    with held(folder) as place, _told() as over:
+    with held(folder) as place, _stop_event() as over:
         running = clusters.start(place, web=web, workers=workers)
         try:
             _tell(folder, running)
             while not over.wait(_LOOK_SECONDS):
                 for name in running.tend():
-                    click.echo(f"{name} had ended, and was started again", err=True)
+                    click.echo(f"{name} exited and was restarted", err=True)
         finally:
             click.echo("stopping", err=True)
             running.stop()
@@ -49,12 +53,12 @@ def up(folder: Path, web: int, workers: int) -> None:
 @cluster.command()
 @_folder
 def down(folder: Path) -> None:
-    """Stop the cluster in a folder, also when what had started it was killed."""
-    click.echo(f"the cluster in {folder} is stopped" if end(folder) else f"nothing runs in {folder}")
+    """Stop the cluster in a folder, even if the process that started it was killed."""
+    click.echo(f"stopped the cluster in {folder}" if end(folder) else f"no cluster is running in {folder}")
 
 
 @contextmanager
-def _told() -> Iterator[threading.Event]:
+def _stop_event() -> Iterator[threading.Event]:
     """Yield an event that is set by SIGTERM, Ctrl-C or SIGHUP. A cluster that is still starting is stopped once it is up."""
     over = threading.Event()
 
@@ -78,13 +82,13 @@ def _tell(folder: Path, running: clusters.Cluster) -> None:
     rows += [("timelines", running.settings.timelines), ("broker", running.settings.broker)]
     rows += [("workers", str(len(running.workers))), ("pictures", running.settings.media)]
     rows += [("settings", str(folder / clusters.SETTINGS_FILE)), ("logs", str(folder / "*" / "*.log"))]
-    click.echo(f"A cluster is up in {folder}\n")
+    click.echo(f"A cluster is running in {folder}\n")
     for name, value in rows:
         click.echo(f"  {name:14} {value}")
     click.echo(f"""
-  make a member  echo "a long password" | {settings} member add ann --password-stdin
+  create member  echo "a long password" | {settings} member add ann --password-stdin
   log in         as ann, with a Mastodon client that asks for name and password, at {running.web[0].url}
-  look after it  {settings} check
+  check it       {settings} check
                  {settings} jobs
 
-  Ctrl-C stops all of it.""")
+  Press Ctrl-C to stop.""")

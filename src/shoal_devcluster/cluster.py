@@ -59,7 +59,7 @@ def held(folder: Path) -> Iterator[Path]:
     lock = private_files.open_file(folder / _LOCK, os.O_RDWR)
     try:
         if not _take(lock):
-            raise Unavailable(f"a cluster is up in {folder.name}: `shoal cluster down` stops it")
+            raise Unavailable(f"a cluster is already running in {folder.name}: stop it with `shoal cluster down`")
         os.ftruncate(lock, 0)
         os.pwrite(lock, str(os.getpid()).encode(), 0)
         clear(folder)
@@ -97,7 +97,7 @@ def clear(folder: Path) -> int:
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while left := _running_in(folder) | set(filter(_not_buried, killed)):
         if time.monotonic() > deadline:
-            raise Unavailable(f"processes of an earlier cluster do not end: {sorted(left)}")
+            raise Unavailable(f"processes of an earlier cluster do not exit: {sorted(left)}")
         for pid in left:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -117,7 +117,7 @@ class Ports:
             try:
                 self.known = msgspec.json.decode(self._path.read_bytes(), type=dict[str, int])
             except msgspec.DecodeError as error:
-                raise InvalidInput(f"{self._path} cannot be read: delete it, and ports are chosen anew") from error
+                raise InvalidInput(f"cannot read {self._path}: delete it to choose new ports") from error
 
     def get(self, name: str) -> int:
         others = {port for other, port in self.known.items() if other != name}
@@ -143,7 +143,7 @@ def _check_reachable(folder: Path) -> None:
         return
     for path in (folder, *folder.parents):
         if not path.stat().st_mode & 0o001:
-            raise InvalidInput(f"engines run as other users, and may not enter {path}: name another --folder")
+            raise InvalidInput(f"other users, which run the engines, cannot access {path}: name another --folder")
 
 
 def _running_in(folder: Path) -> set[int]:

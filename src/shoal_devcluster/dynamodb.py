@@ -34,7 +34,7 @@ def start(folder: Path, *options: str, port: int | None = None, durable: bool = 
     java = find("java", "default-jre-headless")
     jars = installed_at()
     if not all(any(jars.glob(name)) for name in _JARS):
-        raise NotInstalled("DynamoDB Local is not installed: sh scripts/dynamodb")
+        raise NotInstalled("DynamoDB Local is not installed: install it with `sh scripts/dynamodb`")
     port = port or free_port()
     folder.mkdir(parents=True, exist_ok=True)
     program = Program(

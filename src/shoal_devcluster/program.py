@@ -41,7 +41,7 @@ def find(name: str, package: str, *folders: str) -> str:
         (path for folder in reversed(folders) if (path := shutil.which(name, path=folder))), None
     )
     if found is None:
-        raise NotInstalled(f"{name} is not installed: apt-get install {package}")
+        raise NotInstalled(f"{name} is not installed: install it with `apt-get install {package}`")
     return found
 
 
@@ -56,7 +56,7 @@ def free_port() -> int:
                 _given[port] = claim.detach()
                 return port
             claim.close()
-    raise OSError("no port is free")
+    raise OSError("no free port found")
 
 
 def _claimed(port: int) -> socket.socket | None:

@@ -171,8 +171,8 @@ def _whole(member: RedisServer) -> bool:
         if "cluster_state:ok" not in member.ask("CLUSTER", "INFO"):
             return False
         with _client(member.port) as client:
-            standing = client.info("replication")
-        return bool(standing["role"] == "master" or standing["master_link_status"] == "up")
+            replication = client.info("replication")
+        return bool(replication["role"] == "master" or replication["master_link_status"] == "up")
     return False
 
 
@@ -180,5 +180,5 @@ def _until(done: Callable[[], bool], patience: float) -> None:
     deadline = time.monotonic() + patience
     while not done():
         if time.monotonic() > deadline:
-            raise Unavailable("the Redis Cluster does not come together")
+            raise Unavailable("the Redis Cluster was not formed in time")
         time.sleep(_POLL_SECONDS)

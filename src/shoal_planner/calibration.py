@@ -188,12 +188,12 @@ def load(path: Path) -> Calibration:
     with path.open("rb") as file:
         data = file.read(_MOST_BYTES + 1)
     if len(data) > _MOST_BYTES:
-        raise TooLarge(f"{path} is not a calibration: more than {_MOST_BYTES:,} bytes")
+        raise TooLarge(f"{path} is too large for a calibration: at most {_MOST_BYTES:,} bytes")
     try:
         return msgspec.json.decode(data, type=Calibration)
     except msgspec.DecodeError as error:
         raise InvalidInput(
-            f"{path} is no calibration of this Shoal ({error}): make it with `shoal plan --calibrate`"
+            f"{path} is not a calibration of this version ({error}): create one with `shoal plan --calibrate`"
         ) from error
 
 

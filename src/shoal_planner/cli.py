@@ -75,22 +75,33 @@ def _rich(table: WordTable) -> RichTable:
     "--years",
     type=NumberOption(),
     metavar="N",
-    help=f"Years for which everything is kept.  [default: {DEFAULTS.years:g}]",
+    help=f"Years of data to keep.  [default: {DEFAULTS.years:g}]",
 )
 @click.option(
-    "--budget", type=NumberOption(), metavar="MONEY", help="Money per month: shows how many members it pays for."
+    "--budget",
+    type=NumberOption(),
+    metavar="MONEY",
+    help="Monthly budget; shows the number of members that it pays for.",
 )
 @click.option("--prices", type=click.Path(path_type=Path), metavar="FILE", help="Prices per month, in TOML.")
 @click.option(
-    "--calibrate", "measure", is_flag=True, help="First measure this machine, which takes a minute, and save it."
+    "--calibrate",
+    "measure",
+    is_flag=True,
+    help="Measure this machine first, which takes a minute, and save the result.",
 )
-@click.option("--json", "as_json", is_flag=True, help="As one JSON object, with every number.")
-@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Draw an .svg or .png.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object with all values.")
+@click.option(
+    "--plot",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write a chart to this .svg or .png file.",
+)
 @click.option(
     "--report",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Write everything as one HTML file.",
+    help="Write a report to this HTML file.",
 )
 def plan(
     *,
@@ -116,10 +127,10 @@ def plan(
     found = worked_out(of, paid, calibration)
     if plot is not None and draw is not None:
         plot.write_bytes(draw(stacked(f"A plan for {of.members:,} members", plan_report.charts(found, calibration))))
-        click.echo(f"drawn into {plot}", err=True)
+        click.echo(f"wrote {plot}", err=True)
     if report is not None:
         report.write_text(plan_report.page(found, calibration, ours=ours), "utf-8")
-        click.echo(f"written to {report}", err=True)
+        click.echo(f"wrote {report}", err=True)
     if as_json:
         click.echo(msgspec.json.encode(found))
     else:
@@ -138,7 +149,7 @@ def _measured(path: Path) -> Calibration:
 
         calibration = calibrate(Path(folder), FULL, step)
     save(calibration, path)
-    click.echo(f"measured in {calibration.seconds:.0f} s and kept in {path}", err=True)
+    click.echo(f"measured in {calibration.seconds:.0f} s and saved to {path}", err=True)
     return calibration
 
 
@@ -163,15 +174,20 @@ _DEFAULTS = Course()
     type=FaultOption(),
     multiple=True,
     metavar="KIND:NAME=VALUE,...",
-    help="A fault, as listed below; may be repeated.",
+    help="Simulate a fault, as listed below; may be repeated.",
 )
 @click.option("--shape", type=click.Choice([ONE, SEVERAL]), help="One process or several.  [default: as planned]")
 @click.option("--web", type=_MANY, metavar="N", help="Web processes.  [default: as planned, as for the other parts]")
 @click.option("--workers", type=_MANY, metavar="N", help="Workers.")
 @click.option("--databases", type=click.IntRange(1, DATA_SOURCES), metavar="N", help="PostgreSQL servers.")
 @click.option("--redis", type=_MANY, metavar="N", help="Redis servers.")
-@click.option("--json", "as_json", is_flag=True, help="As one JSON object, with every number.")
-@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Draw an .svg or .png.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object with all values.")
+@click.option(
+    "--plot",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write a chart to this .svg or .png file.",
+)
 def simulate(
     *,
     file: Path | None,
@@ -191,11 +207,11 @@ def simulate(
 ) -> None:
     """Simulate a network of a given size: lags, queues and refusals, also during faults.
 
-    The network has the parts that `shoal plan` gives it, unless you set their numbers. The same seed gives the same
-    outcome.
+    The network has the parts that `shoal plan` estimates, unless you set their numbers. Equal seeds give equal
+    outcomes.
 
     \b
-    Faults and their parameters, besides the second `at` which they begin and
+    Faults and their parameters, in addition to the second `at` which they begin and
     the seconds that they last (`lasting`, 60 by default):
       slow       commits take `by` times as long (10) in a fraction of the
                  stores (part=1)
@@ -220,10 +236,10 @@ def simulate(
     if plot is not None and draw is not None:
         title = f"{of.members:,} members, simulated for {course.seconds:g} seconds"
         plot.write_bytes(draw(stacked(title, simulation_report.charts(found, course.faults))))
-        click.echo(f"drawn into {plot}", err=True)
+        click.echo(f"wrote {plot}", err=True)
     if as_json:
-        said = {"assumptions": of, "course": course, "calibration": calibration.shown(), "outcome": found}
-        click.echo(msgspec.json.encode(said))
+        document = {"assumptions": of, "course": course, "calibration": calibration.shown(), "outcome": found}
+        click.echo(msgspec.json.encode(document))
     else:
         sentences = simulation_report.summary(found, course.faults)
         _print(sentences, simulation_report.tables(found), calibration, ours=ours)
@@ -234,4 +250,4 @@ def _course(seconds: float, seed: int, faults: tuple[AnyFault, ...]) -> Course:
     try:
         return msgspec.convert(values, Course)
     except msgspec.ValidationError as error:
-        raise InvalidInput(f"what is to be simulated: {error}") from error
+        raise InvalidInput(f"invalid simulation: {error}") from error

@@ -57,16 +57,16 @@ class FaultOption(click.ParamType[AnyFault]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> AnyFault:
         kind, _, rest = str(value).partition(":")
         if kind not in _KINDS:
-            self.fail(f"{value!r} begins with no kind of fault: {', '.join(_KINDS)}", param, ctx)
+            self.fail(f"{value!r} must begin with a kind of fault: {', '.join(_KINDS)}", param, ctx)
         numbers: dict[str, float] = {}
         for word in filter(None, rest.split(",")):
             name, _, text = word.partition("=")
             if name not in _KINDS[kind].__struct_fields__:
-                self.fail(f"{word!r}: a fault `{kind}` has {_allowed(kind)}, as in at=60", param, ctx)
+                self.fail(f"{word!r}: the parameters of `{kind}` are {_allowed(kind)}, as in at=60", param, ctx)
             try:
                 numbers[name] = parsed(text)
             except ValueError:
-                self.fail(f"{word!r} has no number such as 60, 0.5 or 30%", param, ctx)
+                self.fail(f"{word!r} needs a number such as 60, 0.5 or 30%", param, ctx)
         try:
             return msgspec.convert({"kind": kind, **numbers}, _KINDS[kind])
         except msgspec.ValidationError as error:
@@ -98,7 +98,7 @@ _OPTIONS = (
         metavar="X",
         help=f"Exponent of the power law of followers.  [default: {DEFAULTS.exponent:g}]",
     ),
-    click.option("--assume", multiple=True, metavar="NAME=VALUE", help="Any other assumption: --assume daily=0.3."),
+    click.option("--assume", multiple=True, metavar="NAME=VALUE", help="Set any other assumption, such as daily=0.3."),
     click.option("--assumptions", "file", type=click.Path(path_type=Path), metavar="FILE", help="Assumptions in TOML."),
     click.option(
         "--calibration",
@@ -124,7 +124,7 @@ def assumed(file: Path | None, assume: tuple[str, ...], given: dict[str, float |
         name, separator, text = word.partition("=")
         if not separator or name not in Assumptions.__struct_fields__:
             allowed = ", ".join(Assumptions.__struct_fields__)
-            raise click.UsageError(f"--assume {word}: it takes NAME=VALUE, with one of {allowed}")
+            raise click.UsageError(f"--assume {word}: expected NAME=VALUE with one of {allowed}")
         values[name] = NumberOption().convert(text, None, None)
     rates = {"posts": given.pop("posts"), "pages": given.pop("reads")}
     values |= {name: number for name, number in given.items() if number is not None}
@@ -132,7 +132,7 @@ def assumed(file: Path | None, assume: tuple[str, ...], given: dict[str, float |
     for name, rate in rates.items():
         if rate is not None:
             if not of.daily:
-                raise click.UsageError("nobody comes (daily=0), so there can be no posts or reads")
+                raise click.UsageError("--posts and --reads require active members: set daily above 0")
             values[name] = rate * DAY / (of.members * of.daily * of.busiest)
     return _converted(values, Assumptions, "assumptions")
 
@@ -149,11 +149,11 @@ def read(path: Path, kind: type[S]) -> S:
     with path.open("rb") as file:
         data = file.read(_MOST_BYTES + 1)
     if len(data) > _MOST_BYTES:
-        raise TooLarge(f"{path} is too large for {kind.__name__.lower()}: more than {_MOST_BYTES:,} bytes")
+        raise TooLarge(f"{path} is too large for {kind.__name__.lower()}: at most {_MOST_BYTES:,} bytes")
     try:
         return _converted(tomllib.loads(data.decode()), kind, str(path))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"{path} is not TOML: {error}") from error
+        raise InvalidInput(f"{path} is not valid TOML: {error}") from error
 
 
 def _converted(values: dict[str, Any], kind: type[S], where: str) -> S:

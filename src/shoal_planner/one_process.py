@@ -74,22 +74,22 @@ def tightest_first(limits: list[ShapeLimit]) -> list[ShapeLimit]:
     return sorted(limits, key=lambda limit: -limit.use)
 
 
-def waiting(busy: float, turn: float) -> float:
-    """Return the mean wait for a server with utilization `busy` and service time `turn`.
+def waiting(busy: float, service_time: float) -> float:
+    """Return the mean wait for a server with utilization `busy` and service time `service_time`.
 
     This is the M/D/1 queue (Pollaczek-Khinchine formula).
     """
-    return turn * busy / (2 * (1 - busy)) if busy < 1 else float("inf")
+    return service_time * busy / (2 * (1 - busy)) if busy < 1 else float("inf")
 
 
-def waiting_p99(busy: float, turn: float) -> float:
+def waiting_p99(busy: float, service_time: float) -> float:
     """Return the 99th percentile of the wait, from the exponential tail of such a queue.
 
     It is never below the mean wait, which plans show as the usual one: if fewer than one in a hundred wait, the mean
     exceeds this percentile.
     """
     # ln(100 * busy) times the mean wait of requests that wait at all.
-    return waiting(busy, turn) * max(1.0, math.log(100 * busy) / busy) if busy > 0 else 0.0
+    return waiting(busy, service_time) * max(1.0, math.log(100 * busy) / busy) if busy > 0 else 0.0
 
 
 LENGTH = 800
@@ -104,7 +104,7 @@ _CACHE_BYTES = 400e6
 _LISTED, _LISTS = 400_000, 30
 """Associations of short lists that are cached, and entries of a reader's lists besides the followees."""
 _LOG_PAGE = 1_024
-_TURN = 0.002
+_TIME_SLICE = 0.002
 """Time slice of jobs on the event loop, in seconds."""
 _FAR_FROM, _FAR = 4_000, 400_000
 """Numbers of warm timelines between which deliveries begin to miss the processor's caches."""
@@ -194,18 +194,18 @@ def _waits(load: Load, of: Assumptions, costs: OneProcess, main: float) -> Waits
     alone += load.per_post * delivery(costs, load.warm)
     known = remembered(of.members * of.daily, of.follows)
     shown = costs.request + page(costs, known) + load.high_fan_out_followees * costs.pull
-    turn = _TURN + shown
+    service_time = _TIME_SLICE + shown
     logged = (load.posts + load.changes) * costs.log + groups(load, costs) * costs.log_group
     held = logged / max(1.0, costs.log_size) * pause(costs)
     # Nothing is committed during a checkpoint: the 99th percentile meets it if checkpoints take a hundredth of the time.
     slow = pause(costs) * (1 - 0.01 / held) if held > 0.01 else 0.0
     largest = max((one.followers for one in load.by_class if one.followers * of.warm <= HIGH_FAN_OUT_FROM), default=0.0)
     return Waits(
-        lag=alone + waiting(main, turn),
-        lag_p99=max(alone - costs.sync + costs.sync_p99 + waiting_p99(main, turn), slow),
+        lag=alone + waiting(main, service_time),
+        lag_p99=max(alone - costs.sync + costs.sync_p99 + waiting_p99(main, service_time), slow),
         largest=alone + largest * of.warm * (delivery(costs, load.warm) + costs.follower_set) / max(0.05, 1 - main),
-        page=shown + waiting(main, turn),
-        page_p99=shown + waiting_p99(main, turn),
+        page=shown + waiting(main, service_time),
+        page_p99=shown + waiting_p99(main, service_time),
     )
 
 

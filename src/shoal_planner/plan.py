@@ -84,15 +84,15 @@ def cluster(of: Assumptions, calibration: Calibration, size: Size | None = None)
     load = load_of(of, HIGH_FAN_OUT_FROM, warm_only=False)
     size = size or needed(load, of, costs)
     work = work_of(load, of, costs, size.web)
-    memory, room = redis_memory(load, costs), of.headroom
+    memory, headroom = redis_memory(load, costs), of.headroom
     disk, search = _disks(load, costs, size)
     limits = [
-        ShapeLimit("web processes", work.web / (size.web * room)),
-        ShapeLimit("workers", work.workers / (size.workers * room)),
-        ShapeLimit("processors of the databases", store_work(work, size) / (size.stores * DATABASE_CORES * room)),
+        ShapeLimit("web processes", work.web / (size.web * headroom)),
+        ShapeLimit("workers", work.workers / (size.workers * headroom)),
+        ShapeLimit("processors of the databases", store_work(work, size) / (size.stores * DATABASE_CORES * headroom)),
         ShapeLimit("disks of the databases", disk / (size.stores * DATABASE_DISK)),
-        ShapeLimit("the search index, in one database", work.search / (DATABASE_CORES * room)),
-        ShapeLimit("Redis", work.redis / (size.redis * room)),
+        ShapeLimit("the search index, in one database", work.search / (DATABASE_CORES * headroom)),
+        ShapeLimit("Redis", work.redis / (size.redis * headroom)),
         ShapeLimit("memory of Redis", memory / (size.redis * REDIS_MEMORY)),
         ShapeLimit("databases: 64 at most", size.stores / DATA_SOURCES),
     ]
@@ -100,21 +100,21 @@ def cluster(of: Assumptions, calibration: Calibration, size: Size | None = None)
         limits.append(ShapeLimit("disk of the search index, in one database", search / SEARCH_DISK))
     broker = size.workers > BROKER_FROM
     if broker:
-        limits.append(ShapeLimit("the broker's queue", work.broker / (BROKER_CORES * room)))
+        limits.append(ShapeLimit("the broker's queue", work.broker / (BROKER_CORES * headroom)))
     ordered = tightest_first(limits)
     waits = _waits(load, costs, work, size) if ordered[0].use <= 1 else None
     return NetworkShape(CLUSTER_NAME, _parts(load, of, costs, work, size, broker=broker), ordered, waits)
 
 
 def needed(load: Load, of: Assumptions, costs: Shared) -> Size:
-    room = of.headroom
+    headroom = of.headroom
     web = of.copies
     # With more web processes each caches less of a member, so a page costs more: iterate to a fixed point.
     for _ in range(20):
-        web = max(of.copies, math.ceil(work_of(load, of, costs, web).web / room))
+        web = max(of.copies, math.ceil(work_of(load, of, costs, web).web / headroom))
     work = work_of(load, of, costs, web)
-    redis = max(work.redis / room, redis_memory(load, costs) / REDIS_MEMORY, 1.0)
-    size = Size(web, max(of.copies, math.ceil(work.workers / room)), 1, math.ceil(redis))
+    redis = max(work.redis / headroom, redis_memory(load, costs) / REDIS_MEMORY, 1.0)
+    size = Size(web, max(of.copies, math.ceil(work.workers / headroom)), 1, math.ceil(redis))
     if (together := _stores(load, of, costs, work, size)) <= 1:
         return size._replace(stores=together)
     alone = size._replace(own_search=True)
@@ -189,12 +189,12 @@ def _waits(load: Load, costs: Shared, work: BusyCores, size: Size) -> Waits:
     push = min(load.per_post, PAGE_FOLLOWERS) * costs.worker_delivery
     alone = costs.commit + costs.arrival + TRIPS_OF_A_POST * LINK_SECONDS + push
     # The longest turns: for a worker a page of a long list, for a Redis a call with 300 keys.
-    turns = ((web, page), (worker, costs.worker_job + push), (redis, 300 * costs.redis_delivery))
+    service_times = ((web, page), (worker, costs.worker_job + push), (redis, 300 * costs.redis_delivery))
     followers = max((one.followers for one in load.by_class if one.followers <= HIGH_FAN_OUT_FROM), default=0.0)
     one_by_one = followers * (costs.worker_delivery + costs.worker_read + costs.redis_delivery / size.redis)
     return Waits(
-        lag=alone + sum(waiting(busy, turn) for busy, turn in turns),
-        lag_p99=alone + sum(waiting_p99(busy, turn) for busy, turn in turns),
+        lag=alone + sum(waiting(busy, service_time) for busy, service_time in service_times),
+        lag_p99=alone + sum(waiting_p99(busy, service_time) for busy, service_time in service_times),
         largest=alone + one_by_one / (1 - worker),
         page=page + waiting(web, page),
         page_p99=page + (costs.web_page_fresh - costs.web_page) + waiting_p99(web, page),

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from shoal.charts import Box, Chart, Colour, Shape, Stroke, TextLine
+from shoal.charts import Box, Chart, Color, Shape, Stroke, TextLine
 
 WIDTH = 960
 MARGIN = 32
@@ -45,13 +45,13 @@ class Scale(NamedTuple):
             return self.start + self.length * math.log(value / self.low) / math.log(self.high / self.low)
         return self.start + self.length * (value - self.low) / (self.high - self.low)
 
-    def ticks(self, room: float = 1.0) -> list[float]:
-        """Return round numbers to mark, at least `room` points apart."""
+    def ticks(self, spacing: float = 1.0) -> list[float]:
+        """Return round numbers to mark, at least `spacing` points apart."""
         every = self._round_numbers()
         if len(every) <= 1:
             return every
         apart = abs(self.at(every[-1]) - self.at(every[0])) / (len(every) - 1)
-        return every[:: max(1, math.ceil(room / apart))]
+        return every[:: max(1, math.ceil(spacing / apart))]
 
     def _round_numbers(self) -> list[float]:
         if self.log:
@@ -71,7 +71,7 @@ def _round_step(rough: float) -> float:
 
 class PlotLine(NamedTuple):
     name: str
-    colour: Colour
+    color: Color
     points: Sequence[tuple[float, float]]
     dashed: bool = False
 
@@ -90,7 +90,7 @@ class PlotBar(NamedTuple):
     low: float
     high: float
     words: str
-    colour: Colour = "after"
+    color: Color = "after"
     dot: bool = False
 
 
@@ -106,10 +106,10 @@ class Axes(NamedTuple):
 
 
 def lines(
-    title: str, below: str, drawn: Sequence[PlotLine], axes: Axes, *, height: int = 420, marks: Sequence[Landmark] = ()
+    title: str, below: str, series: Sequence[PlotLine], axes: Axes, *, height: int = 420, marks: Sequence[Landmark] = ()
 ) -> Chart:
     """Draw lines, each with its name at its end."""
-    across, up = _scales(drawn, axes, height)
+    across, up = _scales(series, axes, height)
     shapes = [*_page(title, below, height), *_grid(across, up, axes, height)]
     for at, mark in enumerate(marks):
         x = across.at(mark.at)
@@ -117,17 +117,17 @@ def lines(
         left = x > across.start + across.length * 0.75
         label = up.start + up.length + 12 + at * _NEAREST
         shapes.append(TextLine(x - 6 if left else x + 6, label, mark.name, _SMALL, "soft", "end" if left else "start"))
-    for line in drawn:
+    for line in series:
         points = [(across.at(x), up.at(y)) for x, y in line.points]
-        shapes.append(Stroke(points, line.colour, 2.5, line.dashed))
-    shapes += _names(drawn, up, across)
+        shapes.append(Stroke(points, line.color, 2.5, line.dashed))
+    shapes += _names(series, up, across)
     return Chart(title, below, WIDTH, height, shapes)
 
 
-def _scales(drawn: Sequence[PlotLine], axes: Axes, height: int) -> tuple[Scale, Scale]:
-    xs = [x for line in drawn for x, _ in line.points]
-    ys = [y for line in drawn for _, y in line.points]
-    names = 8 * max(len(line.name) for line in drawn) + 16
+def _scales(series: Sequence[PlotLine], axes: Axes, height: int) -> tuple[Scale, Scale]:
+    xs = [x for line in series for x, _ in line.points]
+    ys = [y for line in series for _, y in line.points]
+    names = 8 * max(len(line.name) for line in series) + 16
     left = MARGIN + _AXIS
     across = Scale(min(xs), max(xs), left, WIDTH - MARGIN - names - left, axes.log_across)
     foot = height - _FOOT
@@ -158,20 +158,20 @@ def _grid(across: Scale, up: Scale, axes: Axes, height: int) -> Iterator[Shape]:
     yield TextLine(MARGIN, _HEAD + 8, axes.up, _SMALL, "soft")
 
 
-def _names(drawn: Sequence[PlotLine], up: Scale, across: Scale) -> Iterator[Shape]:
+def _names(series: Sequence[PlotLine], up: Scale, across: Scale) -> Iterator[Shape]:
     """Draw the name of each line at its end, moved apart where names would overlap."""
-    ends = sorted((up.at(line.points[-1][1]), at) for at, line in enumerate(drawn))
+    ends = sorted((up.at(line.points[-1][1]), at) for at, line in enumerate(series))
     last = -math.inf
     for y, at in ends:
         last = max(y, last + _NEAREST)
-        line = drawn[at]
-        yield TextLine(across.at(line.points[-1][0]) + 8, last + 4, line.name, _SMALL, line.colour, bold=True)
+        line = series[at]
+        yield TextLine(across.at(line.points[-1][0]) + 8, last + 4, line.name, _SMALL, line.color, bold=True)
 
 
 def bars(
     title: str,
     below: str,
-    drawn: Sequence[PlotBar],
+    series: Sequence[PlotBar],
     words: Words,
     across: str,
     *,
@@ -179,18 +179,18 @@ def bars(
     log: bool = True,
 ) -> Chart:
     """Draw bars from the low end of the scale or, with a `middle`, from the low to the high number of each."""
-    above = max(len(bar.name) for bar in drawn) > _LONG_NAME
+    above = max(len(bar.name) for bar in series) > _LONG_NAME
     row = _ROW + (_ABOVE if above else 0)
-    height = _HEAD + 16 + row * len(drawn) + _FOOT
-    numbers = [number for bar in drawn for number in (bar.low, bar.high)] + ([] if middle is None else [middle])
-    left = MARGIN + (0 if above else 7.2 * max(len(bar.name) for bar in drawn) + 16)
-    behind = 6.8 * max(len(bar.words) for bar in drawn) + 16
+    height = _HEAD + 16 + row * len(series) + _FOOT
+    numbers = [number for bar in series for number in (bar.low, bar.high)] + ([] if middle is None else [middle])
+    left = MARGIN + (0 if above else 7.2 * max(len(bar.name) for bar in series) + 16)
+    behind = 6.8 * max(len(bar.words) for bar in series) + 16
     low = 10.0 ** math.floor(math.log10(min(numbers))) if log else min(0.0, *numbers)
     high = max(numbers) if log else _above(max(numbers))
     scale = Scale(low, max(high, low * 10 if log else low + 1), left, WIDTH - MARGIN - behind - left, log)
     foot = height - _FOOT
     shapes = [*_page(title, below, height), *_verticals(scale, foot, words)]
-    for at, bar in enumerate(drawn):
+    for at, bar in enumerate(series):
         y = float(_HEAD + 16 + at * row)
         if above:
             shapes.append(TextLine(left, y + 14, bar.name, 13))
@@ -206,14 +206,14 @@ def bars(
 def _bar(scale: Scale, bar: PlotBar, middle: float | None, y: float) -> Iterator[Shape]:
     begin, end = scale.at(bar.low), scale.at(bar.high)
     if bar.dot:
-        yield Box(end - _DOT / 2, y + 12 - _DOT / 2, _DOT, _DOT, bar.colour, _DOT / 2)
+        yield Box(end - _DOT / 2, y + 12 - _DOT / 2, _DOT, _DOT, bar.color, _DOT / 2)
     elif middle is None:
-        yield Box(begin, y + 3, max(1.0, end - begin), _ROW - 12, bar.colour, 3)
+        yield Box(begin, y + 3, max(1.0, end - begin), _ROW - 12, bar.color, 3)
     else:
-        centre = scale.at(middle)
-        sides: tuple[tuple[float, Colour], ...] = ((begin, "before"), (end, "after"))
-        for side, colour in sides:
-            yield Box(min(side, centre), y + 3, max(1.0, abs(side - centre)), _ROW - 12, colour, 3)
+        center = scale.at(middle)
+        sides: tuple[tuple[float, Color], ...] = ((begin, "before"), (end, "after"))
+        for side, color in sides:
+            yield Box(min(side, center), y + 3, max(1.0, abs(side - center)), _ROW - 12, color, 3)
     beyond = _DOT / 2 if bar.dot else 0.0
     yield TextLine(max(begin, end) + beyond + 8, y + 16, bar.words, _SMALL, "soft")
 

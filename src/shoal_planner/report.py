@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from shoal.charts import Chart, Colour, as_svg
+from shoal.charts import Chart, Color, as_svg
 from shoal_planner import units
 from shoal_planner.calibration import Calibration
 from shoal_planner.one_process import HIGH_FAN_OUT_FROM, NAME, ShapePart
@@ -160,7 +160,7 @@ _STEPS = 6
 _RATES = (0.01, 10_000.0)
 """Posts per author and day."""
 
-_LOADS: tuple[tuple[str, Colour, Callable[[Load], float]], ...] = (
+_LOADS: tuple[tuple[str, Color, Callable[[Load], float]], ...] = (
     ("deliveries", "after", lambda load: load.deliveries),
     ("home pages", "violet", lambda load: load.pages),
     ("likes, follows", "amber", lambda load: load.changes),
@@ -183,14 +183,12 @@ def _load_chart(plan: Plan) -> Chart:
         (members, load_of(changed(plan.assumptions, "members", members), HIGH_FAN_OUT_FROM, warm_only=False))
         for members in _sizes()
     ]
-    drawn = [
-        PlotLine(name, colour, [(members, rate(load)) for members, load in loads]) for name, colour, rate in _LOADS
-    ]
+    series = [PlotLine(name, color, [(members, rate(load)) for members, load in loads]) for name, color, rate in _LOADS]
     axes = Axes("members", "a second, in the busiest hour", units.people, units.number)
     return lines(
         "Load against members",
         "The busiest hour, when each member does what is assumed. Posts of high fan-out members are pulled.",
-        drawn,
+        series,
         axes,
         marks=[Landmark(float(plan.assumptions.members), "this plan")],
     )
@@ -201,12 +199,12 @@ def _money_chart(plan: Plan, calibration: Calibration) -> Chart:
     for members in _sizes():
         shape = chosen(changed(plan.assumptions, "members", members), calibration)
         found[shape.name == NAME].append((members, shape.money(plan.prices)))
-    names: tuple[tuple[bool, str, Colour], ...] = ((True, "one process", "violet"), (False, "several", "after"))
-    drawn = [PlotLine(name, colour, found[alone]) for alone, name, colour in names if found[alone]]
+    names: tuple[tuple[bool, str, Color], ...] = ((True, "one process", "violet"), (False, "several", "after"))
+    series = [PlotLine(name, color, found[alone]) for alone, name, color in names if found[alone]]
     return lines(
         f"{plan.prices.currency or 'Money'} a month against members",
         f"The smallest shape that carries the load, with what is kept for {plan.assumptions.years:g} years.",
-        drawn,
+        series,
         Axes("members", "a month", units.people, units.number),
         marks=[
             Landmark(float(plan.assumptions.members), f"this plan: {units.price(plan.money, plan.prices.currency)}")
@@ -215,7 +213,7 @@ def _money_chart(plan: Plan, calibration: Calibration) -> Chart:
 
 
 def _carried_chart(plan: Plan) -> Chart:
-    drawn = [
+    series = [
         PlotBar(
             one.shape,
             1e3,
@@ -228,7 +226,7 @@ def _carried_chart(plan: Plan) -> Chart:
     return bars(
         "What each shape carries",
         "The members up to whom nothing is full, and what is full then.",
-        drawn,
+        series,
         units.people,
         "members",
     )
@@ -236,7 +234,7 @@ def _carried_chart(plan: Plan) -> Chart:
 
 def _swings_chart(plan: Plan) -> Chart:
     """Draw the effect of each assumption alone, the largest first (a tornado diagram)."""
-    drawn = [
+    series = [
         PlotBar(
             swing.assumption.replace("_", " "),
             swing.money_low,
@@ -247,8 +245,8 @@ def _swings_chart(plan: Plan) -> Chart:
     ]
     return bars(
         "Which assumption matters most",
-        f"{plan.prices.currency or 'Money'} a month when one assumption alone turns out low (grey) or high.",
-        drawn,
+        f"{plan.prices.currency or 'Money'} a month when one assumption alone turns out low (gray) or high.",
+        series,
         units.number,
         "a month",
         middle=plan.money,
@@ -261,11 +259,11 @@ def _push_or_pull_chart(of: Assumptions, calibration: Calibration) -> Chart:
     one, several = calibration.one_process, calibration.shared
     low, high = _RATES
 
-    def line(name: str, colour: Colour, cost: Callable[[float], float], *, dashed: bool = False) -> PlotLine:
-        return PlotLine(name, colour, [(rate, cost(rate) * 1e6) for rate in (low, high)], dashed)
+    def line(name: str, color: Color, cost: Callable[[float], float], *, dashed: bool = False) -> PlotLine:
+        return PlotLine(name, color, [(rate, cost(rate) * 1e6) for rate in (low, high)], dashed)
 
     pushed = several.worker_delivery + several.redis_delivery
-    drawn = [
+    series = [
         line("push, memory", "violet", lambda rate: rate * one.delivery_far),
         line("pull, memory", "violet", lambda _: of.pages * one.pull, dashed=True),
         line("push, Redis", "after", lambda rate: rate * pushed),
@@ -274,7 +272,7 @@ def _push_or_pull_chart(of: Assumptions, calibration: Calibration) -> Chart:
     return lines(
         "Push or pull",
         f"Processor time a day for one follower who reads {of.pages:g} pages a day, by how often the author posts.",
-        drawn,
+        series,
         Axes("posts a day of the author", "microseconds a day", units.number, units.number),
         marks=[_crossing(of.pages * several.web_pull / pushed), _crossing(of.pages * one.pull / one.delivery_far)],
     )

@@ -173,7 +173,9 @@ class _Sources(NamedTuple):
 
 def _chosen(command: Callable[..., None]) -> Callable[..., None]:
     options = (
-        click.option("--only", multiple=True, type=click.Choice(SCHEMES), help="Only this scheme; may be repeated."),
+        click.option(
+            "--only", multiple=True, type=click.Choice(SCHEMES), help="Study only this scheme; may be repeated."
+        ),
         _number("--servers", "Servers that members are spread over.", _DEFAULTS.servers, 2, MOST_SERVERS - 1),
         _number("--grown", "Servers after several were added at once.", _DEFAULTS.grown, 3, MOST_SERVERS),
         click.option(
@@ -206,15 +208,15 @@ def _number(name: str, words: str, default: int, least: int, most: int) -> Calla
 @click.option(
     "--generated", type=click.IntRange(1, MOST_NAMES), metavar="COUNT", help="Study this number of generated names."
 )
-@click.option("--column", default="", metavar="NAME", help="The CSV column of the names.")
+@click.option("--column", default="", metavar="NAME", help="CSV column of the names.")
 @click.option(
     "--weight",
     default="",
     metavar="NAME",
-    help="The CSV column of members' activity; for a network: posts.",
+    help="CSV column of members' activity; for a network: posts.",
 )
 @_chosen
-@click.option("--json", "as_json", is_flag=True, help="As one JSON object, with every number.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object with all values.")
 @click.option(
     "--report", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write a page with plots (.html)."
 )
@@ -240,18 +242,18 @@ def study(
     """
     options = StudyOptions(schemes=only or SCHEMES, range_size=range_size or 0, **numbers)
     if report is not None and report.suffix.lower() not in (".html", ".htm"):
-        raise InvalidInput(f"{report} is not the name of a page: end it in .html")
+        raise InvalidInput(f"{report}: file name must end in .html")
     if generated and names:
-        raise click.UsageError("either NAMES or --generated")
+        raise click.UsageError("NAMES and --generated are mutually exclusive")
     found = Study(options)
     sources = _Sources(generated or 0, FileOptions(column, weight), options.seed)
     with bars() as progress:
         # An empty name means the network of the settings.
-        told = [_read(settings, sources, name, found, progress) for name in names or ("",)]
-    result = found.result(", ".join(told))
+        sources_read = [_read(settings, sources, name, found, progress) for name in names or ("",)]
+    result = found.result(", ".join(sources_read))
     if report is not None:
         report.write_text(report_page(result), "utf-8")
-        click.echo(f"written into {report}", err=True)
+        click.echo(f"wrote {report}", err=True)
     if as_json:
         click.echo(msgspec.json.encode(result))
     else:
@@ -262,21 +264,23 @@ def _read(settings: Settings, sources: _Sources, name: str, study: Study, progre
     if sources.generated:
         for batch in generated_batches(sources.generated, sources.seed, _telling(progress, "names")):
             study.add(batch)
-        return f"{sources.generated:,} made-up names"
+        return f"{sources.generated:,} generated names"
     if name and "://" not in name:
         for batch in file_batches(Path(name), sources.columns, study.names, _telling(progress, "MiB", _MIB)):
             study.add(batch)
         return "standard input" if name == "-" else Path(name).name
     if sources.columns.column or sources.columns.weight not in ("", _POSTS):
-        raise click.UsageError("of a network the names are the members', and --weight is posts")
+        raise click.UsageError("a network has no columns: omit --column, and use --weight posts or none")
     chosen = msgspec.structs.replace(settings, store=name) if name else settings
     asyncio.run(_read_network(chosen, study, _telling(progress, "objects"), by_posts=bool(sources.columns.weight)))
     return f"the members of {shown_url(name)}" if name else "the members of the network"
 
 
-async def _read_network(settings: Settings, study: Study, told: Callable[[int, int], None], *, by_posts: bool) -> None:
+async def _read_network(
+    settings: Settings, study: Study, report_progress: Callable[[int, int], None], *, by_posts: bool
+) -> None:
     async with open_network(existing(settings), read_only=True) as network:
-        async for batch in network_batches(network.store, study.names, told, by_posts=by_posts):
+        async for batch in network_batches(network.store, study.names, report_progress, by_posts=by_posts):
             study.add(batch)
 
 

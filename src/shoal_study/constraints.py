@@ -65,7 +65,7 @@ class Printed(NamedTuple):
 PRINTED: Mapping[str, Printed] = {graph: Printed() for graph in GRAPHS}
 
 _PRINTED_DIGEST = "d268c8fe7f154537c2c9ed60a0b8f2fd"
-_SAID_TO_BE_OF = "frunk"
+_CLAIMED_NAME = "frunk"
 _REALLY_OF = "frank\n"
 
 
@@ -78,11 +78,11 @@ def errata(third_level: Loads | None) -> list[Erratum]:
 
 
 def _digest() -> Erratum:
-    digest, other = (md5(name.encode(), usedforsecurity=False).hexdigest() for name in (_SAID_TO_BE_OF, _REALLY_OF))
-    right, wrong = place(_SAID_TO_BE_OF), place(_REALLY_OF)
+    digest, other = (md5(name.encode(), usedforsecurity=False).hexdigest() for name in (_CLAIMED_NAME, _REALLY_OF))
+    right, wrong = place(_CLAIMED_NAME), place(_REALLY_OF)
     return Erratum(
-        f'It prints {_PRINTED_DIGEST} as MD5("{_SAID_TO_BE_OF}"): that is the digest of "frank" with a line break behind it.',
-        f'MD5("{_SAID_TO_BE_OF}") is {digest}, MD5("frank\\n") is {other}. Who trusts the printed one looks for the member in '
+        f'It prints {_PRINTED_DIGEST} as MD5("{_CLAIMED_NAME}"): that is the digest of "frank" with a line break behind it.',
+        f'MD5("{_CLAIMED_NAME}") is {digest}, MD5("frank\\n") is {other}. Who trusts the printed one looks for the member in '
         f"{'/'.join(map(str, wrong))}, not in {'/'.join(map(str, right))}.",
         other == _PRINTED_DIGEST != digest,
     )
@@ -242,7 +242,7 @@ def _quick(evidence: Evidence, key: str) -> Outcome:
     if key == "mapping":
         return Outcome(key, False, f"{_mapped(evidence).lookups:.3f} look-ups on another machine for a request")
     took = evidence.figures[key].nanoseconds
-    return Outcome(key, took <= MOST_NANOSECONDS, f"{took:,.0f} ns a name, and nobody is asked")
+    return Outcome(key, took <= MOST_NANOSECONDS, f"{took:,.0f} ns per name, without a lookup")
 
 
 def _mapped(evidence: Evidence) -> MappingFigures:

@@ -72,7 +72,7 @@ class StudyOptions(NamedTuple):
         """Raise `InvalidInput` for a contradiction; single options are checked where they are read."""
         if self.grown <= self.servers:
             raise InvalidInput(
-                f"after growing there are more servers than the {self.servers} before, and at most {MOST_SERVERS}",
+                f"--grown: must be more than the {self.servers} servers before and at most {MOST_SERVERS}",
                 field="grown",
             )
 

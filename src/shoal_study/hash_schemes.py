@@ -177,10 +177,10 @@ class Ring:
         capacity, so two processes that know equal sets of members agree.
         """
         total = int(self.arcs.members.sum())
-        room = [ceil(bound * total / servers)] * servers
+        capacity = [ceil(bound * total / servers)] * servers
         owners = [int(owner) for owner in self._owners]
         return [
-            list(_shares(int(members), _clockwise(owners, arc, servers), room))
+            list(_shares(int(members), _clockwise(owners, arc, servers), capacity))
             for arc, members in enumerate(self.arcs.members)
         ]
 
@@ -207,12 +207,12 @@ def bounded_moved(before: Sequence[Sequence[ArcShare]], after: Sequence[Sequence
     return sum(map(_differing, before, after))
 
 
-def _shares(members: int, servers: Iterator[int], room: list[int]) -> Iterator[ArcShare]:
+def _shares(members: int, servers: Iterator[int], capacity: list[int]) -> Iterator[ArcShare]:
     while members:
         server = next(servers)
-        taken = min(members, room[server])
+        taken = min(members, capacity[server])
         if taken:
-            room[server] -= taken
+            capacity[server] -= taken
             members -= taken
             yield ArcShare(server, taken)
 

@@ -74,11 +74,11 @@ def taken_in(owners: Owners, members: Numbers, servers: int) -> Owners:
 
 def _given(owners: Owners, members: Numbers, held: Numbers, old: int, taker: int, share: float) -> int | None:
     """Return the unit that a new server takes next: the largest that fits, from the fullest server that has one."""
-    room = share - held[taker]
+    capacity = share - held[taker]
     for giver in np.argsort(-held[:old], kind="stable"):
         if held[giver] <= share:
             return None
-        fits = (owners == giver) & (members > 0) & (members <= room) & (members < held[giver] - held[taker])
+        fits = (owners == giver) & (members > 0) & (members <= capacity) & (members < held[giver] - held[taker])
         own = np.flatnonzero(fits)
         if len(own):
             return int(own[members[own].argmax()])
@@ -151,8 +151,8 @@ class SignUps:
         both = np.concatenate((self._busy_activity, activity[busy]))
         who = np.concatenate((self._busy_numbers, numbers[busy]))
         if len(both) > BUSIEST:
-            kept = np.argpartition(both, len(both) - BUSIEST)[-BUSIEST:]
-            both, who = both[kept], who[kept]
+            busiest = np.argpartition(both, len(both) - BUSIEST)[-BUSIEST:]
+            both, who = both[busiest], who[busiest]
         self._busy_activity, self._busy_numbers = both, who
 
     def range_for(self, servers: int) -> int:

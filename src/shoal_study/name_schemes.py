@@ -103,9 +103,9 @@ class _Step(NamedTuple):
 
 
 def _step(number: int) -> _Step:
-    turn, at = divmod(number, 16)
-    word = (at, (5 * at + 1) % 16, (3 * at + 5) % 16, 7 * at % 16)[turn]
-    shift = ((7, 12, 17, 22), (5, 9, 14, 20), (4, 11, 16, 23), (6, 10, 15, 21))[turn][number % 4]
+    md5_round, at = divmod(number, 16)
+    word = (at, (5 * at + 1) % 16, (3 * at + 5) % 16, 7 * at % 16)[md5_round]
+    shift = ((7, 12, 17, 22), (5, 9, 14, 20), (4, 11, 16, 23), (6, 10, 15, 21))[md5_round][number % 4]
     return _Step(word, np.uint32(int(abs(sin(number + 1)) * (1 << 32))), np.uint32(shift), np.uint32(32 - shift))
 
 
@@ -158,17 +158,17 @@ def _hashed(message: list[Words | None], size: int) -> Words:
     return b
 
 
-def _mix(turn: int, b: Words, c: Words, d: Words, out: Words) -> None:
+def _mix(md5_round: int, b: Words, c: Words, d: Words, out: Words) -> None:
     """Write the round function of three words (F, G, H or I of RFC 1321), F and G with one operation less."""
-    if turn == 0:
+    if md5_round == 0:
         np.bitwise_xor(c, d, out=out)
         out &= b
         out ^= d
-    elif turn == 1:
+    elif md5_round == 1:
         np.bitwise_xor(b, c, out=out)
         out &= d
         out ^= c
-    elif turn == 2:
+    elif md5_round == 2:
         np.bitwise_xor(b, c, out=out)
         out ^= d
     else:

@@ -92,7 +92,7 @@ def batch_of(names: Sequence[str], first: int = 0) -> NameBatch:
     """Return a batch of these names in lower case; names may be empty. Raises `InvalidInput` for an invalid name."""
     lines = [name.lower().encode() for name in names]
     if any(b"\n" in line or b"\0" in line for line in lines):
-        raise InvalidInput("a name has no line break and no zero byte in it")
+        raise InvalidInput("a name must not contain a line break or a zero byte")
     raw = b"".join(line + b"\n" for line in lines)
     starts, lengths = _lines_of(raw)
     return _packed(raw, starts, lengths, np.arange(first, first + len(lengths), dtype=np.int64), None)
@@ -105,7 +105,7 @@ def batches_of(raw: bytes, first: int, activity: Amounts | None = None) -> Itera
     that is not a name.
     """
     if b"\0" in raw:
-        raise InvalidInput(f"near name {first + 1:,}: there are zero bytes, so this is no list of names")
+        raise InvalidInput(f"near name {first + 1:,}: zero bytes found; expected a text file of names")
     if any(space in raw for space in (b"\r", b"\t", b" ")):
         raw = b"".join(line.strip() + b"\n" for line in raw.split(b"\n"))
     starts, lengths = _lines_of(raw)
@@ -149,7 +149,7 @@ _GZIP = b"\x1f\x8b"
 _NAME_COLUMNS = ("name", "username", "user_name", "login", "acct")
 """Columns of a CSV used for names by default; the first that exists."""
 
-Told = Callable[[int, int], None]
+ProgressCallback = Callable[[int, int], None]
 """Called with the bytes read and the size of the file (0 if unknown)."""
 
 
@@ -160,7 +160,7 @@ class FileOptions(NamedTuple):
     """The column of the activity; empty for none."""
 
 
-def file_batches(path: Path, options: FileOptions, first: int, told: Told) -> Iterator[NameBatch]:
+def file_batches(path: Path, options: FileOptions, first: int, report: ProgressCallback) -> Iterator[NameBatch]:
     """Yield the names in a file; `-` is standard input. A file is CSV if its name ends in .csv or a column is given.
 
     Raises `OSError`, and `InvalidInput` for a malformed file.
@@ -172,7 +172,7 @@ def file_batches(path: Path, options: FileOptions, first: int, told: Told) -> It
         try:
             for batch in found:
                 yield batch
-                told(min(place(), size) if size else place(), size)
+                report(min(place(), size) if size else place(), size)
         except UnicodeDecodeError as error:
             raise InvalidInput(f"{path} is not UTF-8: {error.reason}") from error
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -215,7 +215,7 @@ def _line_batches(file: BinaryIO, first: int) -> Iterator[NameBatch]:
             lower = lines.lower() if lines.isascii() else lines.decode().lower().encode()
         except UnicodeDecodeError as error:
             at = count + lines.count(b"\n", 0, error.start) + 1
-            raise InvalidInput(f"about line {at:,} is not UTF-8: {error.reason}") from error
+            raise InvalidInput(f"near line {at:,}: not UTF-8: {error.reason}") from error
         for batch in batches_of(lower, count):
             yield batch
             count += batch.size
@@ -227,7 +227,7 @@ def _pieces(file: BinaryIO) -> Iterator[bytes]:
     while piece := file.read(_PIECE):
         lines, found, after = (rest + piece).rpartition(b"\n")
         if not found and len(after) > _PIECE + MOST_BYTES:
-            raise InvalidInput("there are no lines: is it a list of names?")
+            raise InvalidInput("no line breaks found; expected one name per line")
         rest = after
         if found:
             yield lines + found
@@ -242,7 +242,7 @@ def _csv_batches(file: BinaryIO, options: FileOptions, first: int) -> Iterator[N
         head = next(rows, [])
         name = _column_of(head, options.column)
         if options.weight and options.weight not in head:
-            raise InvalidInput(f"there is no column {options.weight!r}, only {', '.join(head)}")
+            raise InvalidInput(f"no column {options.weight!r}; columns are {', '.join(head)}")
         found = _read_rows(rows, name, head.index(options.weight) if options.weight else -1)
         while part := list(itertools.islice(found, _ROWS)):
             lines = "".join(name + "\n" for name, _ in part).encode()
@@ -254,13 +254,13 @@ def _csv_batches(file: BinaryIO, options: FileOptions, first: int) -> Iterator[N
         raise InvalidInput(f"line {rows.line_num:,}: {error}") from error
 
 
-def _column_of(head: list[str], wanted: str) -> int:
+def _column_of(head: list[str], requested: str) -> int:
     usual = [name for name in _NAME_COLUMNS if name in head]
-    found = wanted or (head[0] if len(head) == 1 else usual[0] if usual else "")
+    found = requested or (head[0] if len(head) == 1 else usual[0] if usual else "")
     if found and found in head:
         return head.index(found)
-    told = f"no column {wanted!r}" if wanted else "no column that is surely the names"
-    raise InvalidInput(f"there is {told}: --column names one of {', '.join(head) or 'no columns'}")
+    report = f"no column {requested!r}" if requested else "no obvious column of names"
+    raise InvalidInput(f"{report}: choose one of the columns with --column: {', '.join(head) or 'none'}")
 
 
 def _read_rows(rows: Iterable[list[str]], name: int, weight: int) -> Iterator[tuple[str, float]]:
@@ -278,7 +278,7 @@ def _weight(text: str, row: int) -> float:
     except ValueError:
         value = -1.0
     if not isfinite(value) or value < 0:
-        raise InvalidInput(f"row {row:,}: {text!r} is no weight: a number from 0 on is wanted")
+        raise InvalidInput(f"row {row:,}: {text!r} is not a weight: expected a number of at least 0")
     return value
 
 
@@ -291,8 +291,8 @@ _MIDDLES = ("ri", "na", "li", "an", "ro", "ni", "ca", "la", "to", "el", "mi", "d
 _ENDS = ("a", "o", "ta", "na", "s", "el", "ito", "y", "in", "ra", "do", "x", "", "n", "e", "lo")
 
 
-def generated_batches(count: int, seed: int, told: Callable[[int, int], None]) -> Iterator[NameBatch]:
-    """Yield `count` unique names. `told` is called with the number of names generated and `count`."""
+def generated_batches(count: int, seed: int, report: Callable[[int, int], None]) -> Iterator[NameBatch]:
+    """Yield `count` unique names. `report` is called with the number of names generated and `count`."""
     made = 0
     while made < count:
         # All numbers of a batch have equally many digits, so a batch ends before a power of ten.
@@ -300,7 +300,7 @@ def generated_batches(count: int, seed: int, told: Callable[[int, int], None]) -
         end = min(count, made + _NAMES_PER_BATCH, 10**width)
         yield _names(made, end, width, seed)
         made = end
-        told(made, count)
+        report(made, count)
 
 
 @lru_cache(maxsize=4)
@@ -338,7 +338,7 @@ _MEMBERS_PER_BATCH = 20_000
 
 
 async def network_batches(
-    store: Store, first: int, told: Callable[[int, int], None], *, by_posts: bool
+    store: Store, first: int, report: Callable[[int, int], None], *, by_posts: bool
 ) -> AsyncIterator[NameBatch]:
     """Yield the names of all stored members, including suspended and pending ones.
 
@@ -349,7 +349,7 @@ async def network_batches(
     while page := await store.obj_scan(after, _PAGE):
         held += (node for node in page if isinstance(node, Member))
         after, read = page[-1].id, read + len(page)
-        told(read, 0)
+        report(read, 0)
         if len(held) >= _MEMBERS_PER_BATCH:
             yield await _batch(store, held, first, by_posts=by_posts)
             first += len(held)

@@ -9,46 +9,46 @@ from typing import Literal
 from shoal_study.constraints import EVEN
 from shoal_study.statistics import CURVE_STEPS, Cooling, LevelFigures, MappingFigures, ServerFigures
 
-Colour = Literal["accent", "warm", "cool", "ink", "soft", "line", "band"]
+Color = Literal["accent", "warm", "cool", "ink", "soft", "line", "band"]
 Anchor = Literal["start", "middle", "end"]
 
 WIDTH = 400
 """Width of a plot in CSS pixels: narrow enough for a phone, so that its text stays readable."""
 
 
-def drawing(height: float, told: str, elements: Iterable[str], width: float = WIDTH) -> str:
-    """Return a complete drawing; `told` is its text alternative."""
-    return f'<svg viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{escape(told, quote=True)}">{"".join(elements)}</svg>'
+def drawing(height: float, text: str, elements: Iterable[str], width: float = WIDTH) -> str:
+    """Return a complete drawing; `text` is its text alternative."""
+    return f'<svg viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{escape(text, quote=True)}">{"".join(elements)}</svg>'
 
 
-def bar(x: float, y: float, width: float, height: float, colour: Colour, told: str = "") -> str:
-    """Return a filled rectangle; `told` is its tooltip."""
-    title = f"<title>{escape(told)}</title>" if told else ""
-    return f'<rect class="{colour}" x="{x:.2f}" y="{y:.2f}" width="{width:.2f}" height="{height:.2f}">{title}</rect>'
+def bar(x: float, y: float, width: float, height: float, color: Color, text: str = "") -> str:
+    """Return a filled rectangle; `text` is its tooltip."""
+    title = f"<title>{escape(text)}</title>" if text else ""
+    return f'<rect class="{color}" x="{x:.2f}" y="{y:.2f}" width="{width:.2f}" height="{height:.2f}">{title}</rect>'
 
 
-def rule(x1: float, y1: float, x2: float, y2: float, colour: Colour = "line", *, dashed: bool = False) -> str:
-    kind = f"{colour} dashed" if dashed else colour
+def rule(x1: float, y1: float, x2: float, y2: float, color: Color = "line", *, dashed: bool = False) -> str:
+    kind = f"{color} dashed" if dashed else color
     return f'<line class="{kind}" x1="{x1:.2f}" y1="{y1:.2f}" x2="{x2:.2f}" y2="{y2:.2f}"/>'
 
 
 def words(
-    x: float, y: float, text: str, colour: Colour = "soft", anchor: Anchor = "start", *, small: bool = False
+    x: float, y: float, text: str, color: Color = "soft", anchor: Anchor = "start", *, small: bool = False
 ) -> str:
-    kind = f"{colour} small" if small else colour
+    kind = f"{color} small" if small else color
     return f'<text class="{kind}" x="{x:.2f}" y="{y:.2f}" text-anchor="{anchor}">{escape(text)}</text>'
 
 
-def curve(points: Sequence[tuple[float, float]], colour: Colour, *, dashed: bool = False) -> str:
-    kind = f"{colour} dashed" if dashed else colour
+def curve(points: Sequence[tuple[float, float]], color: Color, *, dashed: bool = False) -> str:
+    kind = f"{color} dashed" if dashed else color
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
     return f'<polyline class="{kind}" points="{path}"/>'
 
 
-def dot(x: float, y: float, colour: Colour, told: str = "") -> str:
-    """Return a small disc; `told` is its tooltip."""
-    title = f"<title>{escape(told)}</title>" if told else ""
-    return f'<circle class="{colour}" cx="{x:.2f}" cy="{y:.2f}" r="5">{title}</circle>'
+def dot(x: float, y: float, color: Color, text: str = "") -> str:
+    """Return a small disc; `text` is its tooltip."""
+    title = f"<title>{escape(text)}</title>" if text else ""
+    return f'<circle class="{color}" cx="{x:.2f}" cy="{y:.2f}" r="5">{title}</circle>'
 
 
 def compact(number: float) -> str:
@@ -71,11 +71,11 @@ _LETTERS = 40
 
 def level_plot(level: LevelFigures, path: LevelFigures) -> str:
     """Return the plot of a level. `path` is this level combined with those above it."""
-    told = (
+    text = (
         f"{level.graph}: members in each of {level.buckets} buckets. The fullest has {level.fullest:,}, the emptiest "
         f"{level.emptiest:,}, the mean is {level.mean:,.0f}. Below: members in the fullest directories of {path.buckets:,}."
     )
-    return drawing(_HEIGHT, told, [*_bars(level), *_inequality(path)])
+    return drawing(_HEIGHT, text, [*_bars(level), *_inequality(path)])
 
 
 def _bars(level: LevelFigures) -> Iterator[str]:
@@ -88,9 +88,9 @@ def _bars(level: LevelFigures) -> Iterator[str]:
     gap = min(2.2, 0.22 * step) if step > 4 else 0.0
     for at, (count, label) in enumerate(zip(level.counts, level.labels, strict=True)):
         tall = count * scale
-        told = f"{label}: {count:,} members"
-        colour: Colour = "warm" if abs(count - level.mean) > EVEN * level.mean else "accent"
-        yield bar(_GRAPH_LEFT + at * step + gap / 2, _BARS_FLOOR - tall, step - gap, tall, colour, told)
+        text = f"{label}: {count:,} members"
+        color: Color = "warm" if abs(count - level.mean) > EVEN * level.mean else "accent"
+        yield bar(_GRAPH_LEFT + at * step + gap / 2, _BARS_FLOOR - tall, step - gap, tall, color, text)
     yield rule(_GRAPH_LEFT, mean, WIDTH - _GRAPH_RIGHT, mean, "ink", dashed=True)
     yield rule(_GRAPH_LEFT, _BARS_FLOOR, WIDTH - _GRAPH_RIGHT, _BARS_FLOOR)
     yield words(_GRAPH_LEFT - 5, _BARS_FLOOR, "0", anchor="end")
@@ -144,9 +144,9 @@ _HOT = 1.25
 
 def moving_plot(found: Sequence[ServerFigures]) -> str:
     """Return a plot of the members who move when a server is added: a bar for each scheme, with a mark at the minimum."""
-    told = "; ".join(f"{each.title} moves {_share(each):.1%}" for each in found)
+    text = "; ".join(f"{each.title} moves {_share(each):.1%}" for each in found)
     height = 22 + _ROW * len(found)
-    return drawing(height, f"Members who move when one server comes: {told}", _moving(found))
+    return drawing(height, f"Members who move when one server comes: {text}", _moving(found))
 
 
 def _share(each: ServerFigures) -> float:
@@ -162,27 +162,27 @@ def _moving(found: Sequence[ServerFigures]) -> Iterator[str]:
         yield words(_LEFT, y + 16, each.title, "ink")
         yield words(WIDTH - _RIGHT, y + 16, f"{share:.1%} move; the fullest has {fullest:.2f} x the mean", anchor="end")
         yield bar(_LEFT, y + 23, inner, 12, "band")
-        told = f"{each.changes[0].moved:,} members"
-        yield bar(_LEFT, y + 23, max(inner * share, 1), 12, "warm" if share > 2 * least else "accent", told)
+        text = f"{each.changes[0].moved:,} members"
+        yield bar(_LEFT, y + 23, max(inner * share, 1), 12, "warm" if share > 2 * least else "accent", text)
         yield rule(_LEFT + inner * least, y + 19, _LEFT + inner * least, y + 39, "ink")
     yield words(_LEFT, len(found) * _ROW + 14, f"The mark is the least that must move: {least:.1%}")
 
 
 def mapping_plot(mapping: MappingFigures) -> str:
     """Return a plot of the servers of the mapping scheme in the order of filling: members above, activity below."""
-    told = (
+    text = (
         f"{len(mapping.members)} servers filled one after the other with {mapping.range_size:,} members each; the hottest "
         f"has {max(mapping.heat, default=1):.2f} times the mean activity"
     )
-    return drawing(288 if mapping.heat else 140, told, _mapping(mapping))
+    return drawing(288 if mapping.heat else 140, text, _mapping(mapping))
 
 
 def _mapping(mapping: MappingFigures) -> Iterator[str]:
     yield words(_MARGIN, 14, f"Members of each server; the first {mapping.start} were there before", "ink")
     for at, members in enumerate(mapping.members):
         share = members / mapping.range_size
-        colour: Colour = "accent" if at < mapping.start else "cool"
-        yield _server(mapping, at, 122, 96 * share, colour, f"{members:,} members")
+        color: Color = "accent" if at < mapping.start else "cool"
+        yield _server(mapping, at, 122, 96 * share, color, f"{members:,} members")
     yield from _axis(122)
     yield words(_MARGIN - 5, 30, "full", anchor="end")
     if mapping.heat:
@@ -194,8 +194,8 @@ def _heat(mapping: MappingFigures) -> Iterator[str]:
     most = max(*mapping.heat, _HOT)
     yield words(_MARGIN, 154, "Activity of each server, over the mean", "ink")
     for at, heat in enumerate(mapping.heat):
-        colour: Colour = "warm" if heat > _HOT else "accent"
-        yield _server(mapping, at, floor, high * heat / most, colour, f"{heat:.2f} times the mean")
+        color: Color = "warm" if heat > _HOT else "accent"
+        yield _server(mapping, at, floor, high * heat / most, color, f"{heat:.2f} times the mean")
     one = floor - high / most
     yield rule(_MARGIN, one, WIDTH - _RIGHT, one, "ink", dashed=True)
     yield from _axis(floor)
@@ -209,9 +209,9 @@ def _step(mapping: MappingFigures) -> float:
     return (WIDTH - _MARGIN - _RIGHT) / len(mapping.members)
 
 
-def _server(mapping: MappingFigures, at: int, floor: float, tall: float, colour: Colour, told: str) -> str:
+def _server(mapping: MappingFigures, at: int, floor: float, tall: float, color: Color, text: str) -> str:
     step = _step(mapping)
-    return bar(_MARGIN + (at + 0.1) * step, floor - tall, 0.8 * step, tall, colour, f"server {at + 1}: {told}")
+    return bar(_MARGIN + (at + 0.1) * step, floor - tall, 0.8 * step, tall, color, f"server {at + 1}: {text}")
 
 
 def _axis(floor: float) -> Iterator[str]:
@@ -221,9 +221,9 @@ def _axis(floor: float) -> Iterator[str]:
 
 def cooling_plot(found: Sequence[Cooling]) -> str:
     """Return a plot of the heat of the hottest server before and after rebalancing, for each scheme."""
-    told = "; ".join(f"{each.title} {each.before:.2f} to {each.after:.2f}" for each in found)
+    text = "; ".join(f"{each.title} {each.before:.2f} to {each.after:.2f}" for each in found)
     height = 26 + _ROW * len(found)
-    return drawing(height, f"The hottest server, in times of the mean: {told}", _cooling(found))
+    return drawing(height, f"The hottest server, in times of the mean: {text}", _cooling(found))
 
 
 def _cooling(found: Sequence[Cooling]) -> Iterator[str]:

@@ -192,9 +192,9 @@ def constraint_table(found: Sequence[Constraint], titles: dict[str, str]) -> str
 
 def _outcome_cell(outcome: Outcome, titles: dict[str, str]) -> str:
     scheme = escape(titles.get(outcome.scheme, outcome.scheme))
-    kind, told = ("yes", "met") if outcome.met else ("no", "not met")
+    kind, text = ("yes", "met") if outcome.met else ("no", "not met")
     return (
-        f'<td data-scheme="{scheme}"><span class="{kind}">{told}</span>'
+        f'<td data-scheme="{scheme}"><span class="{kind}">{text}</span>'
         f'<span class="verdict">{escape(outcome.words)}</span></td>'
     )
 

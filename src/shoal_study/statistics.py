@@ -51,7 +51,7 @@ def log10_tail(statistic: float, degrees: int) -> float:
 def log_tail(statistic: float, degrees: int) -> float:
     """Return the natural logarithm of `tail`; minus infinity for an infinite statistic."""
     if degrees < 1:
-        raise ValueError("a chi-square has at least one degree of freedom")
+        raise ValueError("a chi-square test needs at least one degree of freedom")
     if statistic <= 0:
         return 0.0
     if statistic == inf:

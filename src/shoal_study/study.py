@@ -45,8 +45,8 @@ def zipf_activity(ordinals: Numbers, exponent: float, seed: int) -> Amounts:
     active as the least active one: Zipf's law, without knowing n beforehand.
     """
     # Use another random stream than the one that generates names.
-    drawn = mixed(mixed(ordinals.astype(np.uint64), seed), 1)
-    u = ((drawn >> np.uint64(64 - _BITS)).astype(np.float64) + 0.5) / (1 << _BITS)
+    bits = mixed(mixed(ordinals.astype(np.uint64), seed), 1)
+    u = ((bits >> np.uint64(64 - _BITS)).astype(np.float64) + 0.5) / (1 << _BITS)
     found: Amounts = u**-exponent
     return found
 
@@ -116,13 +116,13 @@ class Study:
         placed = self._levels["md5"].scheme.place(few)
         for name, *levels in zip(few.encoded(), *placed, strict=True):
             if tuple(map(int, levels)) != place(name.decode()):
-                raise AssertionError("the study places a name where the server does not")
+                raise AssertionError("the study and the server place a name differently")
         self._checked += few.size
 
     def result(self, source: str) -> StudyResult:
         """Return all figures; `source` describes where the names are from. Raises `InvalidInput` if there were no names."""
         if not self.names:
-            raise InvalidInput("there are no names to study")
+            raise InvalidInput("no names to study")
         figures = {key: count.figures() for key, count in self._levels.items()}
         cooled = list(self._cooled())
         mapping = self._mapping(cooled)

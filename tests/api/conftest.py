@@ -1,4 +1,4 @@
-"""Networks that the suites of the front end share."""
+"""Fixtures for the API tests."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from tests.api.world import World, served, world
 
 @pytest.fixture
 def shoal() -> Iterator[World]:
-    """A network of its own."""
+    """Return a new network."""
     with world() as made:
         yield made
 
 
 @pytest.fixture
 def forgetful() -> Iterator[World]:
-    """A network whose front end makes every answer anew."""
+    """Return a network without a response cache."""
     with world(answer_cache=0) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[World]:
-    """A network that the tests of a module share: each brings members of its own."""
+    """Return a network that the tests of a module share. Each test registers its own members."""
     with world() as made:
         yield made
 
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    """The address of a server that the tests of a module share."""
-    # A client of streams that is closed waits for the next sign of life.
+    """Return the URL of a server that the tests of a module share."""
+    # Closing a stream client blocks until the next heartbeat.
     with served(USUAL._replace(thump=0.3)) as address:
         yield address

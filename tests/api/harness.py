@@ -1,4 +1,4 @@
-"""An API small enough to read in one look, and ways to ask it something."""
+"""A small API for tests of request handling, and functions that send requests to it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TOKENS = {
 
 
 class StatusParams(msgspec.Struct, frozen=True):
-    """A new status, or one by its id."""
+    """The parameters of a status request."""
 
     id: Id = Id(0)
     status: Text = ""
@@ -46,7 +46,7 @@ class StatusParams(msgspec.Struct, frozen=True):
 
 
 async def authenticate(request: Request) -> Caller | None:
-    """The caller of one of TOKENS."""
+    """Return the caller of a token in `TOKENS`, or None without a token."""
     token = request.headers.get("authorization", "").removeprefix("Bearer ")
     if not token:
         return None
@@ -56,7 +56,7 @@ async def authenticate(request: Request) -> Caller | None:
 
 
 async def echo(context: Context[object], params: StatusParams | None) -> object:
-    """Says what it was given."""
+    """Return the caller, the path and the parameters of the request."""
     shown: dict[str, object] = {"member": context.caller.member_id, "path": context.path}
     if params is not None:
         file = params.avatar
@@ -66,12 +66,12 @@ async def echo(context: Context[object], params: StatusParams | None) -> object:
 
 
 async def crash(context: Context[object], params: None) -> object:
-    """A mistake of ours, with a secret in it."""
+    """Raise an unexpected error whose message contains a secret."""
     raise RuntimeError("the password is hunter2")
 
 
 async def refuse(context: Context[object], params: None) -> object:
-    """A rule that the caller broke."""
+    """Raise the error of an invalid parameter."""
     raise InvalidInput("Text can't be blank", field="status")
 
 
@@ -113,14 +113,14 @@ ROUTES = (
 def make_app(
     *more: Route, limiter: Limiter | None = None, fallback: ASGIApp | None = None, routes: tuple[Route, ...] = ROUTES
 ) -> ASGIApp:
-    """The small API and more routes; without rate limits unless a limiter is given."""
+    """Build the small API with additional routes. There are no rate limits unless a limiter is given."""
     return build_app(
         (*routes, *more), None, authenticate=authenticate, limiter=limiter or MemoryLimiter(OFF), fallback=fallback
     )
 
 
 def ask(app: ASGIApp, method: str, path: str, *, token: str = "", **more: Any) -> httpx.Response:
-    """One request, without a network."""
+    """Send a request to the app in this process, and return its response."""
     headers = {**({"Authorization": f"Bearer {token}"} if token else {}), **more.pop("headers", {})}
 
     async def run() -> httpx.Response:
@@ -131,12 +131,12 @@ def ask(app: ASGIApp, method: str, path: str, *, token: str = "", **more: Any) -
 
 
 async def call(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-    """One connection as a server makes it."""
+    """Pass one connection to the app, as a server does."""
     await app(scope, receive, send)
 
 
 def params_of(body: bytes = b"", content_type: str = "", *, query: str = "", max_body: int = 1 << 16) -> dict[str, Any]:
-    """Return what `read_params` makes of a request that comes in two pieces."""
+    """Return the result of `read_params` for a request whose body arrives in two pieces."""
     pieces = [body[: len(body) // 2], body[len(body) // 2 :]]
 
     async def receive() -> Message:
@@ -150,7 +150,7 @@ def params_of(body: bytes = b"", content_type: str = "", *, query: str = "", max
         async with Intake(Memory(), scope) as intake:
             params = await read_params(Request(scope, receive), intake, max_body=max_body)
             await intake.load()
-            # An upload of the request is empty once that is over.
+            # The end of the request releases its uploads.
             return {name: _copied(value) for name, value in params.items()}
 
     return asyncio.run(read())
@@ -161,13 +161,13 @@ def _copied(value: object) -> object:
 
 
 def json_params(value: object) -> dict[str, Any]:
-    """Return what `read_params` makes of a JSON body."""
+    """Return the result of `read_params` for a JSON body."""
     return params_of(json.dumps(value).encode(), "application/json")
 
 
 @contextlib.asynccontextmanager
 async def serving(app: ASGIApp) -> AsyncIterator[int]:
-    """A real server on a free port, which it says."""
+    """Run a real server on a free port, and yield the port."""
     listener = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(
         uvicorn.Config(app, log_level="critical", ws="none", lifespan="off", timeout_graceful_shutdown=2)

@@ -50,7 +50,7 @@ def test_page_query_with_limit_below_one_is_refused(shared: World, limit: int) -
         members.page(reads, id_, id_, FOLLOWED_BY, at),
         posts.saved_page(reads, id_, LIKES, at),
     ):
-        with pytest.raises(InvalidInput, match="limit: at least 1"):
+        with pytest.raises(InvalidInput, match="limit: must be at least 1"):
             shared.run(page)
 
 

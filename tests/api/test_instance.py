@@ -57,7 +57,7 @@ def test_nodeinfo_names_mastodon_as_its_upstream(w: World) -> None:
 def test_rules_setting_is_read_from_environment_as_json() -> None:
     assert load({"SHOAL_RULES": '["Be kind.", "No spam."]'}).rules == ("Be kind.", "No spam.")
     assert load({"SHOAL_RULES": ""}).rules == ()
-    with pytest.raises(SettingsError, match="the list in rules is not JSON"):
+    with pytest.raises(SettingsError, match="the list in rules is not valid JSON"):
         load({"SHOAL_RULES": "Be kind."})
 
 

@@ -137,7 +137,7 @@ def test_image_original_with_keep_originals_is_served_in_full_size() -> None:
 
 
 def test_media_upload_with_malformed_part_content_type_is_accepted(shared: World, ann: Someone) -> None:
-    nonsense = {"thumbnail": ("thumb", picture(colour="red"), "('image/png', None)")}
+    nonsense = {"thumbnail": ("thumb", picture(color="red"), "('image/png', None)")}
     made = ready(shared, ann, tone(), files=nonsense)
     assert made["type"] == "audio"
     assert made["preview_url"].endswith("-small.png")
@@ -180,7 +180,7 @@ def test_image_custom_thumbnail_is_refused(shared: World, ann: Someone) -> None:
     refused = shared.ask("PUT", f"/api/v1/media/{made['id']}", ann, files=files)
     assert (refused.status_code, refused.json()["error"].partition(": ")[2]) == (
         422,
-        "thumbnail: only a video or sound has one of its own",
+        "thumbnail: only video and audio can have a thumbnail",
     )
     status = shared.json("POST", "/api/v1/statuses", ann, json={"status": "look", "media_ids": [made["id"]]})
     inline = "data:image/png;base64," + base64.b64encode(picture()).decode()
@@ -268,7 +268,7 @@ def test_v1_media_upload_failed_conversion_returns_reason(shared: World, ann: So
     answer = upload(shared, ann, fast, version=1)
     assert (answer.status_code, answer.json()) == (
         422,
-        {"error": "a video of 240 frames a second is too fast: at most 120 are taken"},
+        {"error": "a video of 240 frames per second is too fast: the maximum is 120"},
     )
 
 

@@ -1,4 +1,4 @@
-"""A person with a browser in front of the authorize page: forms are filled in as they stand in the page."""
+"""A simulated browser on the authorize page, which submits the form of the current page with its form token."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CHALLENGE = base64.urlsafe_b64encode(sha256(VERIFIER.encode()).digest()).rstrip(
 
 
 class Client:
-    """An app that was registered."""
+    """A registered app."""
 
     def __init__(self, world: World, *uris: str, name: str = "Tide", website: str = "") -> None:
         made = world.run(
@@ -35,7 +35,7 @@ class Client:
         self.keys = {"client_id": str(made.app.id), "client_secret": made.secret}
 
     def query(self, **more: Any) -> dict[str, Any]:
-        """Return the query with which the app sends its users to the authorize page."""
+        """Return the query parameters of the app's link to the authorize page."""
         return {
             "response_type": "code",
             "client_id": str(self.app.id),
@@ -45,13 +45,13 @@ class Client:
         }
 
     def exchange(self, code: str, **more: Any) -> httpx.Response:
-        """Ask for the token that a code is good for."""
+        """Exchange an authorization code for an access token."""
         asked = {"grant_type": "authorization_code", "code": code, "redirect_uri": CALLBACK, **self.keys, **more}
         return self._world.ask("POST", "/oauth/token", data={k: v for k, v in asked.items() if v is not None})
 
 
 class Visitor:
-    """A browser: it keeps cookies, and goes nowhere by itself."""
+    """A browser that keeps cookies and does not follow redirects by itself."""
 
     def __init__(self, world: World, base: str = BASE) -> None:
         self._world = world
@@ -59,12 +59,12 @@ class Visitor:
         self.page = httpx.Response(204)
 
     def open(self, query: dict[str, Any], path: str = "/oauth/authorize") -> httpx.Response:
-        """Follow the app's link."""
+        """Open the app's link."""
         self.page = self._world.run(self.web.get(path, params=query))
         return self.page
 
     def press(self, do: str, **fields: str) -> httpx.Response:
-        """Fill in the form of the page and press a button of it."""
+        """Submit the form of the current page with a button and further fields."""
         form_token = re.search(r'name="form_token" value="([0-9a-f]+)"', self.page.text)
         assert form_token is not None, self.page.text
         form = {"form_token": form_token[1], "do": do, **fields}
@@ -72,18 +72,18 @@ class Visitor:
         return self.page
 
     def follow(self) -> httpx.Response:
-        """Go where the page sends."""
+        """Follow the redirect of the current page."""
         assert self.page.status_code == 303, self.page.text
         self.page = self._world.run(self.web.get(self.page.headers["location"]))
         return self.page
 
     def log_in(self, name: str, password: str = PASSWORD) -> httpx.Response:
-        """Log in, and go to the question."""
+        """Log in, and follow the redirect to the authorization prompt."""
         self.press("login", username=name, password=password)
         return self.follow()
 
     def allow(self) -> dict[str, str]:
-        """Let the app in; what it is told."""
+        """Authorize the app, and return the query parameters of the redirect."""
         return told(self.press("allow"))
 
 
@@ -94,10 +94,10 @@ def told(answer: httpx.Response) -> dict[str, str]:
 
 
 def register(world: World, name: str) -> int:
-    """A member with a password."""
+    """Register a member with a password, and return the member's id."""
     return world.run(members.register(world.network.writes, name, password=PASSWORD)).id
 
 
 def text_of(page: httpx.Response) -> str:
-    """Return the text of a page as a person reads it."""
+    """Return the text of a page without markup."""
     return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]+>", " ", page.text)))

@@ -1,4 +1,4 @@
-"""A whole Shoal in memory, and ways to ask its front end something: in this process, or over HTTP from a thread."""
+"""A complete Shoal in memory, and ways to send it requests: in this process, or over HTTP to a server in a thread."""
 
 from __future__ import annotations
 
@@ -48,15 +48,15 @@ STAFF_SCOPES = ("read", "write", "admin:read", "admin:write")
 _READS = ("obj_get", "key_get", "assoc_get", "assoc_range", "assoc_ranges", "assoc_count")
 
 
-def picture(width: int = 32, height: int = 20, colour: str = "teal") -> bytes:
-    """A PNG."""
+def picture(width: int = 32, height: int = 20, color: str = "teal") -> bytes:
+    """Return a PNG."""
     made = io.BytesIO()
-    Image.new("RGB", (width, height), colour).save(made, "PNG")
+    Image.new("RGB", (width, height), color).save(made, "PNG")
     return made.getvalue()
 
 
 class Someone(NamedTuple):
-    """A member, with a token that may do everything and the app that it was given to."""
+    """A member with a token, and the app that the token was issued to."""
 
     member: Member
     token: str
@@ -64,12 +64,12 @@ class Someone(NamedTuple):
 
     @property
     def id(self) -> str:
-        """As it stands on the wire."""
+        """Return the id as the API writes it."""
         return str(self.member.id)
 
 
 class Counting:
-    """A graph that notes which of its reading methods are called."""
+    """A graph that records the calls of its reading methods."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
@@ -83,7 +83,7 @@ class Counting:
 
 
 class State(NamedTuple):
-    """Everything that a network holds, but for notes that a log-in failed: to be refused is what leaves them."""
+    """Everything that a network stores, except audit entries of failed log-ins: a refused log-in leaves one."""
 
     objects: tuple[AnyNode, ...]
     assocs: tuple[AssocRow, ...]
@@ -91,7 +91,7 @@ class State(NamedTuple):
 
 
 class World:
-    """A network and its front end, in a loop that runs while it is asked something."""
+    """A network and its front end, on an event loop that only runs during calls."""
 
     def __init__(self, network: Network, runner: asyncio.Runner) -> None:
         self._runner = runner
@@ -116,58 +116,58 @@ class World:
         self._client = httpx.AsyncClient(transport=httpx.ASGITransport(self.app), base_url=BASE)
 
     def show(self, tags: TagCloud) -> None:
-        """From now on the front end has this tag cloud."""
+        """Replace the tag cloud of the front end."""
         self.app_parts = replace(self.app_parts, reads=replace(self.app_parts.reads, tags=tags, related=Remembered()))
         self.app = build(self.app_parts)
         self._client = httpx.AsyncClient(transport=httpx.ASGITransport(self.app), base_url=BASE)
 
     def run(self, what: Coroutine[Any, Any, T]) -> T:
-        """Its result."""
+        """Run a coroutine and return its result."""
         return self._runner.run(what)
 
     def ask(self, method: str, path: str, token: str | Someone = "", **more: Any) -> httpx.Response:
-        """One request; a failure of the application fails the test."""
+        """Send a request and return the response. An exception in the application fails the test."""
         return self.run(self.request(method, path, token, **more))
 
     async def request(self, method: str, path: str, token: str | Someone = "", **more: Any) -> httpx.Response:
-        """One request, for tests that make several at a time."""
+        """Send a request from a coroutine, for tests that send several concurrently."""
         text = token.token if isinstance(token, Someone) else token
         headers = {**({"Authorization": f"Bearer {text}"} if text else {}), **more.pop("headers", {})}
         return await self._client.request(method, path, headers=headers, **more)
 
     def json(self, method: str, path: str, token: str | Someone = "", **more: Any) -> Any:
-        """The body of an answer that must be good."""
+        """Send a request that must succeed, and return the decoded body."""
         answer = self.ask(method, path, token, **more)
         assert answer.status_code == 200, (answer.status_code, answer.text)
         return answer.json()
 
     def join(self, name: str, scopes: Sequence[str] = SCOPES, *, email: str = "") -> Someone:
-        """A new member with a token."""
+        """Register a member with a token."""
         member = self.run(members.register(self.network.writes, name, email=email))
         app = self.run(oauth.register(self.network.writes, "Test", redirect_uris=("urn:x",), scopes=SCOPES)).app
         return Someone(member, self.token(app.id, member.id, scopes), app.id)
 
     def staff(self, name: str, role: Role) -> Someone:
-        """A new member with a role, and a token that may do all that staff may do."""
+        """Register a member with a staff role and a token with admin scopes."""
         made = self.join(name, STAFF_SCOPES)
         self.run(moderation.set_role(self.network.writes, made.member.id, role))
         self.settle()
         return made
 
     def token(self, app_id: int, member_id: int = 0, scopes: Sequence[str] = SCOPES) -> str:
-        """A new token; of the app alone when there is no member."""
+        """Issue a token; without a member, it belongs to the app alone."""
         return self.run(oauth.issue_token(self.network.writes, app_id, member_id, scopes)).text
 
     def settle(self) -> None:
-        """Everything that follows from what was done has happened."""
+        """Wait until all consequences of earlier changes have run."""
         self.run(self.network.settle())
 
     def state(self) -> State:
-        """Everything there is. Two states are equal when nothing was done in between, after `settle`."""
+        """Return the stored state. After `settle`, two states are equal if nothing changed in between."""
         return self.run(self._state())
 
     def files(self) -> tuple[str, ...]:
-        """The keys of the files there are at this moment, those that are about to go included."""
+        """Return the keys of all media files, including files about to be deleted."""
         return self.run(self._files())
 
     async def _state(self) -> State:
@@ -185,13 +185,13 @@ class World:
         return tuple([item["path"] async for page in pages for item in page])
 
     async def close(self) -> None:
-        """No more requests."""
+        """Close the HTTP client."""
         await self._client.aclose()
 
 
 @contextlib.contextmanager
 def world(several: Several | None = None, **settings: Any) -> Iterator[World]:
-    """A network in memory, without rate limits unless they are asked for; with `several`, the owner of what others read."""
+    """Open a network in memory, by default without rate limits; with `several`, as the owner of a store for reader processes."""
     with tempfile.TemporaryDirectory() as folder, asyncio.Runner() as runner:
         chosen = configuration.load({}, **{"store": "memory://", "rate_limits": False, "archives": folder, **settings})
         stack = AsyncExitStack()
@@ -207,7 +207,7 @@ def world(several: Several | None = None, **settings: Any) -> Iterator[World]:
 
 
 def _one_by_one() -> Callable[[], int]:
-    """Return a clock that waits until no two ids have one millisecond: within one the shard would decide their order."""
+    """Return a clock that waits for a new millisecond on each call: ids made within one are ordered by shard."""
     latest = 0
 
     def tell() -> int:
@@ -218,7 +218,7 @@ def _one_by_one() -> Callable[[], int]:
             if now > latest:
                 break
             time.sleep(0.0002)
-        # The clock of the machine may have been put back.
+        # The system clock may have been set back.
         latest = max(now, latest + 1)
         return latest
 
@@ -232,7 +232,7 @@ def served(
     patience: Patience = USUAL_PATIENCE,
     **settings: Any,
 ) -> Iterator[str]:
-    """A real server on a free port, in a thread of its own, once the `first` is done; its address."""
+    """Serve a network on a free port in a separate thread, once `first` has run; yield the URL."""
     chosen = configuration.load({}, **{"store": "memory://", "rate_limits": False, "port": 0, **settings})
     told: list[str] = []
     handle: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[None]]] = []
@@ -256,7 +256,7 @@ def served(
     thread = threading.Thread(target=lambda: asyncio.run(main()), name="shoal")
     thread.start()
     try:
-        assert ready.wait(20), "the server did not come up"
+        assert ready.wait(20), "the server did not start"
         yield told[0]
     finally:
         loop, task = handle[0]

@@ -1,4 +1,4 @@
-"""Archives as the networks make them, to the field: from a few posts of a test's own, or tens of thousands.
+"""Archives in the exact formats of other networks, with a few posts or tens of thousands.
 
 Mastodon: `app/services/backup_service.rb` and the serializers of ActivityPub. Pixelfed: `ExportSettings.php` and its
 `StatusTransformer`. Instagram: "Download your information". X: "Your archive". Bluesky: `com.atproto.sync.getRepo`.
@@ -30,15 +30,15 @@ DID = "did:plc:ewvi7nxzyoun6zhxrhs64oiz"
 
 
 @cache
-def picture(colour: str = "teal", size: tuple[int, int] = (64, 48), form: str = "JPEG") -> bytes:
+def picture(color: str = "teal", size: tuple[int, int] = (64, 48), form: str = "JPEG") -> bytes:
     """Return a picture."""
     file = io.BytesIO()
-    Image.new("RGB", size, colour).save(file, form)
+    Image.new("RGB", size, color).save(file, form)
     return file.getvalue()
 
 
 def zipped(path: Path, files: Mapping[str, Any]) -> Path:
-    """Write a ZIP of these files, by name: bytes, texts, or texts in pieces, which are written as they come."""
+    """Write a ZIP of files by name. A file is bytes, a string, or an iterable of strings that is written piece by piece."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in files.items():
             if isinstance(content, bytes | str):
@@ -73,7 +73,7 @@ def note(
     published: str = "",
     **more: Any,
 ) -> dict[str, Any]:
-    """Return an activity of the outbox that creates a note."""
+    """Return an outbox activity that creates a note."""
     id_ = f"{ANN}/statuses/{109_000_000_000_000_000 + number}"
     published = published or f"{START + timedelta(minutes=number):%Y-%m-%dT%H:%M:%SZ}"
     follower_set = {"to": [PUBLIC] if to is None else to, "cc": [FOLLOWERS] if cc is None else cc}
@@ -107,7 +107,7 @@ def note(
 
 
 def announce(number: int, of: str) -> dict[str, Any]:
-    """Return an activity of the outbox that boosts a post."""
+    """Return an outbox activity that boosts a post."""
     return {
         "id": f"{ANN}/statuses/{109_000_000_000_000_000 + number}/activity",
         "type": "Announce",
@@ -127,7 +127,7 @@ def document(file: str, name: str | None = None, kind: str = "image/jpeg", **mor
 
 
 def outbox(activities: Iterable[dict[str, Any]], total: int) -> Iterator[str]:
-    """Yield the document of the outbox."""
+    """Yield the outbox document in pieces."""
     yield json.dumps({"@context": PUBLIC, "id": "outbox.json", "type": "OrderedCollection", "totalItems": total})[:-1]
     yield ', "orderedItems": ['
     for number, activity in enumerate(activities):
@@ -138,7 +138,7 @@ def outbox(activities: Iterable[dict[str, Any]], total: int) -> Iterator[str]:
 def mastodon_files(
     activities: list[dict[str, Any]], files: Mapping[str, bytes] | None = None
 ) -> dict[str, bytes | str]:
-    """Return the files of an archive of Mastodon."""
+    """Return the files of a Mastodon archive."""
     actor = {
         "@context": ["https://www.w3.org/ns/activitystreams", "https://w3id.org/security/v1"],
         "id": ANN,
@@ -169,7 +169,7 @@ def mastodon_files(
 
 
 def status(number: int, caption: str, **more: Any) -> dict[str, Any]:
-    """Return a post as Pixelfed's API shows it."""
+    """Return a post as Pixelfed's API serializes it."""
     url = f"https://pixelfed.example/p/ann/{number}"
     return {
         "_v": 1,
@@ -216,7 +216,7 @@ def status(number: int, caption: str, **more: Any) -> dict[str, Any]:
 
 
 def attachment(url: str, description: str | None, mime: str = "image/jpeg") -> dict[str, Any]:
-    """Return a photo of a post of Pixelfed."""
+    """Return a photo of a Pixelfed post."""
     return {
         "id": "1",
         "type": "Image",
@@ -236,7 +236,7 @@ def attachment(url: str, description: str | None, mime: str = "image/jpeg") -> d
 
 
 def statuses(posts: list[dict[str, Any]]) -> str:
-    """Return the document of Pixelfed's export, which is put together of pages of a thousand."""
+    """Return the document of a Pixelfed export, joined from pages of 1,000 posts."""
     pages = [json.dumps(posts[start : start + 1000], indent=4, ensure_ascii=False).strip("[]") for start in (0, 1000)]
     return "[" + "\n,".join(filter(None, pages)) + "]"
 
@@ -245,12 +245,12 @@ def statuses(posts: list[dict[str, Any]]) -> str:
 
 
 def mojibake(text: str) -> str:
-    """Return a text as Instagram writes it: each byte of its UTF-8 as a character."""
+    """Return a text as Instagram encodes it: each byte of the UTF-8 as one character."""
     return text.encode().decode("latin-1")
 
 
 def instagram_file(uri: str, seconds: int, title: str = "") -> dict[str, Any]:
-    """Return a file of a post of Instagram."""
+    """Return a media file of an Instagram post."""
     return {
         "uri": uri,
         "creation_timestamp": seconds,
@@ -265,7 +265,7 @@ def instagram_file(uri: str, seconds: int, title: str = "") -> dict[str, Any]:
 
 
 def tweet(number: int, text: str, **more: Any) -> dict[str, Any]:
-    """Return a post of X."""
+    """Return an X post."""
     entities = {"hashtags": [], "symbols": [], "user_mentions": [], "urls": [], **more.pop("entities", {})}
     return {
         "tweet": {
@@ -289,7 +289,7 @@ def tweet(number: int, text: str, **more: Any) -> dict[str, Any]:
 
 
 def x_medium(name: str, short: str, kind: str = "photo") -> dict[str, Any]:
-    """Return a photo or video of a post of X."""
+    """Return a photo or video of an X post."""
     return {
         "expanded_url": "https://twitter.com/ann/status/1/photo/1",
         "indices": ["6", "29"],
@@ -305,7 +305,7 @@ def x_medium(name: str, short: str, kind: str = "photo") -> dict[str, Any]:
 
 
 def script(name: str, value: object) -> str:
-    """Return a script of X's archive."""
+    """Return a script file of an X archive."""
     return f"window.YTD.{name} = " + json.dumps(value, indent=2)
 
 
@@ -332,7 +332,7 @@ def cid_of(data: bytes, codec: int = 0x71) -> bytes:
 
 
 def varint(number: int) -> bytes:
-    """Return a number of seven bits a byte."""
+    """Return a number as an unsigned varint, seven bits per byte."""
     out = bytearray()
     while number >= 0x80:
         out.append(number & 0x7F | 0x80)
@@ -341,7 +341,7 @@ def varint(number: int) -> bytes:
 
 
 def repository(records: Mapping[str, dict[str, Any]], did: str = DID) -> bytes:
-    """Return the CAR file of a repository with these records: a commit, the tree, and a block for each."""
+    """Return the CAR file of a repository: a commit, the tree, and one block per record."""
     blocks: dict[bytes, bytes] = {}
 
     def put(value: object) -> bytes:
@@ -359,13 +359,13 @@ def repository(records: Mapping[str, dict[str, Any]], did: str = DID) -> bytes:
 
 
 def _depth(key: bytes) -> int:
-    """Return the layer of a key: pairs of zero bits at the beginning of its hash."""
+    """Return the layer of a key: the number of leading pairs of zero bits in its hash."""
     number = int.from_bytes(hashlib.sha256(key).digest())
     return (256 - number.bit_length()) // 2
 
 
 def _tree(leaves: list[tuple[bytes, bytes]], layer: int, put: Any) -> bytes | None:
-    """Return the node of these leaves at a layer; those below it are in subtrees between the entries."""
+    """Return the node of these leaves at a layer. Leaves of lower layers are in subtrees between its entries."""
     if layer < 0:
         return None
     here = [at for at, (key, _) in enumerate(leaves) if _depth(key) == layer]
@@ -385,7 +385,7 @@ def _tree(leaves: list[tuple[bytes, bytes]], layer: int, put: Any) -> bytes | No
 
 
 def bluesky_post(number: int, text: str, **more: Any) -> dict[str, Any]:
-    """Return a record of a post."""
+    """Return a post record."""
     return {
         "$type": "app.bsky.feed.post",
         "text": text,
@@ -401,6 +401,6 @@ def post_key(number: int) -> str:
 
 
 def image(data: bytes, alt: str) -> dict[str, Any]:
-    """Return a picture of a post, by its hash."""
+    """Return a picture of a post, referenced by its hash."""
     blob = {"$type": "blob", "ref": cid_of(data, 0x55), "mimeType": "image/jpeg", "size": len(data)}
     return {"alt": alt, "image": blob, "aspectRatio": {"width": 64, "height": 48}}

@@ -29,7 +29,7 @@ from shoal.admin.archives.plan import ArchivePlan
 from shoal.admin.archives.reader import reader_of
 from shoal.admin.archives.records import ArchivedPost, ArchiveReport, Omission
 from shoal.admin.imports.records import cut
-from shoal.cli.transfer import told
+from shoal.cli.transfer import details
 from shoal.core.errors import InvalidInput, TooLarge
 from shoal.core.handles import read_archive
 from shoal.core.text import to_html
@@ -130,7 +130,7 @@ def test_archive_decompression_bomb_is_refused_at_size_limit(tmp_path: Path) -> 
     bomb = made.zipped(tmp_path / "a.zip", {**files, "outbox.json": f"{spaces}]}}"})
     assert looked_at(bomb, tmp_path, most).found.posts == 0
     long = made.zipped(tmp_path / "b.zip", {**files, "outbox.json": spaces + " " * (6 << 20)})
-    with pytest.raises(TooLarge, match="one item"):
+    with pytest.raises(TooLarge, match="bytes per item"):
         looked_at(long, tmp_path, most)
     notes = ",".join(json.dumps(made.note(1, "<p>" + "a" * (1 << 20) + "</p>")) for _ in range(9))
     much = made.zipped(tmp_path / "c.zip", {**files, "outbox.json": '{"orderedItems": [' + notes + "]}"})
@@ -232,7 +232,7 @@ def test_archive_report_escapes_control_characters(tmp_path: Path) -> None:
     files["actor.json"] = json.dumps({"id": odd})
     report = looked_at(made.zipped(tmp_path / "a.zip", files), tmp_path)
     assert report.omitted
-    assert all(line.isprintable() for line in told(report))
+    assert all(line.isprintable() for line in details(report))
 
 
 def test_archive_zip_with_password_is_refused(tmp_path: Path) -> None:

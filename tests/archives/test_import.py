@@ -323,7 +323,7 @@ async def test_archive_import_omits_photos_above_storage_quota(tmp_path: Path) -
     async with opened(max_member_bytes=100) as shoal:
         ann = await shoal.register("ann")
         report = await taken(shoal, ann, of_mastodon(tmp_path))
-        assert reasons(report)["photos", Omission.NO_ROOM] == 1
+        assert reasons(report)["photos", Omission.OVER_QUOTA] == 1
         assert (report.taken.posts, report.taken.photos) == (3, 0)
 
 

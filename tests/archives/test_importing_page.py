@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from shoal.admin.archives.storage import KEPT_MS, MOST, ArchiveStorage
+from shoal.admin.archives.storage import MOST, RETENTION_MS, ArchiveStorage
 from shoal.admin.archives.worker import ArchiveWorker
 from shoal.commands import members
 from shoal.core.audit import AuditVerb
@@ -183,7 +183,7 @@ def test_archive_storage_is_bounded_and_sweeps_abandoned_archives(here: World, t
         archive_storage.put(owner, "a.zip", 1, lambda target: None)
     page = sent(visitor(here, "ann"), b"one more")
     assert (page.status, "Many archives are being imported" in page.text) == (503, True)
-    archive_storage.sweep(now_ms() + 2 * KEPT_MS)
+    archive_storage.sweep(now_ms() + 2 * RETENTION_MS)
     assert len(archive_storage.members()) == MOST
     # Their owners do not exist.
     here.run(ArchiveWorker(here.network, archive_storage).sweep())
@@ -191,9 +191,9 @@ def test_archive_storage_is_bounded_and_sweeps_abandoned_archives(here: World, t
     ann = visitor(here, "ann")
     sent(ann, b"unknown archive")
     work(here)
-    archive_storage.sweep(now_ms() + KEPT_MS - 60_000)
+    archive_storage.sweep(now_ms() + RETENTION_MS - 60_000)
     assert len(archive_storage.members()) == 1
-    archive_storage.sweep(now_ms() + KEPT_MS + 60_000)
+    archive_storage.sweep(now_ms() + RETENTION_MS + 60_000)
     assert archive_storage.members() == []
 
 

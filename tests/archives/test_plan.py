@@ -149,7 +149,7 @@ def test_archive_plan_file_with_inconsistent_parts_is_refused(tmp_path: Path, fi
     parts = msgspec.msgpack.decode(path.read_bytes())
     parts[field] = value
     path.write_bytes(msgspec.msgpack.encode(parts))
-    with pytest.raises(DamagedPlan, match="fit"):
+    with pytest.raises(DamagedPlan, match="inconsistent"):
         ArchivePlan.load(tmp_path)
 
 
@@ -163,7 +163,7 @@ def test_archive_plan_file_that_is_pipe_or_symlink_is_refused(tmp_path: Path, na
         ArchivePlan.load(tmp_path).read([0])
     path.unlink()
     os.mkfifo(path)
-    with pytest.raises(DamagedPlan, match="not a file"):
+    with pytest.raises(DamagedPlan, match="not a regular file"):
         ArchivePlan.load(tmp_path).read([0])
 
 

@@ -13,7 +13,7 @@ from typing import IO
 import pytest
 from msgspec.structs import replace
 
-from shoal.admin.archives.storage import KEPT_MS, LOOKED_MS, MOST, ArchiveState, ArchiveStorage, Discarded, Phase
+from shoal.admin.archives.storage import LOOKED_MS, MOST, RETENTION_MS, ArchiveState, ArchiveStorage, Discarded, Phase
 from shoal.core.errors import InvalidInput, Unavailable
 from shoal.core.ids import now_ms
 from shoal.core.model import Visibility
@@ -123,7 +123,7 @@ def test_archive_storage_sweep_removes_files_of_killed_process(archive_storage: 
     assert not left.exists()
     (folder / str(ANN) / "state.json").write_text('{"phase": "of another version"}')
     assert archive_storage.state(ANN) is None
-    archive_storage.sweep(now_ms() + KEPT_MS + 60_000)
+    archive_storage.sweep(now_ms() + RETENTION_MS + 60_000)
     assert archive_storage.members() == []
 
 

@@ -1,4 +1,4 @@
-"""Clients of tests that try to log in."""
+"""Clients for tests of log-ins."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from shoal.core.credentials import site_of
 
 
 class From:
-    """A client at an address, that is counted for nothing."""
+    """A client at an IP address whose attempts are not counted."""
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -14,7 +14,7 @@ class From:
         self.site = site_of("https://shoal.test", "Shoal")
 
     async def begin(self, account: str, *, known: bool, code: bool = False) -> None:
-        """Let everything pass."""
+        """Allow every attempt."""
 
     async def take_back(self) -> None:
-        """Nothing was counted."""
+        """Do nothing, because `begin` counts nothing."""

@@ -8,10 +8,10 @@ from shoal.queries.moderation import DatedEntry
 
 
 async def entries(graph: Reader, *verbs: str) -> list[DatedEntry]:
-    """All entries of these acts (none: of all), oldest first."""
+    """Return the entries with these verbs, or all entries if none is given, oldest first."""
     return [one async for one in moderation.everything(graph) if not verbs or one.entry.verb in verbs]
 
 
 async def acts(graph: Reader) -> list[str]:
-    """The acts of all entries, oldest first."""
+    """Return the verbs of all entries, oldest first."""
     return [one.entry.verb.value for one in await entries(graph)]

@@ -62,14 +62,14 @@ def test_shoal_audit_list_target_with_numeric_username_is_found(shoal: Shoal) ->
 
 def test_shoal_audit_list_unknown_actor_or_verb_returns_error(shoal: Shoal) -> None:
     nobody = shoal("audit", "list", "--actor", "zoe")
-    assert (nobody.exit_code, "there is no member 'zoe'" in nobody.stderr) == (1, True)
+    assert (nobody.exit_code, "no member 'zoe'" in nobody.stderr) == (1, True)
     assert shoal("audit", "list", "--verb", "member.eaten").exit_code == 2
 
 
 def test_shoal_audit_export_writes_private_file_and_does_not_overwrite(shoal: Shoal, tmp_path: Path) -> None:
     target = tmp_path / "log.jsonl"
     done = shoal("audit", "export", "--to", str(target))
-    assert (done.exit_code, done.stdout) == (0, f"3 entries are in {target}\n")
+    assert (done.exit_code, done.stdout) == (0, f"wrote 3 entries to {target}\n")
     records = [json.loads(line) for line in target.read_text().splitlines()]
     assert [record["verb"] for record in records] == ["member.suspended", "member.unsuspended", "tag.denied"]
     assert stat.S_IMODE(target.stat().st_mode) == 0o600

@@ -187,7 +187,7 @@ async def test_background_tasks_are_bounded_and_finished_on_close(caplog: pytest
     await one_more
     await beside.close()
     assert sorted(done) == [*range(context.MAX_BACKGROUND_TASKS), 99]
-    assert [record.message for record in caplog.records] == ["something beside an answer failed"]
+    assert [record.message for record in caplog.records] == ["background task failed"]
     await beside.close()
 
 

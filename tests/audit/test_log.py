@@ -23,7 +23,7 @@ from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import AUDITED, PUBLIC_LISTS
 from shoal.media.library import MediaLibrary
 from shoal.queries import moderation, pagination
-from shoal.queries.moderation import AuditPage, WantedEntries
+from shoal.queries.moderation import AuditFilter, AuditPage
 from shoal.scheduler import Upkeep
 from tests.audit.reading import entries
 from tests.examples import examples
@@ -62,7 +62,7 @@ async def filled(graph: Store) -> Writes:
     return writes
 
 
-async def pages(graph: Store, wanted: WantedEntries, limit: int, *, oldest_first: bool = False) -> list[AuditPage]:
+async def pages(graph: Store, wanted: AuditFilter, limit: int, *, oldest_first: bool = False) -> list[AuditPage]:
     found: list[AuditPage] = []
     at = Cursor(limit=limit, oldest_first=oldest_first)
     while True:
@@ -111,12 +111,12 @@ async def test_audit_log_filtered_pages_return_each_entry_once_newest_first(back
         everything = [one.id for one in await entries(graph)]
         assert len(everything) == 24
         for wanted in (
-            WantedEntries(),
-            WantedEntries(actor_id=ANN),
-            WantedEntries(actor_id=0),
-            WantedEntries(target_id=BEN),
-            WantedEntries(ANN, BEN, frozenset({AuditVerb.MEMBER_SUSPENDED})),
-            WantedEntries(verbs=frozenset({AuditVerb.LOGIN_FAILED})),
+            AuditFilter(),
+            AuditFilter(actor_id=ANN),
+            AuditFilter(actor_id=0),
+            AuditFilter(target_id=BEN),
+            AuditFilter(ANN, BEN, frozenset({AuditVerb.MEMBER_SUSPENDED})),
+            AuditFilter(verbs=frozenset({AuditVerb.LOGIN_FAILED})),
         ):
             fitting = [one.id for one in await entries(graph) if wanted.admits(one.entry)]
             # With small batches, a page takes several searches and may be incomplete.
@@ -130,7 +130,7 @@ async def test_audit_log_filtered_pages_return_each_entry_once_newest_first(back
 async def test_audit_log_page_with_limit_zero_is_refused(backend: Backend) -> None:
     async with backend.open() as graph:
         with pytest.raises(InvalidInput, match="limit"):
-            await moderation.audit_page(graph, Cursor(limit=0), WantedEntries())
+            await moderation.audit_page(graph, Cursor(limit=0), AuditFilter())
 
 
 @in_loop
@@ -189,7 +189,7 @@ def test_audit_log_pages_match_whole_log_in_both_directions(
         writes = bundle(graph)
         for by, about in many:
             await did(writes, by, AuditVerb.MEMBER_SILENCED, about)
-        wanted = WantedEntries(actor_id=actor)
+        wanted = AuditFilter(actor_id=actor)
         fitting = [one for one in await entries(graph) if wanted.admits(one.entry)]
         with patch.object(moderation, "_SEARCHED", 2), patch.object(pagination, "LOOKS", looks):
             newest_first = [one for page in await pages(graph, wanted, limit) for one in page.entries]

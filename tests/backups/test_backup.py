@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from shoal import Shoal
 from shoal.admin.backups import restore as restoring
 from shoal.admin.backups.prune import Keeping, prune
-from shoal.admin.backups.repository import MEDIA, BackupDamaged, BackupRepository, KeptTagRule
+from shoal.admin.backups.repository import MEDIA, BackupDamaged, BackupRepository, SavedTagRule
 from shoal.admin.backups.restore import make_whole, restore_tag_rules
 from shoal.admin.backups.verify import verify
 from shoal.admin.consistency.check import check
@@ -103,7 +103,7 @@ async def test_backup_restore_recovers_posts_media_tag_rules_and_push_key(tmp_pa
         await shoal.settle()
         await shoal.network.amend_tags(Amendment(rules=[TagRule("mud", denied=True)]))
         made = await backed_up(shoal.network.settings, place)
-        assert made.tag_rules == (KeptTagRule("mud", denied=True, target=""),)
+        assert made.tag_rules == (SavedTagRule("mud", denied=True, target=""),)
         assert (made.lacks, made.media.files) == (0, made.media.new_files)
         files = _files(tmp_path / "shoal.db.media")
         late = await ann.create("too late")
@@ -250,11 +250,11 @@ async def test_backup_restore_skips_damaged_media_file(tmp_path: Path) -> None:
     ]
     settings = build(store=f"sqlite:///{tmp_path}/new.db")
     done = await brought_back(place, settings)
-    assert done.faults == [f"the file {key} is damaged or gone"]
+    assert done.faults == [f"the file {key} is damaged or missing"]
     assert done.media_files == (await place.manifest()).media.files - 1
     assert not (tmp_path / "new.db.media" / key).exists()
     damaged.unlink()
-    assert (await verify(place, "", FAST, nothing, quick=True)).examples == [f"the file {key} is gone"]
+    assert (await verify(place, "", FAST, nothing, quick=True)).examples == [f"the file {key} is missing"]
 
 
 @in_loop
@@ -268,7 +268,7 @@ async def test_backup_restore_into_used_store_is_refused(tmp_path: Path) -> None
             await brought_back(place, build(store=f"sqlite:///{tmp_path}/new.db"))
     # A different push key would invalidate the members' push subscriptions.
     (tmp_path / "third.db.push-key").write_text("another")
-    with pytest.raises(InvalidInput, match="move it away"):
+    with pytest.raises(InvalidInput, match="move the file away"):
         await brought_back(place, build(store=f"sqlite:///{tmp_path}/third.db"))
     (tmp_path / "third.db.push-key").write_bytes((tmp_path / "shoal.db.push-key").read_bytes())
     await brought_back(place, build(store=f"sqlite:///{tmp_path}/third.db"))
@@ -296,7 +296,7 @@ async def test_backup_restore_interrupted_resumes_only_with_same_generation(tmp_
     with pytest.raises(Interrupted):
         await brought_back(place, settings, first.generation, Stopping(None))
     async with opened(settings.store) as graph:
-        with pytest.raises(Unavailable, match="not finished"):
+        with pytest.raises(Unavailable, match="is unfinished"):
             await check_restored(graph)
     with pytest.raises(InvalidInput, match="another generation"):
         await brought_back(place, settings, second.generation)
@@ -349,7 +349,7 @@ def test_shoal_restore_interrupted_in_last_steps_blocks_server_start_and_resumes
     with monkeypatch.context() as patch:
         patch.setattr(restoring, step, interrupted)
         assert _restored_by_command(tmp_path / "backups", store).exit_code == 1
-    with pytest.raises(Unavailable, match="not finished"):
+    with pytest.raises(Unavailable, match="is unfinished"):
         run(_has_rule(store))
     assert _restored_by_command(tmp_path / "backups", store).exit_code == 0
     assert run(_has_rule(store))
@@ -377,7 +377,10 @@ async def test_backup_of_moved_data_sources_contains_them_once(tmp_path: Path) -
 @in_loop
 async def test_backup_of_store_without_snapshots_is_refused(tmp_path: Path) -> None:
     place = repository(tmp_path / "backups")
-    for store, words in (("dynamodb://table", "point-in-time recovery"), ("memory://", "ends with its process")):
+    for store, words in (
+        ("dynamodb://table", "point-in-time recovery"),
+        ("memory://", "an in-memory store cannot be backed up"),
+    ):
         with pytest.raises(InvalidInput, match=words):
             await backed_up(build(store=store), place)
     assert await place.generations() == []

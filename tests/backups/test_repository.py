@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 from shoal import Shoal
 from shoal.admin.backups.backup import back_up
-from shoal.admin.backups.prune import Keeping, kept, prune
+from shoal.admin.backups.prune import Keeping, generations_to_keep, prune
 from shoal.admin.backups.repository import FORMAT, MEDIA, BackupDamaged, BackupRepository, DumpPart, Manifest, encode
 from shoal.admin.backups.verify import verify
 from shoal.admin.report import nothing
@@ -198,14 +198,14 @@ async def test_backup_to_bucket_with_live_lease_is_refused_and_expired_lease_is_
 async def test_backup_manifest_missing_damaged_or_of_newer_format_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="no directory"):
         BackupRepository.open(f"file://{tmp_path}/nowhere", make=False)
-    with pytest.raises(InvalidInput, match="directory, or at s3"):
+    with pytest.raises(InvalidInput, match="directory or at s3"):
         BackupRepository.open("ftp://host/place", make=False)
     place = repository(tmp_path / "backups")
     with pytest.raises(InvalidInput, match="no backup"):
         await place.manifest()
-    with pytest.raises(InvalidInput, match="no generation"):
+    with pytest.raises(InvalidInput, match=r"no generation|not a generation"):
         await place.manifest("../../etc")
-    with pytest.raises(InvalidInput, match="there is no generation"):
+    with pytest.raises(InvalidInput, match=r"no generation|not a generation"):
         await place.manifest("20260101T000000000Z-0000")
     manifest = _manifest(datetime(2026, 1, 1, tzinfo=UTC), 0)
     await place.finish(manifest)
@@ -293,7 +293,7 @@ async def test_backup_to_bucket_finishing_after_lease_expiry_is_refused(tmp_path
             # The other backup treats the stalled one as dead and deletes its files.
             assert await stalled.files.size(f"{name}/{part.key}") is None
             stalled._dead = 0.0
-            with pytest.raises(Conflict, match="gave no sign"):
+            with pytest.raises(Conflict, match="the lease of this backup expired"):
                 await stalled.finish(_manifest(_LONG_AGO, 0, part, generation=name))
             assert await stalled.generations() == []
 
@@ -310,7 +310,7 @@ async def test_backup_to_bucket_with_lease_expiring_during_manifest_write_is_wit
     place.files.put = put  # type: ignore[method-assign,assignment]
     async with place.writing() as name:
         part = await place.put_part(name, *_PART)
-        with pytest.raises(Conflict, match="gave no sign"):
+        with pytest.raises(Conflict, match="the lease of this backup expired"):
             await place.finish(_manifest(_LONG_AGO, 0, part, generation=name))
         assert await place.generations() == []
 
@@ -324,11 +324,11 @@ async def test_backup_to_bucket_with_expired_lease_stops_writing_and_pruning(tmp
     await place.files.put(f"{MEDIA}/0/0/0/ann/1-0.jpg", b"picture", RAW)
     async with place.writing() as name:
         place._dead = 0.0
-        with pytest.raises(Conflict, match="gave no sign"):
+        with pytest.raises(Conflict, match="the lease of this backup expired"):
             await place.put_part(name, *_PART)
-        with pytest.raises(Conflict, match="gave no sign"):
+        with pytest.raises(Conflict, match="the lease of this backup expired"):
             await prune(place, Keeping(newest=1), nothing)
-        with pytest.raises(Conflict, match="gave no sign"):
+        with pytest.raises(Conflict, match="the lease of this backup expired"):
             await prune(place, Keeping(newest=2), nothing)
         assert await place.generations() == [old.generation, new.generation]
         assert await place.files.size(f"{MEDIA}/0/0/0/ann/1-0.jpg")
@@ -393,7 +393,7 @@ async def test_backup_generation_partly_deleted_is_absent_or_complete(fails: str
 def test_backup_retention_keeps_newest_of_each_day_and_week(hours: list[int], keeping: Keeping) -> None:
     begin = datetime(2026, 1, 1, tzinfo=UTC)
     made = [_manifest(begin + timedelta(hours=hour), number) for number, hour in enumerate(hours)]
-    stays = kept(made, keeping)
+    stays = generations_to_keep(made, keeping)
     assert len(stays) <= max(1, keeping.newest) + keeping.daily + keeping.weekly
     newest_first = sorted(made, key=lambda each: -each.moment)
     assert stays >= {each.generation for each in newest_first[: max(1, keeping.newest)]}
@@ -434,6 +434,6 @@ def test_shoal_backup_with_failed_pruning_reports_complete_generation(tmp_path: 
     new = asyncio.run(place.generations())[-1]
     assert (done.exit_code, done.output) == (
         1,
-        f"shoal: {new} is complete, but older generations could not be pruned: "
+        f"shoal: {new} is complete, but pruning older generations failed: "
         f"the manifest of {old.generation} is damaged: use another generation\n",
     )

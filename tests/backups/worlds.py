@@ -1,4 +1,4 @@
-"""Backups as tests make them: of stores that are opened by their settings, into a directory, and back into a file."""
+"""Backups for tests: of stores opened from settings, into a directory, and restored into other stores."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ FAST = Throttle(None)
 
 
 def repository(folder: Path, *, dead: float = 600.0) -> BackupRepository:
-    """Open the place for backups in this directory, which is made."""
+    """Open the backup repository in a directory, which is created if missing."""
     return BackupRepository.open(repository_url(str(folder)), make=True, dead=dead)
 
 
 class LateSnapshot:
-    """A store on a slow line: it is opened later than the others."""
+    """A snapshot source that opens after a delay, as over a slow connection."""
 
     def __init__(self, source: SnapshotSource, seconds: float) -> None:
         self._source = source
@@ -39,13 +39,13 @@ class LateSnapshot:
         return getattr(self._source, name)
 
     async def open(self) -> None:
-        """Open after a while."""
+        """Open after the delay."""
         await asyncio.sleep(self._seconds)
         await self._source.open()
 
 
 async def backed_up(settings: Settings, place: BackupRepository, *, late: float = 0.0) -> Manifest:
-    """Make one more generation; each store is opened so many seconds `late` after the one before."""
+    """Create one more generation. Each store opens `late` seconds after the previous one."""
     async with open_backed(settings) as network:
         slow = [cast("SnapshotSource", LateSnapshot(each, at * late)) for at, each in enumerate(network.snapshots)]
         return await back_up(replace(network, snapshots=slow if late else network.snapshots), place, FAST, nothing)
@@ -64,6 +64,6 @@ async def brought_back(
 
 @asynccontextmanager
 async def opened(store: str | dict[str, str]) -> AsyncIterator[Store]:
-    """The graph of these settings, without what follows from events."""
+    """Open the graph of these settings, without event consumers."""
     async with AsyncExitStack() as stack:
         yield await open_store(build(store=store), stack, read_only=False, sole=False)

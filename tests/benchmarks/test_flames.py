@@ -38,7 +38,7 @@ def test_folded_stacks_with_all_threads_include_other_threads() -> None:
     assert {name[:6]: round(us) for name, us in told.items() if us} == {
         "HTTP a": 5,
         "SQLite": 70,
-        "what i": 9,
+        "caches": 9,
         "pages:": 30,
     }
 

@@ -9,7 +9,7 @@ from benchmarks.page import FIGURES, chart_of
 from benchmarks.results import Result, load
 
 from benchmarks import regression
-from shoal.charts import TextLine, drawn
+from shoal.charts import TextLine, render
 
 
 def result(benchmark: str, *figures: Figure) -> Result:
@@ -17,7 +17,7 @@ def result(benchmark: str, *figures: Figure) -> Result:
 
 
 def test_limits_chart_matches_stored_figures() -> None:
-    assert CHART.read_bytes() == drawn(chart_of(load(FIGURES)), CHART.name), "python -m benchmarks.page"
+    assert CHART.read_bytes() == render(chart_of(load(FIGURES)), CHART.name), "python -m benchmarks.page"
 
 
 def test_limits_refer_to_existing_benchmarks_with_unique_paths() -> None:

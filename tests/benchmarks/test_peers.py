@@ -58,7 +58,7 @@ def test_peer_figure_rate_is_divided_by_machine_count(machines: int, each: float
 def test_limits_chart_peer_marks_have_dot_and_label_without_overlap() -> None:
     kept = load(FIGURES)
     shapes = chart_of(kept).shapes
-    dots = [shape for shape in shapes if isinstance(shape, Box) and shape.colour == "amber"]
+    dots = [shape for shape in shapes if isinstance(shape, Box) and shape.color == "amber"]
     wanted = [mark for path in paths(kept.results) for mark in marks(path.limit.path)]
     assert len(dots) == len(wanted) > 0
     lines = [shape for shape in shapes if isinstance(shape, TextLine)]

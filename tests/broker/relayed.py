@@ -1,4 +1,4 @@
-"""A store whose events go over RabbitMQ, as one outbox: for the suite that all outboxes pass."""
+"""A store whose outbox is relayed to RabbitMQ, for the outbox contract suite."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SHORTEST_DELAY_SECONDS = 0.1
 
 
 class Relayed:
-    """Commits go to the store and are relayed at once; jobs come from the broker. Everything else is the store's."""
+    """A store that relays each commit to RabbitMQ at once and claims its jobs from there."""
 
     def __init__(self, store: Store, broker: RabbitOutbox) -> None:
         self._store = store
@@ -39,11 +39,14 @@ class Relayed:
         await self._store.commit(batch)
         while await self._relay.run_once():
             pass
-        # The store forgets what was acknowledged a little later.
+        # The store removes acknowledged events with a delay.
         await eventually(self._store.backlog, 0)
 
     async def claim(self, limit: int, lease: float) -> list[Job]:
-        """All jobs that are there: deliveries take a moment. Some wait until this process has acknowledged others."""
+        """Claim all jobs, waiting up to a second for their delivery.
+
+        The broker delivers some jobs only after this process has acknowledged others.
+        """
         with suppress(AssertionError):
             await eventually(self._broker.ready, 0, 1.0)
         return await claim(self._broker, limit, lease)
@@ -60,7 +63,7 @@ class Relayed:
 
 
 async def claim(broker: RabbitOutbox, limit: int = 256, lease: float = 60.0) -> list[Job]:
-    """Claim what the broker had given by now, waiting while any are ready; empty only when the broker has none."""
+    """Claim the delivered jobs. Waits while messages are ready, so the result is empty only if the broker has none."""
     while True:
         ready = await broker.ready()
         if (jobs := await broker.claim(limit, lease)) or ready == 0:
@@ -69,7 +72,7 @@ async def claim(broker: RabbitOutbox, limit: int = 256, lease: float = 60.0) -> 
 
 
 class RelayedBackend:
-    """As `tests.stores.Backend`: opens, closes and opens again."""
+    """A counterpart of `tests.stores.Backend`, which can be opened repeatedly."""
 
     owners: Sequence[int] = (0,) * 64
 
@@ -88,5 +91,5 @@ class RelayedBackend:
             await relayed.close()
 
     async def pass_time(self, seconds: float) -> None:
-        """Let so much time go by, and as much as the broker rounds up."""
+        """Wait for `seconds` plus the shortest delay of the broker, because it rounds delays up."""
         await asyncio.sleep(seconds + _SHORTEST_DELAY_SECONDS)

@@ -1,4 +1,4 @@
-"""Acknowledgements of jobs in flight: batching, closed connections and redelivery."""
+"""Acknowledgments of jobs in flight: batching, closed connections and redelivery."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_outbox_job_with_expired_lease_is_delivered_again_unchanged() -> None:
 
 
 @given(st.permutations(range(1, 13)), st.integers(1, 12))
-def test_outbox_acknowledgements_in_any_order_cover_exactly_the_settled_deliveries(order: list[int], size: int) -> None:
+def test_outbox_acknowledgments_in_any_order_cover_exactly_the_settled_deliveries(order: list[int], size: int) -> None:
     """A receipt with `up_to` acknowledges all deliveries of the channel up to and including its tag."""
     hands = holding(*map(delivery, range(1, 13)))
     open_, settled = set(range(1, 13)), set[int]()

@@ -130,7 +130,7 @@ async def test_rabbitmq_outbox_distributes_jobs_between_two_workers_without_dupl
 async def test_rabbitmq_outbox_job_sent_twice_is_claimed_once() -> None:
     async with outbox(rabbitmq.namespace()) as work:
         await work.send(jobs(1, 2, 1))
-        # A copy that arrives after the acknowledgement would count as a new job.
+        # A copy that arrives after the acknowledgment would count as a new job.
         await eventually(work.ready, 0)
         taken = await claim(work)
         assert posts(taken) == [1, 2]
@@ -355,7 +355,7 @@ async def test_rabbitmq_outbox_job_whose_requeue_failed_is_kept_and_delivered_ag
 
 @in_loop
 async def test_rabbitmq_outbox_channel_closed_by_broker_is_reopened() -> None:
-    """The broker also closes the channel of a consumer that exceeds the delivery acknowledgement timeout."""
+    """The broker also closes the channel of a consumer that exceeds the delivery acknowledgment timeout."""
     async with outbox(rabbitmq.namespace()) as work:
         await work.send(jobs(1))
         assert posts(await claim(work)) == [1]

@@ -1,7 +1,7 @@
 """Worker processes under a supervisor, for tests: `python -m tests.broker.workers URL NAMESPACE FOLDER`.
 
-A job writes its post's number to `FOLDER/done`. The posts of `HANGS` and `KILLS` block the event loop or kill the process
-the first time that they are worked.
+A job appends the id of its post to `FOLDER/done`. The first attempt at the job of post `HANGS` blocks the event loop, and the
+first attempt at `KILLS` kills the process.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from shoal.core.events import PostCreated
-from shoal.multiprocess.supervisor import Supervisor, beating, is_child, until_told
+from shoal.multiprocess.supervisor import Supervisor, beating, is_child, wait_for_signal
 from shoal.outbox.rabbitmq import RabbitOutbox
 from shoal.outbox.runner import Runner
 
@@ -22,35 +22,35 @@ HANGS, KILLS = 1_000_001, 1_000_002
 
 
 async def note(folder: Path, event: PostCreated, mark: int) -> None:
-    """The consequence: done is what is on the disk."""
+    """Append the id of the post to the file, which makes the job done."""
     tried = folder / str(event.post_id)
     if event.post_id in (HANGS, KILLS) and not tried.exists():
         tried.touch()
         if event.post_id == KILLS:
             os.kill(os.getpid(), signal.SIGKILL)
-        time.sleep(3600)  # noqa: ASYNC251  # as a consequence does that never gives the loop back
+        time.sleep(3600)  # noqa: ASYNC251  # blocks the event loop on purpose
     await asyncio.to_thread(append, folder / "done", f"{event.post_id}\n")
 
 
 def append(path: Path, line: str) -> None:
-    """In one write, so that processes do not mix theirs."""
+    """Append a line in a single write, so that lines of several processes do not mix."""
     with path.open("a") as file:
         file.write(line)
 
 
 async def work(url: str, namespace: str, folder: Path) -> None:
-    """One worker, until it is told to end."""
+    """Run one worker until it receives SIGTERM or SIGINT."""
     async with beating():
         outbox = await RabbitOutbox.open(url, namespace=namespace, prefetch=8)
         runner = Runner(outbox, {PostCreated: (note,)}, folder, concurrency=2)
         runner.start()
-        await until_told()
+        await wait_for_signal()
         await runner.stop()
         await outbox.close()
 
 
 def main() -> None:
-    """The supervisor, or one of its children."""
+    """Run the supervisor or, in a child process, a worker."""
     url, namespace, folder = sys.argv[1:]
     if is_child():
         asyncio.run(work(url, namespace, Path(folder)))

@@ -27,7 +27,7 @@ from tests.running import at_a_desk, in_loop
 
 from shoal import Shoal
 from shoal.cli import group, main, member
-from shoal.cli.group import COMMANDS
+from shoal.cli.group import COMMANDS, PURPOSES
 from shoal.graph.sqlite import SqliteGraph
 
 
@@ -55,18 +55,22 @@ def store(tmp_path: Path) -> Path:
 
 
 def test_cli_member_role_grants_and_revokes_roles(store: Path) -> None:
-    for role, told in (("moderator", "ann is a moderator"), ("admin", "ann is an admin"), ("none", "ann has no role")):
+    for role, told in (
+        ("moderator", "ann is now a moderator"),
+        ("admin", "ann is now an admin"),
+        ("none", "removed the role of ann"),
+    ):
         assert shoal(store, "member", "role", "ann", role).output == f"{told}\n"
     done = shoal(store, "member", "role", "nobody", "admin")
-    assert (done.exit_code, done.output) == (1, "shoal: there is no member 'nobody'\n")
+    assert (done.exit_code, done.output) == (1, "shoal: no member 'nobody'\n")
     assert "none" in shoal(store, "member", "role", "ann", "king").output
 
 
 def test_cli_member_suspend_and_post_hide_report_their_outcome(store: Path) -> None:
-    for verb, told in (("suspend", "ann is suspended"), ("restore", "ann is back")):
+    for verb, told in (("suspend", "suspended ann"), ("restore", "unsuspended ann")):
         assert shoal(store, "member", verb, "ann").output == f"{told}\n"
     done = shoal(store, "member", "suspend", "nobody")
-    assert (done.exit_code, done.output) == (1, "shoal: there is no member 'nobody'\n")
+    assert (done.exit_code, done.output) == (1, "shoal: no member 'nobody'\n")
     for verb in ("hide", "reveal"):
         assert shoal(store, "post", verb, "12").output == "shoal: Record not found\n"
         assert shoal(store, "post", verb, "none").exit_code == 2
@@ -74,21 +78,21 @@ def test_cli_member_suspend_and_post_hide_report_their_outcome(store: Path) -> N
 
 def test_cli_member_delete_asks_for_confirmation_and_can_be_cancelled(store: Path) -> None:
     asked = shoal(store, "member", "delete", "ann", typed="n\n")
-    assert "delete ann with everything of theirs?" in asked.output
+    assert "Delete ann and all their data?" in asked.output
     assert shoal(store, "member", "keep", "ann").output == "shoal: This account is not scheduled for deletion\n"
     done = shoal(store, "member", "delete", "ann", "--days", "30", "--yes")
     first, second = done.output.splitlines()
-    assert first == "ann is hidden, and is deleted in 30 days by a running server"
-    assert re.fullmatch(r"what is deleted can be seen at /goodbye/[\w-]{32}", second)
-    assert shoal(store, "member", "keep", "ann").output == "ann stays\n"
-    assert shoal(store, "member", "delete", "nobody", "--yes").output == "shoal: there is no member 'nobody'\n"
+    assert first == "ann is hidden and will be deleted in 30 days by the next running server"
+    assert re.fullmatch(r"the deletion report is at /goodbye/[\w-]{32}", second)
+    assert shoal(store, "member", "keep", "ann").output == "canceled the deletion of ann\n"
+    assert shoal(store, "member", "delete", "nobody", "--yes").output == "shoal: no member 'nobody'\n"
     assert shoal(store, "member", "delete", "ann", "--days", "366", "--yes").exit_code == 2
 
 
 def test_cli_member_email_sets_and_removes_address(store: Path) -> None:
     assert shoal(store, "member", "add", "dan", "--password-stdin", typed="a long password\n").exit_code == 0
     told = shoal(store, "member", "email", "dan", "dan@example.org").output
-    assert told == "dan is reached at dan@example.org now\n"
+    assert told == "set the e-mail address of dan to dan@example.org\n"
     taken = shoal(
         store, "member", "add", "eve", "--email", "dan@example.org", "--password-stdin", typed="a long password\n"
     )
@@ -96,7 +100,7 @@ def test_cli_member_email_sets_and_removes_address(store: Path) -> None:
     assert shoal(store, "member", "email", "dan", "nowhere").output.startswith(
         "shoal: an e-mail address is name@domain"
     )
-    assert shoal(store, "member", "email", "dan", "").output == "dan has no e-mail address now\n"
+    assert shoal(store, "member", "email", "dan", "").output == "removed the e-mail address of dan\n"
 
 
 def test_mail_test_command_reports_delivery_or_error() -> None:
@@ -107,15 +111,15 @@ def test_mail_test_command_reports_delivery_or_error() -> None:
     with post_office() as office:
         done = tried(mail=office.url, title="Sea", base_url="https://sea.example.org")
         assert re.fullmatch(
-            r"taken after \d+ ms: from Sea <no-reply@sea\.example\.org> to ann@example\.org\n", done.output
+            r"accepted after \d+ ms: from Sea <no-reply@sea\.example\.org> to ann@example\.org\n", done.output
         )
         assert office.to("ann@example.org").subject == "Test-E-Mail von Sea"
         office.refuses = "550 no such mailbox"
         refused = tried(mail=office.url)
         assert (refused.exit_code, "550 no such mailbox" in refused.output) == (1, True)
-    assert "cannot be reached" in tried(mail=office.url).output
-    assert "no mail is set up" in tried().output
-    assert "mail: smtp://" in tried(mail="http://example.org").output
+    assert "is unreachable" in tried(mail=office.url).output
+    assert "mail is not configured" in tried().output
+    assert "mail: expected smtp://" in tried(mail="http://example.org").output
 
 
 def test_cli_help_names_every_command() -> None:
@@ -123,6 +127,13 @@ def test_cli_help_names_every_command() -> None:
     assert shown.exit_code == 0
     for name in COMMANDS:
         assert re.search(rf"^  {name}\s+\w", shown.output, re.MULTILINE)
+
+
+def test_cli_help_groups_commands_by_purpose() -> None:
+    shown = CliRunner().invoke(main, ["--help"]).output
+    found = re.findall(r"^(\w+):$|^  ([a-z-]+)\s{2,}", shown.partition("\n\nRun:")[2], re.MULTILINE)
+    assert [heading for heading, _ in found if heading] == list(PURPOSES)[1:]
+    assert [name for _, name in found if name] == list(COMMANDS)
 
 
 def test_cli_help_of_every_command_opens_with_a_sentence() -> None:
@@ -210,7 +221,7 @@ def test_cli_serve_and_demo_on_port_in_use_report_one_line_error(tmp_path: Path,
             done = shoal(store, *command, "--port", port)
             assert (
                 done.stderr
-                == f"shoal: port {port} is taken: name another, with --port or as in `make demo PORT=8600`\n"
+                == f"shoal: port {port} is already in use: choose another with --port or as in `make demo PORT=8600`\n"
             )
     assert not (tmp_path / "demo").exists()
     for host in ("no.such.host.invalid", "192.0.2.1"):
@@ -228,7 +239,7 @@ def test_cli_bench_unknown_benchmark_lists_available_benchmarks() -> None:
 @pytest.mark.parametrize(
     ("store", "told"),
     [
-        ('{"0-31": ', "is not JSON"),
+        ('{"0-31": ', "is not valid JSON"),
         ('{"0-31": "sqlite:///a.db"}', "no store for data source 32"),
         ('{"x": "sqlite:///a.db"}', "is not a range"),
     ],
@@ -250,7 +261,7 @@ def test_cli_export_with_missing_pictures_writes_export_and_fails(tmp_path: Path
     asyncio.run(upload())
     shutil.rmtree(store.with_name("shoal.db.media"))
     done = shoal(store, "export", "ann", "--to", str(tmp_path / "out"))
-    assert (done.exit_code, "1 picture could not be found" in done.stderr) == (1, True)
+    assert (done.exit_code, "1 picture missing from the export" in done.stderr) == (1, True)
     assert (tmp_path / "out" / "posts.json").exists()
 
 
@@ -273,7 +284,7 @@ def test_shoal_check_on_empty_store_reports_nothing_to_check(tmp_path: Path) -> 
 
 def test_shoal_check_fails_on_broken_store_and_passes_after_repair(store: Path) -> None:
     whole = shoal(store, "check")
-    assert (whole.exit_code, whole.output.splitlines()[-1][:9]) == (0, "all holds")
+    assert (whole.exit_code, whole.output.splitlines()[-1][:10]) == (0, "consistent")
     with closing(sqlite3.connect(store)) as connection:
         connection.execute("INSERT INTO association VALUES (12345, 2, 9e999, 3, -1, x'')")
         connection.commit()
@@ -285,7 +296,7 @@ def test_shoal_check_fails_on_broken_store_and_passes_after_repair(store: Path) 
         in broken.output
     )
     assert "associations (I3) have their inverses: 40 checked" in shoal(store, "check", "--members", "40").output
-    assert "leave --repair and --sample out" in shoal(store, "check", "--members", "3", "--repair").output
+    assert "cannot be combined with --repair or --sample" in shoal(store, "check", "--members", "3", "--repair").output
     assert shoal(store, "check", "--repair").exit_code == 0
     assert shoal(store, "check").exit_code == 0
 
@@ -298,7 +309,7 @@ def test_cli_import_and_export_round_trip(tmp_path: Path, store: Path) -> None:
     assert done.exit_code == 0
     assert re.search(r"members +2 +0 +1", done.output)
     assert re.search(r"follows +2 +0 +0", done.output)
-    assert "members refused, 1: a user name is 1 to 30 characters" in done.output
+    assert "1 members rejected: a user name must have 1 to 30 characters" in done.output
     assert (tmp_path / "refused.jsonl").read_text().count("\n") == 1
     assert shoal(store, "export", "ben", "--to", str(tmp_path / "ben.zip")).exit_code == 0
     assert (tmp_path / "ben.zip").stat().st_size > 0
@@ -306,7 +317,7 @@ def test_cli_import_and_export_round_trip(tmp_path: Path, store: Path) -> None:
 
 def test_cli_usage_error_is_one_line_with_help_hint(store: Path) -> None:
     for arguments, words in (
-        (("post", "hide", "abc"), "'abc' is no post: it is named by its number, which stands in its address"),
+        (("post", "hide", "abc"), "'abc' is not a post id: use the number in the post's URL"),
         (("post", "hide", "-1"), "No such option"),
         (("post", "hide"), "Missing argument 'POST_ID'"),
         (("nonsense",), "No such command 'nonsense'"),
@@ -316,7 +327,7 @@ def test_cli_usage_error_is_one_line_with_help_hint(store: Path) -> None:
         assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
         assert words in done.stderr
         assert re.search(r": see `[a-z ]+ --help`\n$", done.stderr), done.stderr
-    assert "Commands" in CliRunner().invoke(main, []).output
+    assert "Run:" in CliRunner().invoke(main, []).output
 
 
 @pytest.mark.parametrize("command", [("worker",), ("serve", "--port", "0", "--workers", "2")])
@@ -325,7 +336,7 @@ def test_cli_multiple_processes_on_sqlite_files_are_refused_with_hint(tmp_path: 
     halves = {half: f"sqlite:///{tmp_path / half}.db" for half in ("0-31", "32-63")}
     done = CliRunner().invoke(main, ["--store", json.dumps(halves), *command])
     assert (done.exit_code, done.stderr.count("\n")) == (1, 1)
-    assert "need a store that processes share" in done.stderr
+    assert "need a shared store" in done.stderr
     assert "set store to postgresql://" in done.stderr
 
 
@@ -349,7 +360,7 @@ def test_cli_store_that_cannot_be_opened_is_reported_with_cause(tmp_path: Path, 
     for arguments in (("member", "list"), ("check",), ("jobs",), ("serve", "--port", "0"), ("post", "hide", "12")):
         done = shoal(store, *arguments)
         assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (1, "", 1), done.stderr
-        assert "was written by a newer Shoal (schema version 99" in done.stderr
+        assert "has schema version 99" in done.stderr
 
 
 def test_cli_missing_postgresql_database_is_reported_in_one_line(store: Path) -> None:
@@ -375,14 +386,14 @@ def test_cli_bench_accepts_benchmark_name_before_or_after_options(monkeypatch: p
 
 
 ERRORS = {
-    ("check",): "there is no store at",
-    ("member", "list"): "there is no store at",
-    ("export", "ann", "--to", "out"): "there is no store at",
+    ("check",): "no store at",
+    ("member", "list"): "no store at",
+    ("export", "ann", "--to", "out"): "no store at",
     ("import", "nowhere"): "nowhere is not a directory",
-    ("import", "--members", "nowhere.csv"): "nowhere.csv is not there",
-    ("import", "--members", "m.txt"): "read from .csv, .jsonl and .ndjson files",
-    ("import", "--members", "m.csv", "--column", "members.name"): "--column takes FIELD=COLUMN",
-    ("placement", "no such name"): "a user name is 1 to 30 characters",
+    ("import", "--members", "nowhere.csv"): "nowhere.csv does not exist",
+    ("import", "--members", "m.txt"): "unsupported file type; use .csv, .jsonl or .ndjson",
+    ("import", "--members", "m.csv", "--column", "members.name"): "--column: expected FIELD=COLUMN",
+    ("placement", "no such name"): "a user name must have 1 to 30 characters",
     ("member", "add", "ann", "--password-stdin"): "password: 8 to 1024 characters",
 }
 
@@ -408,7 +419,7 @@ def test_cli_invalid_settings_are_reported_in_one_line(tmp_path: Path) -> None:
     done = CliRunner().invoke(main, ["--config", str(file), "placement", "ann"])
     assert (done.exit_code, "prot" in done.stderr) == (1, True)
     done = CliRunner().invoke(main, ["--config", str(tmp_path / "none.toml"), "placement", "ann"])
-    assert (done.exit_code, "is not there" in done.stderr) == (1, True)
+    assert (done.exit_code, "does not exist" in done.stderr) == (1, True)
 
 
 def test_cli_import_without_input_shows_usage(store: Path) -> None:
@@ -432,7 +443,7 @@ def test_cli_import_interrupted_by_ctrl_c_exits_130_with_one_line(tmp_path: Path
     child.send_signal(signal.SIGINT)
     _, complaint = child.communicate(timeout=30)
     assert child.returncode == 130
-    assert complaint == "interrupted; the same command again goes on where it was\n"
+    assert complaint == "interrupted; run the command again to resume\n"
 
 
 @in_loop

@@ -50,20 +50,20 @@ def test_demo_fresh_on_served_network_is_refused_and_deletes_nothing(tmp_path: P
             return await asyncio.to_thread(demo, folder, "--fresh", "--no-serve")
 
     done = asyncio.run(clear())
-    assert (done.exit_code, done.stderr.count("\n"), "is being served" in done.stderr) == (1, 1, True)
+    assert (done.exit_code, done.stderr.count("\n"), "a server is using the network" in done.stderr) == (1, 1, True)
     assert {"shoal.db", "demo.json"} <= {path.name for path in folder.iterdir()}
 
 
 def test_demo_folder_with_corrupt_demo_json_is_reported_in_one_line(tmp_path: Path) -> None:
     done = demo(laid_out(tmp_path / "demo", '{"seed": 1, "mem'), "--no-serve")
     assert (done.exit_code, done.stderr.count("\n")) == (1, 1)
-    assert "demo.json cannot be read: --fresh makes a new network" in done.stderr
+    assert "demo.json: create a new network with --fresh" in done.stderr
 
 
 def test_demo_fresh_in_folder_with_foreign_store_is_refused(tmp_path: Path) -> None:
     (tmp_path / "shoal.db").write_text("mine")
     done = demo(tmp_path, *_SMALL, "--fresh")
-    assert (done.exit_code, "is no demo" in done.stderr) == (1, True)
+    assert (done.exit_code, "is not a demo" in done.stderr) == (1, True)
     assert (tmp_path / "shoal.db").read_text() == "mine"
 
 
@@ -73,7 +73,7 @@ def test_demo_folder_keeps_its_network_without_fresh_option(tmp_path: Path) -> N
     assert (made.returncode, "and not served" in made.stdout, "http://" in made.stdout) == (0, True, False)
     lock = (folder / "shoal.db-lock").stat().st_ino
     again = demo(folder, *_SMALL, "--seed", "2")
-    assert (again.exit_code, "holds a network already" in again.stderr) == (0, True)
+    assert (again.exit_code, "already has a network" in again.stderr) == (0, True)
     fresh = program(folder, *_SMALL, "--seed", "2", "--fresh")
     assert (fresh.returncode, fresh.stderr) == (0, "")
     assert (folder / "shoal.db-lock").stat().st_ino == lock
@@ -88,7 +88,7 @@ def test_demo_progress_is_printed_immediately_also_to_pipe(tmp_path: Path) -> No
         drawing = children(making.pid)
         making.kill()
     assert said == [
-        "Making a network of 40 people who posted for 28 days: about a minute.\n",
+        "Creating a network of 40 members with 28 days of activity (about a minute).\n",
         " members 40\n",
         f" follows {said[2].split()[-1]}\n",
     ]
@@ -146,4 +146,4 @@ def test_demo_creation_interrupted_by_signal_exits_130_with_one_line(tmp_path: P
         time.sleep(0.01)
     os.killpg(child.pid, number) if number == signal.SIGINT else child.send_signal(number)
     _, complaint = child.communicate(timeout=30)
-    assert (child.returncode, complaint) == (130, "stopped; the same command again goes on from here\n")
+    assert (child.returncode, complaint) == (130, "interrupted; run the command again to resume\n")

@@ -66,9 +66,9 @@ def test_feed_command_catch_up_has_an_end(store: Path) -> None:
 
 def test_feed_command_invalid_arguments_are_reported_in_one_line(store: Path) -> None:
     for arguments, code, words in (
-        (("nobody",), 1, "there is no member 'nobody'"),
-        (("ann", "--explain"), 2, "--explain is for --for-you"),
-        (("ann", "--for-you", "--catch-up"), 2, "either --for-you or --catch-up"),
+        (("nobody",), 1, "no member 'nobody'"),
+        (("ann", "--explain"), 2, "--explain requires --for-you"),
+        (("ann", "--for-you", "--catch-up"), 2, "--for-you and --catch-up are mutually exclusive"),
         (("ann", "--limit", "0"), 2, "limit"),
     ):
         refused = shoal(store, "feed", *arguments)

@@ -106,7 +106,7 @@ def test_init_file_is_readable_by_owner_only_and_never_overwritten(tmp_path: Pat
     text = path.read_text()
     done = init(tmp_path, "--title", "Other")
     assert (done.exit_code, path.read_text()) == (1, text)
-    assert "exists already" in done.output
+    assert "already exists" in done.output
     (tmp_path / "link.toml").symlink_to(tmp_path / "nowhere")
     assert init(tmp_path, to="link.toml").exit_code == 1
     assert not (tmp_path / "nowhere").exists()
@@ -134,7 +134,7 @@ def test_init_command_reads_mail_url_from_standard_input(tmp_path: Path) -> None
         (("--set", "titel=x"), 2, "name of a setting"),
         (("--set", "title"), 2, "NAME=VALUE"),
         (("--set", "port=99999"), 1, "65535"),
-        (("--to", "/nonexistent/shoal.toml"), 1, "is not there"),
+        (("--to", "/nonexistent/shoal.toml"), 1, "does not exist"),
     ],
 )
 def test_init_command_with_invalid_value_is_refused_and_writes_no_file(
@@ -166,9 +166,9 @@ def test_init_command_suggests_config_option_only_for_non_default_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert CliRunner().invoke(main, ["init"]).output == "shoal.toml is written: `shoal doctor` looks at it\n"
+    assert CliRunner().invoke(main, ["init"]).output == "wrote shoal.toml: check it with `shoal doctor`\n"
     named = CliRunner().invoke(main, ["init", "--to", "my file.toml"])
-    assert named.output == "my file.toml is written: `shoal --config 'my file.toml' doctor` looks at it\n"
+    assert named.output == "wrote my file.toml: check it with `shoal --config 'my file.toml' doctor`\n"
     monkeypatch.setenv("SHOAL_CONFIG", str(tmp_path / "other.toml"))
     other = CliRunner().invoke(main, ["init", "--to", "other.toml"])
-    assert other.output == "other.toml is written: `shoal doctor` looks at it\n"
+    assert other.output == "wrote other.toml: check it with `shoal doctor`\n"

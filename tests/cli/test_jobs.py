@@ -65,8 +65,8 @@ def told(store: Path, environ: dict[str, str] | None = None) -> Any:
 def test_jobs_command_lists_waiting_and_dead_lettered_jobs(store: Path) -> None:
     shown = jobs(store)
     assert shown.exit_code == 0
-    assert "waiting: 1, the oldest for " in shown.output
-    assert "set aside: 2" in shown.output
+    assert "pending: 1, oldest " in shown.output
+    assert "failed: 2" in shown.output
     assert "  0:1\tPostCreated\tstep 1\t8 attempts\terror 1\n" in shown.output
 
 
@@ -81,12 +81,12 @@ def test_jobs_command_json_lists_waiting_and_dead_lettered_jobs(store: Path) -> 
 
 
 def test_jobs_replay_replays_named_job_or_all_jobs(store: Path) -> None:
-    assert jobs(store, "replay", "0:2").output == "1 replayed\n"
+    assert jobs(store, "replay", "0:2").output == "replayed 1 job\n"
     assert [job["job"] for job in told(store)["buried"]] == ["0:1"]
     unknown = jobs(store, "replay", "7", "1:8")
     assert unknown.exit_code == 1
-    assert unknown.output == "shoal: 7, 1:8: no such job was set aside; `shoal jobs list` shows those that were\n"
-    assert jobs(store, "replay", "--all").output == "1 replayed\n"
+    assert unknown.output == "shoal: 7, 1:8: no such failed job; list failed jobs with `shoal jobs list`\n"
+    assert jobs(store, "replay", "--all").output == "replayed 1 job\n"
     assert (told(store)["waiting"], told(store)["buried"]) == (3, [])
 
 
@@ -99,7 +99,9 @@ def test_jobs_replay_without_selection_or_with_both_is_a_usage_error(store: Path
 def test_jobs_replay_with_invalid_job_name_is_refused_in_one_line(store: Path) -> None:
     refused = jobs(store, "replay", "the first")
     assert refused.exit_code == 1
-    assert refused.output == "shoal: 'the first' is no job: they are named as 0:57, or 57\n"
+    assert (
+        refused.output == "shoal: 'the first' is not a job id: use an id from `shoal jobs list`, such as 0:57 or 57\n"
+    )
 
 
 @in_loop
@@ -108,7 +110,7 @@ async def test_jobs_replay_on_served_store_is_executed_by_server(store: Path) ->
     path = control_path(settings)
     assert path is not None
     async with open_network(settings, background=False) as network, listening(network, path):
-        assert (await asyncio.to_thread(jobs, store, "replay", "1")).output == "1 replayed\n"
+        assert (await asyncio.to_thread(jobs, store, "replay", "1")).output == "replayed 1 job\n"
         assert len(await network.store.buried()) == 1
         assert len(await network.store.claim(10, 60.0)) == 2
         assert len((await asyncio.to_thread(told, store))["buried"]) == 1
@@ -124,7 +126,7 @@ def test_jobs_replay_on_locked_store_without_control_socket_is_refused(store: Pa
 
     answer = run(refused())
     assert answer.exit_code == 1
-    assert answer.output.startswith("shoal: nothing was replayed: the store shoal.db is in use by another process")
+    assert answer.output.startswith("shoal: no job was replayed: the store shoal.db is in use by another process")
 
 
 @in_loop
@@ -140,7 +142,7 @@ async def test_jobs_command_with_broker_lists_and_replays_broker_jobs(store: Pat
         assert standing["in_hand"] == 0
         assert [(job["job"], job["outbox"]) for job in standing["buried"]][-1] == ("0:3", "broker")
         replayed = await asyncio.to_thread(jobs, store, "replay", "0:3", environ=environ)
-        assert replayed.output == "1 replayed\n"
+        assert replayed.output == "replayed 1 job\n"
         again = await claim(work)
         assert again == [JOBS[2]]
         await work.ack(again)
@@ -200,7 +202,7 @@ async def test_jobs_command_with_stopped_worker_reports_unknown_in_flight_count(
             # The event in this store is known to wait; the number of other waiting jobs is unknown.
             assert (await asyncio.to_thread(told, store, environ))["oldest_seconds"] > 0
             shown = (await asyncio.to_thread(jobs, empty, environ=environ)).output
-            assert shown.startswith("waiting: at least 1\nworkers: 1, 1 of them do not answer: how many jobs")
+            assert shown.startswith("pending: at least 1\nworkers: 1, 1 not responding: the number of running jobs")
     finally:
         work = await RabbitOutbox.open(rabbitmq.node().url)
         await taken_back(work, 30)
@@ -213,4 +215,4 @@ def test_jobs_command_names_post_refusal_limit_only_where_it_applies(
     environ: dict[str, str], most: float, store: Path
 ) -> None:
     assert told(store, environ)["most_seconds"] == most
-    assert ("new posts are refused" in jobs(store, environ=environ).output) == bool(most)
+    assert ("refusing new posts" in jobs(store, environ=environ).output) == bool(most)

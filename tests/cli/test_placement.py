@@ -106,7 +106,7 @@ def test_placement_study_report_is_written_as_html(names: Path, tmp_path: Path) 
     page = tmp_path / "report.html"
     done = shoal("study", str(names), "--report", str(page))
     assert done.exit_code == 0
-    assert done.stderr == f"written into {page}\n"
+    assert done.stderr == f"wrote {page}\n"
     assert "How evenly" in done.stdout
     assert page.read_text("utf-8").startswith("<!doctype html>")
 
@@ -114,17 +114,21 @@ def test_placement_study_report_is_written_as_html(names: Path, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("arguments", "status", "words"),
     [
-        (("study", "nowhere.txt"), 1, "nowhere.txt is not there"),
-        (("study", "--report", "report.pdf", "x"), 1, "end it in .html"),
-        (("study", "x", "--generated", "5"), 2, "either NAMES or --generated"),
+        (("study", "nowhere.txt"), 1, "nowhere.txt does not exist"),
+        (("study", "--report", "report.pdf", "x"), 1, "file name must end in .html"),
+        (("study", "x", "--generated", "5"), 2, "NAMES and --generated are mutually exclusive"),
         (("study", "--generated", "0"), 2, "--generated"),
         (("study", "--only", "sand"), 2, "sand"),
-        (("study", "--servers", "30", "--grown", "30", "--generated", "5"), 1, "more servers than the 30 before"),
+        (
+            ("study", "--servers", "30", "--grown", "30", "--generated", "5"),
+            1,
+            "must be more than the 30 servers before",
+        ),
         (("study", "--zipf", "9"), 2, "--zipf"),
-        (("study", "sqlite:///nowhere.db"), 1, "there is no store"),
-        (("study", "sqlite:///nowhere.db", "--weight", "likes"), 2, "--weight is posts"),
+        (("study", "sqlite:///nowhere.db"), 1, "no store at"),
+        (("study", "sqlite:///nowhere.db", "--weight", "likes"), 2, "use --weight posts or none"),
         (("show",), 2, "NAME"),
-        (("no such name",), 1, "a user name is 1 to 30"),
+        (("no such name",), 1, "a user name must have 1 to 30"),
     ],
 )
 def test_placement_command_invalid_arguments_are_reported_in_one_line(
@@ -140,7 +144,7 @@ def test_placement_study_of_empty_list_is_refused(tmp_path: Path) -> None:
     empty = tmp_path / "empty.txt"
     empty.write_text("\n\n")
     done = shoal("study", str(empty))
-    assert (done.exit_code, done.stderr) == (1, "shoal: there are no names to study\n")
+    assert (done.exit_code, done.stderr) == (1, "shoal: no names to study\n")
 
 
 def without_xxhash(*arguments: str) -> str:

@@ -65,7 +65,7 @@ def test_plan_command_reads_assumptions_and_prices_from_files_and_options_overri
 
 def test_plan_command_writes_plots_and_report() -> None:
     done = planned("--members", "1M", "--plot", "plan.svg", "--report", "plan.html")
-    assert done.stderr == "drawn into plan.svg\nwritten to plan.html\n"
+    assert done.stderr == "wrote plan.svg\nwrote plan.html\n"
     assert ET.parse("plan.svg").getroot().tag.endswith("svg")  # noqa: S314  # our own
     page = Path("plan.html").read_text()
     assert page.count("<img ") == 5
@@ -81,13 +81,13 @@ def test_plan_command_writes_plots_and_report() -> None:
     [
         (("--members", "many"), 2, "'many' is not a number such as 250000, 10M"),
         (("--members", "3"), 1, "Expected `int` >= 10"),
-        (("--assume", "moons=2"), 2, "it takes NAME=VALUE, with one of members, daily"),
-        (("--assume", "daily"), 2, "it takes NAME=VALUE"),
+        (("--assume", "moons=2"), 2, "expected NAME=VALUE with one of members, daily"),
+        (("--assume", "daily"), 2, "expected NAME=VALUE"),
         (("--assume", "daily=7"), 1, "Expected `float` <= 1.0"),
-        (("--assume", "daily=0", "--posts", "5"), 2, "nobody comes"),
-        (("--plot", "plan.gif"), 1, "end it in .svg or .png"),
+        (("--assume", "daily=0", "--posts", "5"), 2, "set daily above 0"),
+        (("--plot", "plan.gif"), 1, "must end in .svg or .png"),
         (("--calibration", "none.json"), 1, "none.json"),
-        (("--prices", "bad.toml"), 1, "bad.toml is not TOML"),
+        (("--prices", "bad.toml"), 1, "bad.toml is not valid TOML"),
         (("--assumptions", "odd.toml"), 1, "unknown field `moons`"),
     ],
 )

@@ -125,7 +125,7 @@ def test_rank_replay_accepts_recipe_table_of_settings_file(store: Path, tmp_path
 def test_rank_replay_plot_is_written_as_svg_and_png(store: Path, recipe: Path, tmp_path: Path) -> None:
     for name in ("change.svg", "change.png"):
         done = shoal(store, "rank", "replay", "--weights", str(recipe), "--top", "1", "--plot", str(tmp_path / name))
-        assert (done.exit_code, done.stderr) == (0, f"drawn into {tmp_path / name}\n")
+        assert (done.exit_code, done.stderr) == (0, f"wrote {tmp_path / name}\n")
     drawn = ET.fromstring((tmp_path / "change.svg").read_text())  # noqa: S314  # we have just written it
     texts = ["".join(element.itertext()) for element in drawn.iter() if element.tag.endswith("text")]
     for told in ("What the recipe new.toml would change", "@cyd", "@ben", "100 to 999", "median age"):
@@ -169,8 +169,8 @@ def test_rank_replay_escapes_recipe_file_name(store: Path, recipe: Path, tmp_pat
         ("author_most = 1.5\n", "author_most"),
         ("recipe = 3\n", "Expected `object`"),
         ("[recipe]\n[other]\n", "unknown field `"),
-        ("weights = [\n", "is not TOML"),
-        ("#" * 70_000, "more than 65,536 bytes"),
+        ("weights = [\n", "is not valid TOML"),
+        ("#" * 70_000, "at most 65,536 bytes"),
     ],
 )
 def test_rank_replay_invalid_recipe_file_is_refused_in_one_line(
@@ -187,13 +187,17 @@ def test_rank_replay_invalid_recipe_file_is_refused_in_one_line(
 def test_rank_replay_invalid_arguments_are_reported_in_one_line(store: Path, recipe: Path, tmp_path: Path) -> None:
     for arguments, code, words in (
         ((), 2, "one of --weights FILE, --preset NAME and --link URL"),
-        (("--preset", "fresh", "--weights", str(recipe)), 2, "one of --weights FILE, --preset NAME and --link URL"),
+        (
+            ("--preset", "fresh", "--weights", str(recipe)),
+            2,
+            "give exactly one of --weights FILE, --preset NAME and --link URL",
+        ),
         (("--preset", "best"), 2, "friends_first"),
         (("--preset", "fresh", "--days", "31"), 2, "1<=x<=30"),
         (("--preset", "fresh", "--members", "1001"), 2, "1<=x<=1000"),
         (("--preset", "fresh", "--top", "0"), 2, "1<=x<=100"),
         (("--preset", "fresh", "--seed", "-1"), 2, "0<=x"),
-        (("--preset", "fresh", "--plot", str(tmp_path / "a.gif")), 1, "end it in .svg or .png"),
+        (("--preset", "fresh", "--plot", str(tmp_path / "a.gif")), 1, "must end in .svg or .png"),
         (("--weights", str(tmp_path / "none.toml")), 1, "none.toml"),
     ):
         refused = shoal(store, "rank", "replay", *arguments)
@@ -204,7 +208,7 @@ def test_rank_replay_invalid_arguments_are_reported_in_one_line(store: Path, rec
 
 def test_rank_replay_recipe_file_in_utf16_is_not_toml(store: Path, tmp_path: Path) -> None:
     (tmp_path / "wide.toml").write_bytes("author_most = 1\n".encode("utf-16"))
-    assert "is not TOML" in shoal(store, "rank", "replay", "--weights", str(tmp_path / "wide.toml")).stderr
+    assert "is not valid TOML" in shoal(store, "rank", "replay", "--weights", str(tmp_path / "wide.toml")).stderr
 
 
 def test_rank_replay_json_with_plot_prints_one_object(store: Path, tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def test_simulate_command_with_zero_load_is_reported_and_plotted() -> None:
 def test_simulate_command_plots_lag_and_queue_over_time() -> None:
     words = ("--members", "2M", "--fault", "rush:at=2,lasting=2,by=60", "--fault", "timelines:at=6")
     done = simulated(*words, "--plot", "run.svg")
-    assert done.stderr == "drawn into run.svg\n"
+    assert done.stderr == "wrote run.svg\n"
     svg = Path("run.svg").read_text()
     assert ET.fromstring(svg).tag.endswith("svg")  # noqa: S314  # our own
     for word in ("Lag", "Queue", "Posts", "post, p99", "uncommitted", "refused", "rush", "rush ends", "timelines"):
@@ -103,23 +103,23 @@ def test_simulate_command_plots_lag_and_queue_over_time() -> None:
         (
             ("--fault", "flood"),
             2,
-            "'flood' begins with no kind of fault: slow, away, workers, timelines, celebrity, rush",
+            "'flood' must begin with a kind of fault: slow, away, workers, timelines, celebrity, rush",
         ),
-        (("--fault", "slow:size=3"), 2, "'size=3': a fault `slow` has at, lasting, by, part"),
-        (("--fault", "timelines:lasting=3"), 2, "a fault `timelines` has at, part"),
-        (("--fault", "slow:at=soon"), 2, "'at=soon' has no number such as 60, 0.5 or 30%"),
-        (("--fault", "slow:by"), 2, "'by' has no number"),
+        (("--fault", "slow:size=3"), 2, "'size=3': the parameters of `slow` are at, lasting, by, part"),
+        (("--fault", "timelines:lasting=3"), 2, "the parameters of `timelines` are at, part"),
+        (("--fault", "slow:at=soon"), 2, "'at=soon' needs a number such as 60, 0.5 or 30%"),
+        (("--fault", "slow:by"), 2, "'by' needs a number"),
         (("--fault", "slow:part=200%"), 2, "Expected `float` <= 1.0"),
         (("--fault", "slow:at=8"), 1, "the fault `slow` begins at 8 s, but only 8 s are simulated"),
-        (("--fault", "workers", "--members", "20k"), 1, "one process has no workers that could be lost"),
-        (("--shape", "one", "--workers", "3"), 1, "choose --shape several"),
+        (("--fault", "workers", "--members", "20k"), 1, "one process has no workers to lose"),
+        (("--shape", "one", "--workers", "3"), 1, "require --shape several"),
         (("--seconds", "0"), 1, "Expected `float` > 0.0"),
         (("--seconds", "1M"), 1, "Expected `float` <= 86400.0"),
         (("--seed", "99999999999999999999"), 1, "Expected `int`"),
         (("--members", "1G", "--shape", "one", "--seconds", "1000"), 1, "are too many for one process"),
         (("--members", "3"), 1, "Expected `int` >= 10"),
         (("--databases", "65"), 2, "1<=x<=64"),
-        (("--plot", "run.gif"), 1, "end it in .svg or .png"),
+        (("--plot", "run.gif"), 1, "must end in .svg or .png"),
         (("--calibration", "none.json"), 1, "none.json"),
     ],
 )

@@ -45,12 +45,12 @@ def test_suggestions_command_shows_reasons_for_each_suggestion(store: Path) -> N
 
 
 def test_suggestions_command_for_member_who_follows_everyone_is_empty(store: Path) -> None:
-    assert shoal(store, "suggestions", "dot").output.split() == ["nobody"]
+    assert shoal(store, "suggestions", "dot").output.split() == ["no", "suggestions"]
 
 
 def test_suggestions_command_invalid_arguments_are_reported_in_one_line(store: Path) -> None:
     for arguments, code, words in (
-        (("nobody",), 1, "there is no member 'nobody'"),
+        (("nobody",), 1, "no member 'nobody'"),
         (("ann", "--limit", "81"), 2, "limit"),
     ):
         refused = shoal(store, "suggestions", *arguments)

@@ -58,12 +58,12 @@ def test_why_slow_command_shows_slow_statement_from_running_server_and_from_log(
 
         unknown = why_slow(store, "never")
         assert (unknown.exit_code, unknown.output.count("\n")) == (1, 1)
-        assert f"no slow request 'never': it took less than {SLOW_MS} ms" in unknown.output
+        assert f"no slow request 'never' on this server: it took less than {SLOW_MS} ms" in unknown.output
     from_log = why_slow(store, "late", "--log", str(log))
     assert "sqlite commit" in from_log.output
     assert "late" in why_slow(store, "--log", str(log)).output
-    assert "no request 'never' is in these logs" in why_slow(store, "never", "--log", str(log)).output
-    assert "no server runs that could be asked: name its log with --log" in why_slow(store, "late").output
+    assert "no request 'never' in these logs" in why_slow(store, "never", "--log", str(log)).output
+    assert "no server is running on this store: name its log with --log" in why_slow(store, "late").output
 
 
 def test_why_slow_command_on_postgresql_store_requires_log_option() -> None:

@@ -1,4 +1,4 @@
-"""One server for all the clients of a module."""
+"""A server that the client tests of a module share."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ from tests.clients.serving import Served, a_shoal
 
 @pytest.fixture(scope="module")
 def shoal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A running server on an empty store."""
+    """Run a server on an empty store."""
     with a_shoal(tmp_path_factory.mktemp("shoal")) as running:
         yield running

@@ -1,4 +1,4 @@
-"""The programs that tests of clients run. `make setup` installs them; in CI one that is missing is a failure."""
+"""Client programs that tests run. `make setup` installs them. A missing program fails the test in CI and skips it elsewhere."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _TYPESCRIPT = Path(__file__).resolve().parent / "typescript"
 
 
 def toot_command() -> list[str]:
-    """The terminal client."""
+    """Return the command of the terminal client."""
     return [_there(_BIN / "toot", "toot")]
 
 
 def masto_command(script: Path) -> list[str]:
-    """A script that imports masto."""
+    """Return the command that runs a script with masto."""
     _there(_MASTO / "node_modules" / "masto", "masto")
     return [_there(_BIN / "node", "Node"), str(script)]
 
@@ -30,7 +30,7 @@ def python_generator() -> str:
 
 
 def typescript_tools() -> tuple[str, Path]:
-    """Return the command of Node, and the folder of packages that generate and compile TypeScript clients."""
+    """Return the command of Node and the directory of packages that generate and compile TypeScript clients."""
     _there(_TYPESCRIPT / "node_modules" / "openapi-typescript", "openapi-typescript")
     return _there(_BIN / "node", "Node"), _TYPESCRIPT / "node_modules"
 

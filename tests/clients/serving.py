@@ -1,4 +1,4 @@
-"""A served Shoal that clients written by others can drive, and members of it."""
+"""A served Shoal for third-party clients, and its members."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ T = TypeVar("T")
 
 PASSWORD = "low tide at dawn"
 CHIEF = "chief"
-"""An admin, who is there from the beginning."""
+"""The name of an admin, registered before the server starts."""
 
 _numbers = itertools.count(1)
 
 
 class Account(NamedTuple):
-    """An account and what is needed to log in to it."""
+    """An account with its log-in address and a token."""
 
     name: str
     address: str
@@ -37,14 +37,14 @@ class Account(NamedTuple):
 
 
 class Served(NamedTuple):
-    """A running server, and a client app that is registered there."""
+    """A running server and a client app registered with it."""
 
     url: str
     client_id: str
     client_secret: str
 
     def client(self, token: str | None = None) -> Any:
-        """Mastodon.py, as its users make it. It asks nothing about versions first: ours says less than there is."""
+        """Create a Mastodon.py client. It skips version checks, as Shoal supports more than the version it reports."""
         return Mastodon(
             self.client_id,
             self.client_secret,
@@ -55,7 +55,7 @@ class Served(NamedTuple):
         )
 
     def join(self, name: str = "member") -> Account:
-        """Somebody new, under a name that nobody has."""
+        """Register a member under a unique name."""
         name = f"{name}{next(_numbers)}"
         client = self.client()
         token = client.create_account(name, PASSWORD, f"{name}@example.org", agreement=True)
@@ -64,20 +64,20 @@ class Served(NamedTuple):
 
 
 def until(question: Callable[[], T], seconds: float = 15.0) -> T:
-    """The first answer that is not empty: what follows from a request takes a moment."""
+    """Poll for a truthy answer and return it: consequences of a request take a moment."""
     deadline = time.monotonic() + seconds
     while not (answer := question()):
-        assert time.monotonic() < deadline, "it did not happen"
+        assert time.monotonic() < deadline, "the condition was not met in time"
         time.sleep(0.02)
     return answer
 
 
 @contextmanager
 def a_shoal(folder: Path, **settings: Any) -> Iterator[Served]:
-    """A server on a free port, on SQLite, that has an admin."""
+    """Serve a network on SQLite with an admin, on a free port."""
     store = f"sqlite:///{folder / 'shoal.db'}"
     asyncio.run(_appoint(store))
-    # Closing a stream, Mastodon.py waits for the next beat.
+    # When Mastodon.py closes a stream, it waits for the next heartbeat.
     with served(USUAL._replace(thump=0.3), store=store, **settings) as url:
         client_id, secret = Mastodon.create_app(
             "Tests",

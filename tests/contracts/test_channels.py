@@ -265,7 +265,7 @@ async def test_redis_channel_waiting_follower_sends_no_commands() -> None:
     await nodes.close()
 
 
-class Modelled:
+class Modeled:
     """A model of an unbounded log and of followers with their positions."""
 
     def __init__(self, channel: Channel, length: int) -> None:
@@ -311,8 +311,8 @@ def test_channel_follower_receives_exact_messages_or_gap(
 ) -> None:
     async def story() -> None:
         async with BACKENDS[backend](length) as channel:
-            modelled = Modelled(channel, length)
+            modeled = Modeled(channel, length)
             for verb, count in acts:
-                await getattr(modelled, verb)(count)
+                await getattr(modeled, verb)(count)
 
     run(story())

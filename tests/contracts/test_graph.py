@@ -26,6 +26,7 @@ from shoal.graph.changes import put_on, take_off
 from shoal.graph.contract import (
     MAX_TIME,
     Assoc,
+    AssocExists,
     AssocOp,
     AssocRow,
     Batch,
@@ -33,7 +34,6 @@ from shoal.graph.contract import (
     IdTaken,
     KeyTaken,
     Missing,
-    Standing,
     Store,
 )
 from shoal.graph.postgres import store as postgres_store
@@ -399,13 +399,13 @@ async def test_graph_batch_with_missing_expected_object_is_refused(backend: Back
 async def test_graph_assoc_add_of_new_association_is_refused_while_it_exists(backend: Backend) -> None:
     def follow(time: int, name: str) -> Batch:
         batch = Batch(shard_of(ANN))
-        batch.assoc_add(ANN, FOLLOWS, BEN, moment(time), anew=True)
+        batch.assoc_add(ANN, FOLLOWS, BEN, moment(time), must_be_new=True)
         batch.key_add(key_of(ANN, name), ANN)
         return batch
 
     async with backend.open() as graph:
         await graph.commit(follow(1, "first"))
-        with pytest.raises(Standing):
+        with pytest.raises(AssocExists):
             await graph.commit(follow(2, "second"))
         assert await graph.key_get([key_of(ANN, "first"), key_of(ANN, "second")]) == {key_of(ANN, "first"): ANN}
         assert [one.time for one in await graph.assoc_range(ANN, FOLLOWS, Cursor())] == [moment(1)]
@@ -413,7 +413,7 @@ async def test_graph_assoc_add_of_new_association_is_refused_while_it_exists(bac
         answers = await asyncio.gather(
             *[graph.commit(follow(4 + n, "third")) for n in range(3)], return_exceptions=True
         )
-        assert sorted(type(answer).__name__ for answer in answers) == ["NoneType", "Standing", "Standing"]
+        assert sorted(type(answer).__name__ for answer in answers) == ["AssocExists", "AssocExists", "NoneType"]
         assert (await graph.assoc_count((BEN,), (FOLLOWED_BY,)))[FOLLOWED_BY] == {BEN: 1}
 
 

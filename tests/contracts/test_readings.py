@@ -10,7 +10,7 @@ import pytest
 from shoal.core.errors import Unavailable
 from shoal.graph.redis.client import Nodes
 from shoal.queries.foryou.ranking import new_reading_id
-from shoal.timelines.contract import KEPT_SECONDS, MemoryReadings, Readings
+from shoal.timelines.contract import RETENTION_SECONDS, MemoryReadings, Readings
 from shoal.timelines.redis import RedisReadings
 from shoal_devcluster.program import free_port
 from tests.engines import redis
@@ -63,9 +63,9 @@ async def test_readings_memory_store_is_limited_by_bytes_and_age() -> None:
     for id_ in range(5):
         await readings.keep(id_, bytes(300))
     assert [await readings.get(id_) is not None for id_ in range(5)] == [False, False, True, True, True]
-    now = KEPT_SECONDS - 1.0
+    now = RETENTION_SECONDS - 1.0
     assert await readings.get(4) is not None
-    now = KEPT_SECONDS
+    now = RETENTION_SECONDS
     assert await readings.get(4) is None
 
 

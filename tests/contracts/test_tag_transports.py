@@ -1,4 +1,4 @@
-"""The contract of increment transports, and the behaviour of the RabbitMQ transport when connections and nodes fail."""
+"""The contract of increment transports, and the behavior of the RabbitMQ transport when connections and nodes fail."""
 
 from __future__ import annotations
 
@@ -278,7 +278,7 @@ async def test_rabbitmq_tag_transport_redelivers_unfinished_increments_after_rec
         await send(emitter, *range(10))
         parcels = await told(collector, *range(10))
         old = list(collector._places)
-        # The connection breaks while the first acknowledgements are in flight and before the others.
+        # The connection breaks while the first acknowledgments are in flight and before the others.
         await collector.done(parcels[:3])
         await old[0].channel.connection.close(ConnectionError("cut"))
         await collector.done(parcels[3:5])

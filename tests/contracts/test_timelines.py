@@ -303,7 +303,7 @@ async def test_timeline_store_lists_and_clears_warm_timelines(backend: str) -> N
         assert await timelines.read(ANN, Cursor(limit=5)) is None
 
 
-class Modelled:
+class Modeled:
     """A model of unbounded timelines: entries above the floor must match exactly."""
 
     def __init__(self, timelines: Timelines) -> None:
@@ -377,9 +377,9 @@ def test_timeline_store_random_operations_match_model_above_floor(
 ) -> None:
     async def story() -> None:
         async with begun(backend, length, ANN, BEN) as timelines:
-            modelled = Modelled(timelines)
-            modelled.held = {ANN: set(), BEN: set()}
+            modeled = Modeled(timelines)
+            modeled.held = {ANN: set(), BEN: set()}
             for act in acts:
-                await modelled.act(*act)
+                await modeled.act(*act)
 
     run(story())

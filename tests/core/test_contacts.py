@@ -36,7 +36,7 @@ def test_email_hash_of_invalid_address_or_salt_is_refused(salt: str, address: st
 
 @pytest.mark.parametrize("wrong", ["", "ann@example.org", "a" * 63, "A" * 64, "a" * 65, "g" * 64])
 def test_contact_hashes_malformed_hash_is_refused(wrong: str) -> None:
-    with pytest.raises(InvalidInput, match=r"^hashes: 64"):
+    with pytest.raises(InvalidInput, match=r"^hashes: each must have 64"):
         check_hashes(["a" * 64, wrong])
 
 

@@ -34,5 +34,5 @@ def test_user_name_block_longest_name_has_407_keys() -> None:
     ("text", "part"), [("", False), ("__", False), ("ab", True), ("a b", False), ("é", False), ("a" * 31, False)]
 )
 def test_user_name_block_invalid_word_is_rejected(text: str, part: bool) -> None:
-    with pytest.raises(InvalidInput, match="a word is"):
+    with pytest.raises(InvalidInput, match="a word must have"):
         check_word(text, part=part)

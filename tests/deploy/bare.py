@@ -1,4 +1,4 @@
-"""Bare Debian directories to run commands in: layers over the one that `scripts/bare` makes, which stays as it is."""
+"""Bare Debian directories to run commands in: overlays on the one created by `scripts/bare`, which stays unchanged."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ import pytest
 BARE = Path(sys.prefix, "bare")
 WHEELS = Path(sys.prefix, "wheels")
 OFFLINE = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "/run/wheels", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
-"""For pip, which takes what `scripts/bare` has fetched."""
+"""Variables that make pip install from the wheels fetched by `scripts/bare`."""
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def needed() -> None:
-    """Skip the test at a desk where no such directory can be had; in CI it fails, but where the kernel refuses it."""
+    """Skip the test without a bare Debian directory; in CI, fail instead unless the kernel does not allow mounting."""
     mounting_needed()
     if (BARE / "usr/bin/python").exists():
         return
     if os.environ.get("CI"):
-        pytest.fail("there is no bare Debian: scripts/bare makes it, as root")
-    pytest.skip("there is no bare Debian: scripts/bare makes it, as root")
+        pytest.fail("there is no bare Debian directory: run scripts/bare as root")
+    pytest.skip("there is no bare Debian directory: run scripts/bare as root")
 
 
 def mounting_needed() -> None:
-    """Skip the test where nobody may mount, as in a container without that right; and at a desk without root, which fails in CI."""
+    """Skip the test if the kernel does not allow mounting, as in an unprivileged container; without root, skip or fail in CI."""
     if os.geteuid() != 0:
         if os.environ.get("CI"):
             pytest.fail("only root can mount")
         pytest.skip("only root can mount")
     if refusal := _refusal():
-        pytest.skip(f"this machine lets nobody mount: {refusal}")
+        pytest.skip(f"this machine does not allow mounting: {refusal}")
 
 
 @functools.cache
@@ -47,7 +47,7 @@ def _refusal() -> str:
 
 @contextlib.contextmanager
 def layer(folder: Path) -> Iterator[Path]:
-    """A bare Debian of one's own, with `/proc`, `/dev` and the wheels for pip mounted; it is gone when the block ends."""
+    """Mount a private bare Debian with `/proc`, `/dev` and the wheels for pip; it is unmounted when the block ends."""
     needed()
     folder.mkdir()
     with contextlib.ExitStack() as stack:
@@ -56,7 +56,7 @@ def layer(folder: Path) -> Iterator[Path]:
             subprocess.run(["mount", *words], check=True, capture_output=True, text=True)
             stack.callback(subprocess.run, ["umount", "-l", words[-1]], check=True)
 
-        # What is written lies in memory: the file system of a container may itself be a layer.
+        # Changes are kept in memory: the file system of a container may itself be an overlay, which cannot be an upper layer.
         mount("-t", "tmpfs", "tmpfs", folder)
         for name in ("upper", "work", "root"):
             (folder / name).mkdir()
@@ -73,7 +73,7 @@ def layer(folder: Path) -> Iterator[Path]:
 def sh(
     root: Path, command: str, environment: Mapping[str, str] | None = None, *, user: str = "0:0", at: str = "/"
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command in a shell in such a directory."""
+    """Run a shell command in a bare Debian directory."""
     inside = ["/usr/sbin/chroot", f"--userspec={user}", str(root), "/bin/sh", "-c", f"cd {at} && {command}"]
     environment = {"PATH": PATH, "HOME": "/root", **OFFLINE, **(environment or {})}
     return subprocess.run(inside, env=environment, capture_output=True, text=True, check=False, timeout=300)

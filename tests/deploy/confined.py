@@ -1,8 +1,8 @@
-"""Runs a command as a unit of `deploy/systemd` would have it run, as far as that goes without systemd.
+"""Runs a command with the sandbox of a unit of `deploy/systemd`, as far as possible without systemd.
 
-`confined.py UNIT USER -- COMMAND`. From the file come the paths that may be written to, the filter of system calls (as systemd
-expands its sets, by libseccomp), no memory that is both written and executed, no capabilities, no new privileges, the address
-families, the umask and the limit of open files.
+Usage: `confined.py UNIT USER -- COMMAND`. It applies these settings of the unit file: writable paths, the system call filter
+(systemd expands the sets, libseccomp loads the filter), no memory that is both writable and executable, no capabilities, no new
+privileges, address families, the umask and the limit of open files.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class _Comparison(ctypes.Structure):
 
 
 def lines(unit: Path, key: str) -> list[str]:
-    """The values of a key, in order."""
+    """Return the values of a key, in order."""
     return [line.partition("=")[2] for line in unit.read_text().splitlines() if line.startswith(f"{key}=")]
 
 
 def calls(unit: Path) -> set[str]:
-    """The system calls that the unit allows."""
+    """Return the system calls that the unit allows."""
     allowed: set[str] = set()
     for line in lines(unit, "SystemCallFilter"):
         names = {call for word in line.removeprefix("~").split() for call in _expanded(word)}
@@ -91,7 +91,7 @@ def _mount_private_tmp(mount: Callable[..., None]) -> None:
 
 
 def _program_directories() -> list[Path]:
-    """Return the directories that this Python and its modules are loaded from, without those inside another of them."""
+    """Return the directories from which this Python loads its modules, without nested directories."""
     found = {Path(name).resolve() for name in (sys.prefix, sys.base_prefix, *sys.path) if Path(name).is_dir()}
     return sorted(path for path in found if found.isdisjoint(path.parents))
 
@@ -127,7 +127,7 @@ def _rule(name: str, argument: int, bits: int) -> tuple[int, str, list[_Comparis
 
 
 def main(unit: Path, user: int, command: list[str]) -> None:
-    """Become the command; to be called in a mount namespace of one's own."""
+    """Replace this process with the confined command. The caller provides a private mount namespace."""
     os.umask(int(lines(unit, "UMask")[0], 8))
     most = int(lines(unit, "LimitNOFILE")[0])
     allowed = min(most, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
@@ -140,11 +140,11 @@ def main(unit: Path, user: int, command: list[str]) -> None:
         library.prctl(_BOUNDING_DROP, capability, 0, 0, 0)
     os.setgroups([])
     os.setresgid(user, user, user)
-    # The filter is loaded by root, or would need the next line first; after it nothing is privileged any more.
+    # Only root may load a filter without no_new_privs, and this process gives up root first.
     assert library.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
     os.setresuid(user, user, user)
     _filter(unit)
-    os.execv(command[0], command)  # noqa: S606  # it is to be this process
+    os.execv(command[0], command)  # noqa: S606  # replaces this process
 
 
 if __name__ == "__main__":

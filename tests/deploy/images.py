@@ -1,4 +1,4 @@
-"""Builds the image of a Containerfile in a bare Debian directory, by running its commands as they stand there."""
+"""An image build in bare Debian directories that runs the commands of the Containerfile unchanged."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ FILE = DEPLOY / "container" / "Containerfile"
 
 
 class Instruction(NamedTuple):
-    """A line of a Containerfile, with what it goes on with on the next lines."""
+    """An instruction of a Containerfile, with its continuation lines joined."""
 
     name: str
     rest: str
 
 
 def instructions() -> list[Instruction]:
-    """Return the lines of our own file, in order."""
+    """Return the instructions of our Containerfile, in order."""
     lines = [line for line in FILE.read_text().splitlines() if not line.startswith("#")]
     joined = re.sub(r"\\\n\s*", "", "\n".join(lines))
     return [Instruction(*line.split(None, 1)) for line in joined.splitlines() if line.strip()]
@@ -57,7 +57,7 @@ class _Stage:
         if words[0].startswith("--from="):
             source = stages[words.pop(0).removeprefix("--from=")].root
         *files, target = words
-        # An absolute target takes the place of the working directory, and is within the root all the same.
+        # An absolute target replaces the working directory; both are inside the root.
         place = self.root / str(Path(self.said.get("WORKDIR", "/")) / target).lstrip("/")
         for file in files:
             found = source / file.lstrip("/")
@@ -77,7 +77,7 @@ class _Stage:
 
 @contextmanager
 def image(folder: Path) -> Iterator[Image]:
-    """Build our image; `python` is Debian's, whose packages pip takes from a folder. It is gone when the block ends."""
+    """Build our image with Debian's Python and wheels from a folder; it is removed when the block ends."""
     with ExitStack() as stack:
         stages: dict[str, _Stage] = {}
         stage: _Stage | None = None
@@ -87,7 +87,7 @@ def image(folder: Path) -> Iterator[Image]:
                 stage = _Stage(stack.enter_context(layer(folder / f"stage-{len(stages)}")))
                 stages[words[2] if len(words) > 2 else "final"] = stage
             elif stage is None:
-                assert name == "ARG", "only what the images are made of stands before the first one"
+                assert name == "ARG", "only ARG may precede the first FROM"
             else:
                 _carry_out(stage, name, rest, stages)
         said = stages["final"].said

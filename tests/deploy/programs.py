@@ -1,4 +1,4 @@
-"""Programs that stand beside Shoal, really run with the files of `deploy/`."""
+"""Third-party programs that tests run with the configuration files of `deploy/`."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ PATIENCE = 60.0
 
 
 def changed(text: str, *changes: tuple[str, str]) -> str:
-    """A file with other names, ports or places in it."""
+    """Return the text of a configuration file with other names, ports or paths."""
     for before, after in changes:
-        assert before in text, f"the file has no {before!r} any more"
+        assert before in text, f"the file does not contain {before!r}"
         text = text.replace(before, after)
     return text
 
 
 def program(name: str) -> str:
-    """Where it is. At a desk without it the test is skipped; in CI it fails."""
+    """Return the path of a program. A missing program fails the test in CI and skips it elsewhere."""
     found = shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin")
     if found is None:
         if os.environ.get("CI"):
@@ -37,7 +37,7 @@ def program(name: str) -> str:
 
 @contextlib.contextmanager
 def running(command: list[str], port: int, folder: Path) -> Iterator[None]:
-    """Run a program, which listens on this port before the block begins."""
+    """Run a program, and wait until it accepts connections on the port."""
     environment = {**os.environ, "XDG_DATA_HOME": str(folder), "XDG_CONFIG_HOME": str(folder), "HOME": str(folder)}
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
@@ -49,7 +49,7 @@ def running(command: list[str], port: int, folder: Path) -> Iterator[None]:
             time.sleep(0.02)
         yield
     finally:
-        # nginx ends its children and goes; Caddy waits for connections as long as clients keep them.
+        # nginx stops its workers and exits. Caddy waits as long as clients keep connections open.
         process.terminate()
         try:
             process.wait(5)

@@ -1,4 +1,4 @@
-"""The proxies of `deploy/`, really run: their files as they ship, save for names, ports and certificates."""
+"""The proxies of `deploy/`, run with the shipped configuration files except for names, ports and certificates."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.engines.certificates import SelfSigned, self_signed
 def nginx(
     folder: Path, upstream: int, *changes: tuple[str, str], port: int = 0, made: SelfSigned | None = None
 ) -> Iterator[str]:
-    """The address of nginx in front of a server, by TLS with a certificate that nobody signed; its file with `changes`."""
+    """Run nginx in front of a server, with a self-signed certificate and `changes` to its file; yield the URL."""
     installed, port, plain = program("nginx"), port or free_port(), free_port()
     made = made or self_signed(folder)
     site = changed(
@@ -44,7 +44,7 @@ def nginx(
 
 @contextlib.contextmanager
 def caddy(folder: Path, upstream: int, *, port: int = 0) -> Iterator[str]:
-    """The address of Caddy in front of a server, without TLS: it would ask for a certificate."""
+    """Run Caddy in front of a server, without TLS, for which it would request a certificate; yield the URL."""
     installed, port = program("caddy"), port or free_port()
     site = changed(
         (DEPLOY / "Caddyfile").read_text(),
@@ -58,7 +58,7 @@ def caddy(folder: Path, upstream: int, *, port: int = 0) -> Iterator[str]:
 
 
 def trusting() -> ssl.SSLContext:
-    """Certificates are not what is tested."""
+    """Return a TLS context that accepts any certificate."""
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

@@ -12,28 +12,28 @@ from shoal.settings_file import render
 
 
 class Found:
-    """The findings of one visit."""
+    """The findings of one run of the doctor."""
 
     def __init__(self, findings: list[Diagnosis]) -> None:
         self.all = findings
 
     def grades(self, check: str) -> list[str]:
-        """Return the grades of a check, in its order."""
+        """Return the grades of a check, in order."""
         return [one.grade for one in self.all if one.check == check]
 
     def only(self, check: str) -> Diagnosis:
-        """Return the one finding of a check."""
+        """Return the only finding of a check."""
         found = [one for one in self.all if one.check == check]
         assert len(found) == 1, self.all
         return found[0]
 
     def bad(self) -> set[str]:
-        """Return the checks that found something bad."""
+        """Return the checks with a bad finding."""
         return {one.check for one in self.all if one.grade == "bad"}
 
 
 def visit(folder: Path, **values: object) -> Found:
-    """Have these settings looked at, from a file in the folder; the store is there too, if no other is named."""
+    """Run the doctor on these settings, written to a file in the folder, which also has the store by default."""
     path = folder / "shoal.toml"
     path.unlink(missing_ok=True)
     write(path, build(**{"store": f"sqlite:///{folder / 'shoal.db'}", **values}))
@@ -41,11 +41,11 @@ def visit(folder: Path, **values: object) -> Found:
 
 
 def write(path: Path, settings: Settings) -> None:
-    """Write settings for their owner alone."""
+    """Write settings to a file that only its owner can read."""
     path.write_text(render(settings))
     path.chmod(0o600)
 
 
 def visit_file(path: Path, **environ: str) -> Found:
-    """Have a settings file looked at."""
+    """Run the doctor on a settings file."""
     return Found(asyncio.run(examine({"SHOAL_CONFIG": str(path), **environ}, {})))

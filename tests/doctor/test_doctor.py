@@ -80,7 +80,7 @@ def test_doctor_reports_server_without_this_store(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     with served(tmp_path / "shoal.db", "--port", str(port)):
         assert "does not have this store" in visit(tmp_path / "other", port=port).only("server").said
-        assert "has the store, but nobody answers" in visit(tmp_path, port=free_port()).only("server").said
+        assert "has the store open, but no server answers" in visit(tmp_path, port=free_port()).only("server").said
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o644, 0o622])
@@ -123,7 +123,7 @@ def test_doctor_secret_files_are_read_and_their_permissions_checked(tmp_path: Pa
     found = visit_file(tmp_path / "shoal.toml", SHOAL_PUSH_KEY_FILE=str(tmp_path / "key"))
     assert (found.only("secret_file").grade, found.only("settings").grade) == ("ok", "ok")
     found = visit_file(tmp_path / "shoal.toml", SHOAL_PUSH_KEY_FILE=str(tmp_path / "none"))
-    assert "cannot be read" in found.only("settings").said
+    assert "cannot read" in found.only("settings").said
 
 
 def test_doctor_unknown_settings_are_reported_with_suggestion(tmp_path: Path) -> None:
@@ -132,8 +132,8 @@ def test_doctor_unknown_settings_are_reported_with_suggestion(tmp_path: Path) ->
     found = visit_file(path, SHOAL_BASEURL="https://shoal.example", SHOAL_CONFIG=str(path))
     told = [one for one in found.all if one.check == "settings"]
     assert [one.grade for one in told] == ["bad", "bad", "warn"]
-    assert "is title meant" in told[0].advice
-    assert "is base_url meant" in told[2].advice
+    assert "did you mean title" in told[0].advice
+    assert "did you mean base_url" in told[2].advice
     # The other checks still run.
     assert found.grades("memory") == ["ok"]
 
@@ -142,9 +142,9 @@ def test_doctor_unknown_settings_are_reported_with_suggestion(tmp_path: Path) ->
     ("text", "said"),
     [
         ("port = 70000", "port"),
-        ("port = ", "not TOML"),
+        ("port = ", "not valid TOML"),
         ('store = { "0-31" = "memory://" }', "no store for data source 32"),
-        ('trusted_proxies = "["', "not JSON"),
+        ('trusted_proxies = "["', "not valid JSON"),
     ],
 )
 def test_doctor_invalid_settings_are_reported_in_one_line(tmp_path: Path, text: str, said: str) -> None:
@@ -243,7 +243,7 @@ def test_doctor_push_key_file_with_wide_permissions_is_reported(tmp_path: Path) 
     path.chmod(0o644)
     assert "chmod 600" in visit(tmp_path).only("push_key").advice
     path.write_text("scratched")
-    assert "holds no key" in visit(tmp_path).only("push_key").said
+    assert "contains no key" in visit(tmp_path).only("push_key").said
 
 
 def test_doctor_store_of_other_schema_version_is_reported(tmp_path: Path) -> None:
@@ -401,9 +401,9 @@ def test_doctor_mail_check_authenticates_and_sends_no_mail(tmp_path: Path) -> No
         url = f"{office.url}?ca={made.certificate}"
         finding = visit(tmp_path, mail=url).only("mail")
         assert finding.grade == "ok", finding
-        assert "with TLS and takes the password" in finding.said
+        assert "with TLS and accepts the password" in finding.said
         assert "secret" not in finding.said
-        assert "user and password" in visit(tmp_path, mail=url.replace("secret", "wrong")).only("mail").said
+        assert "user or password" in visit(tmp_path, mail=url.replace("secret", "wrong")).only("mail").said
         assert "CERTIFICATE_VERIFY_FAILED" in visit(tmp_path, mail=office.url).only("mail").said
         assert (office.mails, office.tried) == ([], 0)
     assert visit(tmp_path, mail=office.url).only("mail").grade == "bad"

@@ -70,7 +70,7 @@ def test_doctor_shipped_nginx_configuration_passes_all_checks(behind: Behind) ->
     with behind.nginx():
         found = behind.visit()
         assert {check: found.only(check).grade for check in CHECKS} == dict.fromkeys(CHECKS, "ok"), found.all
-        assert "good for 89 more days" in found.only("tls").said or "90 more" in found.only("tls").said
+        assert "expires in 89 days" in found.only("tls").said or "in 90 days" in found.only("tls").said
 
 
 def test_doctor_shipped_caddy_configuration_passes_all_checks(behind: Behind) -> None:
@@ -83,10 +83,14 @@ def test_doctor_shipped_caddy_configuration_passes_all_checks(behind: Behind) ->
 @pytest.mark.parametrize(
     ("check", "said", "changes"),
     [
-        ("forwarded", "limits of their own", [(FORWARDED, "proxy_set_header X-Forwarded-For $http_x_forwarded_for;")]),
-        ("forwarded", "one to the server", [(FORWARDED, 'proxy_set_header X-Forwarded-For "";')]),
-        ("websocket", "do not get through", [(UPGRADE, "")]),
-        ("uploads", "refuses bodies", [("client_max_body_size 57m;", "client_max_body_size 10m;")]),
+        (
+            "forwarded",
+            "can evade rate limits",
+            [(FORWARDED, "proxy_set_header X-Forwarded-For $http_x_forwarded_for;")],
+        ),
+        ("forwarded", "share one rate limit", [(FORWARDED, 'proxy_set_header X-Forwarded-For "";')]),
+        ("websocket", "blocks WebSockets", [(UPGRADE, "")]),
+        ("uploads", "rejects request bodies", [("client_max_body_size 57m;", "client_max_body_size 10m;")]),
     ],
 )
 def test_doctor_proxy_misconfiguration_is_the_only_bad_finding(
@@ -101,12 +105,12 @@ def test_doctor_proxy_misconfiguration_is_the_only_bad_finding(
 def test_doctor_proxy_without_backend_or_with_other_server_is_reported(behind: Behind) -> None:
     assert "proxy" in behind.visit().bad()
     with behind.nginx((f"127.0.0.1:{behind.port};", f"127.0.0.1:{free_port()};")):
-        assert "answers 502" in behind.visit().only("proxy").said
+        assert "returned status 502" in behind.visit().only("proxy").said
     port = free_port()
     (behind.folder / "other").mkdir(exist_ok=True)
     other = served(behind.folder / "other" / "shoal.db", "--port", str(port), SHOAL_TITLE="Elsewhere")
     with other, behind.nginx((f"127.0.0.1:{behind.port};", f"127.0.0.1:{port};")):
-        assert "another server answers" in behind.visit().only("proxy").said
+        assert "are different servers" in behind.visit().only("proxy").said
 
 
 def test_doctor_expired_untrusted_or_expiring_certificate_is_reported(
@@ -130,15 +134,15 @@ def test_doctor_disabled_rate_limits_are_not_an_error(tmp_path: Path) -> None:
     port = free_port()
     (tmp_path / "caddy").mkdir()
     with served(tmp_path / "shoal.db", "--port", str(port)), caddy(tmp_path / "caddy", port) as url:
-        assert "rate_limits are off" in visit(tmp_path, port=port, base_url=url).only("forwarded").said
+        assert "rate_limits is off" in visit(tmp_path, port=port, base_url=url).only("forwarded").said
 
 
 def test_doctor_unresolvable_host_name_is_reported(tmp_path: Path) -> None:
-    assert "has no address" in visit(tmp_path, base_url="https://shoal.invalid").only("name").said
+    assert "does not resolve" in visit(tmp_path, base_url="https://shoal.invalid").only("name").said
 
 
 def test_doctor_base_url_without_tls_or_with_path_is_reported(tmp_path: Path) -> None:
-    assert "without TLS" in visit(tmp_path, base_url="http://shoal.invalid").only("base_url").said
+    assert "does not use TLS" in visit(tmp_path, base_url="http://shoal.invalid").only("base_url").said
     assert visit(tmp_path, base_url="https://shoal.invalid/path").only("base_url").grade == "bad"
 
 
@@ -164,7 +168,7 @@ def test_doctor_clock_difference_to_proxy_is_reported(tmp_path: Path) -> None:
         late.shutdown()
     finding = found.only("clock_of_proxy")
     assert (finding.grade, "ahead of the proxy" in finding.said) == ("bad", True)
-    assert "not as Shoal does" in found.only("proxy").said
+    assert "is not from Shoal" in found.only("proxy").said
 
 
 def test_doctor_endless_proxy_response_times_out(tmp_path: Path) -> None:
@@ -193,7 +197,7 @@ def test_doctor_endless_proxy_response_times_out(tmp_path: Path) -> None:
     thread = threading.Thread(target=serve)
     thread.start()
     started.wait(10)
-    assert "no answer within" in visit(tmp_path, base_url=f"http://127.0.0.1:{ports[0]}").only("proxy").said
+    assert "no response within" in visit(tmp_path, base_url=f"http://127.0.0.1:{ports[0]}").only("proxy").said
     finished.set()
     thread.join(20)
 

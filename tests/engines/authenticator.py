@@ -8,5 +8,5 @@ import pyotp
 
 
 def code_of(key: str, steps: int = 0) -> str:
-    """Return what an app with this key shows, so many half minutes from now."""
+    """Return the TOTP code for a key, `steps` periods of 30 seconds from now."""
     return pyotp.TOTP(key).at(int(time.time()) + 30 * steps)

@@ -1,4 +1,4 @@
-"""A browser for tests: Debian's Chromium without a window, driven by Playwright."""
+"""A browser for tests: Debian's Chromium in headless mode, driven by Playwright."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, sync_playwright
 
 _PATIENCE_MS = 60_000
-"""How long a loaded machine may take for one step."""
+"""Timeout of a single step, long enough for a loaded machine."""
 _ARGUMENTS = (
-    # In a container there are no rights for its sandbox, and little shared memory; the pages are our own.
+    # A container lacks the permissions for Chromium's sandbox and has little shared memory. Tests load trusted pages only.
     "--no-sandbox",
     "--disable-dev-shm-usage",
     "--disable-gpu",
     "--disable-quic",
-    # It looks for nobody but the server of the test.
+    # Connect only to the server of the test.
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
@@ -26,7 +26,7 @@ _ARGUMENTS = (
 
 
 def installed() -> str:
-    """Return where the browser is. Without it the test is skipped; in CI it must not be missing."""
+    """Return the path of Chromium. If it is missing, skip the test, or raise `FileNotFoundError` in CI."""
     found = shutil.which("chromium")
     if found is None:
         if os.environ.get("CI"):
@@ -37,9 +37,9 @@ def installed() -> str:
 
 @contextmanager
 def browser() -> Iterator[Browser]:
-    """A browser, for as long as the block runs.
+    """Run a browser until the block ends.
 
-    Inside, the thread belongs to Playwright's event loop: nothing else in it may start one.
+    In the block, Playwright's event loop runs in this thread, so no other event loop can.
     """
     path = installed()
     with sync_playwright() as playwright:
@@ -54,7 +54,7 @@ def browser() -> Iterator[Browser]:
 def window(
     of: Browser, width: int = 1_280, height: int = 900, *, dark: bool = False, scripts: bool = True, touch: bool = False
 ) -> Iterator[BrowserContext]:
-    """A window with nothing remembered in it."""
+    """Open a browser context without cookies or other stored data."""
     context = of.new_context(
         viewport={"width": width, "height": height},
         color_scheme="dark" if dark else "light",

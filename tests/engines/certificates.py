@@ -1,4 +1,4 @@
-"""Certificates for servers of tests: signed by nobody but themselves, or by an authority of the tests."""
+"""Certificates for test servers: self-signed, or signed by a test authority."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tests.engines import postgres
 
 
 class SelfSigned(NamedTuple):
-    """The files of a certificate and of its key. Whoever trusts the certificate trusts the server."""
+    """The files of a certificate and its key. Clients that trust the certificate trust the server."""
 
     certificate: Path
     key: Path
 
 
 def self_signed(folder: Path, *, days: int = 2) -> SelfSigned:
-    """Make a certificate for `localhost` and 127.0.0.1, good for so many days, in a folder."""
+    """Create a certificate for `localhost` and 127.0.0.1 in a folder, valid for `days` days."""
     made = SelfSigned(folder / "cert.pem", folder / "key.pem")
     subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-days", str(days)]
     files = ["-keyout", str(made.key), "-out", str(made.certificate)]
@@ -34,17 +34,17 @@ def self_signed(folder: Path, *, days: int = 2) -> SelfSigned:
 
 
 class Authority(NamedTuple):
-    """A folder of certificates that one authority has signed. Engines, which run as other users, may read it."""
+    """A folder of certificates signed by one authority. Engines, which run as other users, can read it."""
 
     folder: Path
 
     @property
     def certificate(self) -> Path:
-        """Its own certificate: to trust it is to trust all that it has signed."""
+        """Return the authority's own certificate. Clients that trust it trust every certificate it has signed."""
         return self.folder / "ca.pem"
 
     def signed(self, name: str, host: str = "localhost", *, days: str = "2", user: str = "") -> SelfSigned:
-        """Sign a certificate for a host and 127.0.0.1 (unless the host is another one), or for a user as a client."""
+        """Sign a certificate for a host, with 127.0.0.1 if it is `localhost`, or for a `user` as a client."""
         made = SelfSigned(self.folder / f"{name}.pem", self.folder / f"{name}.key")
         names = f"DNS:{host}" + (",IP:127.0.0.1" if host == "localhost" else "")
         _openssl(
@@ -76,7 +76,7 @@ class Authority(NamedTuple):
 
 
 def authority() -> Authority:
-    """Make an authority of its own, which nobody else has heard of."""
+    """Create a new authority."""
     made = Authority(postgres.folder())
     made_by: list[str | Path] = ["-keyout", made.folder / "ca.key", "-out", made.certificate]
     constraints = ["-addext", "basicConstraints=critical,CA:TRUE", "-addext", "keyUsage=critical,keyCertSign"]
@@ -102,18 +102,18 @@ def _openssl(*words: str | Path) -> None:
 
 @functools.cache
 def trusted() -> Authority:
-    """The authority that the servers of the tests are signed by."""
+    """Return the authority that signs the certificates of the test servers."""
     return authority()
 
 
 @functools.cache
 def unknown() -> Authority:
-    """Another one, which has signed none of them."""
+    """Return a second authority, which signs no server certificates."""
     return authority()
 
 
 def expired(folder: Path) -> SelfSigned:
-    """Make a certificate for `localhost` that was good until yesterday; openssl makes none."""
+    """Create a certificate for `localhost` that expired yesterday, which the openssl command cannot do."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
     now = datetime.now(UTC)

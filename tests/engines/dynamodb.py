@@ -1,4 +1,4 @@
-"""The DynamoDB of the tests: one server for all of them, and a new table for each."""
+"""One DynamoDB Local server for all tests, and new tables on it."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tests.engines.shared import shared
 from tests.engines.wanted import wanted
 
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "tests", "AWS_SECRET_ACCESS_KEY": "tests"}
-"""It takes any."""
+"""DynamoDB Local accepts any credentials."""
 
 PATIENT_SECONDS = 60.0
-"""How long a store waits in tests where nothing is away: a busy machine is no broken one."""
+"""Timeout of a store in tests without faults, long enough for a busy machine."""
 
 _SHORT_LIFE = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-"""For a server of some minutes: the second compiler of Java takes a third of its processor time, and earns nothing by then."""
+"""Java options for a server that runs for minutes: the C2 compiler would take a third of its processor time without paying off."""
 
 
 @functools.cache
@@ -47,19 +47,19 @@ def _start_shared() -> Program:
 
 
 def endpoint() -> str:
-    """Where that server is."""
+    """Return the URL of the shared server."""
     return server().url
 
 
 def server() -> Program:
-    """The server that tests share. A desk without one skips the test."""
+    """Return the server that all tests share. Skips the test where DynamoDB Local is not installed, except in CI."""
     wanted()
     program = _started()
     if program is None:
-        pytest.skip("DynamoDB Local is not installed: sh scripts/dynamodb")
+        pytest.skip("DynamoDB Local is not installed: install it with `sh scripts/dynamodb`")
     return program
 
 
 def new_table(spread: int = 2, *, at: str = "") -> str:
-    """The URL of a table that is not there yet. It is cut into few parts, for a scan asks each of them."""
+    """Return the URL of a new table. A low `spread` keeps scans fast, because they query every part."""
     return f"dynamodb://shoal-{uuid.uuid4().hex}?region=local&endpoint={at or endpoint()}&spread={spread}"

@@ -1,6 +1,6 @@
-"""A DynamoDB that has its moods: it passes requests on to the real one, but for those that a test has something against.
+"""A proxy in front of the DynamoDB test server that forwards requests and injects faults.
 
-The server of the tests is never busy and its transactions never conflict, so what DynamoDB says then is said here.
+The test server never throttles and its transactions never conflict, so this proxy returns the errors of DynamoDB.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from aiohttp import ClientSession, web
 from tests.engines.dynamodb import endpoint
 
 Fault = Callable[["Moods", web.Request, bytes], Awaitable[web.StreamResponse]]
-"""A handler of one request that replaces passing it on."""
+"""A handler of one request, called instead of forwarding it."""
 
 
 class Moods:
-    """The requests that came, and the faults that the next ones meet."""
+    """The received requests, and the faults for the next ones."""
 
     def __init__(self, client: ClientSession) -> None:
         self.url = ""
         self.operations: list[str] = []
         self.faults: dict[str, deque[Fault]] = {}
-        """By operation: one for each of its next requests."""
+        """Faults by operation, one for each of its next requests."""
         self.always: Fault | None = None
-        """The fault of every request that no other fault applies to."""
+        """The fault for every request without a fault of its operation."""
         self._client = client
 
     def next(self, operation: str, *faults: Fault) -> None:
-        """The next requests of this operation meet these faults, one each."""
+        """Queue faults for the next requests of this operation, one each."""
         self.faults.setdefault(operation, deque()).extend(faults)
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
@@ -47,7 +47,7 @@ class Moods:
         return await self.pass_on(request, body)
 
     async def pass_on(self, request: web.Request, body: bytes) -> web.Response:
-        """As the real one answers."""
+        """Forward a request to the test server and return its response."""
         names = ("X-Amz-Target", "Authorization", "X-Amz-Date", "Content-Type")
         headers = {name: request.headers[name] for name in names}
         async with self._client.post(endpoint(), data=body, headers=headers) as answer:
@@ -57,7 +57,7 @@ class Moods:
 
 @asynccontextmanager
 async def moody(context: SSLContext | None = None) -> AsyncIterator[Moods]:
-    """One in front of the real one, on a port of its own; over TLS with a context."""
+    """Start a proxy in front of the test server on a free port, with TLS if there is a context."""
     async with ClientSession() as client:
         moods = Moods(client)
         app = web.Application(client_max_size=2**24)
@@ -74,7 +74,7 @@ async def moody(context: SSLContext | None = None) -> AsyncIterator[Moods]:
 
 
 def says(error: str, *reasons: str) -> Fault:
-    """It does nothing and answers with this error; a cancelled transaction has its reasons, one an item."""
+    """Return a fault that responds with this error and does nothing; a cancelled transaction has one reason per item."""
 
     async def fault(_moods: Moods, _request: web.Request, _body: bytes) -> web.Response:
         answer: dict[str, Any] = {"__type": f"com.amazonaws.dynamodb.v20120810#{error}", "message": "not now"}
@@ -86,7 +86,7 @@ def says(error: str, *reasons: str) -> Fault:
 
 
 async def loses_its_answer(moods: Moods, request: web.Request, body: bytes) -> web.StreamResponse:
-    """It does what it is asked, and the line is cut before it can say so."""
+    """Execute the request, then close the connection before the response."""
     answer = await moods.pass_on(request, body)
     assert request.transport is not None
     request.transport.close()
@@ -94,20 +94,20 @@ async def loses_its_answer(moods: Moods, request: web.Request, body: bytes) -> w
 
 
 async def leaves_all_undone(_moods: Moods, _request: web.Request, body: bytes) -> web.Response:
-    """It processes none of the items of a batch, and says so."""
+    """Process no item of a batch, and return all of them as unprocessed."""
     asked = json.loads(body)["RequestItems"]
     return _json({"Responses": {}, "UnprocessedKeys": asked, "UnprocessedItems": asked})
 
 
 async def has_a_late_index(moods: Moods, request: web.Request, body: bytes) -> web.StreamResponse:
-    """Its index has nothing yet of what is in the table."""
+    """Return no items for index queries, as if the index had not received the table's items yet."""
     if "IndexName" in json.loads(body):
         return _json({"Items": [], "Count": 0, "ScannedCount": 0})
     return await moods.pass_on(request, body)
 
 
 def after(act: Callable[[], Awaitable[object]]) -> Fault:
-    """Somebody else acts first; then it does what it is asked."""
+    """Return a fault that calls `act` before it forwards the request."""
 
     async def fault(moods: Moods, request: web.Request, body: bytes) -> web.Response:
         await act()

@@ -1,7 +1,7 @@
-"""The end of the engines that tests share.
+"""Shutdown of the engines that tests share.
 
-A worker of a run side by side is killed when it takes long to exit, so its engines end with the session and not with the
-process. Only where these modules are used without pytest they end with the process.
+pytest-xdist kills a worker that takes long to exit, so engines stop at the end of the session. Without pytest, they stop when
+the process exits.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""PgBouncer in transaction mode, as Debian has it, in front of the PostgreSQL that tests share, or of another."""
+"""PgBouncer in transaction mode, as packaged by Debian, in front of the shared PostgreSQL server or another one."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ pool_mode = transaction
 default_pool_size = 5
 max_client_conn = 1000
 """
-"""Fewer sessions than a store has connections, so that each serves all of them in turn."""
+"""The configuration. The pool has fewer sessions than a store has connections, so that each session serves all of them in turn."""
 
 
 @functools.cache
 def _started(server: int) -> Program:
-    """One in front of the server at this port."""
+    """Start a pooler in front of the server at this port."""
     folder = postgres.folder()
     port = free_port()
     config = _CONFIG.format(server=server, port=port, folder=folder)
@@ -53,12 +53,12 @@ def _started(server: int) -> Program:
 
 
 def pooled(url: str) -> str:
-    """The URL of a database, through the pooler. The test is skipped at a desk that has no PgBouncer."""
+    """Return the URL of a database through the pooler. Without PgBouncer, skip the test, or fail in CI."""
     return f"{url}?pooler={in_front_of(postgres.server().url)}"
 
 
 def in_front_of(url: str) -> str:
-    """The host and port of a pooler of this server. The test is skipped at a desk that has no PgBouncer."""
+    """Return the host and port of a pooler of this server. Without PgBouncer, skip the test, or fail in CI."""
     try:
         return _started(urlsplit(url).port or 5432).url
     except NotInstalled as error:

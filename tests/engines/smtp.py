@@ -1,4 +1,4 @@
-"""A real SMTP server on a free port: it keeps what it is given, and refuses or goes away when it is told to."""
+"""A real SMTP server on a free port that stores received mail, and can refuse recipients or messages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LINK = re.compile(r"^(https?://\S+)$", re.MULTILINE)
 
 
 class Mail(NamedTuple):
-    """A mail as it arrived."""
+    """A received mail."""
 
     sender: str
     to: str
@@ -47,13 +47,13 @@ class Mail(NamedTuple):
 
     @property
     def path(self) -> str:
-        """Return the path of the one link in it."""
+        """Return the path of the only link in the mail."""
         (link,) = _LINK.findall(self.text)
         return f"/{str(link).split('/', 3)[3]}"
 
     @property
     def proof(self) -> str:
-        """Return the proof that the link carries."""
+        """Return the proof in the link."""
         return self.path.rpartition("/")[2]
 
     def _part(self, kind: str) -> str:
@@ -63,7 +63,7 @@ class Mail(NamedTuple):
 
 
 class PostOffice:
-    """The mails of a server, newest last. It answers `refuses` to a recipient, or `fails` after the text, where these are set."""
+    """The mails of a server, newest last. If set, `refuses` is the reply to each recipient, and `fails` the one to each message."""
 
     def __init__(self, url: str, *, wrapped: bool = False) -> None:
         self.url = url
@@ -74,29 +74,29 @@ class PostOffice:
         self.tried = 0
 
     def to(self, address: str) -> Mail:
-        """The newest mail to an address; an error when there is none."""
+        """Return the newest mail to an address; fail if there is none."""
         found = [mail for mail in self.mails if mail.to == address]
-        assert found, f"no mail to {address}, but to {[mail.to for mail in self.mails]}"
+        assert found, f"no mail to {address}, only to {[mail.to for mail in self.mails]}"
         return found[-1]
 
     def take(self) -> list[Mail]:
-        """All that came since this was asked before."""
+        """Remove and return all mails."""
         found, self.mails = self.mails, []
         return found
 
     def wait(self, n: int, seconds: float = 30.0) -> None:
-        """Return when so many mails have come."""
+        """Wait until `n` mails have arrived."""
         until = time.monotonic() + seconds
         while len(self.mails) < n:
-            assert time.monotonic() < until, f"{len(self.mails)} of {n} mails came"
+            assert time.monotonic() < until, f"{len(self.mails)} of {n} mails arrived"
             time.sleep(0.01)
 
-    # What aiosmtpd calls, by its names.
+    # Handlers that aiosmtpd calls by name.
 
     async def handle_RCPT(  # noqa: N802
         self, server: SMTP, session: Session, envelope: Envelope, address: str, options: list[str]
     ) -> str:
-        """Take a recipient, or refuse it."""
+        """Accept or refuse a recipient."""
         self.tried += 1
         if self.refuses:
             return self.refuses
@@ -104,7 +104,7 @@ class PostOffice:
         return "250 OK"
 
     async def handle_DATA(self, server: SMTP, session: Session, envelope: Envelope) -> str:  # noqa: N802
-        """Take a mail, or fail."""
+        """Accept or refuse a mail."""
         if self.fails:
             return self.fails
         message = email.message_from_bytes(envelope.original_content or b"", policy=email.policy.default)
@@ -115,7 +115,7 @@ class PostOffice:
 
 
 class _Server(Controller):
-    """A controller that listens on a socket that is there, as it cannot take a free port itself."""
+    """A controller that listens on an existing socket, as it cannot choose a free port itself."""
 
     def __init__(self, office: PostOffice, listener: socket.socket, **more: Any) -> None:
         super().__init__(office, hostname="127.0.0.1", port=listener.getsockname()[1], **more)
@@ -123,13 +123,13 @@ class _Server(Controller):
         self._lines: WeakSet[SMTP] = WeakSet()
 
     def factory(self) -> SMTP:
-        """Make what answers on one connection."""
+        """Create the protocol of one connection."""
         made: SMTP = super().factory()  # type: ignore[no-untyped-call]
         self._lines.add(made)
         return made
 
     def stop(self, no_assert: bool = False) -> None:
-        """Hang up, also on whoever has not said goodbye yet, and stop."""
+        """Close all connections, including open sessions, and stop."""
         asyncio.run_coroutine_threadsafe(self._hang_up(), self.loop).result(10)
         super().stop(no_assert)
 
@@ -151,7 +151,10 @@ def post_office(
     login: tuple[str, str] | None = None,
     in_ascii: bool = False,
 ) -> Iterator[PostOffice]:
-    """A server. With a `certificate` (and its key) it offers TLS, or begins with it (`wrapped`); with a `login` it wants one."""
+    """Run a server.
+
+    A `certificate` and its key enable STARTTLS, or implicit TLS if `wrapped`. A `login` makes authentication mandatory.
+    """
     context = None
     if certificate is not None:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)

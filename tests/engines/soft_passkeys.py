@@ -1,4 +1,4 @@
-"""A device with passkeys, made of software: it answers as a browser and a security key do, or as a cheat would."""
+"""A software authenticator for passkeys, which responds like a browser with a security key or forges responses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Private = ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey | rsa.RSAPrivat
 
 @dataclass
 class SoftPasskey:
-    """One passkey of the device."""
+    """A passkey of a device."""
 
     credential: bytes
     private: Private
@@ -29,18 +29,18 @@ class SoftPasskey:
 
 @dataclass
 class SoftDevice:
-    """The device, and the browser that it is at."""
+    """An authenticator and the browser that uses it."""
 
     origin: str = "https://shoal.test"
     counts: bool = False
-    """Whether it counts its signatures."""
+    """Whether the device counts its signatures."""
     verifies: bool = True
-    """Whether it makes sure that its owner holds it."""
+    """Whether the device verifies its user, for example by a PIN."""
     algorithm: str = "ES256"
     held: list[SoftPasskey] = field(default_factory=list)
 
     def make(self, asked: dict[str, Any], **cheat: Any) -> str:
-        """Answer to what `navigator.credentials.create` is called with. `cheat` changes a part of it."""
+        """Create a passkey and return the response of `navigator.credentials.create`. `cheat` overrides parts of the response."""
         taken = {websafe_decode(one["id"]) for one in asked.get("excludeCredentials", [])}
         assert not taken & {one.credential for one in self.held}, "InvalidStateError"
         private = _private(self.algorithm)
@@ -53,7 +53,7 @@ class SoftDevice:
         return _written(made, clientDataJSON=client, attestationObject=AttestationObject.create("none", said, {}))
 
     def answer(self, asked: dict[str, Any], passkey: SoftPasskey | None = None, **cheat: Any) -> str:
-        """Answer to what `navigator.credentials.get` is called with, by one of its passkeys: the first that is allowed."""
+        """Return the response of `navigator.credentials.get`, signed by `passkey` or else the first allowed passkey."""
         allowed = {websafe_decode(one["id"]) for one in asked.get("allowCredentials", [])}
         used = passkey or next(one for one in self.held if not allowed or one.credential in allowed)
         said = self._said(asked["rpId"], used, b"", cheat)

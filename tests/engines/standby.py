@@ -1,4 +1,4 @@
-"""A standby of a PostgreSQL server, which follows it over a link that a test may cut, and takes over when it is told to."""
+"""A standby of a PostgreSQL server. A test can cut its replication link and promote it."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _PATIENCE_SECONDS = 30.0
 
 
 class Standby:
-    """A server that follows the one at `url`, with its files in `folder`. Stop it."""
+    """A standby of the server at `url`, with its files in `folder`. The caller must stop it."""
 
     def __init__(self, folder: Path, url: str) -> None:
         self._primary = url
         self.link = Link(port_of(url))
-        """The way on which it hears of what is committed: cut, it stays behind."""
+        """The replication link. Once it is cut, the standby falls behind."""
         try:
             _copy(folder, self.link.at)
             self.program: Program = postgres.start(folder)
@@ -36,30 +36,30 @@ class Standby:
 
     @property
     def url(self) -> str:
-        """Where clients find it."""
+        """Return the URL for clients."""
         return self.program.url
 
     def beside(self, url: str) -> str:
-        """Return a URL that names this server after the one that it already names."""
+        """Return the URL with this server added after the one it already names."""
         parts = urlsplit(url)
         return parts._replace(netloc=f"{parts.netloc},127.0.0.1:{port_of(self.url)}").geturl()
 
     def is_waited_for(self) -> None:
-        """Have the primary acknowledge nothing that this server does not have on its disk."""
+        """Make the primary acknowledge only commits that this server has on its disk."""
         run(_set(self._primary, "synchronous_standby_names", NAME))
         _until(self._primary, "SELECT sync_state = 'sync' FROM pg_stat_replication")
 
     def falls_behind(self) -> None:
-        """From now on it hears of nothing."""
+        """Cut the replication link and wait until the standby has lost its connection."""
         self.link.cut()
         _until(self.url, "SELECT count(*) = 0 FROM pg_stat_wal_receiver")
 
     def promote(self) -> None:
-        """It is the primary when this returns."""
+        """Promote the standby and wait until it is the primary."""
         run(_value(self.url, "SELECT pg_promote(true, 60)"))
 
     def stop(self) -> None:
-        """End it, and its link."""
+        """Kill the server, close its link and delete its files."""
         self.program.kill()
         self.link.close()
         shutil.rmtree(self.program.folder, ignore_errors=True)
@@ -95,7 +95,7 @@ async def _set(url: str, name: str, value: str) -> None:
 
 
 def set_of(url: str, name: str, value: str) -> None:
-    """Change a setting of a server while it runs."""
+    """Change a setting of a running server."""
     run(_set(url, name, value))
 
 

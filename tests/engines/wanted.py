@@ -1,4 +1,4 @@
-"""Whether tests that need an engine are wanted."""
+"""A check for test runs without engines."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ import pytest
 
 
 def wanted() -> None:
-    """Skip the test in a run without engines, which is `make quick`."""
+    """Skip the test in a run without engines, such as `make quick`."""
     if os.environ.get("SHOAL_ENGINES") == "none":
-        pytest.skip("this run is without engines")
+        pytest.skip("this run has no engines")

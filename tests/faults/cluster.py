@@ -1,4 +1,4 @@
-"""A cluster to break: real engines and processes, links that can be cut, people in it, and what must hold afterwards."""
+"""A cluster for fault tests: real engines and processes, links that can be cut, members, and checks after a fault."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from shoal_devcluster.program import NotInstalled
 
 PEOPLE = 16
 CROSSING = 3
-"""So many of either half have to do with members of the other one."""
+"""Number of members in each half who interact with members of the other half."""
 SCOPES = ("read", "write", "follow")
 _PATIENCE_SECONDS = 150.0
 _QUIET_LOOKS = 3
@@ -46,13 +46,13 @@ _OK = 200
 _BUSY = 503
 _PAGE = 40
 _WALKED = 8
-"""The home timelines of so many, by chance, are compared with their definition to their ends; those of all by the newest page."""
+"""Number of random home timelines that are compared in full with their definition. Of the others, the newest page is compared."""
 _SECOND_HALF = 32
-"""From this data source on, members live in the second PostgreSQL."""
+"""The first data source whose members are stored in the second PostgreSQL."""
 
 
 class Place:
-    """A cluster with people in it. `links` are the ways to `postgres-1`, `postgres-2` and `rabbitmq`."""
+    """A cluster with members. `links` are the connections to `postgres-1`, `postgres-2` and `rabbitmq`."""
 
     def __init__(
         self, folder: Path, cluster: clusters.Cluster, links: dict[str, Link], standby: Standby | None = None
@@ -64,30 +64,30 @@ class Place:
         self.people: list[Person] = []
         self._standby = standby
         self.whole = True
-        """Whether everything was found to hold since a test last began to break it."""
+        """Whether all checks have passed since a test last took the cluster."""
 
     @property
     def standby(self) -> Standby:
-        """The standby of `postgres-1`, where there is one."""
+        """Return the standby of `postgres-1`, which the cluster must have."""
         assert self._standby is not None
         return self._standby
 
     @property
     def urls(self) -> list[str]:
-        """Where the web processes are."""
+        """Return the URLs of the web processes."""
         return [program.url for program in self.cluster.web]
 
     def living_in(self, postgres: int) -> list[Person]:
-        """Return the members whose data is in this PostgreSQL: 0 or 1."""
+        """Return the members whose data is in PostgreSQL number 0 or 1."""
         return [person for person in self.people if (person.source >= _SECOND_HALF) == bool(postgres)]
 
     def load(self, seed: int, *, twice: bool = False) -> Load:
-        """Everybody at work."""
+        """Return a load by all members."""
         return Load(self.cluster.web, self.people, seed, twice=twice)
 
     @contextmanager
     def halves(self, seed: int) -> Iterator[tuple[Load, Load]]:
-        """Everybody at work, most of the members of either PostgreSQL among themselves, and some across."""
+        """Run one load in each PostgreSQL and one across both. Yields the loads of the first and of the second PostgreSQL."""
         homes = [self.living_in(0), self.living_in(1)]
         first, second = (Load(self.cluster.web, homes[n][CROSSING:], seed + n, reading=False) for n in (0, 1))
         across = Load(self.cluster.web, [person for people in homes for person in people[:CROSSING]], seed + 2)
@@ -95,13 +95,13 @@ class Place:
             yield first, second
 
     def sound(self) -> None:
-        """Check what must hold after every fault, once the network has come to rest."""
+        """Wait until the network is idle, and check the invariants that hold after every fault."""
         assert not self.rest().buried
         asyncio.run(self._holds())
         self.whole = True
 
     def rest(self) -> Work:
-        """Wait until the workers have done everything; how the work stands then."""
+        """Wait until the workers have done all jobs, and return the state of the outboxes."""
         return asyncio.run(self._rest())
 
     async def _rest(self) -> Work:
@@ -110,7 +110,7 @@ class Place:
         async with open_outboxes(self.settings, read_only=True) as outboxes:
             while True:
                 standing = await survey(outboxes)
-                # A job on its way from the store to the broker is in neither for a moment.
+                # A job in transit from the store to the broker is briefly in neither.
                 quiet = 0 if standing.waiting else quiet + 1
                 if quiet == _QUIET_LOOKS:
                     return standing
@@ -126,23 +126,23 @@ class Place:
             try:
                 await network.settle(_PATIENCE_SECONDS)
             except TimeoutError:
-                raise AssertionError(f"tags do not come to rest: {await _tags_stand(network)}") from None
+                raise AssertionError(f"tag counts do not settle: {await _tags_stand(network)}") from None
             report = await check(network, sample=_WALKED)
             assert report.clean, report
 
     async def _all_there(self, network: Network) -> None:
-        """Check that everything acknowledged is in the graph, once."""
+        """Check that the graph contains every acknowledged write exactly once."""
         for person in self.people:
             found = await network.store.obj_get([*person.posts, *person.deleted])
             texts = {id_: node.text for id_, node in found.items() if isinstance(node, Post)}
             assert {id_: text for id_, text in texts.items() if id_ in person.posts} == person.posts
             counts = await network.store.assoc_count([person.id], [POSTED, FOLLOWS])
-            assert counts[POSTED].get(person.id, 0) == len(person.posts), "a post is there twice, or is lost"
+            assert counts[POSTED].get(person.id, 0) == len(person.posts), "a post is duplicated or lost"
             follows = await network.store.assoc_range(person.id, FOLLOWS, Cursor(limit=1_000))
             assert {follow.id2 for follow in follows} == {id_ for id_, on in person.follows.items() if on}
 
     async def _all_shown(self, url: str) -> None:
-        """Every web process shows the same, whatever it remembers."""
+        """Check that a web process shows the acknowledged state, whatever it has cached."""
         there = {id_ for person in self.people for id_ in person.posts}
         async with httpx.AsyncClient(base_url=url, timeout=60.0) as client, asyncio.TaskGroup() as group:
             for person in self.people:
@@ -153,29 +153,29 @@ class Place:
         params = {"id[]": [str(other) for other in person.follows]}
         stands = await self._asked(client, "accounts/relationships", person, params)
         shown = {int(one["id"]): one["following"] for one in stands}
-        assert shown == person.follows, f"{who}: {shown} instead of {person.follows}"
+        assert shown == person.follows, f"{who}: follows {shown}, expected {person.follows}"
         liked = {id_: on for id_, on in person.likes.items() if id_ in there}
         for id_, on in list(liked.items())[-2:]:
             status = await self._asked(client, f"statuses/{id_}", person)
             assert status["favourited"] == on, f"{who}: {id_}"
         likes = await self._page(client, "favourites", person)
         expected = {id_ for id_, on in liked.items() if on}
-        assert set(likes) <= expected, f"{who} likes what they do not like"
-        assert len(likes) == min(len(expected), _PAGE), f"{who} does not like what they like"
+        assert set(likes) <= expected, f"{who}: unexpected likes"
+        assert len(likes) == min(len(expected), _PAGE), f"{who}: missing likes"
         shown_home = await self._page(client, "timelines/home", person)
-        assert list(shown_home) == self._home_of(person), f"the home of {who} is another"
+        assert list(shown_home) == self._home_of(person), f"{who}: wrong home timeline"
         for id_, favourited in (likes | shown_home).items():
             assert favourited == person.likes.get(id_, False), f"{who}: {id_}"
 
     async def _page(self, client: httpx.AsyncClient, name: str, person: Person) -> dict[int, bool]:
-        """The first posts of a list, in its order, and whether the member likes them."""
+        """Return the first posts of a list, in order, with whether the member likes each post."""
         page = await self._asked(client, name, person, {"limit": _PAGE})
         return {int(status["id"]): status["favourited"] for status in page}
 
     async def _asked(
         self, client: httpx.AsyncClient, path: str, person: Person, params: Mapping[str, Any] | None = None
     ) -> Any:
-        """The answer to a GET as JSON. A server that is busy may say so for a while, and is asked again, as clients do."""
+        """Return the JSON response to a GET request. Repeats the request while the server is busy, as clients do."""
         deadline = time.monotonic() + _PATIENCE_SECONDS
         while True:
             answer = await client.get(f"/api/v1/{path}", params=params, headers=person.bearer)
@@ -186,14 +186,14 @@ class Place:
             await asyncio.sleep(float(answer.headers.get("Retry-After", "0.2")))
 
     def _home_of(self, person: Person) -> list[int]:
-        """The newest posts of the member and of those they follow."""
+        """Return the newest posts of the member and of the members they follow."""
         sources = {id_ for id_, on in person.follows.items() if on} | {person.id}
         posts = [id_ for other in self.people if other.id in sources for id_ in other.posts]
         return sorted(posts, reverse=True)[:_PAGE]
 
 
 async def _tags_stand(network: Network) -> object:
-    """Return how many increments wait in each queue at the broker, and what each collector has of them."""
+    """Return the depth of each queue of increments at the broker, and the report of each collector."""
     transport = network.counting.transport
     assert isinstance(transport, RabbitTransport)
     assert transport._counting is not None
@@ -203,14 +203,14 @@ async def _tags_stand(network: Network) -> object:
 
 
 class Places:
-    """One cluster for test after test. A test that fails may leave it in any state: the next one has a new cluster."""
+    """A cluster that tests reuse. A failed test may leave it in any state, so the next test gets a new cluster."""
 
     def __init__(self) -> None:
         self._stack = ExitStack()
         self._place: Place | None = None
 
     def take(self) -> Place:
-        """A cluster in which everything holds, to be broken; `Place.sound` gives it back."""
+        """Return a cluster without faults for a test to break. It is reused if `Place.sound` passes."""
         if self._place is None or not self._place.whole:
             self.close()
             self._place = self._stack.enter_context(a_place())
@@ -218,16 +218,17 @@ class Places:
         return self._place
 
     def close(self) -> None:
-        """End what runs."""
+        """Stop the cluster."""
         self._place = None
         self._stack.close()
 
 
 @contextmanager
 def a_place(*, standby: bool = False) -> Iterator[Place]:
-    """A cluster of two web processes and two workers, with people. At a desk without its engines the test is skipped.
+    """Start a cluster of two web processes and two workers, with members.
 
-    `standby`: the first PostgreSQL has one, which the URL of the store names too.
+    With `standby`, the first PostgreSQL has a standby, which the URL of the store names, too. Skips the test where an engine is
+    not installed, except in CI.
     """
     folder = Path(tempfile.mkdtemp(prefix="shoal-cluster-"))
     folder.chmod(0o755)
@@ -274,7 +275,7 @@ def _started(folder: Path, through: clusters.Through) -> clusters.Cluster:
 
 
 async def _settled(here: Place) -> None:
-    """People, half of them in each PostgreSQL, with a token each."""
+    """Register members with access tokens, half of them in each PostgreSQL."""
     async with open_network(here.settings, background=False) as network:
         app = await oauth.register(network.writes, "load", scopes=SCOPES)
         for name in _names():
@@ -291,7 +292,7 @@ def _names() -> list[str]:
 
 
 async def crowd(here: Place, author: Person, size: int) -> list[int]:
-    """Make so many followers of one member, with warm home timelines; their ids."""
+    """Create `size` followers of a member, with warm home timelines, and return their ids."""
     made: list[int] = []
     async with open_network(here.settings, background=False) as network:
 

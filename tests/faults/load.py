@@ -1,7 +1,7 @@
-"""Members at work over HTTP, who write down what was acknowledged and repeat what was not.
+"""Members at work over HTTP, who record acknowledged actions and retry the others.
 
-Each member does one thing after the other and repeats it, with the same Idempotency-Key and at another web process, until it
-is answered. So in the end it is known exactly what must be there: no less, and nothing twice.
+Each member performs one action after another and retries it, with the same Idempotency-Key and at another web process, until it
+succeeds. The expected state is therefore known exactly: every acknowledged action is stored, and none twice.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _REFUSED = 503
 
 @dataclass
 class Person:
-    """Somebody who writes, and what is known of what they did."""
+    """A member of the load, and the known outcomes of their actions."""
 
     id: int
     name: str
@@ -44,12 +44,12 @@ class Person:
 
     @property
     def bearer(self) -> dict[str, str]:
-        """The header that says who asks."""
+        """Return the Authorization header."""
         return {"Authorization": f"Bearer {self.token}"}
 
 
 class _Wish(NamedTuple):
-    """A request, and whether it is an answer that there is nothing of the kind (any more)."""
+    """A request; with `gone`, a 404 response counts as success too."""
 
     method: str
     path: str
@@ -59,10 +59,10 @@ class _Wish(NamedTuple):
 
 
 class Load:
-    """People at work in a thread of its own for as long as the block runs; what they began is finished at its end.
+    """Members at work in a separate thread during the block; actions in progress are finished at its end.
 
-    They deal with each other only. Not `reading`: none of them looks at their home timeline, where others are too. `twice`:
-    everything is asked of every web process at the same moment, and must be done once.
+    The members interact only with each other. Without `reading`, they never read their home timelines, which have other authors
+    too. With `twice`, each request is sent to all web processes concurrently, and must be executed once.
     """
 
     def __init__(
@@ -80,17 +80,17 @@ class Load:
         self._numbers = count(time.time_ns())
         self._complaints: list[BaseException] = []
         self.acknowledged = 0
-        """Good answers."""
+        """Number of successful responses."""
         self.refused: defaultdict[int, list[str]] = defaultdict(list)
-        """Answers by which each was told to come again (503)."""
+        """503 responses, by member id."""
         self.broken = 0
-        """How many connections broke."""
+        """Number of broken connections."""
 
     @property
     def served(self) -> bool:
-        """Whether hardly anybody was told to come again: one for ten good answers at most.
+        """Return whether 503 responses are rare: at most one per ten successful responses.
 
-        On a loaded machine a store may take longer than a server waits for it. Where one is away, there are many for each answer.
+        On a loaded machine a store may exceed the server's timeout. When a store is down, there are many for each success.
         """
         return 10 * sum(map(len, self.refused.values())) <= self.acknowledged
 
@@ -107,7 +107,7 @@ class Load:
 
     @contextmanager
     def at_ease(self) -> Iterator[None]:
-        """Everybody pauses between two acts inside the block: what the test waits for there needs the processor too."""
+        """Make all members pause between actions inside the block, which leaves processor time for the test's own wait."""
         self._pause = _EASE_SECONDS
         try:
             yield
@@ -115,13 +115,13 @@ class Load:
             self._pause = 0.0
 
     def more(self, answers: int) -> None:
-        """Wait for so many more good answers."""
+        """Wait for `answers` more successful responses."""
         wanted = self.acknowledged + answers
-        self._until(lambda: self.acknowledged >= wanted, "nobody is answered")
+        self._until(lambda: self.acknowledged >= wanted, "requests no longer succeed")
 
     def all_refused(self) -> None:
-        """Wait until each of them has been told to come again."""
-        self._until(lambda: len(self.refused) == len(self._people), "not everybody was told to come again")
+        """Wait until each member has received a 503 response."""
+        self._until(lambda: len(self.refused) == len(self._people), "some members received no 503 response")
 
     def _until(self, holds: Callable[[], bool], else_: str) -> None:
         deadline = time.monotonic() + _PATIENCE_SECONDS
@@ -133,7 +133,7 @@ class Load:
     def _work(self) -> None:
         try:
             uvloop.run(self._all())
-        except BaseException as error:  # noqa: BLE001  # it is raised again where the test waits
+        except BaseException as error:  # noqa: BLE001  # raised again in the thread of the test
             self._complaints.append(error)
 
     async def _all(self) -> None:
@@ -179,7 +179,7 @@ class Load:
 
     async def _delete(self, client: httpx.AsyncClient, person: Person, chance: random.Random) -> None:
         post = chance.choice(list(person.posts))
-        # From now on nobody can say whether it is there, until it is known that it is not.
+        # Until the deletion is acknowledged, it is unknown whether the post exists.
         del person.posts[post]
         await self._ask(client, person, "DELETE", f"/api/v1/statuses/{post}", gone=True)
         person.deleted.add(post)
@@ -195,20 +195,20 @@ class Load:
         key: str = "",
         gone: bool = False,
     ) -> httpx.Response:
-        """The answer, however often it takes to get one. `gone`: it may also be that the post is no more."""
+        """Retry a request until it succeeds, and return the response. With `gone`, a 404 counts as success."""
         headers = person.bearer | ({"Idempotency-Key": key} if key else {})
         wish = _Wish(method, path, headers, json, gone)
         beginnings = range(person.id, person.id + self._at_once)
         answers = await asyncio.gather(*[self._insist(client, person, wish, first) for first in beginnings])
-        assert not key or len({answer.json()["id"] for answer in answers}) == 1, f"{key} is there twice"
+        assert not key or len({answer.json()["id"] for answer in answers}) == 1, f"{key} was created twice"
         return answers[0]
 
     async def _insist(self, client: httpx.AsyncClient, person: Person, wish: _Wish, first: int) -> httpx.Response:
-        """Ask one web process after the other, from the `first` on, until one answers."""
+        """Send a request to one web process after another, starting at `first`, until it succeeds."""
         deadline = time.monotonic() + _PATIENCE_SECONDS
         for attempt in count(first):
             assert not self._given_up
-            assert time.monotonic() < deadline, f"{wish.method} {wish.path} is never answered"
+            assert time.monotonic() < deadline, f"{wish.method} {wish.path} did not succeed in time"
             try:
                 web = self._web[attempt % len(self._web)]
                 answer = await client.request(wish.method, web.url + wish.path, headers=wish.headers, json=wish.json)

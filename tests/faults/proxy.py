@@ -1,4 +1,4 @@
-"""A link that can be slow, cut, or silent: a TCP proxy of one port, in a thread of its own."""
+"""A TCP proxy that can delay, cut or stall the connections to a port."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _CHUNK = 65_536
 
 
 class Link:
-    """Stands between clients and `port`; clients go to `at`. It begins sound. Close it."""
+    """A proxy of `port`, which clients reach at port `at`. It runs in a separate thread until `close`, at first without faults."""
 
     def __init__(self, port: int) -> None:
         self._target = port
-        # Of what is asked, and of what comes back.
+        # Delays of requests and of responses.
         self._delays = (0.0, 0.0)
         self._whole = True
         self._last_word = b""
@@ -37,15 +37,15 @@ class Link:
         self.at: int = self._server.sockets[0].getsockname()[1]
 
     def slow(self, seconds: float) -> None:
-        """Every message in either direction takes so much longer."""
+        """Delay every message in both directions by `seconds`."""
         self._do(lambda: setattr(self, "_delays", (seconds, seconds)))
 
     def hold_back(self, seconds: float) -> None:
-        """Delay answers by so many seconds; requests pass at once."""
+        """Delay responses by `seconds`. Requests pass without delay."""
         self._do(lambda: setattr(self, "_delays", (0.0, seconds)))
 
     def cut(self) -> None:
-        """Connections end at once, and so do new ones."""
+        """Abort all connections, and each new one when it is made."""
 
         def cut() -> None:
             self._whole = False
@@ -55,7 +55,7 @@ class Link:
         self._do(cut)
 
     def reset(self) -> None:
-        """Connections end as those of a killed process do that had not read everything: reset. New ones are welcome."""
+        """Reset all connections, as if the process had been killed with unread data. New connections are accepted."""
 
         def reset() -> None:
             for writer in self._writers:
@@ -66,15 +66,15 @@ class Link:
         self._do(reset)
 
     def silence(self) -> None:
-        """Connections stay, also new ones, and nothing gets through until the link is sound again."""
+        """Stall all connections, including new ones, until `heal`."""
         self._do(self._flowing.clear)
 
     def silence_at(self, word: bytes) -> None:
-        """As `silence`, from when somebody asks for something with this word in it."""
+        """Stall all connections as soon as a request contains `word`."""
         self._do(lambda: setattr(self, "_last_word", word))
 
     def heal(self) -> None:
-        """Sound again; what was held up goes on its way."""
+        """Remove all faults, and forward stalled data."""
 
         def heal() -> None:
             self._delays, self._whole, self._last_word = (0.0, 0.0), True, b""
@@ -83,14 +83,14 @@ class Link:
         self._do(heal)
 
     def close(self) -> None:
-        """End every connection, and the thread."""
+        """Close all connections and stop the thread."""
         asyncio.run_coroutine_threadsafe(self._end(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
 
     def _do(self, act: Callable[[], object]) -> None:
-        """In the thread of the proxy, and done when this returns."""
+        """Call a function in the thread of the proxy, and wait until it returns."""
         done = threading.Event()
 
         def run() -> None:
@@ -105,7 +105,7 @@ class Link:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         try:
-            # An engine that is away refuses: then the client is refused too.
+            # If the engine refuses the connection, the connection of the client is aborted, too.
             with contextlib.suppress(OSError):
                 if self._whole:
                     there_reader, there = await asyncio.open_connection("127.0.0.1", self._target, limit=_CHUNK)
@@ -139,7 +139,7 @@ class Link:
                 await self._flowing.wait()
                 writer.write(data)
                 await writer.drain()
-        # One direction that has ended ends the other: nobody here half-closes.
+        # The end of a direction closes the other one, because no client here half-closes a connection.
         writer.transport.abort()
 
     async def _end(self) -> None:
@@ -151,7 +151,7 @@ class Link:
 
 
 def port_of(url: str) -> int:
-    """The port that a URL names."""
+    """Return the port of a URL."""
     port = urlsplit(url).port
     assert port is not None
     return port

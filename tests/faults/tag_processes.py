@@ -1,7 +1,7 @@
-"""An emitter and a collector as they are run in processes of their own, which are killed and started anew.
+"""An emitter and a collector for separate processes, which tests kill and restart.
 
-Jobs lie in `share-<number>` of a folder. An emitter writes the numbers of those that are safe to `safe-<number>`, and skips them
-when it starts again: as with an outbox, a job is done when that is written down, and not before.
+The jobs of an emitter are in the file `share-<number>` of a folder. The emitter records the numbers of safe jobs in
+`safe-<number>`, and skips these jobs after a restart: as with an outbox, a job is done once this is recorded.
 """
 
 from __future__ import annotations
@@ -20,52 +20,52 @@ from shoal.tagcloud.rabbitmq import RabbitTransport
 from shoal.tagcloud.sqlite import SqliteCloud
 
 NOW = 20_500 * DAY_MS + 5_000_000
-"""The clock of all of them, in Unix ms."""
+"""The time of all processes, in Unix ms."""
 _AT_ONCE = 4
 
 
 class Job(msgspec.Struct, array_like=True):
-    """Uses that are handed over together."""
+    """A batch of uses."""
 
     number: int
     uses: list[Use]
 
 
 class Place(NamedTuple):
-    """Where they meet."""
+    """The broker and the folder that emitters and collectors share."""
 
     url: str
     namespace: str
     folder: Path
     parts: int = 1
-    """With a part of the uses, collectors merge so much earlier: there are as many versions."""
+    """The divisor of the merge thresholds, so that a test with a fraction of the uses has as many versions."""
 
     @property
     def cloud(self) -> Path:
-        """The store that collectors share."""
+        """Return the path of the store that collectors share."""
         return self.folder / "cloud.db"
 
     def hand_out(self, emitter: int, jobs: Sequence[Job]) -> None:
-        """Give an emitter its jobs, before it is started for the first time."""
+        """Write the jobs of an emitter, before its first start."""
         (self.folder / f"share-{emitter}").write_bytes(msgspec.msgpack.encode(jobs))
 
     def share(self, emitter: int) -> list[Job]:
-        """All jobs of an emitter."""
+        """Return all jobs of an emitter."""
         return msgspec.msgpack.decode((self.folder / f"share-{emitter}").read_bytes(), type=list[Job])
 
     def safe(self, emitter: int) -> set[int]:
-        """Return the increments of this emitter that are safe."""
+        """Return the numbers of this emitter's safe jobs."""
         path = self.folder / f"safe-{emitter}"
         return {int(line) for line in path.read_text().split()} if path.exists() else set()
 
     def note(self, emitter: int, job: Job) -> None:
-        """This one is safe too."""
+        """Record a job as safe."""
         with (self.folder / f"safe-{emitter}").open("a") as file:
             file.write(f"{job.number}\n")
 
 
 def emit(place: Place, number: int) -> None:
-    """Send what is not known to be safe; ends when everything is."""
+    """Send the jobs that are not recorded as safe, until all of them are."""
     logging.disable(logging.CRITICAL)
     asyncio.run(_emit(place, number))
 
@@ -95,7 +95,7 @@ def collect(place: Place) -> None:
 async def _collect(place: Place) -> None:
     store = await SqliteCloud.open(place.cloud)
     transport = await RabbitTransport.open(place.url, place.namespace, collecting=True, prefetch=300, check_seconds=0.1)
-    # Who is killed while merging keeps the others from it for half a second.
+    # A collector killed during a merge blocks the others for half a second.
     collector = Collector(
         store,
         transport,

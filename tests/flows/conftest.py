@@ -1,4 +1,4 @@
-"""Stories are told a millisecond at a time: of ids made in the same one, the shard decides the order."""
+"""Fixtures for story tests. Each id gets a new millisecond, as ids of the same millisecond are ordered by shard."""
 
 from __future__ import annotations
 
@@ -19,5 +19,5 @@ def _every_id_has_its_own_millisecond(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def _no_backpressure(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Accept posts however far deliveries are behind: tests post faster than a busy machine delivers."""
+    """Accept posts regardless of delivery lag: tests post faster than a busy machine delivers."""
     monkeypatch.setattr("shoal.app.outboxes.refusal_limit", lambda settings: 0.0)

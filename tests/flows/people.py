@@ -1,4 +1,4 @@
-"""Short words for stories."""
+"""Helpers for stories of several members."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from shoal.queries.pipeline import Page
 
 
 async def register(shoal: Shoal, *names: str) -> list[Handle]:
-    """These members, without passwords."""
+    """Register members without passwords."""
     return [await shoal.register(name) for name in names]
 
 
 def texts(found: Page | Sequence[Entry]) -> list[str]:
-    """Return the texts of the posts in their order; a share of a post begins with an arrow."""
+    """Return the texts of the posts, in order. The text of a shared post begins with `>`."""
     entries = found.entries if isinstance(found, Page) else found
     return [("> " if entry.share else "") + entry.post.text for entry in entries]
 
 
 async def home_texts(handle: Handle, limit: int = 50) -> list[str]:
-    """The whole home timeline of somebody, read by pages."""
+    """Return the texts of a member's whole home timeline, read in pages."""
     found: list[str] = []
     page = await handle.home(limit=limit)
     found += texts(page)

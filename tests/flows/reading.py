@@ -1,4 +1,4 @@
-"""Counting what a read costs: calls of the graph's contract, and statements of SQLite."""
+"""The cost of a read: calls of the graph contract, and SQLite statements."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Read = Callable[[Reads], Awaitable[object]]
 
 
 async def calls(network: Network, read: Read) -> Counter[str]:
-    """How often each method of the contract was called."""
+    """Return the number of calls of each contract method."""
     counted: Counter[str] = Counter()
 
     async def count(name: str) -> None:
@@ -33,9 +33,9 @@ async def calls(network: Network, read: Read) -> Counter[str]:
 
 
 async def statements(network: Network, read: Read) -> int:
-    """How many statements SQLite ran for a read that found nothing in memory but the timelines.
+    """Return the number of SQLite statements of a read that finds only the timelines in memory.
 
-    The read has connections of its own: on those of the network the workers look for jobs twice a second.
+    The read uses separate connections: on the connections of the network, workers poll for jobs twice a second.
     """
     running = cast("CachedGraph", network.store)._store
     assert isinstance(running, SqliteGraph)
@@ -50,7 +50,7 @@ async def statements(network: Network, read: Read) -> int:
 
 @contextmanager
 def traced(store: SqliteGraph) -> Iterator[list[str]]:
-    """Give the statements that its connections for reading run meanwhile."""
+    """Collect the statements that the read connections of a store run during the block."""
     ran: list[str] = []
     connections = (store._reading, store._scanning)
     for connection in connections:

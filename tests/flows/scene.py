@@ -1,4 +1,4 @@
-"""Somebody wrote a post of every kind and visibility, and everybody stands to them in another way."""
+"""A network with posts of every kind and visibility by one author, and viewers with different relationships to the author."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Cell = tuple[Visibility, str]
 
 @dataclass
 class Scene:
-    """`posts` and `shares` by visibility and kind; `answers` are the host's own public comments on the posts."""
+    """A network with `posts` and `shares` by visibility and kind. `answers` are the host's public comments on the posts."""
 
     shoal: Shoal
     people: dict[str, Handle]
@@ -50,7 +50,7 @@ class Scene:
     shares: dict[Cell, int] = field(default_factory=dict)
     answers: dict[Cell, Post] = field(default_factory=dict)
     albums: dict[Cell, int] = field(default_factory=dict)
-    """The author's albums, one for each post with a picture: it is all there is in it."""
+    """The author's albums, one for each post with a picture. An album contains only that picture."""
 
     @property
     def network(self) -> Network:
@@ -60,30 +60,33 @@ class Scene:
         return None if viewer == "anonymous" else self.people[viewer].id
 
     def cells(self, post_ids: set[int]) -> set[Cell]:
-        """Which of the author's posts these are."""
+        """Return the visibility and kind of each of the author's posts among `post_ids`."""
         return {cell for cell, post in self.posts.items() if post.id in post_ids}
 
 
 @asynccontextmanager
 async def a_scene(*, suspended: bool, narrowed: bool = False) -> AsyncIterator[Scene]:
-    """Everybody follows the sharer, but for the cutter, who blocks them, and the deaf, who also mutes them.
+    """Create a scene in which the viewers, except the author and the cutter, follow the sharer.
 
-    The reporter follows the author too, and reports every post of theirs that they may see. With `narrowed`, all posts were
-    public at first, had come home to whom they came then, and were shared by the sharer.
+    The cutter blocks the sharer, and the deaf viewer mutes the sharer. The reporter also follows the author, and reports every
+    visible post of the author.
+
+    With `narrowed`, all posts were public at first: they were delivered to home timelines and shared by the sharer before their
+    visibility was narrowed.
     """
-    # A loaded machine may be seconds behind with what follows from so many posts; to refuse them is tested elsewhere.
+    # After all these posts, the workers of a loaded machine may be seconds behind. The limit is tested elsewhere.
     async with Shoal.open("memory://", most_behind_seconds=0) as shoal:
         names = [*(name for name in VIEWERS if name != "anonymous"), "host", "sharer"]
         people = {name: await shoal.register(name, email=f"{name}@example.org") for name in names}
         question = await people["host"].create("What do you see?")
         for handle in people.values():
-            # So that a share is seen beside its post.
+            # Show a share even if the timeline has its post.
             await handle.update_profile(folds_shares=False)
         scene = Scene(shoal, people, question)
         await _relate(people)
         if narrowed:
             for viewer in people.values():
-                # From now on posts are pushed to them.
+                # Posts are pushed only to warm timelines.
                 await viewer.home()
         for visibility in Visibility:
             for kind in KINDS:
@@ -111,7 +114,7 @@ async def _relate(people: dict[str, Handle]) -> None:
 
 
 async def _fall_out(people: dict[str, Handle]) -> None:
-    """After the posts, so that these lie in everybody's timeline already."""
+    """Block and mute members after the posts have reached the timelines."""
     author, sharer = people["author"], people["sharer"]
     await author.block(people["blocked"])
     await people["blocker"].block(author)
@@ -172,7 +175,7 @@ async def _narrow(scene: Scene) -> None:
 
 
 async def _album(shoal: Shoal, post: Post) -> int:
-    """Make an album of a post's picture, of a direct one too, which may have become so after it came to the album."""
+    """Create an album of a post's picture, even if the post is direct: it may have been narrowed after it came to the album."""
     shard = shard_of(post.author_id)
     album = Album(id=shoal.network.writes.new_id(shard), owner_id=post.author_id, title="Pictures")
     batch = Batch(shard)
@@ -190,7 +193,7 @@ async def _hold(shoal: Shoal, post: Post) -> None:
 
 
 async def _picture(shoal: Shoal, owner: Handle) -> int:
-    """A picture without a file: nobody looks at it here."""
+    """Create a media object without a file, which no viewer opens."""
     shard = shard_of(owner.id)
     media = Media(id=shoal.network.writes.new_id(shard), owner_id=owner.id)
     batch = Batch(shard)

@@ -1,4 +1,4 @@
-"""Networks that several processes share, here as several in one: two PostgreSQL stores, and Redis."""
+"""Networks shared by several processes, simulated in one: two PostgreSQL stores, and Redis."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tests.engines import postgres, redis
 
 
 class Place:
-    """An owner of a network's databases, for as long as it lives."""
+    """The owner of a network's databases, which exist as long as this object."""
 
     def __init__(self) -> None:
         self.timelines = ""
 
     async def settings(self, **more: object) -> Settings:
-        """Settings of a new and empty network."""
+        """Return the settings of a new, empty network."""
         stores = {"0-31": await postgres.database(self), "32-63": await postgres.database(self)}
         chosen = {"timelines": self.timelines or redis.single(), **more}
         return build(store=stores, media="memory://", **chosen)
@@ -26,6 +26,6 @@ class Place:
 
 @asynccontextmanager
 async def processes(count: int, settings: Settings) -> AsyncIterator[list[Shoal]]:
-    """So many that each remember for themselves what they read."""
+    """Open a network `count` times, each with separate caches."""
     async with AsyncExitStack() as stack:
         yield [Shoal(await stack.enter_async_context(open_network(settings))) for _ in range(count)]

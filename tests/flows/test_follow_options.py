@@ -77,7 +77,7 @@ async def test_home_timeline_shows_only_posts_in_languages_of_the_follow() -> No
         await wish(ben, ann, languages=[])
         assert len(await at_home(ben)) == 4
         for wrong in ("x" * 36, "startrek_it", "english"):
-            with pytest.raises(InvalidInput, match="languages: not the code of a language"):
+            with pytest.raises(InvalidInput, match="languages: must be a language code"):
                 await wish(ben, ann, languages=["en", wrong])
         with pytest.raises(InvalidInput):
             await wish(ben, ann, languages=[f"l{n}" for n in range(101)])

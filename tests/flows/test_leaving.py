@@ -210,7 +210,7 @@ async def test_account_deletion_with_wrong_password_deletes_nothing() -> None:
         with pytest.raises(InvalidInput, match="password"):
             await ann.leave("another password")
         assert (await shoal.log_in("ann", PASSWORD)).id == ann.id
-        with pytest.raises(NotAllowed, match="not to be deleted"):
+        with pytest.raises(NotAllowed, match="not scheduled for deletion"):
             await shoal.come_back("ann", PASSWORD)
 
 

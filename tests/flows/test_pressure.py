@@ -18,6 +18,11 @@ from tests.api.world import world
 from tests.running import eventually, in_loop
 
 
+@pytest.fixture(autouse=True)
+def _no_backpressure() -> None:
+    """Keep backpressure, which is turned off for the other stories."""
+
+
 def test_backpressure_refuses_a_growing_part_of_posts_from_a_third_of_the_maximum_lag() -> None:
     steps = (
         (0, 0.0, 0),

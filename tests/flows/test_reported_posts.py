@@ -15,7 +15,7 @@ from shoal.graph.contract import Cursor
 from shoal.graph.schema import POST_REPORTED_BY, REPORTS_POST
 from shoal.queries.hydration import Entry, hydrate_taken_back
 from shoal.queries.pipeline import Page
-from shoal.queries.posts import Kept
+from shoal.queries.posts import SavedPage
 from tests.flows.notifications.listening import listening
 from tests.flows.people import home_texts, register, texts
 from tests.flows.reading import calls
@@ -39,7 +39,7 @@ async def refuses(act: Awaitable[object]) -> bool:
     return False
 
 
-async def _found(asked: Awaitable[Page | Kept | list[Entry]]) -> list[str]:
+async def _found(asked: Awaitable[Page | SavedPage | list[Entry]]) -> list[str]:
     found = await asked
     return texts(found if isinstance(found, list) else found.entries)
 

@@ -1,6 +1,6 @@
-"""A process that commits until it is killed, and prints the id of each post once its commit was answered.
+"""A process that commits until it is killed, and prints the id of each post once its commit is acknowledged.
 
-Arguments: the path of the store, and which round this is, so that ids do not repeat.
+Arguments: the path of the store, and the number of the round, which keeps ids unique.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ROUND = 1_000_000
 
 
 def batch_of(post: int, n: int) -> Batch:
-    """An object, a key, an event, and lists that grow, with and without inverses: one is ended now and then."""
+    """Return a batch with an object, a key, an event and associations; it deletes the follow that batch `n - 5` adds."""
     batch = Batch(shard_of(ANN))
     batch.obj_add(Post(id=post, author_id=ANN, text=str(n)))
     batch.key_add(Key(batch.shard, "import", str(post)), post)

@@ -1,4 +1,4 @@
-"""As `committing`, to a PostgreSQL store. Arguments: its URL, and which round this is."""
+"""A counterpart of `committing` for a PostgreSQL store. Arguments: the URL of the store and the number of the round."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def main(url: str, round_: int) -> None:
     try:
         await asyncio.gather(*[write() for _ in range(8)])
     except Unavailable:
-        # The server was killed first. Nothing more is to be said.
+        # The test killed the server before this process.
         await graph.close()
 
 

@@ -90,6 +90,6 @@ async def test_retry_on_conflict_with_persistent_conflict_raises_conflict(monkey
         tries += 1
         raise Conflict("overtaken")
 
-    with pytest.raises(Conflict, match="changed from elsewhere; repeat"):
+    with pytest.raises(Conflict, match="being changed by another request; try again"):
         await retry_on_conflict(attempt)
     assert tries > 10

@@ -11,12 +11,12 @@ from shoal.graph.payloads.follows import (
     FollowSpan,
     FollowTerms,
     beginning,
-    begun_anew,
     encode,
     encode_moments,
     moments_of,
     moments_until,
     periods,
+    restarted,
 )
 
 MOMENTS = st.sets(st.integers(1, 200), max_size=60).flatmap(
@@ -81,12 +81,12 @@ def test_follow_periods_from_moments_match_examples(
 def test_follow_start_time_is_kept_when_options_change() -> None:
     changed = encode(FollowTerms(languages=("nl",), since=7))
     assert (beginning(9, changed), beginning(9, b"")) == (7, 9)
-    assert begun_anew(changed) == encode(FollowTerms(languages=("nl",)))
-    assert begun_anew(b"") == b""
+    assert restarted(changed) == encode(FollowTerms(languages=("nl",)))
+    assert restarted(b"") == b""
 
 
 def test_follow_data_of_newer_version_is_ignored() -> None:
-    assert (beginning(9, b"\xc1"), begun_anew(b"\xc1")) == (9, b"\xc1")
+    assert (beginning(9, b"\xc1"), restarted(b"\xc1")) == (9, b"\xc1")
 
 
 def test_follow_tombstone_without_data_counts_as_unfollow() -> None:

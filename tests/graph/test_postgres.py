@@ -20,7 +20,7 @@ from shoal.core.errors import Conflict, InvalidInput, OutcomeUnknown, ShoalError
 from shoal.core.events import InversePending, PostCreated
 from shoal.core.ids import shard_of
 from shoal.core.model import Member, Post
-from shoal.graph.contract import MAX_TIME, Assoc, Batch, Cursor, Frozen, Job, KeyTaken, Missing, Standing
+from shoal.graph.contract import MAX_TIME, Assoc, AssocExists, Batch, Cursor, Frozen, Job, KeyTaken, Missing
 from shoal.graph.postgres import PostgresGraph, moves_sql, ranks, sql
 from shoal.graph.postgres import schema as postgres_schema
 from shoal.graph.postgres.migrations import GRAPH, migrate
@@ -305,7 +305,7 @@ async def test_postgres_commit_group_of_any_size_takes_two_round_trips(database:
 
 def like(by: int = ANN, *, presumed_new: bool = True) -> Batch:
     batch = Batch(shard_of(by))
-    batch.assoc_add(by, LIKES, POST_OF_BEN, moment(7), aggregate_id=BEN, anew=True)
+    batch.assoc_add(by, LIKES, POST_OF_BEN, moment(7), aggregate_id=BEN, must_be_new=True)
     batch.expect(POST_OF_BEN)
     batch.presumed_new = presumed_new
     return batch
@@ -332,7 +332,7 @@ async def test_postgres_presumed_new_batch_takes_one_round_trip(database: Databa
         assert await cost(made) == 1
         assert await cost(again) == 2, "the insert is refused, then the read finds no change to store"
         assert await cost(like(presumed_new=False)) == 2
-        with pytest.raises(Standing):
+        with pytest.raises(AssocExists):
             await graph.commit(like())
         assert await cost(like(BEN)) == 1
         await end(graph, ANN, LIKES, POST_OF_BEN, moment(8), aggregate_id=BEN)
@@ -382,7 +382,7 @@ async def test_postgres_concurrent_presumed_new_likes_have_one_winner(database: 
                 *[graph.commit(like(by)) for graph in (one, two, one, two)], return_exceptions=True
             )
             assert answers.count(None) == 1
-            assert sum(isinstance(answer, Standing) for answer in answers) == 3
+            assert sum(isinstance(answer, AssocExists) for answer in answers) == 3
         assert await one.assoc_count([POST_OF_BEN], [LIKED_BY]) == {LIKED_BY: {POST_OF_BEN: 20}}
         assert await broken_promises(two) == []
 
@@ -524,7 +524,7 @@ async def test_postgres_commit_with_lost_response_raises_outcome_unknown(databas
             link.hold_back(1.0)
             await eventually(lambda: note_of(other), "stored")
             link.cut()
-            with pytest.raises(OutcomeUnknown, match="may have been stored"):
+            with pytest.raises(OutcomeUnknown, match="may or may not have been stored"):
                 await committing
             # No query is sent while the server is unreachable.
             with pytest.raises(Unavailable) as refused:
@@ -762,7 +762,7 @@ async def test_postgres_sole_store_stays_unavailable_after_another_owner(databas
     async with opened(database, sole=True) as graph, aside(database.url) as other:
         # Another process acquires the lock before this one notices the loss.
         await other.execute("UPDATE shoal.owner SET id = 0")
-        with pytest.raises(Unavailable, match="start this one again"):
+        with pytest.raises(Unavailable, match="restart this process"):
             await begin(graph, ANN, POSTED, 1, moment(1))
         await other.execute(_DROP)
         await asyncio.sleep(0.5)
@@ -815,7 +815,7 @@ async def test_postgres_read_only_store_refuses_writes(database: Database) -> No
         async with opened(database, read_only=True) as reader:
             assert await reader.obj_get([ANN]) == {ANN: ann()}
             for write in (begin(reader, ANN, POSTED, 1, moment(1)), reader.claim(1, LONG), reader.sweep(1, 1)):
-                with pytest.raises(ShoalError, match="reading only"):
+                with pytest.raises(ShoalError, match="read-only"):
                     await write
 
 

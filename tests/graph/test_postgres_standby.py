@@ -175,7 +175,7 @@ async def test_postgres_failover_old_primary_is_ignored_and_sequence_numbers_are
             for _ in range(3):
                 assert not await stored(graph, 6), "the old primary was written to"
                 await asyncio.sleep(0.6)
-            said = [record for record in caplog.records if "has taken over from it" in record.message]
+            said = [record for record in caplog.records if "is a former primary" in record.message]
             assert [record.levelname for record in said] == ["WARNING"]
             assert f"127.0.0.1:{pair.link.at}" in said[0].message
     finally:

@@ -152,7 +152,10 @@ def test_redis_url_with_unknown_option_is_refused_without_showing_url(wrong: str
 
 def test_redis_ca_file_without_certificates_is_refused(tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text("no certificate")
-    for file, said in (("ca.pem", "has no certificates in PEM"), ("nowhere.pem", "is not there")):
+    for file, said in (
+        ("ca.pem", "contains no PEM certificates"),
+        ("nowhere.pem", "does not exist"),
+    ):
         with pytest.raises(InvalidInput, match=said):
             parse(f"rediss://one?ssl_ca_certs={tmp_path / file}")
 

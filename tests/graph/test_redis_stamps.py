@@ -401,5 +401,5 @@ async def test_redis_outage_keeps_bounded_memory_and_logs_one_warning(
             assert len(versions._pending_shards) == 45
             warnings = [record for record in caplog.records if record.levelname == "WARNING"]
             assert [record.getMessage() for record in warnings] == [
-                "the stamps cannot be reached: changes are reported when they can be"
+                "the version tokens are unreachable: changes are reported after reconnecting"
             ]

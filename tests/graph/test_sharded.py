@@ -120,7 +120,7 @@ async def test_sharded_graph_batch_with_data_of_another_store_is_refused(stray: 
     batch = Batch(ANNS)
     batch.obj_add(Member(id=ANN, name="ann"))
     stray(batch)
-    with pytest.raises(ValueError, match="belongs to another store"):
+    with pytest.raises(ValueError, match="object of another store"):
         await graph.commit(batch)
     assert (one.commits, two.commits) == (0, 0)
 
@@ -191,7 +191,7 @@ async def test_cross_store_inverse_of_unavailable_store_is_settled_later(caplog:
     graph, _, two = two_stores()
     two.down = True
     await begin(graph, ANN, LIKES, POST_OF_BEN, moment(5), b"data", aggregate_id=BEN)
-    assert "1 inverses stay owed to store 1" in caplog.text
+    assert "1 inverse associations are pending for store 1" in caplog.text
     assert await graph.assoc_range(ANN, LIKES, Cursor(limit=5)) == [Assoc(POST_OF_BEN, moment(5), b"data")]
     assert await graph.backlog() == 1
     two.down = False
@@ -248,7 +248,7 @@ async def test_cross_store_inverse_is_repaired_after_crash_between_commits(tmp_p
 
 
 @in_loop
-async def test_sharded_graph_commit_succeeds_when_acknowledgement_fails(
+async def test_sharded_graph_commit_succeeds_when_acknowledgment_fails(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     graph, one, _ = two_stores()
@@ -285,7 +285,7 @@ async def test_sharded_graph_claim_skips_unavailable_store(caplog: pytest.LogCap
     jobs = await graph.claim(10, 60) + await graph.claim(10, 60)
     assert [job.store for job in jobs] == [1]
     one.down = False
-    assert "store 0 cannot be reached" in caplog.text
+    assert "store 0 is unreachable" in caplog.text
     assert [job.store for job in await graph.claim(10, 60)] == [0]
 
 
@@ -471,9 +471,9 @@ def test_shard_map_names_a_store_for_every_data_source() -> None:
         ({"-5": "a"}, "'-5' is not a range"),
         ({"0-x": "a"}, "'0-x' is not a range"),
         ({"0-63": "a", "5-3": "b"}, "'5-3' is not a range"),
-        ({"0-31": "a", "31-63": "b"}, "data source 31 is named twice"),
-        ({"0-63": "a", "7": "b"}, "data source 7 is named twice"),
-        ({"0-64": "a"}, "data source 64 is named twice or is past 63"),
+        ({"0-31": "a", "31-63": "b"}, "data source 31 is listed twice"),
+        ({"0-63": "a", "7": "b"}, "data source 7 is listed twice"),
+        ({"0-64": "a"}, "data source 64 is listed twice or above 63"),
         ({"0-31": "a", "33-63": "b"}, "no store for data source 32"),
         ({}, "no store for data source 0"),
     ],
@@ -484,5 +484,5 @@ def test_shard_map_incomplete_or_ambiguous_is_refused(ranges: dict[str, str], co
 
 
 def test_sharded_graph_without_owner_for_a_data_source_is_refused() -> None:
-    with pytest.raises(ValueError, match=f"names {DATA_SOURCES} data sources, not 63"):
+    with pytest.raises(ValueError, match=rf"must have {DATA_SOURCES} data sources \(got 63\)"):
         ShardedGraph([MemoryGraph()], [0] * 63)

@@ -1,4 +1,4 @@
-"""Opening a network as an application does: alone, or as a process that calls the one that has the store."""
+"""Networks opened as an application opens them: alone, or as a process that calls the owner of the store."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from shoal import Shoal
 
 SHARED = "shared"
 _owners: dict[int, Shoal] = {}
-"""The owner of each shared network that is opened for a test, by its caller."""
+"""The owner of each shared network that a test has opened, by the id of its caller."""
 stores = pytest.mark.parametrize("store", ["memory://", "sqlite:///{}/shoal.db", SHARED])
 
 
 @asynccontextmanager
 async def opened(store: str, folder: Path, **settings: Any) -> AsyncIterator[Shoal]:
-    """Open a store in a folder. A shared one is opened twice, and the second calls the first."""
+    """Open a store in a directory. A shared store is opened twice, and the second process calls the first."""
     if store != SHARED:
         async with Shoal.open(store.format(folder), **settings) as shoal:
             yield shoal
@@ -34,7 +34,7 @@ async def opened(store: str, folder: Path, **settings: Any) -> AsyncIterator[Sho
 
 @asynccontextmanager
 async def owner_and_caller(folder: Path, **settings: Any) -> AsyncIterator[tuple[Shoal, Shoal]]:
-    """Open one store twice: the first has it."""
+    """Open a store twice. The first process owns it."""
     url = f"sqlite:///{folder / 'shoal.db'}"
     async with (
         Shoal.open(url, shared=True, **settings) as owner,
@@ -46,17 +46,17 @@ async def owner_and_caller(folder: Path, **settings: Any) -> AsyncIterator[tuple
 
 
 def has_store(shoal: Any) -> bool:
-    """Whether a shared network is in this object, and not called by it."""
+    """Return whether this object owns the shared network instead of calling its owner."""
     return bool(shoal._session.owner)
 
 
 def listeners(shoal: Shoal) -> int:
-    """How many viewers listen to live updates."""
+    """Return the number of connections that receive live updates."""
     owner = _owners.get(id(shoal))
     return (shoal if owner is None else uncached(owner)).network.hub.connected
 
 
 def uncached(shoal: Any) -> Shoal:
-    """The library's own object that the owner of a shared network calls."""
+    """Return the inner `Shoal` object that the owner of a shared network calls."""
     real: Shoal = shoal._session._side.shoal
     return real

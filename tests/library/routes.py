@@ -1,4 +1,4 @@
-"""Each route of the API with the method of the library that does the same, or the reason why there is none."""
+"""The library method that corresponds to each API route, or the reason why there is none."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from shoal.library.filters import OwnFilters
 from shoal.library.handle import Handle, Visitor
 from shoal.library.lists import OwnLists
 from shoal.library.media import OwnAlbums
-from shoal.library.moderation import KeptBlocklists, Moderation
+from shoal.library.moderation import Moderation, NetworkBlocklists
 from shoal.library.network import Shoal
 from shoal.library.notifications import OwnConversations, OwnNotifications
 from shoal.library.posts import OwnScheduled
@@ -24,9 +24,9 @@ SURFACES: dict[str, type] = {
     "scheduled": OwnScheduled,
     "tags": Tags,
     "moderation": Moderation,
-    "blocklists": KeptBlocklists,
+    "blocklists": NetworkBlocklists,
 }
-"""The classes of the library by the words of the table below."""
+"""Library classes, by their names in `METHODS`."""
 
 _STATUS, _ACCOUNT, _LIST = "/api/v1/statuses/{id}", "/api/v1/accounts/{id}", "/api/v1/lists/{id}"
 _REACTIONS = "/api/v1/pleroma/statuses/{id}/reactions"

@@ -109,8 +109,8 @@ async def test_library_media_is_described_attached_and_discarded(store: str, tmp
     async with opened(store, tmp_path) as shoal:
         ann, bob = [await shoal.register(name) for name in ("ann", "bob")]
         photo = await ann.upload(picture(), description="A heron", focus=(0.5, 0.5))
-        assert (await ann.describe(photo, description="A grey heron")).focus == (0.5, 0.5)
-        assert (await ann.media(photo.id)).description == "A grey heron"
+        assert (await ann.describe(photo, description="A gray heron")).focus == (0.5, 0.5)
+        assert (await ann.media(photo.id)).description == "A gray heron"
         with pytest.raises(NotFound):
             await bob.media(photo)
         await ann.create("Look", media=[photo])

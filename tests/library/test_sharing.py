@@ -170,7 +170,7 @@ async def test_shared_network_invalid_arguments_are_refused_before_sending(tmp_p
         with pytest.raises(errors.InvalidInput):
             await ann.create("x", data={"deep": deep})
         for reach in (lambda: caller.network, lambda: caller.network.settings):
-            with pytest.raises(RuntimeError, match="a shared network is used by its methods"):
+            with pytest.raises(RuntimeError, match="only its methods are available"):
                 reach()
         assert (await ann.create("Still here")).text == "Still here"
 
@@ -179,7 +179,7 @@ async def test_shared_network_invalid_arguments_are_refused_before_sending(tmp_p
 async def test_shared_network_oversized_call_is_refused_and_next_call_succeeds(tmp_path: Path) -> None:
     async with owner_and_caller(tmp_path, max_upload_bytes=1_000, max_video_bytes=1_000) as (_, caller):
         ann = await caller.register("ann")
-        with pytest.raises(errors.TooLarge, match="a call between processes may have"):
+        with pytest.raises(errors.TooLarge, match="a call between processes has at most"):
             await ann.upload(bytes(9 << 20))
         with pytest.raises(errors.TooLarge, match="too large"):
             await ann.upload(b"\x89PNG\r\n\x1a\n" + bytes(2 << 20))
@@ -362,7 +362,7 @@ async def test_shared_network_call_to_lost_owner_is_retried_when_safe(
             await asyncio.wait_for(begun.wait(), 30)
             _break(caller)
             if unknown:
-                with pytest.raises(errors.OutcomeUnknown, match="stored or not"):
+                with pytest.raises(errors.OutcomeUnknown, match="may or may not have been stored"):
                     await asyncio.wait_for(call, 30)
             else:
                 assert (await asyncio.wait_for(call, 30)).text == "Once"
@@ -391,7 +391,7 @@ async def test_shared_network_call_that_crashes_owners_is_retried_three_times(
 
         with monkeypatch.context() as patch:
             patch.setattr(sqlite_store, "announce", deadly)
-            with pytest.raises(errors.Unavailable, match="each time"):
+            with pytest.raises(errors.Unavailable, match="on every attempt"):
                 await asyncio.wait_for(ann.create("Deadly"), 60)
         assert attempts == 4
         assert (await ann.create("Harmless")).text
@@ -409,7 +409,7 @@ async def test_shared_network_unresponsive_owner_times_out(tmp_path: Path) -> No
             async with taken.opened(wait=True) as shoal:
                 handle = shoal._session._values.identity(7, "ann")
                 began = asyncio.get_running_loop().time()
-                with pytest.raises(errors.Unavailable, match="each time"):
+                with pytest.raises(errors.Unavailable, match="on every attempt"):
                     await asyncio.wait_for(handle.home(), 30)
                 assert asyncio.get_running_loop().time() - began < 15
             accepting.cancel()
@@ -471,7 +471,7 @@ async def test_shared_network_open_of_unshared_store_is_refused(tmp_path: Path) 
     url = f"sqlite:///{tmp_path / 'shoal.db'}"
     async with Shoal.open(url):
         other = SharedNetwork(configuration.build(store=url), library.Shoal, patience=0.3)
-        with pytest.raises(errors.Unavailable, match=r"in use by another process.*, or have that one share it"):
+        with pytest.raises(errors.Unavailable, match=r"in use by another process.*, or make it share the store"):
             async with other.opened():
                 pass
         with pytest.raises(errors.InUse):

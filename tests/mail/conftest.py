@@ -1,4 +1,4 @@
-"""A mail server, and letters that do not rest for long."""
+"""Fixtures for mail: a server, and short retry delays."""
 
 from __future__ import annotations
 
@@ -17,6 +17,6 @@ def office() -> Iterator[PostOffice]:
 
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Letters that were not taken are tried again soon."""
+    """Shorten the delays before mail is sent again."""
     monkeypatch.setattr("shoal.mail.sender._FIRST_SECONDS", 0.05)
     monkeypatch.setattr("shoal.mail.sender._LONGEST_SECONDS", 0.05)

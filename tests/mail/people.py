@@ -1,4 +1,4 @@
-"""Ann, who has an address, in a network that sends mail; and what tests ask about her."""
+"""A network that sends mail, with a member Ann and her address, and helpers for its tests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ANN, NEW = "ann@example.org", "ann@new.example.org"
 
 @asynccontextmanager
 async def a_network(office: PostOffice, url: str = "memory://") -> AsyncIterator[tuple[Shoal, Handle]]:
-    """Ann has an address, and there is a post office."""
+    """Open a network that sends mail to `office`, and register Ann with an address."""
     opened = Shoal.open(
         url,
         media="memory://",
@@ -39,12 +39,12 @@ async def a_network(office: PostOffice, url: str = "memory://") -> AsyncIterator
 
 
 def agenda(shoal: Shoal, days: float) -> Agenda:
-    """One that believes it is so many days later."""
+    """Return an agenda whose clock is `days` days ahead."""
     return Agenda(shoal.network.writes, clock=lambda: time.time_ns() // 1_000_000 + int(days * DAY))
 
 
 async def fits(shoal: Shoal, name: str, password: str) -> bool:
-    """Whether this is how one logs in."""
+    """Return whether a member can log in with this password."""
     try:
         await members.log_in(shoal.network.writes, name, password)
     except Unauthenticated:
@@ -63,7 +63,7 @@ async def shoal_member(shoal: Shoal, who: Handle) -> Member:
 
 
 async def moved(shoal: Shoal, office: PostOffice, ann: Handle, address: str) -> Mail:
-    """Have Ann reached elsewhere, by the mail; what her address before is told."""
+    """Change Ann's address, confirm it by mail, and return the mail to her previous address."""
     before = await members.login_of(shoal.network.writes, await shoal_member(shoal, ann))
     assert before is not None
     await ann.change_email(PASSWORD, address)
@@ -74,7 +74,7 @@ async def moved(shoal: Shoal, office: PostOffice, ann: Handle, address: str) -> 
 
 
 def tried(office: PostOffice, times: int) -> Callable[[], Awaitable[bool]]:
-    """Whether somebody tried so often to hand a mail over."""
+    """Return a condition: at least `times` attempts to deliver a mail were made."""
 
     async def ask() -> bool:
         return office.tried >= times

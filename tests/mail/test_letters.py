@@ -37,7 +37,7 @@ def test_mail_template_contains_member_server_and_link_in_text_and_html(kind: Ma
     assert (letter.subject == write(SHOAL, about(kind), "en").subject) is (language == "en")
 
 
-def test_mail_template_for_language_without_catalogue_is_english() -> None:
+def test_mail_template_for_language_without_catalog_is_english() -> None:
     assert write(SHOAL, about(MailKind.RESET), "xx") == write(SHOAL, about(MailKind.RESET), "en")
 
 

@@ -47,9 +47,9 @@ async def test_smtp_mail_over_tls_with_login_is_delivered(certificate: tuple[Pat
         await SmtpMailer(trusting, SENDER).send(LETTER)
         assert [mail.encrypted for mail in office.mails] == [True]
         # With an untrusted certificate or a wrong password, the mail is retried later.
-        with pytest.raises(Unavailable, match="cannot be reached"):
+        with pytest.raises(Unavailable, match="is unreachable"):
             await SmtpMailer(office.url, SENDER).send(LETTER)
-        with pytest.raises(Unavailable, match="does not take our user and password"):
+        with pytest.raises(Unavailable, match="rejected the user or password"):
             await SmtpMailer(trusting.replace("s3a", "sea"), SENDER).send(LETTER)
         assert len(office.mails) == 1
 
@@ -75,7 +75,7 @@ async def test_smtp_permanent_and_temporary_failures_are_distinguished() -> None
             office.refuses, office.fails = refuses, fails
             with pytest.raises(wrong, match=refuses or fails):
                 await mailer.send(LETTER)
-    with pytest.raises(Unavailable, match="cannot be reached"):
+    with pytest.raises(Unavailable, match="is unreachable"):
         await mailer.send(LETTER)
 
 
@@ -89,7 +89,7 @@ async def test_smtp_non_ascii_addresses_are_delivered_or_refused() -> None:
     with post_office(in_ascii=True) as office:
         mailer = SmtpMailer(office.url, SENDER)
         await mailer.send(LETTER._replace(to="ann@bücher.example"))
-        with pytest.raises(Undeliverable, match="beyond ASCII"):
+        with pytest.raises(Undeliverable, match="non-ASCII"):
             await mailer.send(LETTER._replace(to="jürgen@bücher.example"))
         assert len(office.mails) == 1
 
@@ -97,7 +97,7 @@ async def test_smtp_non_ascii_addresses_are_delivered_or_refused() -> None:
 @in_loop
 async def test_smtp_unresponsive_server_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shoal.mail.mailers._SECONDS", 0.2)
-    with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(Unavailable, match="cannot be reached"):
+    with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(Unavailable, match="is unreachable"):
         await SmtpMailer(f"smtp://127.0.0.1:{silent.getsockname()[1]}", SENDER).send(LETTER)
 
 
@@ -111,7 +111,7 @@ async def test_mail_folder_stores_files_readable_by_owner_only(tmp_path: Path) -
     assert first.stat().st_mode & 0o777 == 0o600
     assert email.message_from_bytes(first.read_bytes(), policy=email.policy.default)["Subject"] == LETTER.subject
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(Unavailable, match="cannot be written"):
+    with pytest.raises(Unavailable, match="cannot write mail to"):
         await FolderMailer(tmp_path / "file", SENDER).send(LETTER)
 
 
@@ -137,7 +137,7 @@ def test_smtp_url_is_parsed_into_host_login_and_tls(url: str, wants: tuple[objec
         "smtp://mail.example.org:notaport",
         "smtp://mail.example.org/box",
         "smtp://mail.example.org?tls=maybe",
-        "smtp://mail.example.org?colour=red",
+        "smtp://mail.example.org?color=red",
         "smtp://user:secret@mail.example.org?tls=never",
     ],
 )

@@ -1,4 +1,4 @@
-"""Tiny clips, made by ffmpeg's own test pictures and tones. Without ffmpeg: skipped at a desk, failed in CI."""
+"""Tiny clips of ffmpeg's test pictures and tones. Without ffmpeg, their tests fail in CI and are skipped elsewhere."""
 
 from __future__ import annotations
 
@@ -18,14 +18,16 @@ SECRET = ("-metadata", "title=secret", "-metadata", "location=+40.7-74.0/")
 
 
 def needed() -> None:
-    """Go on only where ffmpeg is."""
+    """Skip the test without ffmpeg, or fail it in CI."""
     if Programs.found() is None:
-        (pytest.fail if os.environ.get("CI") else pytest.skip)("no ffmpeg: apt-get install ffmpeg")
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(
+            "ffmpeg is not installed: install it with `apt-get install ffmpeg`"
+        )
 
 
 @cache
 def clip(suffix: str, *arguments: str) -> bytes:
-    """A file of this suffix, as ffmpeg makes it with these arguments."""
+    """Return a file in the format of this suffix that ffmpeg creates from these arguments."""
     needed()
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder) / f"clip{suffix}"
@@ -34,20 +36,20 @@ def clip(suffix: str, *arguments: str) -> bytes:
 
 
 def film(suffix: str = ".mp4") -> bytes:
-    """A second of a test picture with a tone, and secrets in its metadata."""
+    """Return a one-second video of a test picture with a tone and secret metadata."""
     return clip(suffix, *PICTURE, *TONE, *SECRET)
 
 
 def silent(suffix: str = ".mov") -> bytes:
-    """Return a clip without sound."""
+    """Return a one-second video without sound."""
     return clip(suffix, *PICTURE)
 
 
 def tone(suffix: str = ".mp3") -> bytes:
-    """A second of a tone."""
+    """Return one second of a tone whose metadata contains secrets."""
     return clip(suffix, *TONE, *SECRET)
 
 
 def moving_gif() -> bytes:
-    """A GIF of five frames."""
+    """Return an animated GIF of five frames."""
     return clip(".gif", "-f", "lavfi", "-i", "testsrc=size=48x32:rate=5:duration=1")

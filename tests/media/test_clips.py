@@ -166,8 +166,8 @@ def test_video_of_odd_size_and_high_frame_rate_is_adjusted() -> None:
     ("limits", "said"),
     [
         ({"max_duration": 0.5}, "too long"),
-        ({"max_pixels": 160 * 89}, "pixels is too large: at most 0.0142 million"),
-        ({"max_frame_rate": 29}, "too fast: at most 29 are taken"),
+        ({"max_pixels": 160 * 89}, "pixels is too large: the maximum is 0.0142 million"),
+        ({"max_frame_rate": 29}, "too fast: the maximum is 29"),
         ({"seconds": 0.05}, "took longer than"),
         ({"max_made": 2_000}, "more than 0.001907 MiB"),
         ({"memory": 40 * 1024 * 1024}, "more than 40 MiB of memory"),
@@ -360,10 +360,13 @@ def test_incomplete_video_is_refused_with_both_durations(suffix: str) -> None:
     [
         (lambda: gif(100, 100, size=(1, 1)), "1 x 1 pixels is too small: it needs at least 2 pixels"),
         (lambda: gif(100, 100, size=(3_000, 1)), "3000 x 1 pixels is too small"),
-        (lambda: gif(100, 100, size=(4_000, 2_100)), "4000 x 2100 pixels is too large: at most 8.29 million pixels"),
+        (
+            lambda: gif(100, 100, size=(4_000, 2_100)),
+            "4000 x 2100 pixels is too large: the maximum is 8.29 million pixels",
+        ),
         (
             lambda: clip(".mp4", "-f", "lavfi", "-i", "testsrc=size=160x90:rate=240:duration=1"),
-            "240 frames a second is too fast: at most 120 are taken",
+            "240 frames per second is too fast: the maximum is 120",
         ),
     ],
 )

@@ -35,7 +35,7 @@ def shown(picture: Picture) -> Image.Image:
     return image
 
 
-def colour(picture: Picture, at: tuple[float, float] = (0.5, 0.5)) -> tuple[int, ...]:
+def color(picture: Picture, at: tuple[float, float] = (0.5, 0.5)) -> tuple[int, ...]:
     """Return the color at a point given as fractions of width and height."""
     image = shown(picture)
     pixel = image.convert("RGBA").getpixel((int(at[0] * image.width), int(at[1] * image.height)))
@@ -61,8 +61,8 @@ def test_image_renderer_creates_feed_size_preview_and_blurhash(kind: str) -> Non
     assert (made.feed.width, made.feed.height) == (2560, 1280)
     assert (made.preview.width, made.preview.height) == (640, 320)
     assert len(made.blurhash) == 28
-    assert near(colour(made.feed, (0.1, 0.5)), RED, 30)
-    assert near(colour(made.preview, (0.9, 0.5)), BLUE, 30)
+    assert near(color(made.feed, (0.1, 0.5)), RED, 30)
+    assert near(color(made.preview, (0.9, 0.5)), BLUE, 30)
 
 
 def test_image_renderer_does_not_enlarge_small_images() -> None:
@@ -89,7 +89,7 @@ def test_image_renderer_applies_exif_orientation(kind: str, orientation: int) ->
     for at in ((0.1, 0.1), (0.9, 0.1), (0.1, 0.9), (0.9, 0.9)):
         pixel = expected.convert("RGBA").getpixel((int(at[0] * expected.width), int(at[1] * expected.height)))
         assert isinstance(pixel, tuple)
-        assert near(colour(made.feed, at), pixel, 40)
+        assert near(color(made.feed, at), pixel, 40)
 
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "AVIF"])
@@ -138,14 +138,14 @@ def test_image_renderer_converts_embedded_profile_to_srgb() -> None:
     profile = bytearray(ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes())
     swap_tags(profile, b"rXYZ", b"gXYZ")
     made = render(saved(Image.new("RGB", (40, 40), RED), icc_profile=bytes(profile)), LIMITS)
-    assert near(colour(made.feed), GREEN)
+    assert near(color(made.feed), GREEN)
 
 
 def test_image_renderer_converts_embedded_profile_with_alpha_to_srgb() -> None:
     profile = bytearray(ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes())
     swap_tags(profile, b"rXYZ", b"gXYZ")
     made = render(saved(Image.new("RGBA", (40, 40), (*RED, 128)), icc_profile=bytes(profile)), LIMITS)
-    assert near(colour(made.feed), (*GREEN, 128))
+    assert near(color(made.feed), (*GREEN, 128))
 
 
 def swap_tags(profile: bytearray, one: bytes, other: bytes) -> None:
@@ -156,31 +156,31 @@ def swap_tags(profile: bytearray, one: bytes, other: bytes) -> None:
 
 @pytest.mark.parametrize("profile", [b"nonsense", b"\x00" * 128])
 def test_image_renderer_ignores_damaged_color_profile(profile: bytes) -> None:
-    assert near(colour(render(saved(photo(), icc_profile=profile), LIMITS).feed, (0.1, 0.5)), RED)
+    assert near(color(render(saved(photo(), icc_profile=profile), LIMITS).feed, (0.1, 0.5)), RED)
 
 
 def test_image_renderer_converts_cmyk_to_rgb() -> None:
     made = render(saved(Image.new("CMYK", (400, 400), (0, 255, 255, 0)), "JPEG"), LIMITS)
     assert shown(made.feed).mode == "RGB"
-    assert near(colour(made.feed), RED)
+    assert near(color(made.feed), RED)
 
 
 def test_image_renderer_16_bit_gray_keeps_shades() -> None:
     row = b"\x00" + struct.pack(">H", 10_000) * 100 + struct.pack(">H", 32_768) * 100 + b"\xff\xff" * 100
     feed = render(png(300, 100, row * 100, depth=16, kind=0), LIMITS).feed
-    assert [colour(feed, (x, 0.5))[0] for x in (0.1, 0.5, 0.9)] == pytest.approx([39, 128, 255], abs=4)
+    assert [color(feed, (x, 0.5))[0] for x in (0.1, 0.5, 0.9)] == pytest.approx([39, 128, 255], abs=4)
 
 
 def test_image_renderer_16_bit_color_is_reduced_to_8_bits() -> None:
     row = b"\x00" + struct.pack(">HHH", 65_535, 32_768, 0) * 20
     made = render(png(20, 20, row * 20, depth=16, kind=2), LIMITS)
-    assert near(colour(made.feed), (255, 128, 0))
+    assert near(color(made.feed), (255, 128, 0))
 
 
 def test_image_renderer_16_bit_gray_with_alpha_keeps_transparency() -> None:
     row = b"\x00" + struct.pack(">HH", 65_535, 32_768) * 20
     made = render(png(20, 20, row * 20, depth=16, kind=4), LIMITS)
-    assert near(colour(made.feed), (255, 255, 255, 128))
+    assert near(color(made.feed), (255, 255, 255, 128))
 
 
 def test_image_renderer_palette_image_keeps_transparency() -> None:
@@ -188,8 +188,8 @@ def test_image_renderer_palette_image_keeps_transparency() -> None:
     image.putpalette([*RED, *BLUE])
     image.paste(1, (30, 0, 60, 30))
     made = render(saved(image, transparency=b"\x00\xff"), LIMITS)
-    assert colour(made.feed, (0.2, 0.5))[3] == 0
-    assert near(colour(made.feed, (0.8, 0.5)), (*BLUE, 255))
+    assert color(made.feed, (0.2, 0.5))[3] == 0
+    assert near(color(made.feed, (0.8, 0.5)), (*BLUE, 255))
 
 
 def test_image_renderer_opaque_alpha_channel_becomes_jpeg() -> None:
@@ -305,7 +305,7 @@ def test_image_renderer_animation_keeps_frame_durations(kind: str) -> None:
     for (shade, _), expected in zip(found, (RED, GREEN, BLUE), strict=True):
         assert near(shade, expected, 30)
     assert getattr(shown(made.preview), "n_frames", 1) == 1
-    assert near(colour(made.preview), RED, 30)
+    assert near(color(made.preview), RED, 30)
 
 
 def test_image_renderer_png_default_image_outside_animation_is_not_a_frame() -> None:
@@ -363,7 +363,7 @@ def test_image_crop_of_animation_includes_still_first_frame(kind: str) -> None:
     assert len(frames_of(made.picture)) == 3
     assert made.still is not None
     assert (made.still.width, made.picture.width, made.content_type) == (40, 40, "image/webp")
-    assert near(colour(made.still), RED, 30)
+    assert near(color(made.still), RED, 30)
     assert crop(saved(photo()), LIMITS, (40, 40)).still is None
 
 
@@ -398,7 +398,7 @@ def test_image_renderer_jpeg_without_end_marker_is_rendered(options: dict[str, A
 @pytest.mark.parametrize("lacking", [12, 100, 1_000])
 def test_image_renderer_truncated_jpeg_is_refused(options: dict[str, Any], lacking: int) -> None:
     data = saved(noise(), "JPEG", **options)
-    with pytest.raises(InvalidInput, match="cut short or damaged"):
+    with pytest.raises(InvalidInput, match="incomplete or damaged"):
         render(data[:-lacking], LIMITS)
 
 
@@ -418,9 +418,9 @@ def test_image_renderer_heic_becomes_jpeg() -> None:
     data = base64.b64decode(HEIC)
     made = render(data, LIMITS)
     assert (made.content_type, made.feed.width, made.feed.height) == ("image/jpeg", 64, 32)
-    assert near(colour(made.feed, (0.2, 0.5)), (255, 0, 0), 40)
-    assert near(colour(made.feed, (0.8, 0.5)), (0, 128, 128), 40)
-    with pytest.raises(InvalidInput, match="cut short or damaged"):
+    assert near(color(made.feed, (0.2, 0.5)), (255, 0, 0), 40)
+    assert near(color(made.feed, (0.8, 0.5)), (0, 128, 128), 40)
+    with pytest.raises(InvalidInput, match="incomplete or damaged"):
         render(data[:-20], LIMITS)
 
 
@@ -428,7 +428,7 @@ def test_image_renderer_heic_becomes_jpeg() -> None:
 @pytest.mark.parametrize("share", [0.02, 0.5, 0.9])
 def test_image_renderer_truncated_file_is_refused(kind: str, share: float) -> None:
     data = saved(Image.effect_noise((300, 200), 60).convert("RGB"), kind)
-    with pytest.raises(InvalidInput, match="cut short or damaged"):
+    with pytest.raises(InvalidInput, match="incomplete or damaged"):
         render(data[: max(16, int(len(data) * share))], LIMITS)
 
 
@@ -440,7 +440,7 @@ def test_image_renderer_empty_and_text_files_are_refused() -> None:
 
 
 def test_image_renderer_header_with_too_many_pixels_is_refused() -> None:
-    with pytest.raises(TooLarge, match="60000 x 60000 pixels is too large: at most 40 million"):
+    with pytest.raises(TooLarge, match="60000 x 60000 pixels is too large: the maximum is 40 million"):
         render(png(60_000, 60_000, b"\x00" * 100), LIMITS)
 
 
@@ -468,7 +468,7 @@ def test_image_crop_takes_the_center() -> None:
     assert (made.picture.width, made.picture.height) == (400, 400)
     wide = crop(saved(photo(3000, 3000), "JPEG"), LIMITS, (1500, 500))
     assert (wide.picture.width, wide.picture.height) == (1500, 500)
-    assert near(colour(wide.picture, (0.1, 0.5)), RED)
+    assert near(color(wide.picture, (0.1, 0.5)), RED)
 
 
 def test_image_crop_of_small_image_keeps_aspect_ratio_without_enlarging() -> None:
@@ -481,6 +481,6 @@ def test_image_crop_applies_orientation_and_pixel_limit() -> None:
     exif[0x0112] = 6
     made = crop(saved(photo(300, 200), "JPEG", exif=exif), LIMITS, (100, 200))
     assert (made.picture.width, made.picture.height) == (100, 200)
-    assert near(colour(made.picture, (0.5, 0.1)), RED)
+    assert near(color(made.picture, (0.5, 0.1)), RED)
     with pytest.raises(TooLarge):
         crop(png(60_000, 60_000, b""), LIMITS, (400, 400))

@@ -204,7 +204,7 @@ def test_media_directory_on_full_disk_reports_it_and_leaves_no_partial_files(tmp
         pytest.skip("no small disk can be mounted here")
     command = [*mount, sys.executable, "-c", FULL_DISK, str(full), str(large)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
-    assert done.stdout.splitlines() == [*["there is no room to store files"] * 2, "['a/small.jpg'] True"]
+    assert done.stdout.splitlines() == [*["the media store is full"] * 2, "['a/small.jpg'] True"]
 
 
 @pytest.mark.parametrize("size", [0, 1, 12 * MIB + 1])

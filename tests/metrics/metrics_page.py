@@ -1,4 +1,4 @@
-"""Writes the tables of metrics into `docs/metrics.md`: python -m tests.metrics.metrics_page."""
+"""Generates the tables of metrics in `docs/metrics.md`: `python -m tests.metrics.metrics_page`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _table(metrics: Sequence[DescribedMetric]) -> str:
 
 
 def with_tables(text: str) -> str:
-    """Return the page with the tables of all metrics in their place."""
+    """Return the page with the current tables of all metrics."""
     tables = "\n".join(f"### {title}\n\n{_table(metrics)}" for title, metrics in SECTIONS.items())
     place = re.compile(f"{re.escape(_BEGIN)}.*{re.escape(_END)}", re.DOTALL)
     return place.sub(lambda _: f"{_BEGIN}\n{tables}\n{_END}", text, count=1)

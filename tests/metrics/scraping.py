@@ -1,4 +1,4 @@
-"""Metrics as Prometheus takes them: asked for over HTTP, read by the parser of its client library."""
+"""Metrics as Prometheus collects them: requested over HTTP, and read by the parser of its client library."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ class Scrape:
         self.samples = [sample for family in self.families for sample in family.samples]
 
     def __call__(self, name: str, **labels: str) -> float:
-        """The sum of the samples of this name that have these labels, 0 where there is none."""
+        """Return the sum of the samples with this name and these labels, 0 if there are none."""
         return sum(one.value for one in self.samples if one.name == name and labels.items() <= one.labels.items())
 
     def has(self, name: str, **labels: str) -> bool:
-        """Whether there is such a sample."""
+        """Return whether there is a sample with this name and these labels."""
         return any(one.name == name and labels.items() <= one.labels.items() for one in self.samples)
 
 
 def url_at(port: int) -> str:
-    """Where the metrics of a process are."""
+    """Return the URL of a process's metrics."""
     return f"http://127.0.0.1:{port}/metrics"
 
 
 def scrape(port: int) -> Scrape:
-    """The metrics of a process."""
+    """Request the metrics of a process."""
     answer = httpx.get(url_at(port), timeout=60)
     assert answer.status_code == 200, answer.text
     assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
@@ -45,18 +45,18 @@ def scrape(port: int) -> Scrape:
 
 
 def scraped_until(port: int, holds: Callable[[Scrape], Any], seconds: float = 60.0) -> Scrape:
-    """The first scrape for which this holds; one that cannot be had does not."""
+    """Scrape until `holds` accepts a scrape, and return it. Transport errors are retried."""
     deadline = time.monotonic() + seconds
     while True:
         with contextlib.suppress(httpx.TransportError):
             if holds(found := scrape(port)):
                 return found
-        assert time.monotonic() < deadline, "it never held"
+        assert time.monotonic() < deadline, "the condition was not met in time"
         time.sleep(0.05)
 
 
 def two_ports() -> int:
-    """A free port whose next one is free as well."""
+    """Return a free port whose successor is free too."""
     while True:
         port = free_port()
         with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port + 1)):

@@ -26,7 +26,7 @@ from tests.serving import served
 ROOT = Path(__file__).parents[2]
 
 
-def test_metrics_documentation_tables_match_the_catalogue() -> None:
+def test_metrics_documentation_tables_match_the_catalog() -> None:
     page = metrics_page.PAGE.read_text()
     assert metrics_page.with_tables(page) == page, "python -m tests.metrics.metrics_page writes them"
     assert set(re.findall(r"^\| `(shoal_\w+)` \|", page, re.MULTILINE)) == METRICS.keys()
@@ -48,7 +48,7 @@ async def everything() -> list[EngineHealth]:
 
 
 @in_loop
-async def test_metrics_of_server_and_worker_match_the_catalogue(tmp_path: Path) -> None:
+async def test_metrics_of_server_and_worker_match_the_catalog(tmp_path: Path) -> None:
     port = free_port()
     with served(tmp_path / "shoal.db", SHOAL_METRICS_PORT=str(port)) as server:
         async with httpx.AsyncClient() as client:

@@ -160,7 +160,7 @@ def test_metrics_contain_no_secrets_or_member_data(here: Told) -> None:
         assert secret not in text, secret
 
 
-def test_metrics_match_catalogue_kinds_and_labels(here: Told) -> None:
+def test_metrics_match_catalog_kinds_and_labels(here: Told) -> None:
     checked(scrape(here.port))
 
 
@@ -208,7 +208,7 @@ def test_server_with_metrics_port_in_use_does_not_start(tmp_path: Path) -> None:
         environ = {**os.environ, "SHOAL_METRICS_PORT": str(port)}
         done = subprocess.run(command, check=False, env=environ, capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
-    assert f"port {port} is taken: name another, with the setting metrics_port" in done.stderr
+    assert f"port {port} is already in use: choose another with the setting metrics_port" in done.stderr
     assert not (tmp_path / "x.db").exists()
 
 
@@ -255,7 +255,7 @@ async def test_worker_processes_serve_metrics_on_separate_ports(request: pytest.
 
 
 def checked(now: Scrape) -> None:
-    """Check that each family matches the catalogue: name, kind, help text and labels."""
+    """Check that each family matches the catalog: name, kind, help text and labels."""
     assert len(now.families) > 20
     for family in now.families:
         name = f"{family.name}_total" if family.type == "counter" else family.name

@@ -1,6 +1,6 @@
-"""Makes `data/old-network.tar.xz`: a small network as the code of 2026-11-22 stored it, before media knew of their posts.
+"""Creates `data/old-network.tar.xz`: a small network as stored on 2026-11-22, before media referred to their posts.
 
-Run it with that code (commit da94c40), not with today's, or the archive is no longer old:
+Run it with the code of that day (commit da94c40); today's code would store the current format:
 
     PYTHONPATH=<checkout of da94c40>/src python tests/ops/make_old_network.py tests/ops/data/old-network.tar.xz
 """
@@ -28,7 +28,7 @@ NAMES = ("ann", "ben", "cyd", "dan")
 
 
 def picture(number: int) -> bytes:
-    """A small picture, another one for each number."""
+    """Return a small picture that is different for each number."""
     drawn = Image.new("RGB", (96, 72), (20 * number % 256, 120, 200))
     ImageDraw.Draw(drawn).ellipse((8, 8, 40 + number, 60), fill=(240, 30 * number % 256, 40))
     file = io.BytesIO()
@@ -37,7 +37,7 @@ def picture(number: int) -> bytes:
 
 
 async def fill(shoal: Shoal) -> None:
-    """Everything that members did."""
+    """Create the members and perform all their actions."""
     ann, ben, cyd, dan = [
         await shoal.register(name, PASSWORD, email=f"{name}@example.org", display_name=name.title()) for name in NAMES
     ]
@@ -51,7 +51,7 @@ async def fill(shoal: Shoal) -> None:
 
 
 async def _faces(shoal: Shoal, ann: Handle, ben: Handle) -> None:
-    """Two avatars after each other, a header, and two avatars at the same time, of which one stays behind as a file."""
+    """Set two avatars in turn, a header, and two avatars concurrently, one of which stays behind as a file."""
     await ann.update_profile(avatar=picture(1))
     await ann.update_profile(avatar=picture(2), header=picture(3))
     writes = shoal.network.writes
@@ -59,7 +59,7 @@ async def _faces(shoal: Shoal, ann: Handle, ben: Handle) -> None:
 
 
 async def _pictures(shoal: Shoal, ann: Handle, ben: Handle) -> int:
-    """Pictures that a post has, had before an edit, had until it was deleted, or never came to; the id of a post."""
+    """Upload attached, removed, deleted, discarded and never attached pictures; return the id of the post that shows two."""
     writes = shoal.network.writes
     mountain, boat, net, rope = [await ann.upload(picture(n), description=f"picture {n}") for n in (6, 7, 8, 9)]
     shown = await ann.create("Two pictures at #dawn", media=[mountain, boat])
@@ -73,7 +73,7 @@ async def _pictures(shoal: Shoal, ann: Handle, ben: Handle) -> int:
     twice = [await ben.create(f"The same picture, {n}", media=[both]) for n in (1, 2)]
     await ben.delete(twice[0])
     discarded = await ben.upload(picture(14))
-    await media.discard(writes, ben.id, discarded.id)  # type: ignore[attr-defined]  # the code of then has it there
+    await media.discard(writes, ben.id, discarded.id)  # type: ignore[attr-defined]  # exists at commit da94c40
     return shown.id
 
 
@@ -100,13 +100,13 @@ async def _talk(shoal: Shoal, ann: Handle, ben: Handle, cyd: Handle, dan: Handle
 
 
 async def store_in(folder: Path) -> None:
-    """Make the network, and close it."""
+    """Create the network in a folder."""
     async with Shoal.open(f"sqlite:///{folder}/shoal.db") as shoal:
         await fill(shoal)
 
 
 def main(target: Path) -> None:
-    """Make the network and pack its files."""
+    """Create the network and pack its files."""
     with TemporaryDirectory() as folder:
         asyncio.run(store_in(Path(folder)))
         with tarfile.open(target, "w:xz", preset=9) as archive:

@@ -1,8 +1,8 @@
-"""Processes that a test may kill or stop: a mover, a writer, and a reader.
+"""Processes that a test can kill or stop: a mover, a writer and a reader.
 
-python -m tests.ops.movers_child mover STORE VERB SOURCES TARGET PHASE    dies (-9) when it comes to the phase
-python -m tests.ops.movers_child writer STORE FIRST SOURCES               prints each post that was acknowledged
-python -m tests.ops.movers_child reader STORE ID                          prints when it asked for an object, and its version
+python -m tests.ops.movers_child mover STORE VERB SOURCES TARGET PHASE    kills itself (-9) when it reaches the phase
+python -m tests.ops.movers_child writer STORE FIRST SOURCES               prints each acknowledged post and its commit duration
+python -m tests.ops.movers_child reader STORE ID                          prints the time of each read of an object, and its version
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from shoal.graph.shard_map import parse_sources
 
 
 def store_of(text: str) -> Any:
-    """A URL, or a shard map as JSON."""
+    """Return a store URL unchanged, or parse a shard map from JSON."""
     return json.loads(text) if text.startswith("{") else text
 
 

@@ -1,4 +1,4 @@
-"""A network on several PostgreSQL stores, with processes that write to it and read from it while its data sources move."""
+"""A network on several PostgreSQL stores, with processes that read and write while its data sources move."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from shoal.settings import build
 
 
 class Databases:
-    """Empty databases, theirs as long as this lives."""
+    """The owner of empty databases, which exist as long as this object."""
 
     async def one(self) -> str:
         return await postgres.database(self)
@@ -31,25 +31,25 @@ class Databases:
 
 @asynccontextmanager
 async def process(store: str | dict[str, str]) -> AsyncIterator[Store]:
-    """The graph as a process of its own has it."""
+    """Open the graph as a separate process would."""
     async with AsyncExitStack() as stack:
         yield await open_store(build(store=store), stack, read_only=False, sole=False)
 
 
 @asynccontextmanager
 async def mover(store: str | dict[str, str], tell: Progress = nothing) -> AsyncIterator[Mover]:
-    """A mover of this network's data sources."""
+    """Open a mover for the data sources of this network."""
     async with open_mover(map_of(build(store=store)), open_side, tell) as opened:
         yield opened
 
 
 def member_on(source: int) -> int:
-    """The member of a data source: one each."""
+    """Return the only member on a data source."""
     return id_on(source)
 
 
 async def populate(graph: Store, posts: int = 3) -> None:
-    """A member on every data source, with a name, posts, follows across stores, and a tombstone."""
+    """Create a member on every data source, with a name, posts, follows across stores and a tombstone."""
     for source in range(DATA_SOURCES):
         member = member_on(source)
         batch = Batch(shard_of(member))
@@ -72,7 +72,7 @@ async def _end(graph: Store, member: int, other: int) -> None:
 
 
 class Load:
-    """Writers and readers on several processes. What was acknowledged is remembered, and looked for by the others at once."""
+    """Writers and readers on several processes. Each acknowledged write is recorded, and read at once from another process."""
 
     def __init__(self, graphs: Sequence[Store], sources: Sequence[int], *, first: int = 1_000) -> None:
         self._graphs = graphs
@@ -83,7 +83,7 @@ class Load:
         self.posts: list[int] = []
         self.likes: list[tuple[int, int]] = []
         self.longest = 0.0
-        """Seconds that the slowest request took."""
+        """Duration of the slowest request, in seconds."""
         self.errors: list[str] = []
 
     @asynccontextmanager
@@ -100,11 +100,11 @@ class Load:
             await asyncio.gather(*self._tasks)
 
     async def more(self, posts: int, sources: Sequence[int] = range(DATA_SOURCES), patience: float = 60.0) -> None:
-        """Wait for so many more posts on these data sources."""
+        """Wait for `posts` more posts on these data sources."""
         wanted = self._posts_on(sources) + posts
         deadline = asyncio.get_running_loop().time() + patience
         while self._posts_on(sources) < wanted:
-            assert asyncio.get_running_loop().time() < deadline, f"nothing is written any more: {self.errors[:3]}"
+            assert asyncio.get_running_loop().time() < deadline, f"writes have stopped: {self.errors[:3]}"
             await asyncio.sleep(0.01)
 
     def _posts_on(self, sources: Sequence[int]) -> int:
@@ -134,10 +134,10 @@ class Load:
         batch.emit(PostCreated(post_id=post, author_id=author))
         await self._timed(graph.commit(batch))
         self.posts.append(post)
-        # Some posts may have come since the last one of this author.
+        # The author may have newer posts by now.
         (ranks,) = (await other.assoc_ranks([author], POSTED, [0, post])).values()
         if ranks[0] <= ranks[1]:
-            self.errors.append(f"post {n} has the position {ranks[1]} of {ranks[0]}")
+            self.errors.append(f"post {n} is at position {ranks[1]} of {ranks[0]}")
         if post not in await other.obj_get([post]):
             self.errors.append(f"post {n} was not seen by another process")
 
@@ -156,7 +156,7 @@ class Load:
             self.errors.append(f"like {n} was not seen by another process")
 
     async def check(self, graph: Store) -> None:
-        """Nothing failed, nothing is lost, nothing is counted wrongly."""
+        """Check that no request failed, no write is lost and all counts are correct."""
         assert not self.errors, self.errors[:3]
         assert self.posts
         assert self.likes
@@ -180,7 +180,7 @@ class Load:
 
 
 async def contents_of(graph: Store) -> tuple[object, ...]:
-    """All that a graph holds, keys too."""
+    """Return the contents of a graph, including its keys."""
     keys = []
     after = ("", "")
     while page := await graph.key_scan(after, 500):  # type: ignore[attr-defined]

@@ -231,7 +231,7 @@ async def test_shoal_check_examples_are_sentences_with_member_names(tmp_path: Pa
     world.sql("DELETE FROM association WHERE alive >= 0 AND atype = 2")
     world.sql("UPDATE association SET time = 7 WHERE alive = -1 AND atype = 2 AND id1 = {ann}")
     report = await checked(world)
-    assert report["I3"].examples == ["@ben follows @ann, but @ann does not say so"]
+    assert report["I3"].examples == ["@ben follows @ann, but the inverse association of @ann is missing"]
     assert report["I2"].examples == ["@ann has 0 associations 'followed by', but the count says 7"]
     assert report["histories"].examples == ["@ann remembers when they followed @ben, but @ben does not"]
 
@@ -331,7 +331,7 @@ async def test_shoal_check_incomplete_home_timeline_is_reported_and_dropped(tmp_
         await shoal.network.timelines.subtract(ben.id, [world.post])
         report = await check(shoal.network, repair=True)
         assert found(report) == {"I1"}
-        assert report["I1"].examples == [f"the home timeline of @ben lacks {world.post} and has nothing too much"]
+        assert report["I1"].examples == [f"the home timeline of @ben lacks {world.post} and has nothing in excess"]
         assert await shoal.network.timelines.floor(ben.id) is None
         assert await ben.home() == whole
         assert (await check(shoal.network)).clean
@@ -339,8 +339,8 @@ async def test_shoal_check_incomplete_home_timeline_is_reported_and_dropped(tmp_
 
 WRONG_ROWS: dict[str, tuple[Callable[[TagRow], TagRow], str]] = {
     "too many uses": (lambda row: replace(row, n=row.n + 5), "counts 7 uses of #dawn, there are 2"),
-    "a day too few": (lambda row: replace(row, days={}), "does not count the last days of #dawn as they were"),
-    "a spelling too much": (lambda row: replace(row, forms={"Dawn": 9}), "does not count the spellings of #dawn"),
+    "a day too few": (lambda row: replace(row, days={}), "has wrong counts of the last days of #dawn"),
+    "a spelling too much": (lambda row: replace(row, forms={"Dawn": 9}), "has wrong counts of the spellings of #dawn"),
     "nothing at all": (lambda row: TagRow(row.id, row.name), "counts 0 uses of #dawn, there are 2"),
 }
 

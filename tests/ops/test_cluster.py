@@ -99,9 +99,9 @@ def test_shoal_cluster_keeps_data_restarts_workers_and_leaves_no_processes(folde
             post = client.post("/api/v1/statuses", json={"status": "still here"}, headers=bearer).json()["id"]
         worker = min(pid for pid in running_in(folder) if Path(f"/proc/{pid}/cwd").readlink() == folder / "worker-1")
         os.kill(worker, signal.SIGKILL)
-        until(lambda: b"worker-1 had ended" in (folder / "said").read_bytes())
+        until(lambda: b"worker-1 exited" in (folder / "said").read_bytes())
         again = CliRunner().invoke(main, ["cluster", "up", "--folder", str(folder)])
-        assert (again.exit_code, "`shoal cluster down` stops it" in again.stderr) == (1, True)
+        assert (again.exit_code, "stop it with `shoal cluster down`" in again.stderr) == (1, True)
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 0
         assert not running_in(folder)
@@ -115,13 +115,13 @@ def test_shoal_cluster_keeps_data_restarts_workers_and_leaves_no_processes(folde
         with up(folder) as process:
             assert shoal(folder, "check").exit_code == 0
             process.kill()
-    assert "is stopped" in down(folder).output
+    assert "stopped the cluster" in down(folder).output
     assert not running_in(folder)
-    assert "nothing runs" in down(folder).output
+    assert "no cluster is running" in down(folder).output
 
 
 def test_cluster_folder_lock_is_exclusive(folder: Path) -> None:
-    with held(folder), pytest.raises(Unavailable, match="is up"), held(folder):
+    with held(folder), pytest.raises(Unavailable, match="is already running"), held(folder):
         pass
     with held(folder):
         pass
@@ -151,7 +151,7 @@ def test_cluster_ports_are_stable_and_damaged_file_is_refused(folder: Path) -> N
     again = Ports(folder)
     assert [again.get(name) for name in ("one", "two")] == ports
     (folder / "cluster.json").write_text("[")
-    with pytest.raises(InvalidInput, match="ports are chosen anew"):
+    with pytest.raises(InvalidInput, match="to choose new ports"):
         Ports(folder)
 
 

@@ -31,9 +31,9 @@ from shoal.core.tokens import Origin
 from shoal.library import Handle
 
 
-def picture(colour: str) -> bytes:
+def picture(color: str) -> bytes:
     file = BytesIO()
-    Image.new("RGB", (32, 24), colour).save(file, "JPEG")
+    Image.new("RGB", (32, 24), color).save(file, "JPEG")
     return file.getvalue()
 
 
@@ -344,7 +344,7 @@ async def test_member_export_refuses_existing_destination_and_keeps_it(tmp_path:
     async with Shoal.open("memory://") as shoal:
         await shoal.register("ann")
         for name in ("out", "out.zip"):
-            with pytest.raises(InvalidInput, match="is there already"):
+            with pytest.raises(InvalidInput, match="already exists"):
                 await export(shoal.network, "ann", tmp_path / name)
     assert (tmp_path / "out" / "mine.txt").read_text() == (tmp_path / "out.zip").read_text() == "mine"
 

@@ -122,7 +122,7 @@ async def test_shoal_check_option_id_shared_by_two_polls_is_reported() -> None:
         report = await check(shoal.network)
         assert report["ids"].found == sum(line.found for line in report.invariants) == 1
         assert report["ids"].examples == [
-            f"poll {first.id} and poll {second.id} have an option with one id: votes for either count in both"
+            f"poll {first.id} and poll {second.id} share an option id: votes for either count in both"
         ]
 
 

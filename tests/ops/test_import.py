@@ -75,8 +75,8 @@ def lay_out(folder: Path, *, people: int = 12, posts: int = 40) -> Path:
     ]
     with gzip.open(folder / "posts" / "all.jsonl.gz", "wt") as file:
         file.write("\n".join(map(json.dumps, rows)))
-    for colour in ("teal", "navy"):
-        Image.new("RGB", (40, 30), colour).save(folder / "photos" / f"{colour}.jpg")
+    for color in ("teal", "navy"):
+        Image.new("RGB", (40, 30), color).save(folder / "photos" / f"{color}.jpg")
     return folder
 
 
@@ -161,7 +161,7 @@ async def test_imported_follows_keep_file_dates(tmp_path: Path) -> None:
         summary = await import_all(shoal.network, Sources(follows=follows), Summary())
         assert (summary["follows"].there, summary["follows"].refusals) == (7, 2)
         assert set(summary["follows"].refused) == {
-            "its date is in the future",
+            "date is in the future",
             "the time 'yesterday' is neither ISO 8601 nor a number",
         }
         page = await ann.following()
@@ -257,11 +257,11 @@ async def test_import_invalid_records_are_refused_with_reasons(tmp_path: Path) -
     assert (summary["members"].taken, summary["members"].refusals) == (3, 3)
     assert (summary["follows"].taken, summary["follows"].there, summary["follows"].refusals) == (2, 1, 2)
     assert (summary["posts"].taken, summary["posts"].refusals) == (1, 8)
-    assert "no created_at" in summary["posts"].refused
+    assert "created_at is missing" in summary["posts"].refused
     lines = [json.loads(line) for line in (tmp_path / "refused.jsonl").read_text().splitlines()]
     assert len(lines) == 13
     assert {"kind": "posts", "record": "2", "reason": "its time is in the future"} in lines
-    assert {"kind": "follows", "record": "1 -> 99", "reason": "the followee is not among the members"} in lines
+    assert {"kind": "follows", "record": "1 -> 99", "reason": "the followee is not a member"} in lines
     assert {"kind": "members", "record": "ann", "reason": "an earlier record has this name"} in lines
 
 
@@ -348,8 +348,8 @@ async def test_import_column_mapping_is_applied_and_unknown_column_is_refused(tm
     async with Shoal.open("memory://") as shoal:
         for columns, complaint in (
             ({}, "no column for name"),
-            ({"members.name": "nick"}, "there is no column 'nick', only nr, handle"),
-            ({"members.nick": "handle"}, "there is no field 'members.nick'"),
+            ({"members.name": "nick"}, "no column 'nick'; columns are nr, handle"),
+            ({"members.nick": "handle"}, "no field 'members.nick'"),
         ):
             with pytest.raises(InvalidInput, match=complaint):
                 await import_all(shoal.network, Sources(members=members, columns=columns), Summary())

@@ -31,7 +31,7 @@ from shoal.core.credentials import Login
 from shoal.core.errors import InvalidInput
 from shoal.core.model import Member
 from shoal.graph.bulk import LoadPart
-from shoal.graph.schema import NOTIFIED, TOKEN_USES_KEPT, decode_node
+from shoal.graph.schema import NOTIFIED, TOKEN_USE_START, decode_node
 
 Tables = dict[str, list[Any]]
 
@@ -61,7 +61,7 @@ def tables(store: Path) -> Tables:
 
 def _plain(table: str, row: tuple[Any, ...]) -> tuple[Any, ...]:
     """Normalize a row: decode notification data and omit the time of the first opening."""
-    if table == "association" and row[1] == TOKEN_USES_KEPT.number:
+    if table == "association" and row[1] == TOKEN_USE_START.number:
         return (*row[:3], "first opened", *row[4:])
     if table == "association" and row[1] == NOTIFIED.number and row[5]:
         return (*row[:2], "notice", *row[3:5], msgspec.msgpack.decode(row[5]))
@@ -150,7 +150,7 @@ async def test_bulk_import_into_non_empty_network_is_refused_and_falls_back_to_o
     sources, store = awkward(tmp_path), tmp_path / "shoal.db"
     async with Shoal.open(f"sqlite:///{store}") as shoal:
         await shoal.register("somebody")
-        with pytest.raises(InvalidInput, match="cannot go in bulk: the network is not empty"):
+        with pytest.raises(InvalidInput, match="cannot run in bulk: the network is not empty"):
             await import_all(shoal.network, replaced(sources, bulk=True), Summary())
     summary = await imported(store, sources)
     assert summary.way == "one by one: the network is not empty"
@@ -162,10 +162,10 @@ async def test_import_without_bulk_support_or_members_file_runs_one_by_one(tmp_p
     sources = awkward(tmp_path)
     async with Shoal.open("memory://") as shoal:
         summary = await import_all(shoal.network, sources, Summary())
-        assert summary.way == "one by one: this kind of store takes no rows in bulk"
+        assert summary.way == "one by one: this kind of store does not support bulk import"
     async with Shoal.open(f"sqlite:///{tmp_path / 'other.db'}") as shoal:
         summary = await import_all(shoal.network, replaced(sources, members=None), Summary())
-        assert summary.way == "one by one: there is no file of members"
+        assert summary.way == "one by one: no file of members is given"
 
 
 def test_bulk_import_killed_midway_resumes_and_refuses_other_commands(tmp_path: Path) -> None:
@@ -176,13 +176,13 @@ def test_bulk_import_killed_midway_resumes_and_refuses_other_commands(tmp_path: 
     for kind in ("members", "follows", "posts"):
         _kill_once(command, store, kind)
     other = subprocess.run([*command, "--mutual", "--authors", "match"], capture_output=True, text=True, check=False)
-    assert "an import in bulk of other files was begun here" in other.stderr
+    assert "a bulk import of other files into this store is unfinished" in other.stderr
     again = subprocess.run([*command, "--one-by-one"], capture_output=True, text=True, check=False)
-    assert "it must go on in bulk" in again.stderr
+    assert "resume it in bulk" in again.stderr
     served = subprocess.run([*command[:5], "serve", "--port", "0"], capture_output=True, text=True, check=False)
-    assert "an import in bulk was begun here and is not finished" in served.stderr
+    assert "a bulk import into this store is unfinished" in served.stderr
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
-    assert "imported in bulk, from where it was ended" in done.stdout
+    assert "imported in bulk, resumed" in done.stdout
     subprocess.run([*command[:5], "check"], stdout=subprocess.DEVNULL, check=True, timeout=60)
     subprocess.run([*command[:4], f"sqlite:///{whole}", *command[5:]], stdout=subprocess.DEVNULL, check=True)
     assert tables(store) == tables(whole)
@@ -266,5 +266,5 @@ def test_import_malformed_rows_are_reported_with_line_numbers(tmp_path: Path) ->
     assert [(block.followers, block.followees, list(block.moments)) for block in blocks] == [
         (["1", "4\n4", "9"], ["2", "5", "10"], [TICKS, 3 * TICKS, 5 * TICKS])
     ]
-    reason = summary["follows"].refused["the row has not as many columns as the first one"]
+    reason = summary["follows"].refused["the row has a different number of columns than the header"]
     assert reason.examples == ["line 4", "line 7"]

@@ -104,7 +104,7 @@ async def a_look_that_is_not_planned(world: World) -> str:
     batch = Batch(shard_of(media.id))
     take_off(batch, media.ticket_id, world.shoal.network.writes.new_id(batch.shard))
     await world.shoal.network.store.commit(batch)
-    return f"nobody will look whether media {world.waiting} is still in no post"
+    return f"media {world.waiting} is in no post and has no ticket for its deletion"
 
 
 async def a_wrong_sum(world: World) -> str:

@@ -126,17 +126,17 @@ async def test_network_move_with_incomplete_copy_raises_conflict(tmp_path: Path)
 
     async with sqlite(tmp_path / "here.db") as here:
         await populate(here)
-        with pytest.raises(Conflict, match="the copy is not equal: associations of data source"):
+        with pytest.raises(Conflict, match="the copy differs from the original: associations of data source"):
             await move_network(here, Forgetful(), nothing)
 
 
 @in_loop
 async def test_network_move_onto_itself_or_from_unfinished_copy_is_refused() -> None:
     graph, empty = MemoryGraph(), MemoryGraph()
-    with pytest.raises(InvalidInput, match="two names of one store"):
+    with pytest.raises(InvalidInput, match="are one store"):
         await move_network(graph, graph, nothing)
     await graph.put_rows(Rows(keys=[KeyRow("move", "unfinished", 1, 0)]))
-    with pytest.raises(InvalidInput, match="itself the target of a move"):
+    with pytest.raises(InvalidInput, match="the target of an interrupted move"):
         await move_network(graph, empty, nothing)
 
 
@@ -235,12 +235,12 @@ def test_shoal_move_from_sqlite_file_to_two_databases_completes_in_one_command(t
     done = shoal("move", "--from", f"sqlite:///{path}", "--to", json.dumps(stores))
     assert done.returncode == 0, done.stderr
     assert re.search(r"^256 objects, counts and hashes equal on both sides$", done.stdout, re.MULTILINE)
-    assert re.search(r"^\d+ tags are counted there$", done.stdout, re.MULTILINE)
+    assert re.search(r"^\d+ tags counted in the target$", done.stdout, re.MULTILINE)
     assert f"set `media` to {path.with_name('here.db.media').as_uri()}" in done.stdout
     assert "shoal@" not in done.stdout, "the output contains credentials"
     shown = shoal("--store", json.dumps(stores), "shards")
     assert shown.returncode == 0, shown.stderr
-    assert "map of the settings" in shown.stdout
+    assert "map from the settings" in shown.stdout
     assert re.search(r"over the data sources .*\n  members +1.0 +0.0 +1 +1\n  posts +3.0 +0.0 +3 +3\n", shown.stdout)
 
 

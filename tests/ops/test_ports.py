@@ -30,7 +30,7 @@ def test_port_allocation_of_port_held_by_another_process_fails_until_it_exits(
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None
         assert int(other.stdout.readline()) == port
-        with pytest.raises(OSError, match="no port is free"):
+        with pytest.raises(OSError, match="no free port found"):
             program.free_port()
     assert program.free_port() == port
     os.close(program._given.pop(port))

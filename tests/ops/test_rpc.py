@@ -108,7 +108,7 @@ async def test_rpc_call_returns_answer_or_raises_server_error(path: Path, monkey
 @in_loop
 async def test_rpc_oversized_request_is_refused_before_sending(path: Path) -> None:
     async with connected(path) as (_, client):
-        with pytest.raises(TooLarge, match="may have 1048576 bytes"):
+        with pytest.raises(TooLarge, match="at most 1048576 bytes"):
             await client.call(encoded(bytes(1 << 20)))
         assert await client.call(encoded("x"))
 
@@ -243,7 +243,7 @@ async def test_rpc_socket_without_permission_reports_store_of_another_user(
 async def test_rpc_connections_beyond_limit_are_refused(path: Path) -> None:
     async with serving(path, Service(Server().answer, processes=1)):
         first = await connect(path)
-        with pytest.raises(Unavailable, match="1 processes are connected already"):
+        with pytest.raises(Unavailable, match="1 processes are already connected"):
             await connect(path)
         await first.close()
         while True:
@@ -517,7 +517,7 @@ async def test_rpc_error_too_large_to_send_closes_connection(path: Path, monkeyp
         with pytest.raises(PeerGone):
             await asyncio.wait_for(client.call(encoded("x")), 20)
         await client.close()
-    assert logged == ["an error could not be sent to another process"]
+    assert logged == ["sending an error to another process failed"]
 
 
 @in_loop

@@ -79,7 +79,7 @@ def test_data_source_ranges_are_parsed_and_formatted(text: str, sources: list[in
 
 @pytest.mark.parametrize("text", ["", "x", "5-3", "64", "0-64", "-1", "1,,2"])
 def test_data_source_ranges_with_invalid_text_are_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="does not name data sources"):
+    with pytest.raises(ValueError, match="is not a list of data sources"):
         parse_sources(text)
 
 
@@ -108,7 +108,7 @@ async def test_shoal_shards_shows_move_from_start_to_finish() -> None:
         shown = await typed("show", "--by", "bytes")
         assert "map 1, kept in the stores" in shown
         assert f"{shown_url(there)}  12-15" in shown
-        assert f"12-15  moved from {shown_url(here)}: finish it, or roll it back; 0 changes noted" in shown
+        assert f"12-15  moved from {shown_url(here)}: finish the move or roll it back; 0 changes noted" in shown
         await typed("rollback", "14-15")
         assert "rows deleted" in await typed("finish", "12-13")
         shown = await typed()
@@ -117,7 +117,7 @@ async def test_shoal_shards_shows_move_from_start_to_finish() -> None:
         refused = await asyncio.to_thread(shards, here, "finish", "12")
         assert (refused.returncode, refused.stderr) == (
             1,
-            "shoal: 12 has no move to finish: `shoal shards` shows those there are\n",
+            "shoal: 12 has no move to finish: list moves with `shoal shards`\n",
         )
 
 
@@ -140,4 +140,4 @@ async def test_shoal_shards_after_mover_crash_shows_unfinished_move() -> None:
                 await moving.move([12], there)
         await add(graph, Post(id=id_on(12, 90), author_id=member_on(12)))
         shown = (await asyncio.to_thread(shards, here)).stdout
-        assert f"12  on the way to {shown_url(there)} (copying); 1 changes noted" in shown
+        assert f"12  moving to {shown_url(there)} (copying); 1 changes noted" in shown

@@ -151,7 +151,7 @@ def test_daily_statistics_exclude_hidden_post_from_languages_but_count_its_autho
 
 def test_daily_statistics_with_full_memory_drop_oldest_days_and_keep_others_correct() -> None:
     network = run(told(1))
-    found = run(count(network.graph, NOW, room=10 * 8))
+    found = run(count(network.graph, NOW, capacity=10 * 8))
     assert TODAY - 10 <= found.since <= TODAY
     period = Period(found.since, TODAY)
     assert found.active_in(period) == len({author for day, author in network.posted if day >= found.since})
@@ -220,7 +220,7 @@ def test_statistics_concurrent_requests_share_one_scan_and_get_unavailable_until
         store = Slow()
         kept = Ledger(store, fresh=0.0, patience=0.0)
         for _ in range(3):
-            with pytest.raises(Unavailable, match="being counted"):
+            with pytest.raises(Unavailable, match="being computed"):
                 await kept.figures()
         assert store.scans == 1
         store.gate.set()
@@ -253,4 +253,4 @@ def test_statistics_failed_scan_is_not_retried_immediately(caplog: pytest.LogCap
         return store.scans
 
     assert run(story()) == 1
-    assert "counting the network by day failed" in caplog.text
+    assert "computing the daily statistics failed" in caplog.text

@@ -17,7 +17,7 @@ from tests.serving import alive
 _CHILD = """
 import asyncio, os, signal, sys, time
 from pathlib import Path
-from shoal.multiprocess.supervisor import beating, until_told
+from shoal.multiprocess.supervisor import beating, wait_for_signal
 from shoal.multiprocess.supervisor import Supervisor
 
 folder = Path(sys.argv[1])
@@ -25,7 +25,7 @@ folder = Path(sys.argv[1])
 async def main():
     async with beating():
         asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, time.sleep, 3600)
-        told = asyncio.create_task(until_told())
+        told = asyncio.create_task(wait_for_signal())
         # The first heartbeat is sent, and signals are handled, before the marker file appears.
         await asyncio.sleep(0)
         (folder / f"{os.getpid()}.begun").touch()

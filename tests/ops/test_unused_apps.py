@@ -49,7 +49,7 @@ async def test_old_app_without_use_expires_one_day_after_repair() -> None:
     async with Shoal.open("memory://") as shoal:
         app = await from_before(shoal)
         assert (await looked_at(shoal))["apps"].examples == [
-            f"nobody uses app {app.id}, nor will look whether somebody does"
+            f"app {app.id} is unused and has no ticket for its deletion"
         ]
         assert (await looked_at(shoal, repair=True)).repaired == 1
         assert (await looked_at(shoal)).clean

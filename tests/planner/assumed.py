@@ -1,4 +1,4 @@
-"""Networks that are assumed in tests of the planner."""
+"""Random network assumptions for tests of the planner."""
 
 from __future__ import annotations
 
@@ -20,4 +20,4 @@ NETWORKS = st.builds(
     eagerness=st.floats(0, 1.5),
     years=st.floats(0.1, 10),
 )
-"""Networks as they might be, from a club to a continent."""
+"""Networks of 100 to 2,000,000,000 members."""

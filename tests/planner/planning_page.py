@@ -1,4 +1,4 @@
-"""Writes what commands print into `docs/planning.md`, and draws its pictures: python -m tests.planner.planning_page."""
+"""Generates the command outputs and pictures of `docs/planning.md`: `python -m tests.planner.planning_page`."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ _COSTS = re.compile(r"(?<=<!-- costs -->\n\n).*?(?=\n<!-- end of costs -->\n)", 
 _PLAIN = {"contention"}
 _WIDTH = "96"
 _MOST_SECONDS = 3_600
-"""The greatest value of a time: what may be more is bytes."""
+"""Maximum of a time. A cost with a higher maximum is a number of bytes."""
 
 
 def with_outputs(text: str) -> str:
-    """Return the page with the output of each command that it names, and with the costs that come with Shoal."""
+    """Return the page with the output of each command in it, and with the costs that Shoal ships."""
     shown = _COMMAND.sub(lambda found: f"{found[1]}```text\n{output(found['command'])}```\n", text)
     return _COSTS.sub(lambda _: costs(shipped()), shown)
 
 
 def picture(path: Path) -> str:
-    """Return a picture as its command draws it."""
+    """Return the picture that its command draws."""
     with _empty_folder():
         _run(PICTURES[path])
         return Path(path.name).read_text("utf-8")
 
 
 def output(command: str) -> str:
-    """Return what a command prints in a folder without a calibration, on a terminal of a fixed width."""
+    """Return the output of a command in a directory without a calibration, for a terminal of a fixed width."""
     with _empty_folder():
         lines = _run(command).splitlines()
     return "".join(f"{line.rstrip()}\n" for line in lines)
@@ -65,7 +65,7 @@ def _run(command: str) -> str:
 
 
 def costs(calibration: Calibration) -> str:
-    """Return the table of what was measured."""
+    """Return the table of measured costs."""
     one, several = calibration.one_process, calibration.shared
     rows = ["| one process on SQLite | | several processes | |", "|---|---|---|---|"]
     left, right = [[(name, _shown(kind, name)) for name in kind.__struct_fields__] for kind in (one, several)]

@@ -23,7 +23,7 @@ OVER_HTTP = {"memory", "request"}
 def test_calibration_of_one_process_measures_every_cost(tmp_path: Path) -> None:
     steps: list[str] = []
     costs = asyncio.run(one_process.measure(tmp_path, SMALLEST, steps.append))
-    assert costs.keys() | OVER_HTTP == set(OneProcess.__struct_fields__)
+    assert costs.keys() | OVER_HTTP == set(OneProcess.__struct_encode_fields__)
     given = msgspec.convert({**costs, "memory": 0.0, "request": 0.0}, OneProcess)
     dear = {
         name: getattr(given, name)
@@ -46,9 +46,9 @@ def test_calibration_file_round_trip_is_lossless(tmp_path: Path) -> None:
     ("text", "error", "said"),
     [
         ("{}", InvalidInput, "`shoal plan --calibrate`"),
-        ("no json", InvalidInput, "is no calibration"),
+        ("no json", InvalidInput, "is not a calibration"),
         ('{"version": 0}', InvalidInput, "version"),
-        (" " * 70_000, TooLarge, "more than 65,536 bytes"),
+        (" " * 70_000, TooLarge, "at most 65,536 bytes"),
     ],
 )
 def test_calibration_file_with_invalid_content_is_refused(

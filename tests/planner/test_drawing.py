@@ -59,18 +59,18 @@ def test_chart_scale_keeps_order_and_has_round_ticks_within_range(low: float, fa
     assert all(second - first >= 89 for first, second in itertools.pairwise(places))
 
 
-def test_chart_bar_length_is_proportional_and_line_is_drawn_in_its_colour() -> None:
+def test_chart_bar_length_is_proportional_and_line_is_drawn_in_its_color() -> None:
     chart = bars("t", "b", [PlotBar("one", 0, 50, "50"), PlotBar("two", 0, 100, "100")], str, "x", log=False)
-    one, two = (shape for shape in chart.shapes if isinstance(shape, Box) and shape.colour == "after")
+    one, two = (shape for shape in chart.shapes if isinstance(shape, Box) and shape.color == "after")
     assert two.width == pytest.approx(2 * one.width)
     with Image.open(BytesIO(as_png(lines("t", "b", [PlotLine("l", "loss", [(1, 1), (100, 100)])], AXES)))) as image:
-        colours = [colour for _, colour in image.convert("RGB").getcolors(1 << 20) or []]
-    assert (0xB8, 0x45, 0x2C) in colours
+        colors = [color for _, color in image.convert("RGB").getcolors(1 << 20) or []]
+    assert (0xB8, 0x45, 0x2C) in colors
 
 
 def test_bar_chart_with_middle_value_has_two_sides() -> None:
     chart = bars("t", "b", [PlotBar("money", 20, 90, "20 to 90")], str, "x", middle=40, log=False)
-    low, high = (shape for shape in chart.shapes if isinstance(shape, Box) and shape.colour in ("before", "after"))
+    low, high = (shape for shape in chart.shapes if isinstance(shape, Box) and shape.color in ("before", "after"))
     assert low.x + low.width == pytest.approx(high.x)
     assert high.width == pytest.approx(low.width * 2.5)
 

@@ -194,11 +194,11 @@ def test_simulation_of_a_billion_members_completes_with_expected_totals() -> Non
 
 
 @pytest.mark.parametrize(
-    ("of", "course", "shape", "given_size", "said"),
+    ("of", "course", "shape", "given_size", "description"),
     [
         (SMALL, Course(seconds=10, faults=[Rush(at=10)]), "", GivenSize(), "`rush` begins at 10 s, but only 10 s"),
-        (SMALL, Course(faults=[LostWorkers()]), "", GivenSize(), "no workers that could be lost"),
-        (SMALL, Course(), ONE, GivenSize(workers=3), "choose --shape several"),
+        (SMALL, Course(faults=[LostWorkers()]), "", GivenSize(), "no workers to lose"),
+        (SMALL, Course(), ONE, GivenSize(workers=3), "require --shape several"),
         (replace(LARGE, pages=100), Course(seconds=3_600), ONE, GivenSize(), "are too many for one process"),
         (
             replace(SMALL, pages=100),
@@ -210,9 +210,9 @@ def test_simulation_of_a_billion_members_completes_with_expected_totals() -> Non
     ],
 )
 def test_simulation_with_invalid_course_is_refused(
-    of: Assumptions, course: Course, shape: str, given_size: GivenSize, said: str
+    of: Assumptions, course: Course, shape: str, given_size: GivenSize, description: str
 ) -> None:
-    with pytest.raises(InvalidInput, match=said):
+    with pytest.raises(InvalidInput, match=description):
         simulate(of, COSTS, course, shape, given_size)
 
 
@@ -220,5 +220,5 @@ def test_simulation_course_json_round_trip_is_lossless() -> None:
     kinds = (SlowStore, StoreAway, LostWorkers, LostTimelines, Celebrity, Rush)
     course = Course(faults=[kind(at=number) for number, kind in enumerate(kinds)], seed=9)
     assert msgspec.json.decode(msgspec.json.encode(course), type=Course) == course
-    said = [fault.said() for fault in course.faults]
-    assert all(one != other for one, other in itertools.combinations(said, 2))
+    description = [fault.description() for fault in course.faults]
+    assert all(one != other for one, other in itertools.combinations(description, 2))

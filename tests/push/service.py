@@ -1,4 +1,4 @@
-"""A push service for tests: a real server with TLS, whose messages are decrypted by another library than the one that made them."""
+"""A push service for tests: a real server with TLS. Its messages are decrypted with a library that Shoal itself does not use."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.engines.certificates import self_signed
 
 
 class App:
-    """An app that has subscribed: its keys, by which it reads its messages."""
+    """A subscribed app, with the keys that decrypt its messages."""
 
     def __init__(self) -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())
@@ -29,11 +29,11 @@ class App:
 
     @property
     def keys(self) -> dict[str, str]:
-        """Return the keys as a client sends them."""
+        """Return the keys in the format of a subscription request."""
         return {"p256dh": in_url(public_bytes(self._key.public_key())), "auth": in_url(self._secret)}
 
     def read(self, request: Request) -> Any:
-        """Return what a message says."""
+        """Return the decrypted content of a message."""
         how = request.headers["content-encoding"]
         more: dict[str, Any] = {}
         if how == "aesgcm":
@@ -52,7 +52,7 @@ def _bytes(text: str) -> bytes:
 
 @dataclass
 class Request:
-    """A request that came."""
+    """A received request."""
 
     path: str
     headers: dict[str, str]
@@ -61,10 +61,13 @@ class Request:
 
 @dataclass
 class PushService:
-    """The server, what came, and what it answers: a status by path, else 201; 0 is silence, -1 a body without an end."""
+    """A push server with its received requests.
+
+    `answers` maps paths to response statuses; the default is 201. For 0 there is no response, for -1 a response without an end.
+    """
 
     trusted: Path
-    """The certificate of it."""
+    """The server's certificate."""
     url: str = ""
     came: list[Request] = field(default_factory=list)
     answers: dict[str, int] = field(default_factory=dict)
@@ -74,7 +77,7 @@ class PushService:
         return [request for request in self.came if request.path == path]
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer on one connection until its end."""
+        """Answer the requests of a connection until it closes."""
         try:
             while request := await self._read(reader):
                 self.came.append(request)
@@ -105,7 +108,7 @@ class PushService:
 
 @contextmanager
 def push_service(folder: Path) -> Iterator[PushService]:
-    """A push service that runs for as long as the block, in a thread of its own; `trusted` names its certificate."""
+    """Run a push service in a thread until the block ends."""
     made = self_signed(folder)
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(*made)

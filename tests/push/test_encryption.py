@@ -20,7 +20,7 @@ from shoal.push.encryption import (
     ServerKey,
     check_key,
     in_url,
-    kept_key,
+    load_or_create_key,
     new_key,
     public_bytes,
     read_key,
@@ -103,13 +103,13 @@ def test_sealed_push_token_opens_only_with_its_key() -> None:
 
 def test_push_key_file_is_created_once_with_owner_only_permissions(tmp_path: Path) -> None:
     path = tmp_path / "shoal.db.push-key"
-    first = kept_key(path)
-    assert kept_key(path) == first
+    first = load_or_create_key(path)
+    assert load_or_create_key(path) == first
     assert path.stat().st_mode & 0o777 == 0o600
     assert [one.name for one in tmp_path.iterdir()] == [path.name]
     path.write_text("something else")
     with pytest.raises(InvalidInput):
-        kept_key(path)
+        load_or_create_key(path)
 
 
 @pytest.mark.parametrize("text", ["", "AAAA", "!" * 43, in_url(bytes(32)), in_url(b"\xff" * 32), "A" * 45])

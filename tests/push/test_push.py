@@ -122,7 +122,7 @@ def test_push_subscription_missing_returns_404_and_deletion_or_session_end_remov
     [
         ({"favourite": True}, "all", ["favourite"]),
         ({"follow": True}, "all", ["follow"]),
-        ({"favourite": True, "follow": True}, "following", []),
+        ({"favourite": True, "follow": True}, "followed", []),
         ({"favourite": True, "follow": True}, "follower", ["favourite"]),
         ({"favourite": True, "follow": True}, "none", []),
         ({}, "all", []),

@@ -1,4 +1,4 @@
-"""`shoal serve --workers` on one SQLite file, seen from outside: which process is which, and which one has a connection."""
+"""Tools to inspect `shoal serve --workers` on one SQLite file: the process of each slot, and the process of each connection."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PATIENCE_SECONDS = 30.0
 
 
 class Person(NamedTuple):
-    """A member, with a token that may do everything."""
+    """A member with a token that has all scopes."""
 
     id: str
     name: str
@@ -29,7 +29,7 @@ class Person(NamedTuple):
 
 
 async def people(store: Path, names: Sequence[str]) -> list[Person]:
-    """Make members in a new store; each follows all others."""
+    """Register members in a new store. Each member follows all others."""
     async with Shoal.open(f"sqlite:///{store}") as shoal:
         handles = [await shoal.register(name) for name in names]
         writes = shoal.network.writes
@@ -43,12 +43,12 @@ async def people(store: Path, names: Sequence[str]) -> list[Person]:
 
 
 def begun(store: Path, *names: str) -> list[Person]:
-    """As `people`."""
+    """Call `people` outside an event loop."""
     return asyncio.run(people(store, names))
 
 
 def process(server: Server, place: int) -> int:
-    """Return the process in a place, once it is there and takes connections."""
+    """Return the process ID of a slot, waiting until the process has started."""
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while time.monotonic() < deadline:
         for child in children(server.process.pid):
@@ -61,11 +61,11 @@ def process(server: Server, place: int) -> int:
             ):
                 return child
         time.sleep(0.02)
-    raise AssertionError(f"there is no process {place}")
+    raise AssertionError(f"process {place} did not start")
 
 
 class Connection:
-    """One connection to a server, which is kept open."""
+    """A persistent connection to a server."""
 
     def __init__(self, server: Server, token: str = "") -> None:
         self._server = server
@@ -79,7 +79,7 @@ class Connection:
         self.sock.sendall(self.request(method, path, body, **headers))
 
     def request(self, method: str, path: str, body: bytes = b"", **headers: str) -> bytes:
-        """Return a request."""
+        """Return the bytes of a request."""
         lines = [f"{method} {path} HTTP/1.1", f"Host: {self._address.netloc}"]
         lines += [f"Authorization: Bearer {self._token}"] if self._token else []
         lines += [f"Content-Length: {len(body)}"] if body or method == "POST" else []
@@ -87,7 +87,7 @@ class Connection:
         return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
     def receive(self) -> tuple[int, bytes]:
-        """Return the status and the body of the next answer. Raises `ConnectionError` where none comes."""
+        """Return the status and the body of the next response. Raises `ConnectionError` if the server closes the connection."""
         while b"\r\n\r\n" not in self._left:
             self._more()
         head, _, self._left = self._left.partition(b"\r\n\r\n")
@@ -102,16 +102,16 @@ class Connection:
     def _more(self) -> None:
         data = self.sock.recv(1 << 16)
         if not data:
-            raise ConnectionError("the server closed")
+            raise ConnectionError("the server closed the connection")
         self._left += data
 
     def ask(self, method: str, path: str, body: bytes = b"", **headers: str) -> tuple[int, bytes]:
-        """Send a request, and return its answer."""
+        """Send a request, and return the status and the body of its response."""
         self.send(method, path, body, **headers)
         return self.receive()
 
     def place(self) -> int | None:
-        """Return the place of the process that has the connection; None where none has."""
+        """Return the slot of the process that has accepted the connection, or None."""
         inode = self._inode()
         for place in (OWNER, READER):
             folder = Path(f"/proc/{process(self._server, place)}/fd")
@@ -132,12 +132,12 @@ class Connection:
         raise AssertionError("the server has no such connection")
 
     def close(self) -> None:
-        """Close it."""
+        """Close the connection."""
         self.sock.close()
 
 
 class Connections:
-    """Connections to a server, which are closed at the end of the block."""
+    """A context manager for connections to a server, which closes them at the end of the block."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -151,12 +151,12 @@ class Connections:
             one.close()
 
     def new(self, token: str = "") -> Connection:
-        """Return a connection, wherever it is."""
+        """Return a new connection to any process."""
         self._made.append(made := Connection(self._server, token))
         return made
 
     def at(self, place: int, token: str = "") -> Connection:
-        """Return one that the process in a place has taken: which process does is chance, so several are tried."""
+        """Return a new connection to the process of a slot. Opens connections until that process accepts one."""
         process(self._server, place)
         deadline = time.monotonic() + _PATIENCE_SECONDS
         with Connections(self._server) as tried:
@@ -167,4 +167,4 @@ class Connections:
                     tried._made.remove(made)
                     self._made.append(made)
                     return made
-        raise AssertionError(f"process {place} takes no connections")
+        raise AssertionError(f"process {place} accepted no connection")

@@ -125,7 +125,7 @@ async def test_shared_timeline_read_after_owner_kill_mid_write_raises_unavailabl
         await reader.read(1, Cursor(limit=5))
     # The next owner starts empty, so the reader requests a warm-up.
     OwnersTimelines(LENGTH, rows_of(memory))
-    with pytest.raises(Unavailable, match="warm"):
+    with pytest.raises(Unavailable, match="evicted"):
         await reader.read(1, Cursor(limit=5))
 
 

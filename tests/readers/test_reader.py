@@ -46,7 +46,7 @@ async def test_store_reader_warm_after_timed_out_request_gets_its_own_answer(
 ) -> None:
     async with reading_from_owner(tmp_path / "readers.sock") as (reader, asked, warm):
         monkeypatch.setattr(reading, "_WARM_SECONDS", 0.02)
-        with pytest.raises(Unavailable, match="could not be warmed up"):
+        with pytest.raises(Unavailable, match="warming up a timeline failed"):
             await reader.warm(7)
         monkeypatch.setattr(reading, "_WARM_SECONDS", 10.0)
         second = asyncio.create_task(reader.warm(7))
@@ -60,7 +60,7 @@ async def test_store_reader_warm_after_timed_out_request_gets_its_own_answer(
 async def test_store_reader_warm_with_failing_owner_raises_unavailable(tmp_path: Path) -> None:
     async with reading_from_owner(tmp_path / "readers.sock") as (reader, _, warm):
         warm.set()
-        with pytest.raises(Unavailable, match="could not be warmed up"):
+        with pytest.raises(Unavailable, match="warming up a timeline failed"):
             await reader.warm(8)
 
 

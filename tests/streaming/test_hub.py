@@ -26,7 +26,7 @@ from tests.running import in_loop, run
 
 ANN, BEN, CYD, DAN = 1 << 10, 2 << 10, 3 << 10, 4 << 10
 REEF, SURF = -7, -8
-REMEMBERED, ROOM = 8, 5
+REMEMBERED, CAPACITY = 8, 5
 
 
 class World:
@@ -41,7 +41,7 @@ class World:
         self.held.set()
         self.slow = {"assoc_range", "assoc_get"}
         self.loads = 0
-        self.hub = Hub(self.channel, cast("Reader", self), room=ROOM, remembered=remembered)
+        self.hub = Hub(self.channel, cast("Reader", self), capacity=CAPACITY, remembered=remembered)
 
     async def assoc_range(self, *args: object) -> object:
         return await self._read("assoc_range", *args)
@@ -319,7 +319,7 @@ async def test_streaming_hub_unfollow_after_follow_wins_despite_slow_reads() -> 
 
 @in_loop
 async def test_streaming_hub_failed_read_of_follow_is_retried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shoal.streaming.hub._REST_SECONDS", 0)
+    monkeypatch.setattr("shoal.streaming.hub._BACKOFF_SECONDS", 0)
     async with a_world() as world, world.hub.connect(BEN) as ben:
         failures = iter([True, True, False])
         read = world.graph.assoc_get
@@ -386,11 +386,11 @@ async def test_streaming_hub_slow_viewer_gets_gap_once_and_does_not_delay_others
             await world.follow(viewer, ANN)
         async with world.hub.connect(BEN) as slow, world.hub.connect(CYD) as quick:
             posts = []
-            for _ in range(ROOM * 3 + 2):
+            for _ in range(CAPACITY * 3 + 2):
                 posts.append(await world.post(ANN))
                 assert await waiting(quick) == posts[-1:]
             # The queue overflowed twice.
-            assert await waiting(slow) == ["missed", *posts[-ROOM:]]
+            assert await waiting(slow) == ["missed", *posts[-CAPACITY:]]
             assert await waiting(slow) == []
 
 
@@ -399,7 +399,7 @@ async def test_streaming_hub_reconnect_with_gap_position_resumes_after_gap() -> 
     async with a_world() as world:
         await world.follow(BEN, ANN)
         async with world.hub.connect(BEN) as ben:
-            for _ in range(ROOM + 1):
+            for _ in range(CAPACITY + 1):
                 await world.post(ANN)
             (missed,) = await ben.take()
             assert isinstance(missed, Missed)
@@ -534,7 +534,7 @@ class FollowerSet:
         self.connection._wake.set()
         found = await self.connection.take()
         if found and isinstance(found[0], Missed):
-            assert len(self.owed) > ROOM or self.at is not None, "a gap was reported without a missed entry"
+            assert len(self.owed) > CAPACITY or self.at is not None, "a gap was reported without a missed entry"
             self.owed = self.owed[len(self.owed) - len(found) + 1 :]
         told = [_entry(one) for one in found if isinstance(one, PlacedUpdate)]
         assert told == self.owed

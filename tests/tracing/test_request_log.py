@@ -21,7 +21,7 @@ from websockets.sync.client import connect
 from shoal.http.application import build_app
 from shoal.http.rate_limits import OFF, MemoryLimiter
 from shoal.observability.request_log import LoggedRequest
-from shoal.observability.requests import KEPT, Recorder, RequestLog
+from shoal.observability.requests import MAX_LOGGED, Recorder, RequestLog
 from tests.api.harness import ROUTES, authenticate
 from tests.running import in_loop
 from tests.serving import Server, served
@@ -339,11 +339,11 @@ def test_request_log_mode_and_slow_threshold_select_logged_requests(
 
 def test_slow_request_list_keeps_latest_requests_up_to_limit() -> None:
     recorder = Recorder("slow", 0.0)
-    for number in range(KEPT + 5):
+    for number in range(MAX_LOGGED + 5):
         record = recorder.begin(str(number), "GET", [])
         assert record is not None
         recorder.end(record)
-    assert [recorder.slow[0].id, recorder.slow[-1].id, len(recorder.slow)] == ["5", str(KEPT + 4), KEPT]
+    assert [recorder.slow[0].id, recorder.slow[-1].id, len(recorder.slow)] == ["5", str(MAX_LOGGED + 4), MAX_LOGGED]
 
 
 def test_request_recorder_when_off_records_only_requests_with_traceparent(

@@ -69,7 +69,7 @@ async def forget_upgrade(store: Store) -> None:
 
 
 async def make_network(url: str, tags: str = "") -> None:
-    """Make a small network: posts, followed and featured tags, interests and rules on tags in former spellings."""
+    """Create a small network: posts, followed and featured tags, interests and rules on tags in former spellings."""
     with former_tags():
         async with Shoal.open(url, tags=tags, **APART) as shoal:
             ann, ben, cyd, dan, eve = [await shoal.register(name) for name in ("ann", "ben", "cyd", "dan", "eve")]
@@ -101,12 +101,12 @@ async def make_network(url: str, tags: str = "") -> None:
 
 
 def upgrade_of(network: Network) -> TagUpgrade:
-    """Return the upgrade of the tags of a network that does not run it."""
+    """Return the tag upgrade for a network that does not run it itself."""
     return TagUpgrade(network.store, network.writes, network.counting.store)
 
 
 async def _upgrade_and_die(url: str, commits: int) -> None:
-    # A claim of a process that was killed keeps others waiting for a minute. Commits at once would be durable together.
+    # The claim of a killed process blocks others for a minute. Concurrent commits would become durable together.
     with patch.object(tag_upgrade, "_CLAIM_SECONDS", 0.0), patch.object(tag_spellings, "_AT_ONCE", 1):
         async with open_network(build(store=url, **APART), background=False) as network:
             commit, done = network.store.commit, 0

@@ -1,6 +1,6 @@
-"""Writes a small network with the Shoal that is imported, of whatever version, and tells what is in it.
+"""Writes a small network with the imported version of Shoal, and a JSON file with the facts about it.
 
-It runs in a process of its own, on the code of a commit of any age: only what all of them have is used without asking.
+It runs in a separate process with the code of any commit, so it uses only functions that all versions have, or checks first.
 
     python made_network.py URL FACTS.json
 """
@@ -23,7 +23,7 @@ _done = asyncio.Event()
 
 
 async def _set_one_aside(runner: Any) -> int:
-    """Set the first event aside, and work no more: what comes after it stays in the outbox."""
+    """Bury the first event and process no others, so that later events stay in the outbox."""
     jobs = [] if _done.is_set() else await runner._outbox.claim(1, 60.0)
     for job in jobs:
         await runner._outbox.bury(job, "set aside to be kept")
@@ -32,8 +32,8 @@ async def _set_one_aside(runner: Any) -> int:
 
 
 async def _made(url: str, told: Path) -> None:
-    from shoal import Shoal  # noqa: PLC0415  # of the version that is to write
-    from shoal.outbox import runner as outbox  # noqa: PLC0415  # of the version that is to write
+    from shoal import Shoal  # noqa: PLC0415  # of the version under test
+    from shoal.outbox import runner as outbox  # noqa: PLC0415  # of the version under test
 
     async with Shoal.open(url, media=f"{told.parent.as_uri()}/media") as shoal:
         people = {name: await shoal.register(name, PASSWORD) for name in NAMES}
@@ -75,8 +75,8 @@ async def _made(url: str, told: Path) -> None:
         late = [await ben.create("its event is set aside"), await ben.create("its event waits")]
         await _done.wait()
         facts["late"] = {str(post.id): post.text for post in late}
-        told.write_text(json.dumps(facts))  # noqa: ASYNC240  # nothing else runs any more
-        # Its events are in the outbox, and stay there.
+        told.write_text(json.dumps(facts))  # noqa: ASYNC240  # no other task runs
+        # Exit without closing the network, so that its events stay in the outbox.
         os._exit(0)
 
 

@@ -2,8 +2,8 @@
 
     python -m tests.upgrades.next_shoal --store URL serve
 
-Its step expands: columns that may be empty, a table and an index come. Each post that it takes on is noted by a key `tide_wanted`,
-and its new event has a key `tide` made, by whoever knows the event.
+Its migration only expands the schema: nullable columns, a table and an index. It adds a key `tide_wanted` for each new post and
+emits a new event, whose consumer adds a key `tide`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SELF = "tests.upgrades.next_shoal"
 
 
 class TideTurned(Event, frozen=True, tag="tide_turned"):
-    """A post was made, and the tide has turned."""
+    """The new event, emitted for each new post."""
 
     post_id: int
 
@@ -45,7 +45,7 @@ def _expanded(now: Sequence[Migration], schema: str) -> tuple[Migration, ...]:
 
 
 async def turn(effects: Any, event: TideTurned, _mark: int) -> None:
-    """Make the key."""
+    """Add the key `tide` of a post."""
     batch = Batch(shard_of(event.post_id))
     batch.key_add(Key(shard_of(event.post_id), MADE, str(event.post_id)), event.post_id)
     try:
@@ -55,7 +55,7 @@ async def turn(effects: Any, event: TideTurned, _mark: int) -> None:
 
 
 def become() -> None:
-    """Make this process one of the next version. It must not have opened anything yet."""
+    """Turn this process into one of the next version. Call this before it opens a store."""
     sqlite.MIGRATIONS = _expanded(sqlite.MIGRATIONS, "")
     migrations.GRAPH = migrations.GRAPH._replace(migrations=_expanded(migrations.GRAPH.migrations, "shoal."))
     for function in (migrations.migrate, migrations.check_version):
@@ -77,7 +77,7 @@ def become() -> None:
         begin(supervisor, [_SELF if part == "shoal.cli" else part for part in command], processes, **more)
 
     Supervisor.__init__ = begin_next  # type: ignore[method-assign,assignment]
-    # Modules that take the versions when they are imported are imported now.
+    # The table's modules read the schema versions when they are imported, so import them only now.
     from shoal.consumers.table import TABLE  # noqa: PLC0415
 
     cast("dict[type, Any]", cast("Mapping[type, Any]", TABLE))[TideTurned] = (turn,)

@@ -1,11 +1,11 @@
-"""Stored stores: what the code of each schema version wrote, to be upgraded by today's.
+"""Archived stores of each schema version, which tests upgrade with the current code.
 
-Before a schema gets a new version, the code that is there writes one of the version that it has:
+Before a schema gets a new version, write an archive of the current version:
 
     python -m tests.upgrades.store [--at COMMIT] [sqlite] [postgresql]
 
-Each is `stored/<engine>-<schema version of the graph>.tar.xz`: the files of the store (SQLite) or a dump in SQL
-(PostgreSQL), and `facts.json`, which says what the writing code was told to do. `made_network.py` is what it runs.
+An archive is `stored/<engine>-<schema version of the graph>.tar.xz`. It contains the files of the store (SQLite) or an SQL dump
+(PostgreSQL), and `facts.json` with the expected data. `made_network.py` writes the store and the facts.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ _SECONDS = 120.0
 
 
 def versions(engine: str) -> list[int]:
-    """The schema versions of the graph of which there is a store."""
+    """Return the schema versions of the graph for which there is an archive."""
     return sorted(int(path.name.split(".")[0].rpartition("-")[2]) for path in STORED.glob(f"{engine}-*.tar.xz"))
 
 
 def unpack_all(archive: tarfile.TarFile, folder: Path) -> None:
-    """Lay an archive of our own out. Python 3.11 has filters for what is not safe from 3.11.4 on."""
+    """Extract a trusted archive. Python before 3.11.4 has no extraction filters."""
     safe: Any = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
     archive.extractall(folder, **safe)  # noqa: S202
 
 
 def unpack(engine: str, version: int, folder: Path) -> dict[str, Any]:
-    """Lay a stored store out, and return its facts."""
+    """Extract an archived store, and return its facts."""
     with tarfile.open(STORED / f"{engine}-{version}.tar.xz") as archive:
         unpack_all(archive, folder)
     facts: dict[str, Any] = json.loads((folder / FACTS).read_text())
@@ -59,7 +59,7 @@ def unpack(engine: str, version: int, folder: Path) -> dict[str, Any]:
 
 
 async def restore(url: str, dump: str = "") -> None:
-    """Bring a dump into a database, in the place of what it has of Shoal's."""
+    """Replace Shoal's schema in a database by a dump, or drop the schema if the dump is empty."""
     connection = await asyncpg.connect(url)
     try:
         await connection.execute(f"DROP SCHEMA IF EXISTS shoal CASCADE; {dump}")
@@ -105,7 +105,7 @@ def _postgresql(source: Path, folder: Path) -> tuple[int, list[str]]:
         )
     finally:
         program.kill()
-    # Lines of psql's own, and settings that an older server does not know.
+    # Remove psql commands, and settings that an older server does not support.
     lines = [
         line for line in dumped.stdout.splitlines() if not line.startswith(("\\", "SET ", "SELECT pg_catalog.set"))
     ]
@@ -123,7 +123,7 @@ async def _applied(url: str) -> int:
 
 
 def store(engine: str, commit: str | None) -> Path:
-    """Write a store with the code of a commit, or with today's, and keep it."""
+    """Write a store with the code of a commit, or with the current code, and return the path of its archive."""
     folder = Path(tempfile.mkdtemp(prefix="shoal-stored-"))
     folder.chmod(0o755)
     try:
@@ -147,7 +147,7 @@ def _nobody(info: tarfile.TarInfo) -> tarfile.TarInfo:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m tests.upgrades.store")
     parser.add_argument("engines", nargs="*", choices=[*ENGINES, []], default=list(ENGINES))
-    parser.add_argument("--at", metavar="COMMIT", help="the commit whose code writes")
+    parser.add_argument("--at", metavar="COMMIT", help="use the code of this commit")
     asked = parser.parse_args()
     for name in asked.engines:
         made = store(name, asked.at)

@@ -22,7 +22,7 @@ FUTURE = msgspec.msgpack.encode({"type": "tide_turned", "post_id": 7, "height": 
 
 
 def test_unknown_event_or_event_with_unknown_value_is_encoded_unchanged() -> None:
-    narrowed = msgspec.msgpack.decode(encode(PostCreated(post_id=1, author_id=2))) | {"visibility": "neighbours"}
+    narrowed = msgspec.msgpack.decode(encode(PostCreated(post_id=1, author_id=2))) | {"visibility": "neighbors"}
     for data in (FUTURE, msgspec.msgpack.encode(narrowed)):
         event = decode(data)
         assert isinstance(event, FutureEvent)
@@ -43,7 +43,7 @@ def test_unknown_field_of_event_or_post_is_ignored() -> None:
 async def test_unknown_event_stays_in_outbox_and_blocks_no_other_events(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(NewerNeeded, "rest_seconds", 0.01)
+    monkeypatch.setattr(NewerNeeded, "backoff_seconds", 0.01)
     async with Shoal.open(f"sqlite:///{tmp_path}/shoal.db") as shoal:
         ann, ben = await shoal.register("ann"), await shoal.register("ben")
         await ben.follow(ann)
@@ -73,7 +73,7 @@ async def test_unknown_event_stays_in_outbox_and_blocks_no_other_events(
 async def test_post_with_unknown_value_is_not_treated_as_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(NewerNeeded, "rest_seconds", 0.01)
+    monkeypatch.setattr(NewerNeeded, "backoff_seconds", 0.01)
     path = tmp_path / "shoal.db"
     async with Shoal.open(f"sqlite:///{path}") as shoal:
         ann, ben = await shoal.register("ann"), await shoal.register("ben")
@@ -81,7 +81,7 @@ async def test_post_with_unknown_value_is_not_treated_as_deleted(
         await ben.like(post)
         await shoal.settle()
     graph = await SqliteGraph.open(path)
-    data = msgspec.msgpack.encode(msgspec.msgpack.decode(encode_node(post)) | {"visibility": "neighbours"})
+    data = msgspec.msgpack.encode(msgspec.msgpack.decode(encode_node(post)) | {"visibility": "neighbors"})
     await graph._write(lambda write: write.execute("UPDATE object SET data = ? WHERE id = ?", (data, post.id)).rowcount)
     await graph.close()
     async with Shoal.open(f"sqlite:///{path}") as shoal:

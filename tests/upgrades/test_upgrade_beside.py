@@ -63,7 +63,7 @@ def test_sqlite_search_and_tag_files_are_upgraded_with_store(tmp_path: Path, mon
     assert versions() == {suffix: len(steps) for suffix, steps in made.items()}
     assert not list(tmp_path.glob("*rehearsal*"))
     said = CliRunner().invoke(main, ["--store", store, "upgrade"])
-    assert [line.rpartition(": ")[2] for line in said.stdout.splitlines()] == ["nothing to do"] * 3
+    assert [line.rpartition(": ")[2] for line in said.stdout.splitlines()] == ["up to date"] * 3
 
 
 @pytest.mark.parametrize(

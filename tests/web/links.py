@@ -1,4 +1,4 @@
-"""Parameters of links and forms that the page they lead to does not declare, and would ignore."""
+"""Parameters of links and forms that the target page does not declare and would ignore."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LINKS = {
     "data-words": "GET",
     "data-files": "POST",
 }
-"""Attributes that have the address of a page, with the method by which it is requested."""
+"""Attributes with the address of a page, and the method of the request."""
 
 
 def undeclared(url: str, html: BeautifulSoup) -> list[str]:
@@ -56,13 +56,13 @@ def _submitted(url: str, html: BeautifulSoup) -> Iterator[tuple[str, str, list[s
     for form in html.find_all("form"):
         path, method = str(form.get("action") or url), str(form.get("method", "get")).upper()
         fields = form.find_all(["input", "select", "textarea", "button"])
-        # A form that is sent by GET replaces the query of its address.
+        # A GET form replaces the query of its action.
         query = _names(path) if method == "POST" else []
         yield method, path, [*query, *(str(field["name"]) for field in fields if _is_sent(field))]
 
 
 def _is_sent(field: Tag) -> bool:
-    # Password managers read the user name from a field that cannot be changed; the server knows it.
+    # Password managers read the user name from a read-only field, which the server does not need.
     return bool(field.get("name")) and not (field.get("autocomplete") == "username" and field.has_attr("readonly"))
 
 

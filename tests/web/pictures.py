@@ -1,4 +1,4 @@
-"""Photos without files, as uploads leave them: pages only name their addresses."""
+"""Photos without files, for tests of pages that only contain their URLs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Networked(Protocol):
-    """A network, and its loop: `World` and `Stage` have both."""
+    """A network with a function that runs coroutines, such as `World` or `Stage`."""
 
     network: Network
 
@@ -25,7 +25,7 @@ class Networked(Protocol):
 
 
 def photo(world: Networked, owner: Member, description: str = "") -> int:
-    """Return a new photo of a member."""
+    """Create a photo of a member, and return its id."""
     writes = world.network.writes
     shard = shard_of(owner.id)
     id_ = writes.new_id(shard)
@@ -49,6 +49,6 @@ def photo(world: Networked, owner: Member, description: str = "") -> int:
 
 
 def posted(world: Networked, author: Member, text: str = "", photos: int = 0, **more: Any) -> Post:
-    """Return a new post of a member, with so many photos."""
+    """Create a post of a member with a number of photos."""
     media = [photo(world, author, f"photo {n} of {text}") for n in range(photos)]
     return world.run(posts.create(world.network.writes, author.id, Draft(text=text, media=media, **more)))

@@ -51,13 +51,13 @@ def test_page_links_and_forms_send_only_declared_parameters(here: World, subject
 def test_undeclared_parameters_of_links_forms_and_redirects_are_detected() -> None:
     html = BeautifulSoup(
         '<a href="/compose?tag=sea&amp;visibility=direct">New message</a><a href="https://example.org/?any=1">Elsewhere</a>'
-        '<form action="/search"><input name="q"><input name="colour"></form>'
+        '<form action="/search"><input name="q"><input name="color"></form>'
         '<form method="post" action="/logout"><input name="form_token"><input name="device"></form>',
         "html.parser",
     )
     assert undeclared(f"{BASE}/", html) == [
         "GET /compose?tag=sea&visibility=direct: visibility",
-        "GET /search: colour",
+        "GET /search: color",
         "POST /logout: device",
     ]
     assert ignored(f"{BASE}/login?to=/&next=/") == ["next"]

@@ -64,7 +64,7 @@ def weights(page: Page) -> dict[str, float]:
     return {name: float(str(page.html.select_one(f"input[name={name}]")["value"])) for name in TERM_NAMES}  # type: ignore[index]
 
 
-def test_ranking_settings_show_labelled_slider_for_each_term(here: World, ann: Visitor) -> None:
+def test_ranking_settings_show_labeled_slider_for_each_term(here: World, ann: Visitor) -> None:
     page = ann.open("/settings/ranking")
     assert list(weights(page).values()) == list(BALANCED.row())
     for name in TERM_NAMES:

@@ -236,7 +236,7 @@ def test_moderation_member_page_shows_inviter_and_closes_invitations() -> None:
 def test_signup_with_proof_of_work_accepts_proof_or_waits_for_approval() -> None:
     with world(signup_work=6) as strict:
         page = visitor(strict).open("/signup")
-        form = page.html.find("form", attrs={"data-behaviour": "work"})
+        form = page.html.find("form", attrs={"data-behavior": "work"})
         assert form is not None
         assert (form["data-bits"], form["data-domain"]) == ("6", httpx.URL(BASE).netloc.decode())
         waits = joining(strict, "ann", reason="I like boats")

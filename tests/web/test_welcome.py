@@ -18,10 +18,10 @@ from tests.web.visitor import member, visitor
 def here() -> Iterator[World]:
     """A network with photos of three members."""
     with world() as made:
-        for name, tag, colour in (("ann", "dawn", "red"), ("ben", "tide", "navy"), ("cyd", "dawn", "green")):
+        for name, tag, color in (("ann", "dawn", "red"), ("ben", "tide", "navy"), ("cyd", "dawn", "green")):
             author = member(made, name)
             for n in range(4):
-                photo = made.run(media.upload(made.writes, author.id, picture(48, 32, colour)))
+                photo = made.run(media.upload(made.writes, author.id, picture(48, 32, color)))
                 made.run(posts.create(made.writes, author.id, Draft(text=f"{name} {n} #{tag}", media=(photo.id,))))
         made.settle()
         yield made

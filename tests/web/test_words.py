@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from babel.messages.catalog import Message
-from scripts.catalogue import catalogue, template
+from scripts.catalog import catalog, template
 
 import shoal
 from shoal.i18n import LANGUAGES, words_in
@@ -29,17 +29,17 @@ def is_whole(message: Message) -> bool:
 
 
 @pytest.mark.parametrize("code", TRANSLATED)
-def test_translation_catalogue_contains_exactly_messages_of_source(code: str) -> None:
-    held = {message.id: message for message in catalogue(code) if message.id}
+def test_translation_catalog_contains_exactly_messages_of_source(code: str) -> None:
+    held = {message.id: message for message in catalog(code) if message.id}
     said = {message.id for message in template() if message.id}
-    assert said - held.keys() == set(), "run python -m scripts.catalogue to add them"
-    assert held.keys() - said == set(), "run python -m scripts.catalogue to remove them"
+    assert said - held.keys() == set(), "run python -m scripts.catalog to add them"
+    assert held.keys() - said == set(), "run python -m scripts.catalog to remove them"
     assert [id_ for id_, message in held.items() if not is_whole(message)] == []
 
 
 @pytest.mark.parametrize("code", TRANSLATED)
 def test_translation_has_placeholders_of_original_message(code: str) -> None:
-    for message in catalogue(code):
+    for message in catalog(code):
         if message.id:
             allowed = forms(message.id)[-1]
             for found in forms(message.string):
@@ -80,18 +80,19 @@ FOR_PROGRAMS = (
     r"|radius_km|visibility): .*",
     r"Canonical email hash .*",
     r"Text can't be blank",
-    r".* is no act: .*",
+    r"unknown action .*",
     r"the (recipe is not valid|link to a recipe).*",
     r"tags: at most .*",
     r"Validation failed: .*",
     # Errors of server settings and files.
-    r"(a|an s3://) media store .*|the media store is not there|this is not the name of a stored file",
+    r"the media store must be .*|the media store does not exist|invalid name of a stored file",
+    r"unknown options of an s3:// media store.*",
     # Errors of ids and cursors sent by programs.
-    r"the address was changed in this very moment",
-    r"another object has this id|no free id was found; repeat|this Idempotency-Key .*|.*cursor.*",
-    r"a user name is 1 to .*",
+    r"the address was changed concurrently; try again",
+    r"this id is already taken|no free id found; try again|.*cursor.*",
+    r"a user name must have 1 to .*",
     # Errors of commands: no page blocks words.
-    r"a word is .*|X is not blocked",
+    r"a word must have .*|X is not blocked",
 )
 
 
@@ -128,7 +129,7 @@ def test_form_error_messages_are_translated_in_all_languages() -> None:
 
 
 def test_translated_form_error_keeps_numbers() -> None:
-    text = "a picture of 31.5 MiB is too large: at most 16 MiB are taken"
+    text = "a picture of 31.5 MiB is too large: the maximum is 16 MiB"
     assert complaint(words_in("en"), text) == text
-    assert complaint(words_in("de"), text) == "Ein Bild von 31.5 MiB ist zu groß: höchstens 16 MiB sind möglich"
+    assert complaint(words_in("de"), text) == "Ein Bild von 31.5 MiB ist zu groß: Das Maximum ist 16 MiB"
     assert complaint(words_in("de"), "nobody says this") == "nobody says this"

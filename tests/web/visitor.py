@@ -1,4 +1,4 @@
-"""A browser without scripts, in this process: it opens pages, follows links by their words, and sends forms by their buttons."""
+"""A browser without scripts, in this process: it opens pages, follows links by their text, and submits forms by their buttons."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PASSWORD = "low tide at dawn"
 
 
 class Page:
-    """A page as it came."""
+    """A response and its parsed HTML."""
 
     def __init__(self, visitor: Visitor, url: str, answer: httpx.Response) -> None:
         self._visitor = visitor
@@ -35,7 +35,7 @@ class Page:
 
     @property
     def status(self) -> int:
-        """Return the status of the answer."""
+        """Return the HTTP status."""
         return self.answer.status_code
 
     @property
@@ -46,61 +46,61 @@ class Page:
 
     @property
     def title(self) -> str:
-        """Return the words in the tab."""
+        """Return the title of the page."""
         return _words(self.html.title)
 
     @property
     def text(self) -> str:
-        """Return all that is written on the page itself, without the frame."""
+        """Return the text of the `main` element."""
         return _words(self.html.find("main"))
 
     @property
     def posts(self) -> list[Tag]:
-        """Return the posts on the page, in their order."""
+        """Return the posts on the page, in order."""
         return list(self.html.find_all("article"))
 
     def post(self, text: str) -> Tag:
-        """Return the post that has this text."""
+        """Return the first post that contains this text."""
         found = [post for post in self.posts if text in _words(post)]
-        assert found, f"no post says {text!r}: {self.text[:400]}"
+        assert found, f"no post contains {text!r}: {self.text[:400]}"
         return found[0]
 
     def one(self, selector: str) -> Tag:
-        """Return the first element that a CSS selector finds."""
+        """Return the first element that matches a CSS selector."""
         return found_in(self.html, selector)
 
     def links(self, name: str = "") -> list[Tag]:
-        """Return the links that say this."""
+        """Return the links whose text contains `name`."""
         return [link for link in self.html.find_all("a", href=True) if not name or name in _words(link)]
 
     def follow(self, name: str) -> Page:
-        """Return the page that a link leads to, by its words."""
+        """Follow a link by its text, and return the page."""
         found = self.links(name)
-        assert found, f"no link says {name!r} on {self.path}"
+        assert found, f"no link contains {name!r} on {self.path}"
         return self._visitor.open(urljoin(self.url, str(found[0]["href"])))
 
     def press(self, name: str, within: Tag | None = None, files: Any = None, **fields: object) -> Page:
-        """Return the page that comes when a button is pressed, by its words, once fields of its form are filled in."""
+        """Fill in fields of a form, press its button by text or title, and return the resulting page."""
         buttons = [
             one for one in (within or self.html).find_all("button") if name in (_words(one), one.get("title", ""))
         ]
         buttons = buttons or [one for one in (within or self.html).find_all("button") if name in _words(one)]
         assert buttons, (
-            f"no button says {name!r} on {self.path}: {[_words(one) for one in self.html.find_all('button')]}"
+            f"no button is named {name!r} on {self.path}: {[_words(one) for one in self.html.find_all('button')]}"
         )
         return self._sent(buttons[0], fields, files)
 
     def field(self, name: str) -> Tag:
-        """Return the field that a label names."""
+        """Return the field of the first label that contains `name`."""
         for label in self.html.find_all("label"):
             if name in _words(label):
                 found = label.find(["input", "select", "textarea"]) or self.html.find(id=str(label.get("for")))
-                assert isinstance(found, Tag), f"the label {name!r} is of no field"
+                assert isinstance(found, Tag), f"the label {name!r} has no field"
                 return found
-        raise AssertionError(f"no label says {name!r} on {self.path}")
+        raise AssertionError(f"no label contains {name!r} on {self.path}")
 
     def texts(self, name: str) -> list[str]:
-        """Return what the elements say that have this class: for what has neither a role nor a name."""
+        """Return the texts of the elements with this CSS class, for elements without a role or a name."""
         return [_words(one) for one in self.html.find_all(class_=name)]
 
     @property
@@ -112,7 +112,7 @@ class Page:
 
     def _sent(self, button: Tag, fields: dict[str, object], files: Any) -> Page:
         form = self.html.find(id=str(button["form"])) if button.has_attr("form") else button.find_parent("form")
-        assert isinstance(form, Tag), "the button is in no form"
+        assert isinstance(form, Tag), "the button belongs to no form"
         values = list(_values(self._fields(form)))
         known = {name for name, _ in values} | {str(one.get("name")) for one in self._fields(form)}
         for name, value in fields.items():
@@ -131,14 +131,14 @@ class Page:
         return self._visitor.post(target, values, files, multipart="multipart" in str(form.get("enctype", "")))
 
     def _fields(self, form: Tag) -> list[Tag]:
-        """Return the fields of a form, also those that stand elsewhere on the page."""
+        """Return the fields of a form, including fields elsewhere on the page."""
         kinds = ["input", "textarea", "select"]
         elsewhere = self.html.find_all(kinds, attrs={"form": str(form["id"])}) if form.get("id") else []
         return [*form.find_all(kinds), *elsewhere]
 
 
 class Visitor:
-    """Somebody with a browser of their own, which runs no scripts."""
+    """A user with a separate browser that runs no scripts."""
 
     def __init__(self, world: World, language: str = "en") -> None:
         self._world = world
@@ -150,7 +150,7 @@ class Visitor:
         )
 
     def open(self, path: str, **headers: str) -> Page:
-        """Open a page, and go where it sends the browser."""
+        """Open a page and follow redirects."""
         return self._page(self._client.get(path, headers=headers))
 
     def post(
@@ -162,55 +162,57 @@ class Visitor:
         multipart: bool = False,
         headers: dict[str, str] | None = None,
     ) -> Page:
-        """Send a form, and go where its answer sends the browser."""
+        """Submit a form and follow redirects."""
         if not (multipart or files):
             urlencoded = {**(headers or {}), "Content-Type": "application/x-www-form-urlencoded"}
             return self._page(self._client.post(path, content=urlencode(values), headers=urlencoded))
-        # Parts in the order of the fields, as browsers send them: a list of things is told apart by it.
+        # Parts are in field order, as browsers send them: the server separates the items of a list by it.
         parts: list[tuple[str, Any]] = [(name, (None, value)) for name, value in values]
         sent = list(files.items()) if isinstance(files, dict) else list(files or [("", ("", b""))])
         return self._page(self._client.post(path, files=[*parts, *sent], headers=headers))
 
     def log_in(self, name: str, password: str = PASSWORD) -> Self:
-        """Log in by the form."""
+        """Log in with the form."""
         page = self.open("/login").press("Log in", username=name, password=password)
         assert page.status == 200, page.text
         return self
 
     def come_in(self, name: str) -> None:
-        """Be logged in as a member, without the form and its slow password."""
+        """Log in as a member, without the form and its slow password hash."""
         found = self._world.run(members.find(self._world.network.writes, name))
         assert found is not None, name
         begun = self._world.run(sessions.begin(self._world.network.writes, found, proved=True))
         self._client.cookies.set("shoal_login", begun.text, domain="shoal.test", path="/")
 
     def cookie(self, name: str) -> str:
-        """Return the value of a cookie; empty where the browser has none."""
+        """Return the value of a cookie, or an empty string if the browser has none."""
         return self._client.cookies.get(name) or ""
 
     def _page(self, asked: Coroutine[Any, Any, httpx.Response]) -> Page:
         answer = self._world.run(asked)
         for redirect in answer.history:
             target = urljoin(str(redirect.url), redirect.headers["location"])
-            assert not ignored(target), f"{redirect.url} leads to {target}, which does not read all of its parameters"
+            assert not ignored(target), (
+                f"{redirect.url} redirects to {target}, which does not declare all of its parameters"
+            )
         page = Page(self, str(answer.url), answer)
-        assert (unread := undeclared(page.url, page.html)) == [], f"{page.path} sends {unread}"
+        assert (unread := undeclared(page.url, page.html)) == [], f"{page.path} sends undeclared parameters: {unread}"
         return page
 
 
 def member(world: World, name: str, **more: Any) -> Member:
-    """Return a new member who can log in."""
+    """Register a member who can log in."""
     return world.run(members.register(world.network.writes, name, hashed=hashed(), email=f"{name}@example.org", **more))
 
 
 @cache
 def hashed() -> str:
-    """Return the hash of everybody's password: to make one takes a tenth of a second by design."""
+    """Return the hash of `PASSWORD`, shared by all members: a hash takes a tenth of a second by design."""
     return asyncio.run(authentication.hashed(PASSWORD))
 
 
 def visitor(world: World, name: str = "", language: str = "en") -> Visitor:
-    """Return somebody with a browser, logged in as the member with this name if one is given."""
+    """Return a visitor, logged in as the member with this name if one is given."""
     made = Visitor(world, language)
     if name:
         made.come_in(name)
@@ -218,13 +220,13 @@ def visitor(world: World, name: str = "", language: str = "en") -> Visitor:
 
 
 def plain_ctx(world: World) -> PageContext:
-    """Return the visit of a stranger to the start page, for tests of views."""
+    """Return the context of an anonymous request for the start page, for tests of views."""
     scope = {"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": []}
     return world.run(ctx_of(Context(ANONYMOUS, Request(scope), app_context_of(world.app_parts), {})))
 
 
 def _values(fields: Sequence[Tag]) -> Sequence[tuple[str, str]]:
-    """Return what these fields of a form send as they stand."""
+    """Return the values that these form fields send if they are left unchanged."""
     found: list[tuple[str, str]] = []
     for one in fields:
         name = str(one.get("name") or "")
@@ -245,9 +247,9 @@ def _values(fields: Sequence[Tag]) -> Sequence[tuple[str, str]]:
 
 
 def found_in(element: Tag, selector: str) -> Tag:
-    """Return the first element in another that a CSS selector finds."""
+    """Return the first descendant of an element that matches a CSS selector."""
     found = element.select_one(selector)
-    assert found is not None, f"nothing is {selector!r}"
+    assert found is not None, f"no element matches {selector!r}"
     return found
 
 

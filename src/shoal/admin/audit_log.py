@@ -18,7 +18,7 @@ from shoal.core.errors import NotFound
 from shoal.graph.contract import MAX_TIME, Cursor, Reader
 from shoal.graph.member_lookup import id_called
 from shoal.queries import moderation
-from shoal.queries.moderation import DatedEntry, WantedEntries
+from shoal.queries.moderation import AuditFilter, DatedEntry
 
 
 class AuditActor(msgspec.Struct):
@@ -81,7 +81,7 @@ class ListAudit(Operation[list[AuditRecord]]):
     limit: int = MOST_LISTED
 
     async def carry_out(self, network: AnyNetwork, progress: Progress) -> list[AuditRecord]:
-        wanted = WantedEntries(
+        query = AuditFilter(
             await _id_of(network, self.actor) if self.actor else None,
             await _id_of(network, self.target) if self.target else None,
             frozenset((verb_of(self.verb),)) if self.verb else frozenset(),
@@ -90,7 +90,7 @@ class ListAudit(Operation[list[AuditRecord]]):
         before: int | None = self.before or MAX_TIME
         while before is not None and len(found) < self.limit:
             at = Cursor(before=before, limit=min(self.limit, MOST_LISTED) - len(found))
-            page = await moderation.audit_page(network.reads.graph, at, wanted)
+            page = await moderation.audit_page(network.reads.graph, at, query)
             found += page.entries
             before = page.next
         return [record_of(one) for one in found]
@@ -138,5 +138,5 @@ async def _id_of(network: AnyNetwork, who: str) -> int:
     """Return the id of a member given by user name or id. Raises `NotFound`."""
     found = await id_called(network.reads.graph, who)
     if found is None:
-        raise NotFound(f"there is no member {who!r}: members who are gone are found by id")
+        raise NotFound(f"no member {who!r}: use the id to find a deleted member")
     return found

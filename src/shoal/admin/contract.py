@@ -77,12 +77,12 @@ class Operation(msgspec.Struct, Generic[T], tag_field="operation", tag=True, for
 
     async def carry_out(self, network: AnyNetwork, progress: Progress) -> T:
         """Run the operation. Raises `ShoalError`, or `OSError` for a file that cannot be read."""
-        raise TypeError(f"{type(self).__name__} cannot be carried out")
+        raise TypeError(f"{type(self).__name__} has no implementation")
 
 
 async def member_named(network: AnyNetwork, name: str) -> Member:
     """Return the member with this user name or e-mail address. Raises `NotFound`."""
     member = await member_called(network.writes.graph, name)
     if member is None:
-        raise NotFound(f"there is no member {name!r}")
+        raise NotFound(f"no member {name!r}")
     return member

@@ -28,8 +28,8 @@ _log = logging.getLogger(__name__)
 _MOST_OPERATIONS = 16
 _PROGRESS_SECONDS = 0.2
 _INTERNAL = "an internal error occurred; see the server's log"
-_UNKNOWN = "the server does not know this operation: it is of another version, so restart it"
-_BUSY = "another check, import or replay is under way: wait for it"
+_UNKNOWN = "the server runs another version and does not know this operation: restart it"
+_BUSY = "another check, import or replay is running: wait for it to finish"
 
 
 @asynccontextmanager
@@ -74,7 +74,7 @@ class _Operations:
         except (msgspec.DecodeError, ValueError):
             raise ShoalError(_UNKNOWN) from None
         if self._running >= _MOST_OPERATIONS:
-            raise ShoalError(f"{_MOST_OPERATIONS} commands are under way already: try again")
+            raise ShoalError(f"{_MOST_OPERATIONS} commands are already running: try again later")
         self._running += 1
         try:
             return msgspec.msgpack.encode(await self._carry_out(operation, _ProgressReports(call)))
@@ -83,7 +83,7 @@ class _Operations:
         except OSError as error:
             raise ShoalError(in_words(error)) from error
         except Exception as error:
-            _log.exception("a request of the operator failed")
+            _log.exception("operator request failed")
             raise ShoalError(_INTERNAL) from error
         finally:
             self._running -= 1
@@ -114,10 +114,10 @@ def _encode_path(value: object) -> str:
     """Encode a path, the only field type that MessagePack does not have."""
     if isinstance(value, Path):
         return str(value)
-    raise TypeError(f"{type(value).__name__} cannot be sent")
+    raise TypeError(f"{type(value).__name__} cannot be encoded")
 
 
 def _decode_path(kind: type, value: object) -> object:
     if kind is Path and isinstance(value, str):
         return Path(value)
-    raise ValueError(f"{kind.__name__} cannot be received")
+    raise ValueError(f"{kind.__name__} cannot be decoded")

@@ -66,7 +66,7 @@ from shoal.graph.schema import (
 )
 from shoal.queries import moderation
 from shoal.queries.context import Reads
-from shoal.queries.follows import dated, known_since, told_periods
+from shoal.queries.follows import dated, known_since, recorded_periods
 from shoal.queries.hydration import hydrate
 from shoal.tasks import cancel
 
@@ -149,12 +149,12 @@ async def _scheduled(export: Export, scheduled: ScheduledPost) -> dict[str, Any]
 
 async def _media(export: Export) -> list[dict[str, Any]]:
     """Copy all media files that the member uploaded, and return their metadata."""
-    told: list[dict[str, Any]] = []
+    records: list[dict[str, Any]] = []
     async with aclosing(export.nodes(OWNS, Media)) as uploads:
         async for media in uploads:
             # Media that are being processed or have failed have no file.
             file = await export.file(media.key) if media.key else ""
-            told.append(
+            records.append(
                 {
                     "id": str(media.id),
                     "kind": media.kind,
@@ -163,8 +163,8 @@ async def _media(export: Export) -> list[dict[str, Any]]:
                     "focus": media.focus,
                 }
             )
-            export.progress("media", len(told), 0)
-    return told
+            export.progress("media", len(records), 0)
+    return records
 
 
 class _Table(NamedTuple):
@@ -237,8 +237,8 @@ async def _posts_reacted_to(export: Export, noun: str, table: _Table) -> None:
     """Write posts that the member reacted to, with author and text if the member may see them."""
 
     async def rows(page: Sequence[Assoc]) -> list[Sequence[str]]:
-        told = await _quoted(export, [assoc.id2 for assoc in page])
-        return [(when(a.time), str(a.id2), *told.get(a.id2, ("", "")), *table.values(a)) for a in page]
+        records = await _quoted(export, [assoc.id2 for assoc in page])
+        return [(when(a.time), str(a.id2), *records.get(a.id2, ("", "")), *table.values(a)) for a in page]
 
     await export.table(noun, table.atype, ("time", "post", "author", "text", *table.more), rows)
 
@@ -249,10 +249,10 @@ async def _votes(export: Export) -> None:
     async def rows(page: Sequence[Assoc]) -> list[Sequence[str]]:
         nodes = await export.graph.obj_get([assoc.id2 for assoc in page])
         voted = [(assoc, poll) for assoc in page if isinstance(poll := nodes.get(assoc.id2), Poll)]
-        told = await _quoted(export, [poll.post_id for _, poll in voted])
+        records = await _quoted(export, [poll.post_id for _, poll in voted])
         return [
-            (when(assoc.time), str(poll.post_id), *told[poll.post_id], _chosen(assoc, poll))
-            if poll.post_id in told
+            (when(assoc.time), str(poll.post_id), *records[poll.post_id], _chosen(assoc, poll))
+            if poll.post_id in records
             else (when(assoc.time), str(poll.post_id), "", "", "")
             for assoc, poll in voted
         ]
@@ -331,7 +331,7 @@ async def _rows(export: Export, page: dict[int, list[AssocRow]], since: int) -> 
         name = names[other].name if other in names else ""
         found += [
             (iso(period.since or 0), iso(period.until or 0), str(other), name)
-            for period in dated(told_periods(alive, ended), since)
+            for period in dated(recorded_periods(alive, ended), since)
         ]
     return found
 
@@ -340,11 +340,11 @@ async def _pages(export: Export, atype: AssocType) -> AsyncGenerator[dict[int, l
     """Yield all rows about each other member of a page: the association or tombstone, and the history kept during a live follow."""
     past, after = ASSOC_TYPES[atype.history], FIRST
     while True:
-        own, kept = [await _part(export, kind, after) for kind in (atype, past)]
-        full = [part[-1].id2 for part in (own, kept) if len(part) == export_writer.PAGE]
+        own, former = [await _part(export, kind, after) for kind in (atype, past)]
+        full = [part[-1].id2 for part in (own, former) if len(part) == export_writer.PAGE]
         upto = min(full) if full else None
         page: dict[int, list[AssocRow]] = {}
-        for row in (*own, *kept):
+        for row in (*own, *former):
             if upto is None or row.id2 <= upto:
                 page.setdefault(row.id2, []).append(row)
         yield page
@@ -554,7 +554,7 @@ class _StreamBuffer:
         self.ended = True
         self._changed.set()
 
-    async def room(self) -> None:
+    async def drain(self) -> None:
         """Wait until the buffer is below its limit."""
         while self._size > _MOST_HELD:
             self._taken.clear()
@@ -588,4 +588,4 @@ async def streamed(store: Store, reads: Reads, files: FileSource, member: Member
 
 async def _write(buffer: _StreamBuffer, store: Store, reads: Reads, files: FileSource, member: Member) -> None:
     with zipfile.ZipFile(cast("IO[bytes]", buffer), "w", zipfile.ZIP_DEFLATED) as archive:
-        await write_all(Export(store, reads, files, member, partial(entry_of, archive), nothing, buffer.room))
+        await write_all(Export(store, reads, files, member, partial(entry_of, archive), nothing, buffer.drain))

@@ -41,7 +41,7 @@ def export_target(to: Path) -> Iterator[Open]:
     """
     zipped = to.suffix == ".zip"
     if to.exists() and (zipped or not to.is_dir() or any(to.iterdir())):
-        raise InvalidInput(f"{to} is there already: name another place, or remove it first")
+        raise InvalidInput(f"{to} already exists: name another path, or delete it first")
     begun = to.with_name(f"{to.name}.part")
     with _zip(begun) if zipped else _folder(begun) as opened:
         yield opened

@@ -12,7 +12,7 @@ from typing import Protocol, runtime_checkable
 import msgspec
 
 from shoal.commands.audit import commit_entry
-from shoal.core.audit import NOBODY, Actor, AuditTarget, AuditVerb, TargetKind
+from shoal.core.audit import SYSTEM_ACTOR, Actor, AuditTarget, AuditVerb, TargetKind
 from shoal.core.errors import InvalidInput
 from shoal.core.ids import IdMaker
 from shoal.graph.contract import Graph, Outbox
@@ -81,12 +81,18 @@ def check_names(names: Sequence[str]) -> list[str]:
     """Return job names of the form `store:sequence` or `sequence`. Raises `InvalidInput` for other forms."""
     for name in names:
         if not _NAME.fullmatch(name):
-            raise InvalidInput(f"{name!r} is no job: they are named as 0:57, or 57", field="job")
+            raise InvalidInput(
+                f"{name!r} is not a job id: use an id from `shoal jobs list`, such as 0:57 or 57", field="job"
+            )
     return list(names)
 
 
 async def replay(
-    outboxes: Mapping[str, Outbox], names: Sequence[str] | None, graph: Graph, new_id: IdMaker, actor: Actor = NOBODY
+    outboxes: Mapping[str, Outbox],
+    names: Sequence[str] | None,
+    graph: Graph,
+    new_id: IdMaker,
+    actor: Actor = SYSTEM_ACTOR,
 ) -> int:
     """Retry failed jobs (None: all) and return their number. A name without a store matches any store.
 

@@ -35,7 +35,7 @@ async def forget_events(store: Store) -> None:
     """Delete events that an interrupted run emitted."""
     await store.unbury([job for job, _ in await store.buried()])
     await store.ack(await claimed(store))
-    while await store.backlog():  # noqa: ASYNC110  # acknowledgements may be written a moment later
+    while await store.backlog():  # noqa: ASYNC110  # acknowledgments may be written a moment later
         await asyncio.sleep(_POLL_SECONDS / 10)
 
 
@@ -65,7 +65,7 @@ async def claimed(store: Store) -> list[Job]:
         jobs.update({(job.store, job.seq): job for job in page})
         if not page:
             if loop.time() > deadline:
-                raise Unavailable("some events are still in the hands of a worker: stop it first")
+                raise Unavailable("some events are leased by a worker: stop it first")
             await asyncio.sleep(_POLL_SECONDS)
     return [jobs[at] for at in sorted(jobs)]
 
@@ -195,7 +195,7 @@ async def move_network(source: Store, target: Store, tell: Progress) -> MovedNet
     for kind in _KINDS:
         await _add_rows(kind, there, found, tell)
     if differences := sums.differences(found):
-        raise Conflict(f"the copy is not equal: {', '.join(differences[:5])}; run the move again")
+        raise Conflict(f"the copy differs from the original: {', '.join(differences[:5])}; run the move again")
     events, buried = await _move_events(here, there, tell)
     await there.remove_rows(Rows(keys=[_MARK]))
     return MovedNetwork(sums, written, events, buried)
@@ -204,19 +204,19 @@ async def move_network(source: Store, target: Store, tell: Progress) -> MovedNet
 def whole(store: Store) -> WholeStore:
     """Return the store as a movable one. Raises `InvalidInput`."""
     if not isinstance(store, Movable):
-        raise InvalidInput("a network cannot be moved to or from a store of this kind")
+        raise InvalidInput("this kind of store does not support moving a network")
     return store
 
 
 async def _begin(here: WholeStore, there: WholeStore) -> None:
     if await here.key_get([_MARK_KEY]):
-        raise InvalidInput("the store to move from is itself the target of a move that was interrupted")
+        raise InvalidInput("the source store is the target of an interrupted move: finish that move first")
     if not await there.key_get([_MARK_KEY]) and await has_content(there):
-        raise InvalidInput("the store to move to is not empty: name an empty one")
+        raise InvalidInput("the target store is not empty: name an empty store")
     await there.put_rows(Rows(keys=[_MARK]))
     if await here.key_get([_MARK_KEY]):
         await there.remove_rows(Rows(keys=[_MARK]))
-        raise InvalidInput("these are two names of one store")
+        raise InvalidInput("source and target are one store: name another, empty target store")
 
 
 async def has_content(store: WholeStore) -> bool:
@@ -236,14 +236,14 @@ async def _merge(kind: _Kind[R, K], here: WholeStore, there: WholeStore, sums: S
     try:
         while page := await kind.scan(here, after, _ROWS_AT_ONCE):
             after = kind.key(page[-1])
-            wanted = {kind.key(row): row for row in page if kind.counts(row)}
-            for row in wanted.values():
+            expected = {kind.key(row): row for row in page if kind.counts(row)}
+            for row in expected.values():
                 sums.add(kind.name, source_of(kind.shard(row)), kind.pack(row))
             stored = await behind.until(after)
             await writing
-            put = [row for key, row in wanted.items() if stored.get(key) != row]
+            put = [row for key, row in expected.items() if stored.get(key) != row]
             # Read and hash the next page while this one is written.
-            strays = [row for key, row in stored.items() if key not in wanted]
+            strays = [row for key, row in stored.items() if key not in expected]
             writing = asyncio.ensure_future(_write(kind, there, put, strays))
             read, written = read + len(page), written + len(put)
             tell(kind.name, read, 0)
@@ -316,11 +316,11 @@ async def _move_events(here: WholeStore, there: WholeStore, tell: Progress) -> t
     await emit_events(there, [job.event for job in jobs])
     tell("events", len(jobs), len(jobs))
     if (await there.backlog(), len(await there.buried())) != (len(jobs), len(buried)):
-        raise Conflict("the events are not equal; run the move again")
+        raise Conflict("the copied events differ from the originals; run the move again")
     return len(jobs), len(buried)
 
 
-def told(moved: MovedNetwork) -> Iterable[str]:
+def describe_move(moved: MovedNetwork) -> Iterable[str]:
     """Yield a description of the move, one line per fact."""
     for kind in _KINDS:
         yield f"{moved.sums.rows(kind.name):,} {kind.name}, counts and hashes equal on both sides"

@@ -91,7 +91,7 @@ class EndSessions(Operation[int]):
         try:
             await sessions.end(network.writes, member_id, self.session_id)
         except NotFound:
-            raise NotFound(f"{self.name} has no login {self.session_id}") from None
+            raise NotFound(f"{self.name} has no session {self.session_id}") from None
         return 1
 
 
@@ -239,7 +239,7 @@ class CheckFree(Operation[None]):
     async def carry_out(self, network: AnyNetwork, progress: Progress) -> None:
         for taken in filter(None, (self.name, self.email)):
             if await members.find(network.writes, taken):
-                raise Taken(f"{taken} belongs to a member already")
+                raise Taken(f"{taken} is already used by a member")
 
 
 class AddMember(Operation[NamedMember]):

@@ -55,22 +55,22 @@ def _head(report: ReplayReport, title: str) -> Iterator[Shape]:
         _MARGIN + 40,
         f"{report.figures.members:,} members, tops of {options.top}, posts of {options.days} days, "
         f"ranked as of {at:%Y-%m-%d %H:%M} UTC",
-        colour="soft",
+        color="soft",
     )
 
 
 def _tiles(report: ReplayReport, y: float) -> Iterator[Shape]:
     found = report.figures
-    told = (
+    tiles = (
         ("posts that stay", f"{found.overlap:.0%}", f"rank-biased overlap {found.rank_biased_overlap:.2f}"),
         ("median age", *_two(found.age_hours, lambda hours: f"{hours:.1f} h")),
         ("authors in a top", *_two(found.authors, lambda number: f"{number:.1f}")),
         ("inequality of exposure", *_two(found.gini, lambda number: f"{number:.2f}")),
     )
-    for at, (label, large, small) in enumerate(told):
+    for at, (label, large, small) in enumerate(tiles):
         x = _MARGIN + at * (_TILE + _GAP)
         yield Box(x, y, _TILE, _TILE_HEIGHT, "panel", 10)
-        yield TextLine(x + 16, y + 26, label, colour="soft")
+        yield TextLine(x + 16, y + 26, label, color="soft")
         yield TextLine(x + 16, y + 56, large, 24, bold=True)
         yield TextLine(x + 16, y + 78, small, 12, "soft")
 
@@ -134,7 +134,7 @@ def _authors(changes: Sequence[AuthorChange], y: float, height: float) -> Iterat
     x, width = float(_MARGIN), WIDTH - 2 * _MARGIN
     yield from _panel(x, y, width, height, "Authors whose share of exposure changes most, in percentage points")
     if not changes:
-        yield TextLine(x + 16, y + 58, "nobody gains or loses", colour="soft")
+        yield TextLine(x + 16, y + 58, "nobody gains or loses", color="soft")
         return
     middle = x + (_NAMES + width) / 2
     most = max(abs(one.share.change) for one in changes)

@@ -162,7 +162,7 @@ class Mover:
         sources = sorted(set(sources))
         known = self.map
         if others := [source for source in sources if source not in {*known.moved, *known.left}]:
-            raise InvalidInput(f"{ranges_of(others)} has no move to finish: `shoal shards` shows those there are")
+            raise InvalidInput(f"{ranges_of(others)} has no move to finish: list moves with `shoal shards`")
         moved = {source: place for source, place in known.moved.items() if source not in sources}
         left = {**known.left, **{source: known.moved[source] for source in sources if source in known.moved}}
         await self._settle_all(sources)
@@ -203,7 +203,9 @@ class Mover:
         await work.a.mark(work.sources, "copying", work.mover, work.b.url)
         if copies and work.b.url not in self.map.stores and await work.b.holds_others(work.sources):
             await work.a.end(work.sources)
-            raise InvalidInput(f"{shown_url(work.b.url)} holds something already, and is not part of this network")
+            raise InvalidInput(
+                f"{shown_url(work.b.url)} is not empty and not part of this network: name an empty store"
+            )
         await work.b.mark(work.sources, "away", work.mover, work.a.url)
 
     async def _copy(self, work: Move) -> None:
@@ -263,7 +265,7 @@ class Mover:
             if given:
                 await self._settle(work)
                 return loop.time() - began
-        raise Unavailable("the last changes could not be copied fast enough: try again when less is written")
+        raise Unavailable("the write load is too high to copy the last changes: try again under less load")
 
     async def _give(self, work: Move, *, returns: bool) -> bool:
         known = self.map.with_store(work.b.url)
@@ -309,9 +311,7 @@ class Mover:
             owner = await self._side(self.map.stores[place])
             marks = await owner.marks()
             if unmarked := [source for source in part if source not in marks]:
-                raise InvalidInput(
-                    f"{ranges_of(unmarked)} has no move to roll back: `shoal shards` shows those there are"
-                )
+                raise InvalidInput(f"{ranges_of(unmarked)} has no move to roll back: list moves with `shoal shards`")
             for peer, theirs in _grouped(part, {source: mark.peer or "" for source, mark in marks.items()}.__getitem__):
                 await (await self._side(peer)).wipe(theirs)
             await owner.end(part)
@@ -349,7 +349,7 @@ async def open_mover(known: ShardMap, open_side: OpenSide, tell: Progress) -> As
 
 def _check_equal(here: Digest, there: Digest) -> None:
     if here != there:
-        raise Conflict(f"the copy is not equal in {', '.join(here.differences(there))}: nothing was switched")
+        raise Conflict(f"the copy differs in {', '.join(here.differences(there))}: the move was not made")
 
 
 def _grouped(sources: Iterable[int], by: Callable[[int], K]) -> list[tuple[K, list[int]]]:

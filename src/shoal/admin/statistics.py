@@ -165,10 +165,15 @@ _APPS_A_DAY = 200
 
 
 async def count(
-    store: Store, now: int, *, room: int = ACTIVITY_BYTES, page_size: int = OBJECTS_AT_ONCE, likes: int = LIKES_AT_ONCE
+    store: Store,
+    now: int,
+    *,
+    capacity: int = ACTIVITY_BYTES,
+    page_size: int = OBJECTS_AT_ONCE,
+    likes: int = LIKES_AT_ONCE,
 ) -> Figures:
-    """Count the figures up to a time (Unix ms). `room` limits the bytes of activity; the other arguments are page sizes."""
-    counting = _Counting(now // DAY_MS, room)
+    """Count the figures up to a time (Unix ms). `capacity` limits the bytes of activity; the other arguments are page sizes."""
+    counting = _Counting(now // DAY_MS, capacity)
     after = FIRST
     while page := await store.obj_scan(after, page_size):
         for node in page:
@@ -192,7 +197,7 @@ async def _count_likes(store: Store, counting: _Counting, members: Sequence[int]
 
 
 class _Counting:
-    def __init__(self, today: int, room: int) -> None:
+    def __init__(self, today: int, capacity: int) -> None:
         self.since = today - WINDOW_DAYS + 1
         self._first = today
         self._joined = array("i")
@@ -200,7 +205,7 @@ class _Counting:
         self._interactions, self._opened, self._resolved, self._posts = (Counter[int]() for _ in range(4))
         self._languages: defaultdict[int, Counter[str]] = defaultdict(Counter)
         self._apps: defaultdict[int, Counter[int]] = defaultdict(Counter)
-        self._activity = _Activity(self.since, room)
+        self._activity = _Activity(self.since, capacity)
 
     def take(self, node: AnyNode) -> None:
         match node:
@@ -260,10 +265,10 @@ class _Activity:
     known yet are kept for later batches.
     """
 
-    def __init__(self, since: int, room: int) -> None:
+    def __init__(self, since: int, capacity: int) -> None:
         self.since = since
         self.members = array("q")
-        self._room = room
+        self._capacity = capacity
         self._days, self._authors = array("q"), array("q")
         self._full = PAIRS_AT_ONCE
         self._bits: dict[int, Bits] = {}
@@ -280,7 +285,7 @@ class _Activity:
         self._pack()
         length = -(-len(self.members) // 8)
         self._bits = {day: np.pad(bits, (0, length - len(bits))) for day, bits in self._bits.items()}
-        self._make_room()
+        self._evict()
         return self._bits
 
     def _pack(self) -> None:
@@ -293,11 +298,11 @@ class _Activity:
         for day, here in zip(marked, np.split(places[known], begins[1:]), strict=False):
             self._mark(int(day), here)
         self._keep(days[~known], authors[~known])
-        self._make_room()
+        self._evict()
 
     def _keep(self, days: NDArray[np.int64], authors: NDArray[np.int64]) -> None:
         """Keep the pairs of members that are not known yet: the newest that fit."""
-        if (over := 16 * len(days) - self._room) > 0:
+        if (over := 16 * len(days) - self._capacity) > 0:
             self.since = max(self.since, int(days[over // 16]) + 1)
             days, authors = days[days >= self.since], authors[days >= self.since]
         self._days, self._authors = array("q", days.tolist()), array("q", authors.tolist())
@@ -310,8 +315,8 @@ class _Activity:
         np.bitwise_or.at(bits, places >> 3, (128 >> (places & 7)).astype(np.uint8))
         self._bits[day] = bits
 
-    def _make_room(self) -> None:
-        while len(self._bits) > 1 and sum(map(len, self._bits.values())) > self._room:
+    def _evict(self) -> None:
+        while len(self._bits) > 1 and sum(map(len, self._bits.values())) > self._capacity:
             self.since = max(self.since, min(self._bits) + 1)
             self._bits = {day: bits for day, bits in self._bits.items() if day >= self.since}
 
@@ -356,7 +361,7 @@ class Ledger:
             patience = self._patience if self._figures is None else _PATIENCE_SECONDS
             await asyncio.wait({self._counting}, timeout=patience)
         if self._figures is None:
-            raise Unavailable("The network is being counted; ask again in a moment")
+            raise Unavailable("Statistics are being computed; try again in a moment")
         return self._figures
 
     async def close(self) -> None:
@@ -369,7 +374,7 @@ class Ledger:
         try:
             self._figures = await count(self._store, now_ms())
         except Exception:  # noqa: BLE001  # requests get the old figures
-            _log.exception("counting the network by day failed")
+            _log.exception("computing the daily statistics failed")
         finally:
             # Also after a failure: do not scan a store in trouble at every request.
             now = time.monotonic()

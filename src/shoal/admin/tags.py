@@ -54,14 +54,14 @@ def unmerging(name: str) -> Ruling:
     return Ruling(AuditVerb.TAG_UNMERGED, rules.unmerging(name))
 
 
-async def lay_down(writes: Writes, tags: TagCloud, wanted: Ruling) -> TagRule:
+async def lay_down(writes: Writes, tags: TagCloud, ruling: Ruling) -> TagRule:
     """Apply a rule and log it; a rule that is already in force is not logged. Raises `InvalidInput` and `Unavailable`."""
     held = {rule.name: rule for rule in await tags.rules()}
-    rule = wanted.decide(held)
+    rule = ruling.decide(held)
     if rule != held.get(rule.name, TagRule(rule.name)):
-        details = {"target": rule.target} if wanted.verb is AuditVerb.TAG_MERGED else {}
-        await note_alone(writes, wanted.verb, AuditTarget(TargetKind.TAG, name=rule.name), **details)
-    return await tags.rule(wanted.decide)
+        details = {"target": rule.target} if ruling.verb is AuditVerb.TAG_MERGED else {}
+        await note_alone(writes, ruling.verb, AuditTarget(TargetKind.TAG, name=rule.name), **details)
+    return await tags.rule(ruling.decide)
 
 
 _log = logging.getLogger(__name__)

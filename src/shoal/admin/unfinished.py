@@ -33,7 +33,7 @@ async def marked(graph: Reader) -> int:
 async def check_restored(graph: Reader) -> None:
     """Raise `Unavailable` if a restore is not finished: a part of the network is missing."""
     if await marked(graph):
-        raise Unavailable("a backup was being restored here, which is not finished: run `shoal restore` again")
+        raise Unavailable("a restore into this store is unfinished: run `shoal restore` again")
 
 
 _SHARD = shard_of(EVERYBODY)
@@ -58,9 +58,7 @@ async def begun(graph: Graph) -> Begun | None:
 async def check_none(graph: Graph) -> None:
     """Raise `Unavailable` if a bulk import is not finished: members would see follows without their inverse."""
     if await begun(graph) is not None:
-        raise Unavailable(
-            "an import in bulk was begun here and is not finished: run `shoal import` again with its files"
-        )
+        raise Unavailable("a bulk import into this store is unfinished: run `shoal import` again with its files")
 
 
 async def begin(graph: Graph, files: int) -> Begun:

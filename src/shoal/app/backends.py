@@ -95,6 +95,6 @@ def scheme_of(url: str, field: str, allowed: Mapping[str, object], shown: str) -
         scheme = ""
     if scheme not in allowed:
         # Even a malformed URL may contain a password.
-        told = "this" if "@" in url else repr(scheme or url)
-        raise InvalidInput(f"{field}: {told} is not one of {shown}", field=field)
+        label = "this" if "@" in url else repr(scheme or url)
+        raise InvalidInput(f"{field}: {label} is not supported; use one of {shown}", field=field)
     return scheme

@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from shoal.admin.backups.backup import BackedNetwork
-from shoal.admin.backups.repository import KeptTagRule
+from shoal.admin.backups.repository import SavedTagRule
 from shoal.admin.backups.restore import RestoreTarget
 from shoal.app.backends import SNAPSHOTS
 from shoal.app.indexes import tag_rules
@@ -22,10 +22,10 @@ from shoal.media.store import MediaStore
 from shoal.settings import Settings
 
 _DYNAMODB = (
-    "a network on DynamoDB is not backed up by Shoal: a table cannot be read as it was at one moment. Turn point-in-time recovery "
+    "Shoal cannot back up DynamoDB: a table has no consistent snapshot. Turn point-in-time recovery "
     "on (aws dynamodb update-continuous-backups), and copy the media"
 )
-_MEMORY = "a network in memory cannot be backed up: it ends with its process"
+_MEMORY = "an in-memory store cannot be backed up"
 
 
 def repository_url(text: str) -> str:
@@ -56,14 +56,14 @@ async def _open_snapshot(url: str, stack: AsyncExitStack) -> SnapshotSource:
     if scheme in {"dynamodb", "memory"}:
         raise InvalidInput(_DYNAMODB if scheme == "dynamodb" else _MEMORY)
     if scheme not in SNAPSHOTS:
-        raise InvalidInput(f"store: {shown_url(url)} is no store of a kind that can be backed up", field="store")
+        raise InvalidInput(f"store: {shown_url(url)} does not support backups", field="store")
     snapshot: SnapshotSource = await SNAPSHOTS[scheme].load().connect(sqlite_path(url) if scheme == "sqlite" else url)
     stack.push_async_callback(snapshot.close)
     return snapshot
 
 
-async def _tag_rules(settings: Settings) -> Sequence[KeptTagRule]:
-    return [KeptTagRule(rule.name, rule.denied, rule.target) for rule in await tag_rules(settings)]
+async def _tag_rules(settings: Settings) -> Sequence[SavedTagRule]:
+    return [SavedTagRule(rule.name, rule.denied, rule.target) for rule in await tag_rules(settings)]
 
 
 @asynccontextmanager

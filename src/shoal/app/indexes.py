@@ -26,8 +26,8 @@ from shoal.tasks import cancel
 
 _INDEX_URLS = "sqlite:///path, postgresql://host/database, memory://"
 _NOWHERE = (
-    "there is no search index: the store %s has none of its own. Only accounts and hashtags are found, by their exact names; "
-    "set search to one of %s to find more"
+    "no search index: the store %s has none. Search finds only accounts and hashtags by exact name; "
+    "set search to one of %s for full search"
 )
 
 _log = logging.getLogger(__name__)
@@ -62,7 +62,7 @@ async def _opened(settings: Settings) -> AsyncIterator[tuple[Store, Filler]]:
     async with AsyncExitStack() as stack:
         filler = await open_search(settings, stack, read_only=False)
         if not filler.index.keeps or _scheme(settings) == "memory":
-            raise InvalidInput("search: there is no index to rebuild; it is nowhere, or in the memory of a server")
+            raise InvalidInput("search: no index to rebuild; it is off or in the memory of a server")
         # Uncached, so that changes of a running server are seen.
         yield await open_store(settings, stack, read_only=True, sole=False), filler
 

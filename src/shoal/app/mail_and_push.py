@@ -14,7 +14,7 @@ from shoal.core.text import check_email
 from shoal.mail.mailers import FolderMailer, Mailer, SmtpMailer
 from shoal.mail.messages import Stationery
 from shoal.mail.sender import MailSender
-from shoal.push.encryption import ServerKey, kept_key, read_key
+from shoal.push.encryption import ServerKey, load_or_create_key, read_key
 from shoal.push.sender import Network, PushSender
 from shoal.settings import Settings
 
@@ -36,7 +36,7 @@ def mailer_of(settings: Settings) -> Mailer:
     sender, parts = sender_of(settings), urlsplit(settings.mail)
     if parts.scheme == "file":
         if parts.netloc or len(parts.path) < 2:
-            raise InvalidInput("mail: file:///directory, with three slashes")
+            raise InvalidInput("mail: expected file:///directory, with three slashes")
         return FolderMailer(Path(unquote(parts.path)), sender)
     return SmtpMailer(settings.mail, sender)
 
@@ -52,7 +52,9 @@ def sender_of(settings: Settings) -> str:
         user, _, domain = check_email(address).rpartition("@")
         return str(Address(name, user, domain))
     except (InvalidInput, ValueError) as error:
-        raise InvalidInput(f"mail_from: an address such as post@example.org, not {settings.mail_from!r}") from error
+        raise InvalidInput(
+            f"mail_from: expected an address such as post@example.org (got {settings.mail_from!r})"
+        ) from error
 
 
 def open_key(settings: Settings) -> ServerKey | None:
@@ -64,7 +66,7 @@ def open_key(settings: Settings) -> ServerKey | None:
     if settings.push_key:
         private = read_key(settings.push_key)
     elif path is not None:
-        private = kept_key(path)
+        private = load_or_create_key(path)
     else:
         return None
     contact = f"mailto:{settings.contact_email}" if settings.contact_email else base_url(settings)

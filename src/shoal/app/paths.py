@@ -113,7 +113,7 @@ def check_base_url(url: str) -> None:
         host = None
     if parts.scheme not in {"http", "https"} or not host or parts.path.strip("/") or parts.query or parts.username:
         raise InvalidInput(
-            f"base_url: an address such as https://social.example.org, not {shown_url(url)!r}", field="base_url"
+            f"base_url: expected a URL such as https://social.example.org, not {shown_url(url)!r}", field="base_url"
         )
 
 

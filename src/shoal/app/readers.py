@@ -70,7 +70,7 @@ class _Tasks:
         """Raise `Unavailable` if too many tasks are running."""
         if len(self._running) >= _MOST_TASKS:
             work.close()
-            raise Unavailable("too many requests of other processes are under way")
+            raise Unavailable("too many concurrent requests from other processes")
         task = asyncio.create_task(work)
         self._running.add(task)
         task.add_done_callback(self._running.discard)
@@ -110,7 +110,7 @@ class StoreOwner:
     def _send(self, place: int, descriptor: int, data: bytes) -> None:
         reader = self._readers.get(place)
         if reader is None:
-            raise Unavailable("this reader has gone")
+            raise Unavailable("this reader has disconnected")
         reader.link.send(Passed(data), descriptor)
 
     @asynccontextmanager
@@ -125,7 +125,7 @@ class StoreOwner:
             partial(self._answer, app_context), take=passed, most=_MOST_BYTES, processes=2 * MOST_PROCESSES
         )
         try:
-            async with serving(self._path, service), self._balance.told():
+            async with serving(self._path, service), self._balance.publishing():
                 yield
         finally:
             await self._tasks.close(cancel=True)
@@ -174,7 +174,7 @@ async def _warm(app_context: AppContext, member: int) -> None:
         if await reads.timelines.floor(member) is None or member in reads.rebuilding:
             await warm_up(reads, member)
     except ShoalError as error:
-        _outage.warning("a timeline could not be warmed up for a reader: %s", error)
+        _outage.warning("warming up a timeline failed for a reader: %s", error)
         raise
 
 
@@ -207,7 +207,7 @@ class StoreReader:
 
     def _owner(self) -> Client:
         if self._client is None or not self._client.link.open:
-            raise Unavailable("the process that owns the store cannot be reached")
+            raise Unavailable("the process that owns the store is unreachable")
         return self._client
 
     async def warm(self, member: int) -> None:
@@ -217,7 +217,7 @@ class StoreReader:
             async with asyncio.timeout(_WARM_SECONDS):
                 await owner.call(_encode(Warm(member)))
         except (ShoalError, TimeoutError) as error:
-            raise Unavailable("a timeline could not be warmed up") from error
+            raise Unavailable("warming up a timeline failed") from error
 
     def used(self, token: int, origin: Origin) -> None:
         """Report a token use to the owner. If it is not connected, a later request reports it."""
@@ -233,7 +233,7 @@ class StoreReader:
                 async with asyncio.timeout(_OWNER_SECONDS):
                     await self._reached.wait()
             except TimeoutError:
-                raise Unavailable("the process that owns the store did not begin") from None
+                raise Unavailable("the process that owns the store did not start") from None
             yield
         finally:
             task.cancel()
@@ -250,7 +250,7 @@ class StoreReader:
         self._take = take
         self._join()
         try:
-            async with self._balance.told():
+            async with self._balance.publishing():
                 yield
         finally:
             self._take = None

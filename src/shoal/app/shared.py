@@ -70,9 +70,9 @@ async def open_sharing(settings: Settings, stack: AsyncExitStack, histories: His
     except ValueError as error:
         raise InvalidInput(f"timelines: {error}", field="timelines") from error
     stack.push_async_callback(nodes.close)
-    kept = _VERSION_TOKENS.load()(nodes)
-    stack.push_async_callback(kept.close)
-    versions = HistoryTokens(kept, histories)
+    tokens = _VERSION_TOKENS.load()(nodes)
+    stack.push_async_callback(tokens.close)
+    versions = HistoryTokens(tokens, histories)
     idle = settings.timeline_idle_days * _DAY_SECONDS
     timelines = _TIMELINES.load()(nodes, settings.timeline_length, idle_seconds=idle, mark=lambda: histories.mark)
     stack.push_async_callback(timelines.close)
@@ -128,7 +128,7 @@ def one_of_several(settings: Settings, memory: SharedMemory, place: int) -> Seve
     """Return the parts for the process in a slot. Raises `InvalidInput` unless the store is one SQLite file."""
     path = readers_path(settings)
     if path is None:
-        raise InvalidInput("store: processes read beside another one where the store is one SQLite file", field="store")
+        raise InvalidInput("store: reader processes require a store in one SQLite file", field="store")
     limiter = SharedLimiter(rules(settings), memory.counts, place)
     if place == OWNER:
         return Several(memory, place, limiter, StoreOwner(memory, path))

@@ -137,7 +137,7 @@ async def open_one(
     elif scheme == "sqlite":
         path = sqlite_path(url)
         if not path.parent.is_dir():
-            raise InvalidInput(f"store: the directory of {path.name} does not exist", field="store")
+            raise InvalidInput(f"store: the directory {path.parent} does not exist: create it first", field="store")
         store = await backend.open(path, owns=owns, read_only=read_only)
     elif scheme == "dynamodb":
         store = await backend.open(url, owns=owns)

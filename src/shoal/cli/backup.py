@@ -75,7 +75,7 @@ def backup(
     if context.invoked_subcommand is not None:
         return
     if place is None:
-        raise click.UsageError("where to? name a directory or s3://bucket/prefix with --to")
+        raise click.UsageError("missing --to: name a directory or s3://bucket/prefix")
     settings: Settings = context.obj
     keeping = Keeping(keep, keep_daily, keep_weekly)
     with bars() as progress:
@@ -83,16 +83,16 @@ def backup(
     if as_json:
         click.echo(msgspec.json.encode(plain(made) | _plain(pruned)))
         return
-    click.echo(f"{made.generation} is at {_shown(place)}: the network as it was at {made.at:%Y-%m-%d %H:%M:%S} UTC")
+    click.echo(f"{made.generation} written to {_shown(place)}, state of {made.at:%Y-%m-%d %H:%M:%S} UTC")
     click.echo(f"{sum(part.rows for part in made.parts):,} rows in {made.stored:,} bytes")
     media = made.media
     click.echo(
-        f"{media.files:,} files of media ({media.bytes:,} bytes), {media.new_files:,} new ({media.new_bytes:,} bytes)"
+        f"{media.files:,} media files ({media.bytes:,} bytes), {media.new_files:,} new ({media.new_bytes:,} bytes)"
     )
     if len(made.stores) > 1:
-        click.echo(f"commits waited for {made.held_ms:.0f} ms at most")
+        click.echo(f"commits were blocked for at most {made.held_ms:.0f} ms")
     if made.lacks:
-        click.echo(f"{made.lacks:,} files of media were deleted before they were copied: the manifest names them")
+        click.echo(f"{made.lacks:,} media files were deleted before they were copied; the manifest lists them")
     if pruned is not None:
         _tell_pruned(pruned)
 
@@ -108,9 +108,7 @@ async def _made(
     try:
         return made, await _pruned(repository, keeping, progress)
     except ShoalError as error:
-        raise ShoalError(
-            f"{made.generation} is complete, but older generations could not be pruned: {error}"
-        ) from error
+        raise ShoalError(f"{made.generation} is complete, but pruning older generations failed: {error}") from error
 
 
 @backup.command("list")
@@ -124,12 +122,12 @@ def list_(place: str, as_json: bool) -> None:
         click.echo(msgspec.json.encode([plain(each) for each in manifests]))
         return
     if not manifests:
-        click.echo("there is no backup at this place")
+        click.echo("no backups found")
     for each in manifests:
         lacks = f", {each.lacks:,} files lacking" if each.lacks else ""
         click.echo(
             f"{each.generation}  {each.at:%Y-%m-%d %H:%M:%S} UTC  {sum(part.rows for part in each.parts):,} rows, "
-            f"{each.stored:,} bytes; {each.media.files:,} files of media, {each.media.bytes:,} bytes{lacks}"
+            f"{each.stored:,} bytes; {each.media.files:,} media files, {each.media.bytes:,} bytes{lacks}"
         )
 
 
@@ -163,7 +161,7 @@ def prune(place: str, keep: int, keep_daily: int, keep_weekly: int, as_json: boo
     """Delete the generations at PLACE that no --keep option selects, with their media. The newest always stays."""
     keeping = Keeping(keep, keep_daily, keep_weekly)
     if not keeping.asks:
-        raise click.UsageError("say what is kept: --keep, --keep-daily, --keep-weekly")
+        raise click.UsageError("no retention given: use --keep, --keep-daily or --keep-weekly")
     repository = BackupRepository.open(repository_url(place), make=False)
     with bars() as progress:
         pruned = asyncio.run(_pruned(repository, keeping, progress))
@@ -199,15 +197,15 @@ def _plain(pruned: Pruned | None) -> dict[str, Any]:
 
 def _tell_pruned(pruned: Pruned) -> None:
     for name in pruned.generations:
-        click.echo(f"{name} is deleted")
-    click.echo(f"{pruned.media_files:,} files of media that nothing names are deleted ({pruned.media_bytes:,} bytes)")
+        click.echo(f"deleted {name}")
+    click.echo(f"{pruned.media_files:,} unreferenced media files deleted ({pruned.media_bytes:,} bytes)")
 
 
 def _tell_verified(found: VerifiedBackup) -> None:
     for words in found.examples:
         click.echo(words)
-    outcome = f"{found.faults:,} wrong" if found.faults else "all as it was written"
-    click.echo(f"{found.generation}: {found.rows:,} rows, {found.media_files:,} files of media, {outcome}")
+    outcome = f"{found.faults:,} damaged" if found.faults else "all intact"
+    click.echo(f"{found.generation}: {found.rows:,} rows, {found.media_files:,} media files, {outcome}")
 
 
 @click.command()
@@ -243,7 +241,7 @@ def restore(settings: Settings, place: str, generation: str, checking: bool, mb_
         tell(report)
         wrong = wrong or sum(line.found for line in report.invariants) > report.repaired
     else:
-        click.echo("run `shoal check --repair` before a server starts")
+        click.echo("run `shoal check --repair` before starting a server")
     if wrong:
         raise SystemExit(1)
 
@@ -269,13 +267,13 @@ async def _completed(
 
 
 def _tell(manifest: Manifest, done: RestoredNetwork) -> None:
-    click.echo(f"the network is as it was at {manifest.at:%Y-%m-%d %H:%M:%S} UTC: {manifest.generation}")
-    click.echo(f"{done.rows:,} rows, {done.events:,} events that wait, {done.buried:,} set aside")
-    there = f", {done.media_there:,} were there" if done.media_there else ""
-    click.echo(f"{done.media_files:,} files of media{there}")
+    click.echo(f"restored generation {manifest.generation}, state of {manifest.at:%Y-%m-%d %H:%M:%S} UTC")
+    click.echo(f"{done.rows:,} rows, {done.events:,} pending events, {done.buried:,} failed")
+    there = f", {done.media_there:,} already present" if done.media_there else ""
+    click.echo(f"{done.media_files:,} media files{there}")
     for words in done.faults[:10]:
         click.echo(words, err=True)
     if done.faults:
-        click.echo(f"{len(done.faults):,} files of media are missing: the rest is there", err=True)
+        click.echo(f"{len(done.faults):,} media files are missing; all others were restored", err=True)
     if manifest.lacks:
-        click.echo(f"{manifest.lacks:,} files of media were deleted before the backup had copied them")
+        click.echo(f"{manifest.lacks:,} media files were deleted before the backup copied them")

@@ -27,7 +27,7 @@ from shoal.observability.request_log import LoggedJob, LoggedRequest, StoreTotal
 from shoal.settings import Settings
 
 _STATUS = {"ok": 0, "warn": 1, "bad": 2}
-_COLOURS = {"ok": "green", "warn": "yellow", "bad": "red"}
+_COLORS = {"ok": "green", "warn": "yellow", "bad": "red"}
 
 
 @click.command()
@@ -53,7 +53,7 @@ def doctor(ctx: click.Context, as_json: bool) -> None:
 def _tell(found: list[Diagnosis]) -> None:
     width = max(len(one.check) for one in found)
     for one in found:
-        grade = click.style(f"{one.grade:4}", fg=_COLOURS[one.grade])
+        grade = click.style(f"{one.grade:4}", fg=_COLORS[one.grade])
         advice = f": {one.advice}" if one.advice else ""
         click.echo(f"{grade}  {one.check:{width}}  {one.said}{advice}")
 
@@ -70,11 +70,11 @@ def tell_request(request: LoggedRequest, jobs: Sequence[LoggedJob]) -> None:
     """Print a timeline of the request as bars: its stages, each with its statements."""
     console = Console(highlight=False, soft_wrap=True)
     console.print(Text.assemble((one_line(request.summary), "bold"), f"  {request.ms:,.1f} ms  {request.time}"))
-    told = [f"id {request.id}", f"{request.bytes:,} bytes"]
-    told += [f"member {request.member}"] if request.member else []
-    told += [f"trace {request.trace}"] if request.trace else []
-    told += ["the answer was not sent to its end"] if request.aborted else []
-    console.print(Text(one_line(", ".join(told)), "dim"))
+    facts = [f"id {request.id}", f"{request.bytes:,} bytes"]
+    facts += [f"member {request.member}"] if request.member else []
+    facts += [f"trace {request.trace}"] if request.trace else []
+    facts += ["the answer was not sent to its end"] if request.aborted else []
+    console.print(Text(one_line(", ".join(facts)), "dim"))
     console.print()
     for line in picture(request):
         console.print(line)
@@ -206,7 +206,9 @@ def why_slow(settings: Settings, /, request_id: str, logs: tuple[Path, ...], lim
 
     The id is in the response (X-Request-Id), on error pages, and in the log. The server keeps the newest 1,000 slow requests.
     """
-    shown = in_logs(logs, request_id, limit) if logs else asyncio.run(_told(settings, ShowSlow(request_id, limit)))
+    shown = (
+        in_logs(logs, request_id, limit) if logs else asyncio.run(_fetch_slow(settings, ShowSlow(request_id, limit)))
+    )
     if request_id and not shown.requests:
         raise NotFound(_unknown(shown, request_id))
     if as_json:
@@ -217,24 +219,24 @@ def why_slow(settings: Settings, /, request_id: str, logs: tuple[Path, ...], lim
         tell_list(shown.requests)
 
 
-async def _told(settings: Settings, operation: ShowSlow) -> SlowShown:
+async def _fetch_slow(settings: Settings, operation: ShowSlow) -> SlowShown:
     path = control_path(settings)
     if path is None:
-        raise Unavailable(f"servers on this store cannot be asked: {_LOGS}")
+        raise Unavailable(f"servers on this store have no control socket: {_LOGS}")
     try:
         return await ask(path, operation)
     except NotListening:
-        raise Unavailable(f"no server runs that could be asked: {_LOGS}") from None
+        raise Unavailable(f"no server is running on this store: {_LOGS}") from None
 
 
 def _unknown(shown: SlowShown, request_id: str) -> str:
     if not shown.recorded:
-        return f"no request {request_id!r} is in these logs"
+        return f"no request {request_id!r} in these logs"
     if shown.recorded == "off":
-        return "the server records nothing: set request_log to slow or all"
+        return "the server records no requests: set request_log to slow or all"
     return (
-        f"the server remembers no slow request {request_id!r}: it took less than {shown.slow_ms:g} ms (slow_ms), or is too "
-        f"long ago; {_LOGS}"
+        f"no slow request {request_id!r} on this server: it took less than {shown.slow_ms:g} ms (slow_ms) or is too "
+        f"old; {_LOGS}"
     )
 
 
@@ -250,12 +252,12 @@ def bench(arguments: tuple[str, ...]) -> None:
     """
     if not (ROOT / "benchmarks" / "__main__.py").exists():
         raise click.ClickException(
-            "the benchmarks are in Shoal's repository, not in the installed package: run this there"
+            "the installed package has no benchmarks: run this command in a clone of Shoal's repository"
         )
     known = _known()
     chosen = [word for word in arguments if word.replace("-", "_") in known]
     if not chosen and (unknown := [word for word in arguments if not word.startswith("-")]):
-        raise click.ClickException(f"there is no benchmark {unknown[0]}; there are {', '.join(known)}")
+        raise click.ClickException(f"no benchmark {unknown[0]!r}; choose one of {', '.join(known)}")
     module = f"benchmarks.{chosen[0].replace('-', '_')}" if chosen else "benchmarks"
     # Options of the benchmark may come before or after its name.
     rest = [word for word in arguments if word not in chosen[:1]]

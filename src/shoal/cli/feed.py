@@ -14,18 +14,16 @@ from shoal.cli.stores import perform
 from shoal.settings import Settings
 
 _NOTES = {
-    "off": "ranking is off for this member: their home timeline, by time",
-    "late": "it could not be ranked in time: the home timeline, by time",
-    "failed": "it could not be ranked: the home timeline, by time",
+    "off": "ranking is off for this member: showing the home timeline in chronological order",
+    "late": "ranking timed out: showing the home timeline in chronological order",
+    "failed": "ranking failed: showing the home timeline in chronological order",
 }
 
 
 @click.command()
 @click.argument("name")
 @click.option("--for-you", is_flag=True, help="Show the ranked feed instead of the home timeline.")
-@click.option(
-    "--catch-up", is_flag=True, help="Show the best posts since their last visit, those of quiet friends first."
-)
+@click.option("--catch-up", is_flag=True, help="Show the best posts since their last visit, quiet friends first.")
 @click.option("--explain", is_flag=True, help="Show the terms of each score.")
 @click.option("--limit", type=click.IntRange(1, 40), default=10, show_default=True, help="Maximum number of posts.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object with all values.")
@@ -35,9 +33,9 @@ def feed(
 ) -> None:
     """Show the feed of the member NAME as they see it. Works next to a running server."""
     if for_you and catch_up:
-        raise click.UsageError("either --for-you or --catch-up")
+        raise click.UsageError("--for-you and --catch-up are mutually exclusive")
     if explain and not (for_you or catch_up):
-        raise click.UsageError("--explain is for --for-you and --catch-up: a home timeline is by time")
+        raise click.UsageError("--explain requires --for-you or --catch-up: a home timeline is chronological")
     shown = perform(settings, ShowFeed(name, limit, for_you=for_you, explain=explain, catch_up=catch_up))
     if as_json:
         click.echo(msgspec.json.encode(shown))
@@ -84,7 +82,7 @@ def suggestions(settings: Settings, /, name: str, limit: int, *, as_json: bool) 
         return
     console = Console(highlight=False)
     if not shown.lines:
-        console.print("nobody")
+        console.print("no suggestions")
     for place, line in enumerate(shown.lines, 1):
         console.print(Text.assemble(f"{place:3}  ", (f"@{line.name}", "bold cyan"), (f"  {line.score:.2f}", "dim")))
         for reason in line.reasons:

@@ -17,40 +17,55 @@ from shoal.graph.shard_map import parse_shard_map
 from shoal.observability.request_log import log_to_stderr
 from shoal.settings import Settings, SettingsError, load
 
-COMMANDS = {
-    "init": "Write a settings file that explains every setting.",
-    "doctor": "Check settings, engines, disks, proxy, TLS and mail, and suggest fixes.",
-    "serve": "Serve the network over HTTP.",
-    "worker": "Process events, next to servers or on other machines.",
-    "why-slow": "Show where a slow request spent its time.",
-    "jobs": "List pending jobs, and retry failed ones.",
-    "cluster": "Run a small cluster on this machine.",
-    "demo": "Generate a network of fictional members, and serve it.",
-    "import": "Import members, follows, posts and photos from CSV and JSONL.",
-    "export": "Export a member's data to a directory or a zip file.",
-    "backup": "Write consistent backups next to a running server; list, verify and prune them.",
-    "restore": "Restore a backup into an empty store.",
-    "upgrade": "Upgrade stores of an older Shoal.",
-    "check": "Check the consistency of the store, and repair it.",
-    "mail": "Test the mail settings.",
-    "push": "Generate a key for web push.",
-    "member": "Create, invite, list and suspend members, and set their passwords and roles.",
-    "feed": "Show the feed of a member, and explain its order.",
-    "suggestions": "Show the follow suggestions of a member, and explain them.",
-    "rank": "Evaluate another recipe for the ranked feed.",
-    "post": "Hide and unhide posts.",
-    "block": "Block e-mail addresses and names at sign-up, and block networks.",
-    "audit": "List and export the audit log.",
-    "tags": "Show the tag cloud, and deny or merge tags.",
-    "search": "Maintain the search index.",
-    "move": "Copy a network to other stores.",
-    "shards": "Show the distribution of the network over its stores, and move data sources while it runs.",
-    "placement": "Show the placement of a name, and study the distribution of names.",
-    "plan": "Estimate the resources and cost of a network.",
-    "simulate": "Simulate a network under load and during failures.",
-    "bench": "Run benchmarks.",
+PURPOSES = {
+    "Run": {
+        "init": "Write a settings file that explains every setting.",
+        "demo": "Generate a network of fictional members, and serve it.",
+        "serve": "Serve the network over HTTP.",
+        "worker": "Process events, next to servers or on other machines.",
+        "mail": "Test the mail settings.",
+        "push": "Generate a key for web push.",
+    },
+    "Members": {
+        "member": "Create, invite, list and suspend members, and set their passwords and roles.",
+    },
+    "Moderation": {
+        "post": "Hide and unhide posts.",
+        "block": "Block e-mail addresses and names at sign-up, and block networks.",
+        "audit": "List and export the audit log.",
+    },
+    "Content": {
+        "feed": "Show the feed of a member, and explain its order.",
+        "suggestions": "Show the follow suggestions of a member, and explain them.",
+        "rank": "Evaluate another recipe for the ranked feed.",
+        "tags": "Show the tag cloud, and deny or merge tags.",
+        "search": "Maintain the search index.",
+    },
+    "Data": {
+        "import": "Import members, follows, posts and photos from CSV and JSONL.",
+        "export": "Export a member's data to a directory or a zip file.",
+        "backup": "Write consistent backups next to a running server; list, verify and prune them.",
+        "restore": "Restore a backup into an empty store.",
+        "check": "Check the consistency of the store, and repair it.",
+        "upgrade": "Upgrade stores of an older Shoal.",
+        "move": "Copy a network to other stores.",
+    },
+    "Scale": {
+        "cluster": "Run a small cluster on this machine.",
+        "shards": "Show the distribution of the network over its stores, and move data sources while it runs.",
+        "placement": "Show the placement of a name, and study the distribution of names.",
+        "plan": "Estimate the resources and cost of a network.",
+        "simulate": "Simulate a network under load and during failures.",
+    },
+    "Diagnose": {
+        "doctor": "Check settings, engines, disks, proxy, TLS and mail, and suggest fixes.",
+        "jobs": "List pending jobs, and retry failed ones.",
+        "why-slow": "Show where a slow request spent its time.",
+        "bench": "Run benchmarks.",
+    },
 }
-"""Help texts of commands in the order of `shoal --help`, which does not import the commands."""
+"""Help texts of commands by purpose, in the order of `shoal --help`, which does not import the commands."""
+COMMANDS = {name: text for commands in PURPOSES.values() for name, text in commands.items()}
 
 _MODULES = {
     "audit": "moderation",
@@ -143,8 +158,13 @@ class Commands(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, COMMANDS.get(name) or _short_help(name)) for name in self.list_commands(ctx)])
+        others = {name: _short_help(name) for name in self.list_commands(ctx) if name not in COMMANDS}
+        width = max(map(len, (*COMMANDS, *others)))
+        for purpose, commands in {**PURPOSES, "Other": others}.items():
+            if commands:
+                with formatter.section(purpose):
+                    # Equal columns in all sections.
+                    formatter.write_dl([(name.ljust(width), text) for name, text in commands.items()])
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command. Ctrl-C exits with status 130, as shells expect."""

@@ -34,11 +34,11 @@ def jobs(ctx: click.Context) -> None:
 @pass_settings
 def list_(settings: Settings, as_json: bool) -> None:
     """Show the number and age of pending jobs, and list failed jobs. Works next to a running server."""
-    standing = asyncio.run(_surveyed(existing(settings)))
+    status = asyncio.run(_surveyed(existing(settings)))
     if as_json:
-        click.echo(msgspec.json.encode(standing))
+        click.echo(msgspec.json.encode(status))
     else:
-        _tell(standing)
+        _tell(status)
 
 
 async def _surveyed(settings: Settings) -> work.Work:
@@ -46,24 +46,24 @@ async def _surveyed(settings: Settings) -> work.Work:
         return await work.survey(outboxes, refusal_limit(settings))
 
 
-def _tell(standing: work.Work) -> None:
-    bound = "at least " if standing.silent_workers else ""
-    known = standing.waiting and standing.oldest_seconds is not None
-    since = f", the oldest for {bound}{standing.oldest_seconds:.1f} s" if known else ""
-    click.echo(f"waiting: {bound}{standing.waiting:,}{since}")
-    if standing.most_seconds:
-        click.echo(f"new posts are refused while deliveries are over {standing.most_seconds:g} s behind")
-    if standing.workers is not None:
-        if standing.silent_workers:
+def _tell(status: work.Work) -> None:
+    bound = "at least " if status.silent_workers else ""
+    known = status.waiting and status.oldest_seconds is not None
+    since = f", oldest {bound}{status.oldest_seconds:.1f} s" if known else ""
+    click.echo(f"pending: {bound}{status.waiting:,}{since}")
+    if status.most_seconds:
+        click.echo(f"refusing new posts: deliveries are more than {status.most_seconds:g} s behind")
+    if status.workers is not None:
+        if status.silent_workers:
             click.echo(
-                f"workers: {standing.workers}, {standing.silent_workers} of them do not answer: "
-                "how many jobs they have in hand is unknown"
+                f"workers: {status.workers}, {status.silent_workers} not responding: "
+                "the number of running jobs is unknown"
             )
         else:
-            click.echo(f"workers: {standing.workers}, {standing.in_hand:,} jobs in hand")
-        click.echo(f"done: {standing.done_per_second:,} a second")
-    click.echo(f"set aside: {len(standing.buried):,}")
-    for job in standing.buried:
+            click.echo(f"workers: {status.workers}, {status.in_hand:,} running jobs")
+        click.echo(f"throughput: {status.done_per_second:,} jobs/s")
+    click.echo(f"failed: {len(status.buried):,}")
+    for job in status.buried:
         click.echo(f"  {job.job}\t{job.event}\tstep {job.step}\t{job.attempts} attempts\t{job.error}")
 
 
@@ -74,12 +74,12 @@ def _tell(standing: work.Work) -> None:
 def replay(settings: Settings, names: tuple[str, ...], everything: bool) -> None:
     """Retry failed jobs from where they stopped. JOB is as shown by `shoal jobs`, such as 0:57."""
     if bool(names) == everything:
-        raise click.UsageError("name the jobs, or say --all")
+        raise click.UsageError("name at least one JOB, or use --all, but not both")
     chosen = None if everything else work.check_names(names)
     given = asyncio.run(_replayed(existing(settings), chosen))
     if chosen and not given:
-        raise NotFound(f"{', '.join(chosen)}: no such job was set aside; `shoal jobs list` shows those that were")
-    click.echo(f"{given:,} replayed")
+        raise NotFound(f"{', '.join(chosen)}: no such failed job; list failed jobs with `shoal jobs list`")
+    click.echo(f"replayed {given:,} {'job' if given == 1 else 'jobs'}")
 
 
 async def _replayed(settings: Settings, names: list[str] | None) -> int:
@@ -93,4 +93,4 @@ async def _replayed(settings: Settings, names: list[str] | None) -> int:
     except OutcomeUnknown:
         raise
     except Unavailable as error:
-        raise Unavailable(f"nothing was replayed: {error}") from error
+        raise Unavailable(f"no job was replayed: {error}") from error

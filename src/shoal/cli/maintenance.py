@@ -10,7 +10,7 @@ import click
 from shoal.admin.consistency import check as checks
 from shoal.admin.consistency.derived import count_all
 from shoal.admin.control import ask
-from shoal.admin.move import MovedNetwork, move_network, told
+from shoal.admin.move import MovedNetwork, describe_move, move_network
 from shoal.admin.operations import Check
 from shoal.admin.report import CheckReport, Progress
 from shoal.app import indexes as wired
@@ -28,7 +28,7 @@ from shoal.settings import Settings, build
 
 
 @click.command()
-@click.option("--repair", is_flag=True, help="Repair what is wrong.")
+@click.option("--repair", is_flag=True, help="Repair all violations.")
 @click.option("--sample", type=click.IntRange(0), help="Check this many home timelines.  [default: all active ones]")
 @click.option(
     "--members",
@@ -44,7 +44,7 @@ def check(settings: Settings, repair: bool, sample: int | None, members: int | N
     Exit status 1 if something is wrong and was not repaired.
     """
     if members is not None and (repair or sample is not None):
-        raise click.UsageError("--members only looks, also at home timelines: leave --repair and --sample out")
+        raise click.UsageError("--members cannot be combined with --repair or --sample")
     with bars() as progress:
         report = asyncio.run(_checked(existing(settings), Check(repair, sample, members), progress))
     tell(report)
@@ -75,7 +75,7 @@ async def _checked(settings: Settings, asked: Check, progress: Progress) -> Chec
 def tell(report: CheckReport) -> None:
     """Print the result of a check, one line for each invariant."""
     for line in report.invariants:
-        outcome = f"{line.found:,} wrong" if line.found else "all right"
+        outcome = f"{line.found:,} wrong" if line.found else "ok"
         looked = f"{line.checked:,} checked, {outcome}" if line.checked or line.found else "nothing to check"
         click.echo(f"{line.promise}: {looked}")
         for example in line.examples:
@@ -84,7 +84,7 @@ def tell(report: CheckReport) -> None:
         click.echo(f"note: {note}")
     if report.repaired:
         click.echo(f"{report.repaired:,} repaired")
-    click.echo(f"{'all holds' if report.clean else 'something was wrong'}, in {report.seconds:.1f} s")
+    click.echo(f"{'consistent' if report.clean else 'violations found'}, in {report.seconds:.1f} s")
 
 
 @click.command()
@@ -111,12 +111,12 @@ async def _upgraded(settings: Settings, *, dry_run: bool) -> None:
 
 def _tell(name: str, steps: list[PendingStep]) -> None:
     if not steps:
-        click.echo(f"{name}: nothing to do")
+        click.echo(f"{name}: up to date")
         return
     for step in steps:
         if step.rows:
             click.echo(f"{name}: {step.what}: {step.rows:,} rows, about {_in_words(step.seconds)}")
-    click.echo(f"{name}: about {_in_words(sum(step.seconds for step in steps))} in all")
+    click.echo(f"{name}: about {_in_words(sum(step.seconds for step in steps))} in total")
 
 
 def _in_words(seconds: float) -> str:
@@ -127,9 +127,7 @@ def _in_words(seconds: float) -> str:
 
 
 @click.command()
-@click.option(
-    "--from", "source", metavar="URL", help="Current stores of the network.  [default: those of the settings]"
-)
+@click.option("--from", "source", metavar="URL", help="Current stores of the network.  [default: from the settings]")
 @click.option(
     "--to", "target", metavar="URL", required=True, help="Empty target stores: a URL, or a shard map as JSON."
 )
@@ -145,11 +143,11 @@ def move(settings: Settings, source: str | None, target: str) -> None:
     with bars() as progress:
         moved = asyncio.run(_move(existing(here), there, progress))
         tags = asyncio.run(_count_tags(there, progress))
-    for line in told(moved):
+    for line in describe_move(moved):
         click.echo(line)
-    click.echo(f"{tags:,} tags are counted there")
-    click.echo(f"the network is at {', '.join(map(shown_url, first_map(there.store).stores))}: set `store` to it")
-    click.echo(f"pictures stay where they are: set `media` to {shown_url(media_url(here))}")
+    click.echo(f"{tags:,} tags counted in the target")
+    click.echo(f"moved to {', '.join(map(shown_url, first_map(there.store).stores))}: set `store` to this value")
+    click.echo(f"media files were not moved: set `media` to {shown_url(media_url(here))}")
 
 
 async def _move(here: Settings, there: Settings, progress: Progress) -> MovedNetwork:
@@ -179,4 +177,4 @@ def rebuild(settings: Settings) -> None:
     """
     with bars() as progress:
         done = asyncio.run(wired.rebuild(existing(settings), progress))
-    click.echo(f"{done:,} members and posts can be found")
+    click.echo(f"{done:,} members and posts indexed")

@@ -70,7 +70,7 @@ def add(settings: Settings, /, name: str, email: str, display_name: str, reserve
         perform(settings, CheckFree(check_user_name(name, reserved=reserved), email), create=True)
     secret = _ask(piped=piped)
     made = perform(settings, AddMember(name, secret, email, display_name, reserved), create=True)
-    click.echo(f"{made.name} is a member now: id {made.id}")
+    click.echo(f"created {made.name}, id {made.id}")
 
 
 @member.command()
@@ -83,7 +83,7 @@ def password(settings: Settings, /, name: str, piped: bool) -> None:
         _need_terminal()
         perform(settings, CheckThere(name))
     perform(settings, SetPassword(name, _ask(piped=piped)))
-    click.echo(f"{name} has a new password")
+    click.echo(f"set a new password for {name}")
 
 
 @member.command()
@@ -93,7 +93,7 @@ def password(settings: Settings, /, name: str, piped: bool) -> None:
 def email(settings: Settings, /, name: str, address: str) -> None:
     """Set the e-mail ADDRESS of the member NAME ("" for none), without a mail. Works next to a running server."""
     perform(settings, SetEmail(name, address))
-    click.echo(f"{name} is reached at {address} now" if address else f"{name} has no e-mail address now")
+    click.echo(f"set the e-mail address of {name} to {address}" if address else f"removed the e-mail address of {name}")
 
 
 @member.command("second-factor-off")
@@ -102,7 +102,7 @@ def email(settings: Settings, /, name: str, address: str) -> None:
 def second_factor_off(settings: Settings, /, name: str) -> None:
     """Turn off the second factor of the member NAME, who lost the app and the recovery codes. Works next to a running server."""
     perform(settings, ResetSecondFactor(name))
-    click.echo(f"{name} logs in by the password alone now")
+    click.echo(f"turned off two-factor authentication for {name}")
 
 
 @member.command()
@@ -111,7 +111,7 @@ def second_factor_off(settings: Settings, /, name: str) -> None:
 def suspend(settings: Settings, /, name: str) -> None:
     """Suspend the member NAME, which hides them and their posts. Works next to a running server."""
     perform(settings, SetSuspended(name, suspended=True))
-    click.echo(f"{name} is suspended")
+    click.echo(f"suspended {name}")
 
 
 @member.command()
@@ -120,7 +120,7 @@ def suspend(settings: Settings, /, name: str) -> None:
 def restore(settings: Settings, /, name: str) -> None:
     """Unsuspend the member NAME. Works next to a running server."""
     perform(settings, SetSuspended(name, suspended=False))
-    click.echo(f"{name} is back")
+    click.echo(f"unsuspended {name}")
 
 
 @member.command()
@@ -129,7 +129,7 @@ def restore(settings: Settings, /, name: str) -> None:
 def approve(settings: Settings, /, name: str) -> None:
     """Approve the pending member NAME. Works next to a running server."""
     perform(settings, Judge(name, approved=True))
-    click.echo(f"{name} is let in")
+    click.echo(f"approved {name}")
 
 
 @member.command()
@@ -138,13 +138,13 @@ def approve(settings: Settings, /, name: str) -> None:
 def reject(settings: Settings, /, name: str) -> None:
     """Reject and delete the pending member NAME. Works next to a running server."""
     perform(settings, Judge(name, approved=False))
-    click.echo(f"{name} is not let in, and deleted")
+    click.echo(f"rejected and deleted {name}")
 
 
 @member.command()
 @click.argument("name")
 @click.option("--uses", type=click.IntRange(0, 100), default=1, show_default=True, help="Maximum number of sign-ups.")
-@click.option("--days", type=click.IntRange(0, 30), default=7, show_default=True, help="Days until it expires.")
+@click.option("--days", type=click.IntRange(0, 30), default=7, show_default=True, help="Days until the link expires.")
 @click.option("--follow", is_flag=True, help="New members follow NAME.")
 @pass_settings
 def invite(settings: Settings, /, name: str, uses: int, days: int, follow: bool) -> None:
@@ -171,10 +171,12 @@ def delete(settings: Settings, /, name: str, days: int, yes: bool) -> None:
     """Hide the member NAME now, and delete them with all their data after --days. Works next to a running server."""
     perform(settings, CheckThere(name))
     if not yes:
-        click.confirm(f"delete {name} with everything of theirs?", abort=True)
+        click.confirm(f"Delete {name} and all their data?", abort=True)
     receipt = perform(settings, DeleteMember(name, days))
-    click.echo(f"{name} is hidden, and is deleted {f'in {days} days' if days else 'now'} by a running server")
-    click.echo(f"what is deleted can be seen at /goodbye/{receipt}")
+    click.echo(
+        f"{name} is hidden and will be deleted {f'in {days} days' if days else 'now'} by the next running server"
+    )
+    click.echo(f"the deletion report is at /goodbye/{receipt}")
 
 
 @member.command()
@@ -183,7 +185,7 @@ def delete(settings: Settings, /, name: str, days: int, yes: bool) -> None:
 def keep(settings: Settings, /, name: str) -> None:
     """Cancel the deletion of the member NAME. Works next to a running server."""
     perform(settings, KeepMember(name))
-    click.echo(f"{name} stays")
+    click.echo(f"canceled the deletion of {name}")
 
 
 @member.command()
@@ -194,7 +196,7 @@ def role(settings: Settings, /, name: str, role: str) -> None:
     """Set the role of the member NAME. Works next to a running server."""
     given = Role.NONE if role == _NO_ROLE else Role(role)
     perform(settings, SetRole(name, given))
-    click.echo(f"{name} has no role" if given is Role.NONE else f"{name} is {_ROLES[given]}")
+    click.echo(f"removed the role of {name}" if given is Role.NONE else f"{name} is now {_ROLES[given]}")
 
 
 @member.command()
@@ -208,12 +210,12 @@ def sessions(settings: Settings, /, name: str, ended: str | None) -> None:
     """
     if ended is not None:
         if ended != "all" and not (ended.isascii() and ended.isdigit() and 0 < int(ended) <= MAX_ID):
-            raise InvalidInput("--end: the id of a login, as the list has it, or all")
+            raise InvalidInput("--end: expected a session id from the list, or all (got {ended!r})")
         count = perform(settings, EndSessions(name, 0 if ended == "all" else int(ended)))
-        click.echo(f"{count} {'login' if count == 1 else 'logins'} of {name} ended")
+        click.echo(f"ended {count} {'session' if count == 1 else 'sessions'} of {name}")
         return
     found = perform(settings, ListSessions(name))
-    click.echo("id\twhat\tmade\tlast used\tfrom")
+    click.echo("id\tapp\tcreated\tlast used\taddress")
     for one in found:
         program = f"{one.program} on {one.system}" if one.program and one.system else one.program or one.system
         what = f"{one.app} ({program})" if one.app and program else one.app or program or "-"
@@ -225,7 +227,7 @@ def _day(moment: int) -> str:
 
 
 @member.command("list")
-@click.option("--pending", is_flag=True, help="Only members who wait for approval.")
+@click.option("--pending", is_flag=True, help="List only members pending approval.")
 @pass_settings
 def list_(settings: Settings, /, pending: bool) -> None:
     """List all members: name, id, date of joining, display name. Works next to a running server."""
@@ -252,7 +254,7 @@ async def _everybody(store: Scanner) -> AsyncGenerator[Member, None]:
 
 def _need_terminal() -> None:
     if not _at_terminal():
-        raise InvalidInput("there is no terminal to ask for a password at: use --password-stdin")
+        raise InvalidInput("no terminal to prompt for the password: use --password-stdin")
 
 
 def _at_terminal() -> bool:

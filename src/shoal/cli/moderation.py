@@ -32,7 +32,7 @@ class PostId(click.ParamType[int]):
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
         text = str(value)
         if not text.isascii() or not text.isdigit() or not 0 < int(text) < 2**63:
-            self.fail(f"{text!r} is no post: it is named by its number, which stands in its address", param, ctx)
+            self.fail(f"{text!r} is not a post id: use the number in the post's URL", param, ctx)
         return int(text)
 
 
@@ -50,7 +50,7 @@ def post() -> None:
 def hide(settings: Settings, /, post_id: int) -> None:
     """Hide the post POST_ID from everyone except its author. Works next to a running server."""
     perform(settings, SetHidden(post_id, hidden=True))
-    click.echo(f"{post_id} is out of sight")
+    click.echo(f"hid post {post_id}")
 
 
 @post.command()
@@ -59,7 +59,7 @@ def hide(settings: Settings, /, post_id: int) -> None:
 def reveal(settings: Settings, /, post_id: int) -> None:
     """Unhide the post POST_ID. Works next to a running server."""
     perform(settings, SetHidden(post_id, hidden=False))
-    click.echo(f"{post_id} is in sight")
+    click.echo(f"unhid post {post_id}")
 
 
 _DAY = 86_400
@@ -75,8 +75,8 @@ def block() -> None:
 @pass_settings
 def domain(settings: Settings, /, name: str) -> None:
     """Refuse sign-ups with e-mail addresses of the domain NAME and its subdomains. Works next to a running server."""
-    told = perform(settings, BlockDomain(name))
-    click.echo(f"nobody signs up with an address of {told}")
+    blocked = perform(settings, BlockDomain(name))
+    click.echo(f"blocked e-mail addresses of {blocked} at sign-up")
 
 
 @block.command()
@@ -85,7 +85,7 @@ def domain(settings: Settings, /, name: str) -> None:
 def email(settings: Settings, /, address: str) -> None:
     """Refuse sign-ups with the e-mail ADDRESS in any spelling. Works next to a running server."""
     perform(settings, BlockAddress(address))
-    click.echo(f"nobody signs up with {address}")
+    click.echo(f"blocked {address} at sign-up")
 
 
 @block.command()
@@ -95,11 +95,14 @@ def email(settings: Settings, /, address: str) -> None:
     type=click.Choice([severity.value for severity in IpSeverity]),
     default=IpSeverity.NO_ACCESS.value,
     show_default=True,
-    help="What is refused.",
+    help="Access to refuse.",
 )
 @click.option("--comment", default="", help="Reason, shown to moderators.")
 @click.option(
-    "--days", type=click.IntRange(0, MAX_IP_BLOCK_SECONDS // _DAY), default=0, help="Until it expires.  [0: never]"
+    "--days",
+    type=click.IntRange(0, MAX_IP_BLOCK_SECONDS // _DAY),
+    default=0,
+    help="Days until the block expires.  [0: never]",
 )
 @pass_settings
 def network(settings: Settings, /, address: str, severity: str, comment: str, days: int) -> None:
@@ -107,13 +110,13 @@ def network(settings: Settings, /, address: str, severity: str, comment: str, da
 
     There is no check that your own address is not blocked; `shoal block end` undoes it.
     """
-    told = perform(settings, BlockNetwork(address, IpSeverity(severity), comment, days * _DAY))
-    click.echo(f"{told} is blocked: {severity}")
+    blocked = perform(settings, BlockNetwork(address, IpSeverity(severity), comment, days * _DAY))
+    click.echo(f"blocked {blocked}: {severity}")
 
 
 @block.command()
 @click.argument("word")
-@click.option("--part", is_flag=True, help="Also names that contain it.")
+@click.option("--part", is_flag=True, help="Refuse names that contain WORD, too.")
 @pass_settings
 def name(settings: Settings, /, word: str, part: bool) -> None:
     """Refuse sign-ups with the user name WORD. Members keep their names. Works next to a running server.
@@ -121,17 +124,17 @@ def name(settings: Settings, /, word: str, part: bool) -> None:
     Digits match the letters that they resemble, and underscores are ignored: "hate" refuses h4_te.
     """
     perform(settings, BlockName(word, part=part))
-    click.echo(f"nobody signs up with a name that {'has' if part else 'is'} {word}{' in it' if part else ''}")
+    click.echo(f"blocked user names {'containing' if part else 'equal to'} {word} at sign-up")
 
 
 @block.command()
 @click.argument("what")
-@click.option("--name", "is_name", is_flag=True, help="WHAT is a user name.")
+@click.option("--name", "is_name", is_flag=True, help="Treat WHAT as a user name.")
 @pass_settings
 def end(settings: Settings, /, what: str, is_name: bool) -> None:
     """End the block of WHAT: a domain, an e-mail address, a network or a name. Works next to a running server."""
     perform(settings, UnblockName(what) if is_name else Unblock(what))
-    click.echo(f"{what} is not blocked any more")
+    click.echo(f"unblocked {what}")
 
 
 @block.command("list")
@@ -145,12 +148,12 @@ async def _list_blocks(settings: Settings) -> None:
     async with open_network(settings, read_only=True) as network, aclosing(Blocklists(network.writes).blocks()) as all_:
         click.echo("kind\twhat\tsince\tmore")
         async for found in all_:
-            kind, what, more = _told(found)
+            kind, what, more = _describe(found)
             since = f"{datetime.fromtimestamp(milliseconds_of(found.id) / 1000, UTC):%Y-%m-%d}"
             click.echo(f"{kind}\t{what}\t{since}\t{more}")
 
 
-def _told(found: AnyBlock) -> tuple[str, str, str]:
+def _describe(found: AnyBlock) -> tuple[str, str, str]:
     if isinstance(found, EmailDomainBlock):
         return "domain", found.domain, f"refused: {sum(day.uses for day in found.days)}"
     if isinstance(found, IpBlock):
@@ -171,21 +174,21 @@ def audit() -> None:
 
 
 @audit.command("list")
-@click.option("--actor", default="", metavar="NAME", help="Only actions by this member: a user name or an id.")
+@click.option("--actor", default="", metavar="NAME", help="List only actions by this member: a user name or an id.")
 @click.option(
-    "--target", default="", metavar="NAME", help="Only actions on this member, or on the object with this id."
+    "--target", default="", metavar="NAME", help="List only actions on this member, or on the object with this id."
 )
 @click.option(
     "--verb",
     type=click.Choice([verb.value for verb in AuditVerb]),
     metavar="ACT",
-    help="Only this action, such as login.failed.",
+    help="List only this action, such as login.failed.",
 )
-@click.option("--before", type=click.IntRange(1), help="Only entries older than the one with this id.")
+@click.option("--before", type=click.IntRange(1), help="List only entries older than the entry with this id.")
 @click.option(
     "--limit", type=click.IntRange(1, MOST_LISTED), default=20, show_default=True, help="Maximum number of entries."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print lines of JSON with all fields.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON lines with all fields.")
 @pass_settings
 def list_entries(
     settings: Settings,
@@ -198,8 +201,8 @@ def list_entries(
     as_json: bool,
 ) -> None:
     """List entries of the audit log, newest first. Works next to a running server."""
-    wanted = ListAudit(actor, target, verb or "", before or 0, limit)
-    for record in perform(settings, wanted):
+    operation = ListAudit(actor, target, verb or "", before or 0, limit)
+    for record in perform(settings, operation):
         click.echo(msgspec.json.encode(record) if as_json else _line(record))
 
 
@@ -212,10 +215,10 @@ def _line(record: AuditRecord) -> str:
 
 
 @audit.command()
-@click.option("--to", required=True, type=click.Path(path_type=Path), help="New file, which only its owner may read.")
+@click.option("--to", required=True, type=click.Path(path_type=Path), help="New file, readable only by its owner.")
 @pass_settings
 def export(settings: Settings, to: Path) -> None:
     """Export the whole audit log as lines of JSON, oldest first. Works next to a running server."""
     with bars() as progress:
         written = perform(settings, ExportAudit(to.absolute()), progress)
-    click.echo(f"{written:,} {'entry is' if written == 1 else 'entries are'} in {to}")
+    click.echo(f"wrote {written:,} {'entry' if written == 1 else 'entries'} to {to}")

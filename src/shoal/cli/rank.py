@@ -179,7 +179,7 @@ def replay(
         report = perform(settings, ReplayRecipe(recipe, ReplayOptions(**options)), progress)
     if plot is not None and draw is not None:
         plot.write_bytes(draw(chart(report, name)))
-        click.echo(f"drawn into {plot}", err=True)
+        click.echo(f"wrote {plot}", err=True)
     if as_json:
         click.echo(msgspec.json.encode(report))
     else:
@@ -189,7 +189,7 @@ def replay(
 def _recipe_named(weights: Path | None, preset: str | None, link: str | None) -> tuple[Recipe, str]:
     """Return the recipe selected by the options, and its name."""
     if [weights, preset, link].count(None) != 2:
-        raise click.UsageError("one of --weights FILE, --preset NAME and --link URL")
+        raise click.UsageError("give exactly one of --weights FILE, --preset NAME and --link URL")
     if preset is not None:
         return PRESETS[preset], preset
     return (
@@ -204,12 +204,12 @@ def _recipe_in(path: Path) -> Recipe:
     with path.open("rb") as file:
         data = file.read(_MOST_BYTES + 1)
     if len(data) > _MOST_BYTES:
-        raise TooLarge(f"{path} is not a recipe: more than {_MOST_BYTES:,} bytes")
+        raise TooLarge(f"{path} is too large for a recipe: at most {_MOST_BYTES:,} bytes")
     try:
         document: dict[str, Any] = tomllib.loads(data.decode())
         inner = document["recipe"] if list(document) == ["recipe"] else document
         return recipe_of(inner)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"{path} is not TOML: {error}") from error
+        raise InvalidInput(f"{path} is not valid TOML: {error}") from error
     except InvalidInput as error:
         raise InvalidInput(f"{path}: {error}") from error

@@ -34,15 +34,15 @@ from shoal.core.errors import Unavailable
 from shoal.monitoring.metrics_server import telling
 from shoal.multiprocess import service_manager
 from shoal.multiprocess.shared_memory import SharedMemory
-from shoal.multiprocess.supervisor import Supervisor, beating, is_child, place, until_told
+from shoal.multiprocess.supervisor import Supervisor, beating, is_child, place, wait_for_signal
 from shoal.server import AppParts, listen
 from shoal.server import serve as serve_http
 from shoal.settings import Settings
 
 _OPTIONS = {
-    errno.EADDRINUSE: "port {port} is taken: name another, with {taken}",
-    errno.EACCES: "port {port} is not for everybody to listen on: name another with {option}",
-    errno.EADDRNOTAVAIL: "{host} is no address of this machine: name another host",
+    errno.EADDRINUSE: "port {port} is already in use: choose another with {taken}",
+    errno.EACCES: "no permission to listen on port {port}: choose another with {option}",
+    errno.EADDRNOTAVAIL: "{host} is not an address of this machine: choose another host",
 }
 
 
@@ -57,9 +57,9 @@ def check_address(
     try:
         socket.create_server((host, port), family=family).close()
     except (socket.gaierror, UnicodeError):
-        raise Unavailable(f"the host {host!r} is not known here: name another") from None
+        raise Unavailable(f"unknown host {host!r}: choose another") from None
     except OSError as error:
-        words = _OPTIONS.get(error.errno or 0, "{host}:{port} cannot be listened on: {why}")
+        words = _OPTIONS.get(error.errno or 0, "cannot listen on {host}:{port}: {why}")
         raise Unavailable(words.format(host=host, port=port, why=error.strerror, option=option, taken=taken)) from None
 
 
@@ -69,14 +69,18 @@ def check_metrics(settings: Settings, processes: int) -> None:
     if not first:
         return
     if first + processes > 65_536:
-        raise Unavailable(f"metrics_port: {processes} processes have no ports from {first} on: name a lower one")
+        raise Unavailable(
+            f"metrics_port: {processes} processes need ports from {first} to {first + processes - 1}, above 65535: set a lower port"
+        )
     for port in range(first, first + processes):
         check_address(settings.metrics_host, port, "the setting metrics_port", "the setting metrics_port")
 
 
 @click.command()
 @click.option("--host", help="Address to listen on.  [default: 127.0.0.1]")
-@click.option("--port", type=click.IntRange(0, 65_535), help="Port to listen on; 0 takes a free one.  [default: 8500]")
+@click.option(
+    "--port", type=click.IntRange(0, 65_535), help="Port to listen on; 0 selects a free port.  [default: 8500]"
+)
 @click.option("--base-url", metavar="URL", help="Public URL of the server, if it differs.")
 @click.option(
     "--workers",
@@ -168,7 +172,7 @@ def _ready(url: str) -> None:
 
 
 def _say_where(url: str) -> None:
-    click.echo(f"Shoal is at {url}")
+    click.echo(f"Shoal is running at {url}")
     sys.stdout.flush()
 
 
@@ -249,4 +253,4 @@ async def _work(settings: Settings) -> None:
     async with beating(), process.giving_back(), open_network(settings, role=ProcessRole.WORKER) as network:
         process.settle()
         async with telling(network):
-            await until_told()
+            await wait_for_signal()

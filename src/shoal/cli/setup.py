@@ -41,7 +41,7 @@ _MOST_LINE = 10_000
     "--mail", metavar="URL", help='Mail server, smtps://user:password@host; "-" reads it from standard input.'
 )
 @click.option(
-    "--set", "others", multiple=True, metavar="NAME=VALUE", help="Any other setting, named as in the environment."
+    "--set", "others", multiple=True, metavar="NAME=VALUE", help="Any other setting, by its name in docs/settings.md."
 )
 @click.pass_obj
 def init(
@@ -55,16 +55,16 @@ def init(
 ) -> None:
     """Write a settings file that explains every setting.
 
-    On a terminal, asks for values that no option gives. Only the owner may read the file, since it may contain passwords.
+    On a terminal, asks for values not given as options. Only the owner may read the file, since it may contain passwords.
     """
     if path.exists():
-        raise InvalidInput(f"{path} exists already: name another file with --to, or move that one away")
+        raise InvalidInput(f"{path} already exists: name another file with --to, or move the existing file")
     if mail == "-":
         mail = sys.stdin.readline(_MOST_LINE).strip()
     values: dict[str, Any] = {**given.overrides, **_named(others)}
     url, title, contact_email, mail = (
-        values.get(name) if told is None else told
-        for name, told in (("base_url", url), ("title", title), ("contact_email", contact_email), ("mail", mail))
+        values.get(name) if provided is None else provided
+        for name, provided in (("base_url", url), ("title", title), ("contact_email", contact_email), ("mail", mail))
     )
     values |= {
         "base_url": _asked(url, "Address of the server, such as https://social.example.org"),
@@ -76,12 +76,12 @@ def init(
     _check(chosen)
     private_files.write_new(path, render(chosen).encode())
     option = "" if path.absolute() == config_path().absolute() else f"--config {shlex.quote(str(path))} "
-    click.echo(f"{path} is written: `shoal {option}doctor` looks at it")
+    click.echo(f"wrote {path}: check it with `shoal {option}doctor`")
 
 
-def _asked(told: str | None, question: str, default: str = "") -> str | None:
-    if told is not None or not sys.stdin.isatty():
-        return told
+def _asked(provided: str | None, question: str, default: str = "") -> str | None:
+    if provided is not None or not sys.stdin.isatty():
+        return provided
     answer: str = click.prompt(question, default=default, show_default=bool(default))
     return answer
 
@@ -91,7 +91,9 @@ def _named(others: tuple[str, ...]) -> dict[str, str]:
     for word in others:
         name, separator, text = word.partition("=")
         if not separator or name not in Settings.__struct_fields__:
-            raise click.UsageError(f"--set {word}: it takes NAME=VALUE, with the name of a setting (docs/settings.md)")
+            raise click.UsageError(
+                f"--set {word}: expected NAME=VALUE with the name of a setting (see docs/settings.md)"
+            )
         values[name] = text
     return values
 
@@ -118,7 +120,7 @@ def mail() -> None:
 def test(settings: Settings, /, address: str, language: str) -> None:
     """Send a test mail to ADDRESS with the settings `mail` and `mail_from`, and show the reply of the mail server."""
     if not settings.mail:
-        raise InvalidInput("no mail is set up: name an SMTP server in the setting mail (docs/howto/mail.md)")
+        raise InvalidInput("mail is not configured: set mail to the URL of an SMTP server (docs/howto/mail.md)")
     mailer, letter = mailer_of(settings), trial(stationery_of(settings), check_email(address), language)
     begun = time.monotonic()
     try:
@@ -127,7 +129,7 @@ def test(settings: Settings, /, address: str, language: str) -> None:
         raise
     except ShoalError as error:
         raise Unavailable(str(error)) from error
-    click.echo(f"taken after {1_000 * (time.monotonic() - begun):.0f} ms: from {sender_of(settings)} to {letter.to}")
+    click.echo(f"accepted after {1_000 * (time.monotonic() - begun):.0f} ms: from {sender_of(settings)} to {letter.to}")
 
 
 @click.group()

@@ -64,9 +64,7 @@ def move(settings: Settings, sources: str, target: str) -> None:
     """Move SOURCES to another store while the network runs. The old rows stay until `finish`."""
     for moved in _moving(settings, lambda mover: mover.move(_parsed(sources), target)):
         _tell(moved)
-    click.echo(
-        f"finish it with `shoal shards finish {sources}`, or take it back with `shoal shards rollback {sources}`"
-    )
+    click.echo(f"run `shoal shards finish {sources}` to finish, or `shoal shards rollback {sources}` to undo the move")
 
 
 @shards.command()
@@ -76,7 +74,7 @@ def rollback(settings: Settings, sources: str) -> None:
     """Move SOURCES back to their old store, including everything written since."""
     for moved in _moving(settings, lambda mover: mover.rollback(_parsed(sources))):
         _tell(moved)
-    click.echo(f"{ranges_of(_parsed(sources))}: what had been moved is gone from where it was")
+    click.echo(f"{ranges_of(_parsed(sources))}: rolled back; the copies in the other store were deleted")
 
 
 @shards.command()
@@ -85,7 +83,7 @@ def rollback(settings: Settings, sources: str) -> None:
 def finish(settings: Settings, sources: str) -> None:
     """Delete the old rows of SOURCES. A rollback is not possible afterwards."""
     wiped = _moving(settings, lambda mover: mover.finish(_parsed(sources)))
-    click.echo(f"{ranges_of(_parsed(sources))} are finished: {wiped:,} rows deleted in the old place")
+    click.echo(f"{ranges_of(_parsed(sources))} finished: {wiped:,} rows deleted from the old store")
 
 
 def _parsed(sources: str) -> list[int]:
@@ -98,7 +96,7 @@ def _parsed(sources: str) -> list[int]:
 def _tell(moved: MoveResult) -> None:
     click.echo(
         f"{ranges_of(moved.sources)} moved: {moved.rows:,} rows, counts and hashes equal on both sides; "
-        f"writes to them waited for {moved.frozen * 1000:.0f} ms"
+        f"writes were blocked for {moved.frozen * 1000:.0f} ms"
     )
 
 
@@ -119,7 +117,7 @@ async def _looked(settings: Settings, progress: Progress) -> tuple[Mapped, list[
 
 
 def _map_lines(mapped: Mapped) -> Iterator[str]:
-    yield f"map {mapped.map.version}, kept in the stores" if mapped.map.version else "map of the settings"
+    yield f"map {mapped.map.version}, kept in the stores" if mapped.map.version else "map from the settings"
     for place, url in enumerate(mapped.map.stores):
         yield f"  {shown_url(url)}  {ranges_of(mapped.map.of(place)) or 'none'}"
 
@@ -132,11 +130,11 @@ def _move_lines(mapped: Mapped) -> Iterator[str]:
         owner = known.stores[known.owners[source]]
         mark = mapped.marks.get(owner, {}).get(source)
         if source in known.moved:
-            words = f"moved from {shown_url(known.stores[known.moved[source]])}: finish it, or roll it back"
+            words = f"moved from {shown_url(known.stores[known.moved[source]])}: finish the move or roll it back"
         elif source in known.left:
-            words = f"being cleared away at {shown_url(known.stores[known.left[source]])}: finish it"
+            words = f"old rows are being deleted from {shown_url(known.stores[known.left[source]])}: finish the move"
         elif mark is not None and mark.peer:
-            words = f"on the way to {shown_url(mark.peer)} ({mark.state})"
+            words = f"moving to {shown_url(mark.peer)} ({mark.state})"
         else:
             continue
         groups.setdefault(words, []).append(source)

@@ -24,7 +24,7 @@ def existing(settings: Settings) -> Settings:
     """Return the settings if their stores exist, so that a command that reads creates none by mistake."""
     for path in store_files(settings):
         if not path.exists():
-            raise InvalidInput(f"there is no store at {path}: name one with --store, or begin one with `shoal serve`")
+            raise InvalidInput(f"no store at {path}: name one with --store, or create one with `shoal serve`")
     return settings
 
 
@@ -38,11 +38,11 @@ def shared(settings: Settings, who: str) -> Settings:
     alone = [url for url in store_urls(settings) if urlsplit(url).scheme not in SHARED_STORES]
     if alone:
         raise InvalidInput(
-            f"{who} need a store that processes share, and {shown_url(alone[0])} is one process's own: use `shoal serve` alone, "
+            f"{who} need a shared store, but {shown_url(alone[0])} belongs to one process: use `shoal serve` alone, "
             "or set store to postgresql://host/database or dynamodb://table"
         )
     if urlsplit(settings.timelines).scheme == "memory":
-        raise InvalidInput(f"{who} need timelines that they share: set timelines to redis://host:port")
+        raise InvalidInput(f"{who} need shared timelines: set timelines to redis://host:port")
     return settings
 
 

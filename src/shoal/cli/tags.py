@@ -59,12 +59,12 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 def cloud_block(shown: Shown, width: int) -> RenderableType:
     """Lay out the tags in alphabetical order, wrapped and centered. Brightness represents the weight."""
-    room = min(width - 4, _WIDEST)
+    columns = min(width - 4, _WIDEST)
     lines: list[Text] = []
     line, filled = Text(justify="center"), 0
     for word in sorted(shown.words, key=lambda word: word.name):
         text = _shown(word)
-        if filled and filled + 2 + text.cell_len > room:
+        if filled and filled + 2 + text.cell_len > columns:
             lines.append(line)
             line, filled = Text(justify="center"), 0
         line.append("  " if filled else "").append_text(text)
@@ -81,20 +81,20 @@ def bar_lines(shown: Shown, most: int, width: int) -> Iterator[Text]:
     """Yield the first tags with their weights and trends."""
     first = shown.words[:most]
     names = min(max(cell_len(word.form) for word in first) + 1, 30)
-    room = max(10, min(width, _WIDEST) - names - 20)
+    columns = max(10, min(width, _WIDEST) - names - 20)
     greatest = max(word.weight for word in first)
     yield Text(f"  {'':{names}}  {_UNITS.get(shown.order, 'warmth'):>10}", style="bright_black")
     for word in first:
         form = Text(f"#{word.form}")
         form.truncate(names, overflow="ellipsis", pad=True)
         number = f"{word.weight:,.0f}" if shown.order == "all" else f"{word.weight:,.1f}"
-        arrow, colour = _trend(word)
-        line = Text("  ").append_text(form).append(f"  {number:>10} ").append(arrow, style=colour)
-        yield line.append(" ").append(_bar(word.weight / greatest, room), style=_STYLES[word.level - 1].split()[-1])
+        arrow, color = _trend(word)
+        line = Text("  ").append_text(form).append(f"  {number:>10} ").append(arrow, style=color)
+        yield line.append(" ").append(_bar(word.weight / greatest, columns), style=_STYLES[word.level - 1].split()[-1])
 
 
-def _bar(share: float, room: int) -> str:
-    whole, eighth = divmod(round(share * room * 8), 8)
+def _bar(share: float, columns: int) -> str:
+    whole, eighth = divmod(round(share * columns * 8), 8)
     return ("█" * whole + _EIGHTHS[eighth].strip()) or "▏"
 
 
@@ -104,10 +104,10 @@ def _trend(tag: Counted) -> tuple[str, str]:
 
 
 def tag_lines(tag: Counted, alike: Sequence[RelatedTag]) -> Iterator[Text]:
-    arrow, colour = _trend(tag)
+    arrow, color = _trend(tag)
     yield Text()
     title = Text("  ").append(f"#{tag.form}", style="bold bright_cyan").append(f"  {_uses(tag.uses)}  ")
-    yield title.append(arrow, style=colour)
+    yield title.append(arrow, style=color)
     if tag.merged:
         yield Text("  with " + ", ".join(f"#{name}" for name in tag.merged), style="bright_black")
     yield Text()
@@ -195,7 +195,7 @@ def _chosen(command: Callable[..., None]) -> Callable[..., None]:
         type=click.Choice(ORDERS),
         default="all",
         show_default=True,
-        help="Order: by uses, by recent uses, or by rise.",
+        help="Sort by uses, recent uses, or rise.",
     )
     limit = click.option(
         "--limit", type=click.IntRange(1, MAX_WORDS), default=80, show_default=True, help="Maximum number of tags."
@@ -246,11 +246,11 @@ def show(settings: Settings, name: str, as_json: bool) -> None:
 def picture(settings: Settings, file: Path, order: str, limit: int) -> None:
     """Draw the tag cloud as an SVG with links."""
     if file.suffix.lower() != ".svg":
-        raise InvalidInput(f"{file} is not the name of an SVG: end it in .svg")
+        raise InvalidInput(f"{file}: file name must end in .svg")
     shown = asyncio.run(_clouds(settings, lambda clouds: clouds.cloud(order, limit)))
     at = Addresses(base_url(settings), "")
     file.write_text(draw(shown.words, at.tag, f"Tags of {settings.title}"), encoding="utf-8")
-    click.echo(f"{len(shown.words)} tags drawn into {file}")
+    click.echo(f"{len(shown.words)} tags written to {file}")
 
 
 @tags.command()

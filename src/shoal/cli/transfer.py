@@ -29,52 +29,52 @@ from shoal.core.model import Visibility
 from shoal.settings import Settings
 
 REASONS: Mapping[Omission, str] = {
-    Omission.BOOST: "posts of others that were shared",
-    Omission.REPLY: "answers to others",
-    Omission.THREAD: "answers to posts that are not taken in",
-    Omission.DIRECT: "for single people",
+    Omission.BOOST: "shared posts by others",
+    Omission.REPLY: "replies to others",
+    Omission.THREAD: "replies to posts that are not imported",
+    Omission.DIRECT: "direct messages",
     Omission.STORY: "stories",
     Omission.ARCHIVED: "archived by their author",
     Omission.VIDEO: "videos and sounds",
-    Omission.MISSING: "the file is not in the archive",
-    Omission.UNREADABLE: "no picture that can be taken",
-    Omission.NO_ROOM: "no room for more media",
-    Omission.EMPTY: "neither a text nor a photo is left",
+    Omission.MISSING: "file missing from the archive",
+    Omission.UNREADABLE: "unsupported pictures",
+    Omission.OVER_QUOTA: "media storage is full",
+    Omission.EMPTY: "empty without their omitted media",
     Omission.FUTURE: "dated in the future",
     Omission.TWICE: "duplicates",
-    Omission.MALFORMED: "not of the form that they should have",
-    Omission.TOO_MANY: "more than are taken",
-    Omission.DELETED: "taken in before, and deleted here since",
-    Omission.ELSEWHERE: "not here, as far as is known",
-    Omission.UNSURE: "somebody here has the name, and may be somebody else",
-    Omission.UNMATCHED: "the post that they belong to is not in the archive",
-    Omission.NOBODY: "entries that name nobody",
+    Omission.MALFORMED: "malformed",
+    Omission.TOO_MANY: "over the limit",
+    Omission.DELETED: "imported before and deleted here since",
+    Omission.ELSEWHERE: "no matching member found",
+    Omission.UNSURE: "same user name as a member, but possibly another person",
+    Omission.UNMATCHED: "parent post missing from the archive",
+    Omission.NO_ACCOUNT: "entries without an account",
     Omission.REFUSED: "refused",
 }
 
 
-def told(report: ArchiveReport) -> Iterator[str]:
+def details(report: ArchiveReport) -> Iterator[str]:
     whose = f" of {report.account}" if report.account else ""
-    yield f"an archive of {report.kind.network}{whose}"
+    yield f"{report.kind.network} archive{whose}"
     if report.first:
         yield f"posts from {_day(report.first)} to {_day(report.last)}"
     if report.finished:
-        yield f"taken in: {_amounts(report.taken)}"
-        yield f"there already: {_amounts(report.there)}"
+        yield f"imported: {_amounts(report.taken)}"
+        yield f"already imported: {_amounts(report.there)}"
     else:
-        yield f"would be taken in: {_amounts(report.found)}; {report.with_photos:,} of the posts have photos"
+        yield f"would be imported: {_amounts(report.found)}; {report.with_photos:,} of the posts have photos"
         for sample in report.samples:
             photos = f" [photos: {sample.photos}]" if sample.photos else ""
             yield f"  {_day(sample.written)} {' '.join(sample.text.split())[:80]}{photos}"
     for one in report.omitted:
         examples = f" ({', '.join(one.examples)})" if one.examples else ""
-        yield f"{one.kind} left out, {one.count:,}: {REASONS[one.reason]}{examples}"
+        yield f"{one.kind} omitted, {one.count:,}: {REASONS[one.reason]}{examples}"
     if report.polls:
-        yield f"polls that become text: {report.polls:,}"
+        yield f"polls converted to text: {report.polls:,}"
     if report.cut:
-        yield f"texts and descriptions cut at the limit: {report.cut:,}"
+        yield f"texts and descriptions truncated at the limit: {report.cut:,}"
     if report.continued:
-        yield f"posts whose further photos are in comments: {report.continued:,}"
+        yield f"posts with further photos in comments: {report.continued:,}"
 
 
 def _amounts(amounts: Amounts) -> str:
@@ -137,12 +137,12 @@ def import_(
     found = in_directory(folder.absolute()) if folder else Sources()
     sources = structs.replace(found, columns=_named(columns), **given)
     if not (sources.members or sources.follows or sources.posts):
-        raise click.UsageError("nothing to import: name a FOLDER, or files with --members, --follows, --posts")
+        raise click.UsageError("nothing to import: name a FOLDER, or files with --members, --follows or --posts")
     try:
         with bars() as progress:
             report = perform(settings, Import(sources, refused.absolute() if refused else None), progress, create=True)
     except KeyboardInterrupt:
-        click.echo("interrupted; the same command again goes on where it was", err=True)
+        click.echo("interrupted; run the command again to resume", err=True)
         raise SystemExit(130) from None
     _tell(report)
 
@@ -150,13 +150,13 @@ def import_(
 def _named(columns: tuple[str, ...]) -> dict[str, str]:
     named = dict(column.split("=", 1) for column in columns if "=" in column)
     if len(named) < len(columns):
-        raise InvalidInput("--column takes FIELD=COLUMN, each field once, as in posts.title=name")
+        raise InvalidInput("--column: expected FIELD=COLUMN, each field once, such as posts.title=name")
     return named
 
 
 def _tell(summary: ImportReport) -> None:
     click.echo(f"imported {summary.way}")
-    numbers = (Column(name, justify="right") for name in ("taken", "already there", "refused"))
+    numbers = (Column(name, justify="right") for name in ("imported", "existing", "rejected"))
     table = Table("", *numbers, box=None)
     for kind, counted in summary.counts.items():
         table.add_row(kind, f"{counted.taken:,}", f"{counted.there:,}", f"{counted.refusals:,}")
@@ -164,11 +164,11 @@ def _tell(summary: ImportReport) -> None:
     for kind, counted in summary.counts.items():
         for reason, found in counted.refused.items():
             examples = ", ".join(filter(None, found.examples))
-            click.echo(f"{kind} refused, {found.count:,}: {reason}{f' ({examples})' if examples else ''}")
+            click.echo(f"{found.count:,} {kind} rejected: {reason}{f' ({examples})' if examples else ''}")
     for count, one, many in summary.notes:
         click.echo(f"{count:,} {one if count == 1 else many}")
-    told = ", ".join(f"{phase} {seconds:.1f}" for phase, seconds in summary.phases.items())
-    click.echo(f"in {summary.seconds:.1f} s ({told})")
+    details = ", ".join(f"{phase} {seconds:.1f}" for phase, seconds in summary.phases.items())
+    click.echo(f"in {summary.seconds:.1f} s ({details})")
 
 
 _WIDEST = (Visibility.PUBLIC, Visibility.UNLISTED, Visibility.FOLLOWERS)
@@ -177,7 +177,7 @@ _WIDEST = (Visibility.PUBLIC, Visibility.UNLISTED, Visibility.FOLLOWERS)
 @click.command("import-archive")
 @click.argument("name")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--dry-run", is_flag=True, help="Only show what would be imported and omitted.")
+@click.option("--dry-run", is_flag=True, help="Show what would be imported and omitted, without importing.")
 @click.option(
     "--visible-to",
     "widest",
@@ -198,9 +198,9 @@ def import_archive(settings: Settings, /, name: str, file: Path, widest: str, *,
         with bars() as progress:
             report = perform(settings, operation, progress)
     except KeyboardInterrupt:
-        click.echo("interrupted; the same command again goes on where it was", err=True)
+        click.echo("interrupted; run the command again to resume", err=True)
         raise SystemExit(130) from None
-    for line in told(report):
+    for line in details(report):
         click.echo(line)
 
 
@@ -215,9 +215,9 @@ def export(settings: Settings, name: str, to: Path) -> None:
     """
     with bars() as progress:
         lost = asyncio.run(_export(existing(settings), name, to, progress))
-    click.echo(f"the data of {name} is in {to}")
+    click.echo(f"exported the data of {name} to {to}")
     if lost:
-        click.echo(f"{lost:,} {'picture' if lost == 1 else 'pictures'} could not be found: the rest is there", err=True)
+        click.echo(f"{lost:,} {'picture' if lost == 1 else 'pictures'} missing from the export", err=True)
         raise SystemExit(1)
 
 

@@ -79,12 +79,12 @@ async def put_in(writes: Writes, member_id: int, album_id: int, post_id: int, me
     """
     await own_object(writes.graph, Album, member_id, album_id)
     post = await own_post(writes.graph, member_id, post_id)
-    wanted = _wanted(post, media_ids)
+    requested = _requested_media(post, media_ids)
 
     async def attempt(claim: Claim) -> None:
         there = await _held(writes, album_id)
         known = {assoc.id2 for assoc in there}
-        new = [id_ for id_ in wanted if id_ not in known]
+        new = [id_ for id_ in requested if id_ not in known]
         if len(there) + len(new) > writes.limits.album_photos:
             raise InvalidInput(f"an album has at most {writes.limits.album_photos} photos", field="media_ids")
         if not new:
@@ -153,15 +153,15 @@ async def _held(writes: Writes, album_id: int) -> list[Assoc]:
     return await writes.graph.assoc_range(album_id, COLLECTS, Cursor(limit=MOST_PHOTOS))
 
 
-def _wanted(post: Post, media_ids: Sequence[int]) -> list[int]:
+def _requested_media(post: Post, media_ids: Sequence[int]) -> list[int]:
     if post.visibility is Visibility.DIRECT:
         raise InvalidInput("photos of direct messages cannot be added to an album", field="status_id")
     if not post.media:
         raise InvalidInput("this post has no photos", field="status_id")
-    wanted = list(dict.fromkeys(media_ids or post.media))
-    if not set(wanted) <= set(post.media):
+    requested = list(dict.fromkeys(media_ids or post.media))
+    if not set(requested) <= set(post.media):
         raise NotFound("Record not found")
-    return wanted
+    return requested
 
 
 def _checked_title(writes: Writes, title: str) -> str:

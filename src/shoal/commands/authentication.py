@@ -87,7 +87,7 @@ _hasher = PasswordHasher(parallelism=_LANES)
 _threads = ThreadPoolExecutor(AT_ONCE, "shoal-password", initializer=_lower_priority)
 _hashing_slots = threading.BoundedSemaphore(AT_ONCE + WAITING)
 
-_NOBODY = "$argon2id$v=19$m=65536,t=3,p=4$c29tZSBvdGhlciBzYWx0$lPCwXAWBVxPSfvb7XMkbNiYqmHVSfBDa4kUNExGEI9M"
+_DUMMY_HASH = "$argon2id$v=19$m=65536,t=3,p=4$c29tZSBvdGhlciBzYWx0$lPCwXAWBVxPSfvb7XMkbNiYqmHVSfBDa4kUNExGEI9M"
 """A hash that matches no password. Verifying against it takes as long as against a real one."""
 
 
@@ -112,7 +112,7 @@ async def hashed(password: str) -> str:
 
 async def matches(password: str, stored: str) -> bool:
     """Return whether the password has this hash. An empty hash matches nothing and takes equally long."""
-    fits = await asyncio.get_running_loop().run_in_executor(_threads, _verify, password, stored or _NOBODY)
+    fits = await asyncio.get_running_loop().run_in_executor(_threads, _verify, password, stored or _DUMMY_HASH)
     return fits and bool(stored)
 
 
@@ -214,7 +214,7 @@ def _used(login: Login, passkey: Passkey, found: Assertion, now: int) -> Login:
 _KNOWN = 8
 """Networks remembered per member."""
 _LOGGED_CHARACTERS = 64
-_WRONG_PASSKEY = "this passkey opens no account here, or it took too long"
+_WRONG_PASSKEY = "unknown passkey, or the login timed out"
 
 
 class Asker(Protocol):
@@ -306,10 +306,10 @@ async def code_counts(
         if after is None:
             return None
         batch = Batch(shard_of(login.id))
-        kept = replace(login, second=after, version=login.version + 1)
-        batch.obj_set(kept)
+        updated = replace(login, second=after, version=login.version + 1)
+        batch.obj_set(updated)
         await writes.graph.commit(batch)
-        return kept
+        return updated
 
     if asker is not None and is_answer(code):
         login = await use_passkey(writes, asker.site, member, code, purpose)

@@ -63,7 +63,7 @@ B = TypeVar("B", bound=Node)
 _SHARD = shard_of(EVERYBODY)
 
 
-async def check_room(graph: Reader, atype: AssocType, maximum: int) -> None:
+async def check_capacity(graph: Reader, atype: AssocType, maximum: int) -> None:
     """Raise `Unfit` if a list is full. Concurrent additions may exceed the limit slightly, which is harmless."""
     if await count_of(graph, EVERYBODY, atype) >= maximum:
         raise Unfit(f"There are {maximum} such blocks already, which is the maximum")
@@ -81,7 +81,7 @@ class Blocklist(NamedTuple):
 
 async def add_block(writes: Writes, listed: Blocklist, key: Key, make: Callable[[int], B], taken: Taken) -> B:
     """Create a block and return it. Raises `taken` if the key exists, and `Unfit` if the list is full."""
-    await check_room(writes.graph, listed.atype, listed.maximum)
+    await check_capacity(writes.graph, listed.atype, listed.maximum)
 
     def build(id_: int) -> tuple[B, Batch]:
         block, batch = make(id_), Batch(_SHARD)
@@ -274,7 +274,7 @@ async def block_ip(
     Raises `InvalidInput` for a malformed network, `Taken` if it is blocked already, and `Unfit` if the list is full.
     """
     made = _checked(IpBlock(id=0, network="", severity=severity), IpBlockChanges(network, None, comment, seconds))
-    await check_room(writes.graph, BLOCKS_IP, MAX_IP_BLOCKS)
+    await check_capacity(writes.graph, BLOCKS_IP, MAX_IP_BLOCKS)
 
     def build(id_: int) -> tuple[IpBlock, Batch]:
         node = replace(made, id=id_, ticket_id=id_ if made.expires_at else 0)

@@ -29,7 +29,7 @@ from typing import TypeVar
 import msgspec
 from msgspec.structs import replace as _replace_struct
 
-from shoal.core.audit import NOBODY, Actor, RepeatCounter
+from shoal.core.audit import SYSTEM_ACTOR, Actor, RepeatCounter
 from shoal.core.errors import Conflict, NotFound, Unavailable
 from shoal.core.events import AnyEvent
 from shoal.core.ids import IdMaker, shard_of
@@ -80,7 +80,7 @@ async def _quietly(work: Coroutine[None, None, None]) -> None:
     try:
         await work
     except Exception:  # noqa: BLE001  # no response waits for the result
-        _log.exception("something beside an answer failed")
+        _log.exception("background task failed")
 
 
 _RETRY_SECONDS = 1.0
@@ -205,7 +205,7 @@ class Writes:
     inviters: Inviters = "off"
     lifetime: TokenLifetime = FOR_EVER
     """How long an unused token stays valid."""
-    actor: Actor = NOBODY
+    actor: Actor = SYSTEM_ACTOR
     """The acting member, with address and reason, for the audit log."""
     failures: RepeatCounter = field(default_factory=RepeatCounter)
     """Aggregates failed logins, so that a flood leaves few audit entries."""
@@ -246,7 +246,7 @@ async def add_node(writes: Writes, shard: int, build: Callable[[int], tuple[N, B
                 raise
             continue
         return node
-    raise Conflict("no free id was found; repeat")
+    raise Conflict("no free id found; try again")
 
 
 async def delete_owned(

@@ -96,11 +96,11 @@ async def replace_password(
 
 MAX_ACCOUNT = 300
 """Characters of a user name or email address as typed."""
-_KEPT = 4
+_MAX_UNDOABLE = 4
 """Former addresses kept per member, and voided spans, within the undo period."""
 _UNDO_MS = PROOF_MS[MailKind.UNDO]
 _TOO_OFTEN = "This address was changed too often; try again in a week"
-_OVER = "This link is over, or was used before"
+_OVER = "This link has expired or was already used"
 _VERBS = {
     MailKind.CHANGE: AuditVerb.EMAIL_CHANGED,
     MailKind.UNDO: AuditVerb.EMAIL_RESTORED,
@@ -219,7 +219,7 @@ async def ask_change(
     await blocklists.check_email(writes, address, asker.address if asker is not None else "")
     await members.check_free(writes, address, member_id)
     now = writes.new_id.now()
-    if login is not None and sum(until > now for _, until in login.kept) >= _KEPT:
+    if login is not None and sum(until > now for _, until in login.kept) >= _MAX_UNDOABLE:
         raise NotAllowed(_TOO_OFTEN)
     batch = Batch(shard_of(member_id))
     _emit(batch, writes, MailKind.CHANGE, member, address=address, language=language)
@@ -245,11 +245,11 @@ async def confirm(writes: Writes, text: str) -> Member:
         after = member
         if member.unconfirmed:
             waits = login.needs_approval
-            kept_out = waits or bool(member.departure_id)
-            after = replace(member, unconfirmed=False, pending=waits, suspended=kept_out, version=member.version + 1)
+            hidden = waits or bool(member.departure_id)
+            after = replace(member, unconfirmed=False, pending=waits, suspended=hidden, version=member.version + 1)
             batch.obj_set(after)
             batch.emit(ProfileChanged(member_id=member.id))
-            if not kept_out:
+            if not hidden:
                 batch.emit(SuspensionChanged(member_id=member.id))
                 if after.follows_inviter:
                     await relationships.follow_inviter(writes, batch, after)
@@ -308,12 +308,12 @@ class _Moved(NamedTuple):
 
     login: Login
     freed: tuple[str, ...]
-    told: str = ""
+    notified: str = ""
 
 
-async def _change(writes: Writes, wanted: _Change) -> Member:
+async def _change(writes: Writes, requested: _Change) -> Member:
     """Change the address. The former one is kept for the undo, or becomes free."""
-    member_id, address = wanted.member_id, wanted.address
+    member_id, address = requested.member_id, requested.address
     shard = shard_of(member_id)
     if address:
         await members.hold_address(writes, address, member_id, writes.new_id.now())
@@ -321,7 +321,7 @@ async def _change(writes: Writes, wanted: _Change) -> Member:
     ended = await sessions.all_ended(writes, member_id)
 
     async def attempt() -> tuple[Member, tuple[str, ...]]:
-        proof, member = await wanted.state()
+        proof, member = await requested.state()
         login = await members.login_of(writes, member)
         if login is None:
             raise Gone(_OVER)
@@ -342,11 +342,11 @@ async def _change(writes: Writes, wanted: _Change) -> Member:
         batch.emit(EmailChanged(member_id=member_id, address=address, freed=moved.freed))
         actor = writes.actor if proof is None else writes.actor.proved(member)
         note(writes.by(actor), batch, _VERBS[proof.kind if proof is not None else None], member_target(member))
-        if moved.told:
-            batch.emit(MailDue(kind=MailKind.UNDO, asked=now, member_id=member_id, address=moved.told))
+        if moved.notified:
+            batch.emit(MailDue(kind=MailKind.UNDO, asked=now, member_id=member_id, address=moved.notified))
         if theft:
             batch.emit(ended)
-            _emit(batch, writes, MailKind.RESET, after, address=address, language=wanted.language)
+            _emit(batch, writes, MailKind.RESET, after, address=address, language=requested.language)
         if proof is not None:
             _use(writes, batch, proof)
         await writes.graph.commit(batch)
@@ -369,14 +369,14 @@ def _moved(login: Login, address: str, proof: Proof | None, now: int) -> _Moved:
     at = milliseconds_of(now)
     if any(until - _UNDO_MS >= at for _, until in login.kept):
         # The order of changes is decided by time: of two within a millisecond, or with clocks that differ, the second waits.
-        raise Conflict("the address was changed in this very moment")
+        raise Conflict("the address was changed concurrently; try again")
     kept = {one: until for one, until in login.kept if until > at}
     ended = [one for one, until in login.kept if until <= at]
     voided = tuple(span for span in login.voided if milliseconds_of(span[1]) + _UNDO_MS > at)
     before = login.email if login.email not in ("", address) else ""
     changed = replace(login, email=address, confirmed=proof is not None, version=login.version + 1)
     if proof is not None and proof.kind is MailKind.CHANGE:
-        if len(kept) >= _KEPT or len(voided) >= _KEPT:
+        if len(kept) >= _MAX_UNDOABLE or len(voided) >= _MAX_UNDOABLE:
             raise NotAllowed(_TOO_OFTEN)
         if address not in kept:
             kept |= {before: at + _UNDO_MS} if before else {}

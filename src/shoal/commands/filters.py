@@ -67,7 +67,7 @@ async def create(writes: Writes, member_id: int, change: FilterChange) -> Filter
             raise InvalidInput(f"a member has at most {MAX_FILTERS} filters", field="title")
         made = apply(empty)
         _check_ids(owned, made)
-        _check_room(owned, made)
+        _check_capacity(owned, made)
 
         def build(id_: int) -> tuple[Filter, Batch]:
             filter_ = replace(made, id=id_)
@@ -147,7 +147,7 @@ async def _change(writes: Writes, member_id: int, filter_id: int, change: Change
         if not _ids(after) <= _ids(before):
             others = [other for other in await filters_of(writes.graph, member_id) if other.id != filter_id]
             _check_ids(others, after)
-            _check_room(others, after)
+            _check_capacity(others, after)
             claim(batch)
         after = replace(after, version=before.version + 1)
         batch.obj_set(after)
@@ -160,7 +160,7 @@ async def _change(writes: Writes, member_id: int, filter_id: int, change: Change
 
 def _checked_change(writes: Writes, change: FilterChange) -> Change:
     """Return a function that applies the change to a filter. Checks that do not depend on the filter run immediately."""
-    title = None if change.title is None else _said(change.title, "title", "Title can't be blank")
+    title = None if change.title is None else _required_text(change.title, "title", "Title can't be blank")
     contexts = None if change.contexts is None else tuple(dict.fromkeys(change.contexts))
     if contexts == ():
         raise InvalidInput("Context None or invalid context supplied", field="context")
@@ -189,10 +189,10 @@ def _checked_change(writes: Writes, change: FilterChange) -> Change:
 def _checked(word: KeywordChange) -> KeywordChange:
     if word.gone or (word.keyword is None and word.id):
         return word
-    return replace(word, keyword=_said(word.keyword or "", "keyword", "Keyword can't be blank"))
+    return replace(word, keyword=_required_text(word.keyword or "", "keyword", "Keyword can't be blank"))
 
 
-def _said(text: str, field: str, blank: str) -> str:
+def _required_text(text: str, field: str, blank: str) -> str:
     text = check_text(text, field=field, maximum=MAX_CHARACTERS).strip()
     if not text:
         raise InvalidInput(blank, field=field)
@@ -233,7 +233,7 @@ def _check_ids(others: Iterable[Filter], filter_: Filter) -> None:
             raise IdTaken(id_)
 
 
-def _check_room(others: Iterable[Filter], filter_: Filter) -> None:
+def _check_capacity(others: Iterable[Filter], filter_: Filter) -> None:
     if sum(len(other.keywords) for other in others) + len(filter_.keywords) > MAX_KEYWORDS_IN_ALL:
         raise InvalidInput(
             f"the filters of a member have at most {MAX_KEYWORDS_IN_ALL} keywords together", field="keywords_attributes"

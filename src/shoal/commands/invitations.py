@@ -40,7 +40,7 @@ from shoal.graph.changes import change_object, retry_on_conflict
 from shoal.graph.contract import Batch, Cursor, find_object
 from shoal.graph.schema import OWNS_INVITATION
 
-_KEPT = 100
+_MAX_STORED = 100
 """Invitations kept per member; beyond that, the oldest that are no longer open are deleted."""
 _UNKNOWN = "There is no such invitation"
 _FIELD = "invite_code"
@@ -66,11 +66,11 @@ async def create(
     shard = shard_of(member_id)
 
     async def attempt(claim: Claim) -> Invitation:
-        kept = await of_member(writes, member_id)
+        stored = await of_member(writes, member_id)
         now = writes.new_id.now()
-        if sum(one.is_open(now) for one in kept) >= writes.limits.invitations:
+        if sum(one.is_open(now) for one in stored) >= writes.limits.invitations:
             raise InvalidInput(f"at most {writes.limits.invitations} open invitations")
-        closed = [one for one in kept if not one.is_open(now) and not one.holds]
+        closed = [one for one in stored if not one.is_open(now) and not one.holds]
 
         def build(id_: int) -> tuple[Invitation, Batch]:
             made = Invitation(
@@ -86,7 +86,7 @@ async def create(
             batch.obj_add(made)
             batch.assoc_add(member_id, OWNS_INVITATION, id_, id_)
             note(writes, batch, AuditVerb.INVITATION_CREATED, invitation_target(made), uses=uses)
-            if closed and len(kept) >= _KEPT:
+            if closed and len(stored) >= _MAX_STORED:
                 batch.obj_del(closed[-1].id, closed[-1].version)
                 batch.assoc_del(member_id, OWNS_INVITATION, closed[-1].id, id_)
             return made, batch
@@ -116,7 +116,7 @@ def _check(owner: Member, uses: int, seconds: int) -> None:
 
 async def of_member(writes: Writes, member_id: int) -> list[Invitation]:
     """Return up to 100 invitations of a member, newest first, including expired and used ones."""
-    listed = await writes.graph.assoc_range(member_id, OWNS_INVITATION, Cursor(limit=_KEPT))
+    listed = await writes.graph.assoc_range(member_id, OWNS_INVITATION, Cursor(limit=_MAX_STORED))
     return await _settled(writes, await objects_of(writes.graph, Invitation, [assoc.id2 for assoc in listed]))
 
 

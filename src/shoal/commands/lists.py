@@ -91,23 +91,23 @@ async def put_on(writes: Writes, member_id: int, list_id: int, others: Sequence[
     `InvalidInput` if it would be too long.
     """
     await own_object(writes.graph, MemberList, member_id, list_id)
-    wanted = list(dict.fromkeys(others))
-    if not wanted:
+    requested = list(dict.fromkeys(others))
+    if not requested:
         return
-    followed = (await writes.graph.assoc_get(member_id, (FOLLOWS,), wanted))[FOLLOWS]
-    there = await members_by_id(writes.graph, wanted)
-    if any(id_ not in there or (id_ not in followed and id_ != member_id) for id_ in wanted):
+    followed = (await writes.graph.assoc_get(member_id, (FOLLOWS,), requested))[FOLLOWS]
+    there = await members_by_id(writes.graph, requested)
+    if any(id_ not in there or (id_ not in followed and id_ != member_id) for id_ in requested):
         raise NotFound("Record not found")
 
     async def attempt(claim: Claim) -> None:
-        if (await writes.graph.assoc_get(list_id, (LISTS,), wanted))[LISTS]:
+        if (await writes.graph.assoc_get(list_id, (LISTS,), requested))[LISTS]:
             raise Taken("Account has already been taken", field="account_ids")
-        if await count_of(writes.graph, list_id, LISTS) + len(wanted) > writes.limits.list_members:
+        if await count_of(writes.graph, list_id, LISTS) + len(requested) > writes.limits.list_members:
             raise InvalidInput(f"a list has at most {writes.limits.list_members} members", field="account_ids")
         batch = _changed(member_id, list_id)
         claim(batch)
         batch.expect(list_id)
-        for id_ in wanted:
+        for id_ in requested:
             batch.assoc_add(list_id, LISTS, id_, writes.new_id(batch.shard))
         await writes.commit(batch)
 

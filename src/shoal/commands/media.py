@@ -25,7 +25,7 @@ from shoal.media.sniff import GIF, sniff_clip
 
 T = TypeVar("T")
 
-_NO_THUMBNAIL = "thumbnail: only a video or sound has one of its own"
+_NO_THUMBNAIL = "thumbnail: only video and audio can have a thumbnail"
 _NOT_READY = "Cannot attach files that have not finished processing. Try again in a moment!"
 _NOT_TOGETHER = "Cannot attach a video to a post that already contains images"
 
@@ -55,7 +55,7 @@ async def upload(
     if record and (found := (await writes.graph.key_get((key,))).get(key)):
         return await own_object(writes.graph, Media, owner_id, found)
     if not record:
-        check_room(writes, owner, 1)
+        check_quota(writes, owner, 1)
     media_id = id_ or writes.new_id(shard)
     placing = _place_clip if not record and writes.media.is_clip(data) else _place_picture
     placed = await placing(writes, owner.name, media_id, data, thumbnail)
@@ -81,7 +81,7 @@ async def _add(writes: Writes, media: Media, record: str, *, fixed: bool) -> Med
         if record and (found := (await writes.graph.key_get((key,))).get(key)):
             return await own_object(writes.graph, Media, owner.id, found)
         if not record:
-            check_room(writes, owner, media.stored)
+            check_quota(writes, owner, media.stored)
         batch = Batch(shard)
         made = life.add(batch, msgspec.structs.replace(media, id=id_), owner, writes.new_id(shard))
         if made.state is MediaState.PROCESSING:
@@ -92,7 +92,7 @@ async def _add(writes: Writes, media: Media, record: str, *, fixed: bool) -> Med
             await writes.graph.commit(batch)
         except IdTaken as error:
             if fixed:
-                raise Taken("another object has this id") from error
+                raise Taken("this id is already taken") from error
             id_ = writes.new_id(shard)
             raise
         return made
@@ -102,7 +102,7 @@ async def _add(writes: Writes, media: Media, record: str, *, fixed: bool) -> Med
         return await retry_on_conflict(attempt)
 
 
-def check_room(writes: Writes, owner: Member, more: int) -> None:
+def check_quota(writes: Writes, owner: Member, more: int) -> None:
     """Raise `Unfit` unless `more` bytes fit into the member's quota."""
     used, most = owner.media_bytes, writes.limits.member_bytes
     if used + more > most:
@@ -136,7 +136,7 @@ async def _place_clip(
     kind = MediaKind.AUDIO if sniffed and sniffed.content_type.startswith("audio/") else MediaKind.VIDEO
     poster = await writes.media.place_poster(owner_name, media_id, thumbnail) if thumbnail else Poster()
     try:
-        kept = await writes.media.keep(owner_name, media_id, data)
+        stored_key = await writes.media.keep(owner_name, media_id, data)
     except Exception:
         await writes.media.remove((poster.preview_key,))
         raise
@@ -144,7 +144,7 @@ async def _place_clip(
         "kind": kind if sniffed else MediaKind.GIFV,
         "state": MediaState.PROCESSING,
         "content_type": sniffed.content_type if sniffed else GIF,
-        "original_key": kept,
+        "original_key": stored_key,
         "file_bytes": len(data),
         **msgspec.structs.asdict(poster),
     }
@@ -263,5 +263,5 @@ async def check_attachable(writes: Writes, owner_id: int, ids: Sequence[int]) ->
 
 def _checked_focus(focus: tuple[float, float]) -> tuple[float, float]:
     if not all(math.isfinite(part) and -1 <= part <= 1 for part in focus):
-        raise InvalidInput("focus: two numbers from -1 to 1", field="focus")
+        raise InvalidInput("focus: expected two numbers from -1 to 1", field="focus")
     return float(focus[0]), float(focus[1])

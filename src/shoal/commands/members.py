@@ -294,7 +294,7 @@ async def log_in(
     member = await knows_password(writes, name_or_email, password, asker)
     if member.second_factor:
         if not code:
-            raise CodeNeeded("This account asks for a code of its second factor, too")
+            raise CodeNeeded("This account requires a second factor")
         if not await authentication.code_counts(writes, member, code, asker):
             raise Unauthenticated(_WRONG)
     return member
@@ -377,8 +377,8 @@ async def _change(writes: Writes, member_id: int, changes: dict[str, Any], named
     def extra(batch: Batch, before: Member, after: Member) -> None:
         batch.emit(ProfileChanged(member_id=member_id))
         redeclare(batch, before, after, writes.new_id(batch.shard))
-        kept = files_of_member(after)
-        if gone := tuple(key for key in files_of_member(before) if key not in kept):
+        retained = files_of_member(after)
+        if gone := tuple(key for key in files_of_member(before) if key not in retained):
             batch.emit(FilesReleased(keys=gone))
 
     return await change_object(
@@ -411,11 +411,11 @@ def _checked_profile(writes: Writes, profile: ProfileChange) -> dict[str, Any]:
 def _checked_domains(typed: Sequence[str]) -> tuple[str, ...]:
     domains = tuple(dict.fromkeys(domain for line in typed if (domain := line.strip().lower())))
     if len(domains) > MAX_DOMAINS:
-        raise InvalidInput(f"attribution_domains: at most {MAX_DOMAINS}", field="attribution_domains")
+        raise InvalidInput(f"attribution_domains: at most {MAX_DOMAINS} domains", field="attribution_domains")
     for domain in domains:
         if len(domain) > MAX_DOMAIN or _DOMAIN.fullmatch(domain) is None:
-            said = "attribution_domains: names of websites such as example.org, without a scheme or path"
-            raise InvalidInput(said, field="attribution_domains")
+            message = "attribution_domains: expected domain names such as example.org, without scheme or path"
+            raise InvalidInput(message, field="attribution_domains")
     return domains
 
 

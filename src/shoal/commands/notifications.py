@@ -71,10 +71,10 @@ _MAX_HELD = 10_000
 
 async def set_policy(writes: Writes, member_id: int, changes: dict[str, Treatment]) -> NoticePolicy:
     """Change policy rules by their name in `NoticePolicy`, and return the new policy."""
-    wanted: dict[str, Any] = {**changes}
+    updates: dict[str, Any] = {**changes}
 
     def change(member: Member) -> Member:
-        return replace(member, notices=replace(member.notices, **wanted))
+        return replace(member, notices=replace(member.notices, **updates))
 
     return (await change_object(writes.graph, lambda: access_member(writes.graph, member_id), change)).notices
 
@@ -105,9 +105,9 @@ async def _held_of(writes: Writes, member_id: int, senders: Collection[int]) -> 
     actors: set[int] = set()
     looked = 0
     async for page in pages_of(writes.graph, member_id, HELD, _PAGE):
-        told = [(assoc, notice) for assoc in page if (notice := notice_of(assoc)) and notice.actor_id in senders]
-        found += [assoc for assoc, _ in told]
-        actors |= {notice.actor_id for _, notice in told}
+        matching = [(assoc, notice) for assoc in page if (notice := notice_of(assoc)) and notice.actor_id in senders]
+        found += [assoc for assoc, _ in matching]
+        actors |= {notice.actor_id for _, notice in matching}
         looked += len(page)
         if looked >= _MAX_HELD:
             break

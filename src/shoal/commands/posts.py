@@ -98,7 +98,7 @@ async def first_made(writes: Writes, shard: int, id_: int) -> Post | ScheduledPo
         id_ = (await writes.graph.key_get((key,))).get(key, 0)
         node = (await writes.graph.obj_get((id_,))).get(id_)
     if not isinstance(node, Post | ScheduledPost):
-        raise Gone("the post that this request made has been deleted; a new one needs a new key")
+        raise Gone("Idempotency-Key: the post created with this key was deleted; use a new key")
     return node
 
 
@@ -451,15 +451,15 @@ def _checked_data(data: Any, maximum: int) -> str:
     try:
         encoded = msgspec.json.encode(data)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise InvalidInput(f"data: it must be what JSON can say: {error}", field="data") from error
+        raise InvalidInput(f"data: must be serializable as JSON: {error}", field="data") from error
     if len(encoded) > maximum:
-        raise TooLarge(f"data: at most {maximum} bytes of JSON, not {len(encoded)}", field="data")
+        raise TooLarge(f"data: at most {maximum} bytes of JSON (got {len(encoded)})", field="data")
     return encoded.decode()
 
 
 def _written(made: Post | ScheduledPost) -> Post:
     if isinstance(made, ScheduledPost):
-        raise Conflict("this Idempotency-Key made a scheduled post; another post needs another key")
+        raise Conflict("Idempotency-Key: already used for a scheduled post; use a new key")
     return made
 
 

@@ -19,13 +19,13 @@ from shoal.push.encryption import check_key
 from shoal.push.messages import MAX_SUBSCRIPTIONS, PushPolicy, PushSubscription, check_endpoint
 
 
-async def subscribe(writes: Writes, member_id: int, token_id: int, wanted: PushSubscription) -> None:
+async def subscribe(writes: Writes, member_id: int, token_id: int, subscription: PushSubscription) -> None:
     """Create or replace the subscription of a session. Beyond the limit, the oldest subscription is removed.
 
     Raises `InvalidInput` for an invalid endpoint or key, and `NotFound` if the session has just ended.
     """
-    check_endpoint(wanted.endpoint)
-    check_key(wanted.key)
+    check_endpoint(subscription.endpoint)
+    check_key(subscription.key)
 
     async def attempt() -> None:
         listed = await writes.graph.assoc_range(member_id, PUSHES, Cursor(limit=2 * MAX_SUBSCRIPTIONS))
@@ -34,7 +34,7 @@ async def subscribe(writes: Writes, member_id: int, token_id: int, wanted: PushS
         for id_ in others[MAX_SUBSCRIPTIONS - 1 :]:
             batch.assoc_del(member_id, PUSHES, id_, writes.new_id(batch.shard))
         batch.expect(token_id)
-        batch.assoc_add(member_id, PUSHES, token_id, writes.new_id(batch.shard), messages.encode(wanted))
+        batch.assoc_add(member_id, PUSHES, token_id, writes.new_id(batch.shard), messages.encode(subscription))
         await writes.commit(batch)
 
     await retry_on_conflict(attempt)

@@ -95,9 +95,9 @@ async def add_seen_posts(writes: Writes, member_id: int, post_ids: Sequence[int]
     Takes at most two commits. Raises `InvalidInput` for more than 200 ids.
     """
     if len(post_ids) > MOST_SEEN_AT_ONCE:
-        raise InvalidInput(f"ids: at most {MOST_SEEN_AT_ONCE}", field="ids")
+        raise InvalidInput(f"ids: at most {MOST_SEEN_AT_ONCE} ids", field="ids")
     if not all(0 < id_ <= MAX_ID for id_ in post_ids):
-        raise InvalidInput("ids: ids of posts", field="ids")
+        raise InvalidInput("ids: expected ids of posts", field="ids")
     if not post_ids:
         return
 

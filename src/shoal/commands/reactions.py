@@ -19,7 +19,7 @@ from shoal.core.visibility import may_share
 from shoal.graph.access import access_post, association, count_of, get_object, own_post, post_by_id
 from shoal.graph.cache.coherence import another_request, foreseen_change
 from shoal.graph.changes import retry_on_conflict
-from shoal.graph.contract import Batch, KeyTaken, Missing, Standing
+from shoal.graph.contract import AssocExists, Batch, KeyTaken, Missing
 from shoal.graph.payloads.posts import (
     EmojiPlace,
     chosen_of,
@@ -189,11 +189,11 @@ async def _begin(writes: Writes, member_id: int, atype: AssocType, post_id: int)
         post = await access_post(writes.graph, member_id, post_id)
         batch = Batch(shard_of(member_id))
         now = writes.new_id(batch.shard)
-        batch.assoc_add(member_id, atype, post.id, now, aggregate_id=post.author_id, anew=True)
+        batch.assoc_add(member_id, atype, post.id, now, aggregate_id=post.author_id, must_be_new=True)
         batch.expect(post.id)
         batch.presumed_new = True
         _tell(batch, atype, member_id, post, now)
-        with contextlib.suppress(Standing):
+        with contextlib.suppress(AssocExists):
             await writes.commit(batch)
     return post
 

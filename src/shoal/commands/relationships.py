@@ -95,20 +95,20 @@ async def _begin_one_more(writes: Writes, member_id: int, atype: AssocType, othe
     """Create a follow or request within the follow limit. Like in Mastodon, requests do not count until authorized."""
 
     async def attempt(claim: Claim) -> None:
-        if await _room(writes, member_id) <= 0:
+        if await _follows_left(writes, member_id) <= 0:
             raise InvalidInput(
                 f"You can follow at most {writes.limits.follows} people, or 10 percent more than follow you"
             )
         await _begin_follow(writes, member_id, atype, other_id, terms, None, claim)
 
-    if await _room(writes, member_id) > _NEAR:
+    if await _follows_left(writes, member_id) > _NEAR:
         # Far from the limit, concurrent follows need not be serialized.
         await _begin_follow(writes, member_id, atype, other_id, terms, None)
     else:
         await serialized(writes, member_id, attempt)
 
 
-async def _room(writes: Writes, member_id: int) -> int:
+async def _follows_left(writes: Writes, member_id: int) -> int:
     """Return how many more members the member may follow.
 
     The limit is the setting, or 110% of the follower count if that is more.
@@ -130,7 +130,7 @@ def _with_options(terms: FollowTerms, options: FollowOptions) -> FollowTerms:
     languages = terms.languages
     if options.languages is not None:
         if len(options.languages) > MAX_LANGUAGES:
-            raise InvalidInput(f"languages: at most {MAX_LANGUAGES}", field="languages")
+            raise InvalidInput(f"languages: at most {MAX_LANGUAGES} languages", field="languages")
         checked = (check_language(text, field="languages") for text in options.languages)
         languages = tuple(dict.fromkeys(filter(None, checked)))
     return FollowTerms(
@@ -289,7 +289,7 @@ async def mute(
     if member_id == other_id:
         raise NotAllowed("This action is not allowed")
     if not 0 <= seconds <= MAX_MUTE_SECONDS:
-        raise InvalidInput(f"duration: 0 to {MAX_MUTE_SECONDS} seconds", field="duration")
+        raise InvalidInput(f"duration: must be 0 to {MAX_MUTE_SECONDS} seconds", field="duration")
     now = now_ms()
     data = encode(MuteTerms(notifications, now + 1_000 * seconds if seconds else 0))
     held = await association(writes.graph, member_id, MUTES, other_id)

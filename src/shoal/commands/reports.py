@@ -159,25 +159,25 @@ def _checked_rules(rule_ids: Sequence[str], rules: Collection[str]) -> tuple[str
 
 
 async def _checked_posts(graph: Reader, member_id: int, target: Member, post_ids: Sequence[int]) -> tuple[int, ...]:
-    wanted = tuple(dict.fromkeys(post_ids))
-    if len(wanted) > MAX_POSTS:
+    requested = tuple(dict.fromkeys(post_ids))
+    if len(requested) > MAX_POSTS:
         raise InvalidInput(f"a report is about at most {MAX_POSTS} posts", field="status_ids")
-    if not wanted:
+    if not requested:
         return ()
-    nodes = await graph.obj_get(wanted)
+    nodes = await graph.obj_get(requested)
     stand = await relation(graph, member_id, target.id)
-    for id_ in wanted:
+    for id_ in requested:
         post = nodes.get(id_)
         if not isinstance(post, Post) or post.author_id != target.id or not may_see(member_id, post, target, stand):
             raise NotFound("Record not found")
-    return wanted
+    return requested
 
 
 async def _change(writes: Writes, report_id: int, verb: AuditVerb, change: Callable[[Report], Report]) -> Report:
     """Apply a change to the current report. Store nothing if it makes no difference."""
 
     def extra(batch: Batch, before: Report, after: Report) -> None:
-        note(writes, batch, verb, report_target(after), **_said(verb, after))
+        note(writes, batch, verb, report_target(after), **_audit_details(verb, after))
         if bool(before.closed_at) is bool(after.closed_at):
             return
         time = writes.new_id(batch.shard)
@@ -190,7 +190,7 @@ async def _change(writes: Writes, report_id: int, verb: AuditVerb, change: Calla
     return await change_object(writes.graph, lambda: access_report(writes.graph, report_id), change, extra)
 
 
-def _said(verb: AuditVerb, report: Report) -> dict[str, str | int]:
+def _audit_details(verb: AuditVerb, report: Report) -> dict[str, str | int]:
     about: dict[str, str | int] = {"about": str(report.target_id)}
     if verb is AuditVerb.REPORT_RESOLVED:
         return {**about, "verdict": "upheld" if report.upheld else "dismissed"}

@@ -25,7 +25,7 @@ from shoal.graph.changes import change_object, retry_on_conflict
 from shoal.graph.contract import Batch
 from shoal.graph.member_lookup import login_of
 
-_WRONG_CODE = "code: this is not the code of the app now, nor a recovery code that is left"
+_WRONG_CODE = "code: wrong or expired code, or a used recovery code"
 _ON = "Two-factor authentication is already on"
 _OFF = "Two-factor authentication is off"
 

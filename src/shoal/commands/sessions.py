@@ -141,11 +141,11 @@ async def all_ended(writes: Writes, member_id: int) -> SessionsEnded:
     return SessionsEnded(member_id=member_id, token_ids=tuple(token.id2 for token in tokens), every=True)
 
 
-async def end_others(writes: Writes, member_id: int, kept: int) -> int:
-    """End all of the member's sessions except the one with the token `kept`, and return their number."""
+async def end_others(writes: Writes, member_id: int, except_id: int) -> int:
+    """End all of the member's sessions except the one with the token `except_id`, and return their number."""
     ended = 0
     async for listed in pages_of(writes.graph, member_id, LOGGED_IN, _PAGE):
-        for token in await objects_of(writes.graph, Token, [assoc.id2 for assoc in listed if assoc.id2 != kept]):
+        for token in await objects_of(writes.graph, Token, [assoc.id2 for assoc in listed if assoc.id2 != except_id]):
             await revoke_token(writes, token)
             ended += 1
     return ended

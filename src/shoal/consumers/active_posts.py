@@ -25,7 +25,7 @@ _REMEMBERED = 50_000
 
 
 @dataclass(slots=True)
-class _Wanted:
+class _PendingEntry:
     time: int
     done: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
@@ -37,8 +37,8 @@ class Activity:
         self.written = 0
         self._clock = clock
         self._known: Recent[int, int] = Recent(_REMEMBERED)
-        self._wanted: dict[int, _Wanted] = {}
-        self._in_hand: dict[int, _Wanted] = {}
+        self._pending: dict[int, _PendingEntry] = {}
+        self._in_hand: dict[int, _PendingEntry] = {}
         self._task: asyncio.Task[None] | None = None
 
     def reacted(self, graph: Graph, post_id: int, at: int) -> asyncio.Future[None] | None:
@@ -53,83 +53,83 @@ class Activity:
         held = self._in_hand.get(post_id)
         if held is not None and moment <= held.time and not held.done.done():
             return held.done
-        wanted = self._wanted.get(post_id)
-        if wanted is None:
-            wanted = self._wanted[post_id] = _Wanted(moment)
-        wanted.time = max(wanted.time, moment)
+        pending = self._pending.get(post_id)
+        if pending is None:
+            pending = self._pending[post_id] = _PendingEntry(moment)
+        pending.time = max(pending.time, moment)
         if self._task is None:
             self._task = asyncio.ensure_future(self._work(graph))
-        return wanted.done
+        return pending.done
 
     async def _work(self, graph: Graph) -> None:
         """Write all pending entries; entries that arrive during a round form the next one."""
         try:
-            while self._wanted:
-                self._in_hand, self._wanted = self._wanted, {}
+            while self._pending:
+                self._in_hand, self._pending = self._pending, {}
                 await self._write(graph, self._in_hand)
         finally:
             self._task, self._in_hand = None, {}
 
-    async def _write(self, graph: Graph, wanted: Mapping[int, _Wanted]) -> None:
+    async def _write(self, graph: Graph, pending: Mapping[int, _PendingEntry]) -> None:
         try:
-            posts = await graph.obj_get(list(wanted))
+            posts = await graph.obj_get(list(pending))
         except BaseException as error:  # noqa: BLE001  # whoever waits must hear of it, whatever it is
-            _fail(wanted.values(), error)
+            _fail(pending.values(), error)
             return
         lists: dict[int, list[int]] = {}
         narrowed: list[int] = []
-        for id_ in wanted:
+        for id_ in pending:
             post = posts.get(id_)
             if isinstance(post, Post) and may_be_active(post):
                 lists.setdefault(public_list(shard_of(id_)), []).append(id_)
             elif isinstance(post, Post) and not post.parent_id:
                 narrowed.append(id_)
             else:
-                self._finish(id_, wanted[id_])
+                self._finish(id_, pending[id_])
         parts = (
             (public, ids[at : at + _AT_ONCE]) for public, ids in lists.items() for at in range(0, len(ids), _AT_ONCE)
         )
-        puts = (self._put(graph, public, {id_: wanted[id_] for id_ in ids}) for public, ids in parts)
-        await asyncio.gather(*puts, self._end(graph, {id_: wanted[id_] for id_ in narrowed}))
+        puts = (self._put(graph, public, {id_: pending[id_] for id_ in ids}) for public, ids in parts)
+        await asyncio.gather(*puts, self._end(graph, {id_: pending[id_] for id_ in narrowed}))
 
-    async def _put(self, graph: Graph, public: int, wanted: Mapping[int, _Wanted]) -> None:
+    async def _put(self, graph: Graph, public: int, pending: Mapping[int, _PendingEntry]) -> None:
         """Write the entries of a list, skipping posts that were deleted concurrently."""
         batch = Batch(shard_of(public))
-        for id_, post in wanted.items():
+        for id_, post in pending.items():
             batch.put(AssocOp(public, ACTIVE.number, id_, post.time, alive=True, plain=True))
             batch.expect(id_)
         try:
             await graph.commit(batch)
-            self.written += len(wanted)
+            self.written += len(pending)
             # A post may have been narrowed since it was read, and left the list before its entry was written.
-            again = await graph.obj_get(list(wanted))
+            again = await graph.obj_get(list(pending))
             await _end_entries(
                 graph, [post.id for post in again.values() if isinstance(post, Post) and not may_be_active(post)]
             )
         except Missing:
-            if len(wanted) > 1:
-                await asyncio.gather(*(self._put(graph, public, {id_: wanted[id_]}) for id_ in wanted))
+            if len(pending) > 1:
+                await asyncio.gather(*(self._put(graph, public, {id_: pending[id_]}) for id_ in pending))
                 return
         except BaseException as error:  # noqa: BLE001  # as above
-            _fail(wanted.values(), error)
+            _fail(pending.values(), error)
             return
-        for id_, post in wanted.items():
+        for id_, post in pending.items():
             self._finish(id_, post)
 
-    async def _end(self, graph: Graph, wanted: Mapping[int, _Wanted]) -> None:
+    async def _end(self, graph: Graph, pending: Mapping[int, _PendingEntry]) -> None:
         """Delete the entries of posts that are not public; a failed call may have written them."""
         try:
-            await _end_entries(graph, list(wanted))
+            await _end_entries(graph, list(pending))
         except BaseException as error:  # noqa: BLE001  # as above
-            _fail(wanted.values(), error)
+            _fail(pending.values(), error)
             return
-        for id_, post in wanted.items():
+        for id_, post in pending.items():
             self._finish(id_, post)
 
-    def _finish(self, post_id: int, wanted: _Wanted) -> None:
-        self._known.put(post_id, wanted.time)
-        if not wanted.done.done():
-            wanted.done.set_result(None)
+    def _finish(self, post_id: int, pending: _PendingEntry) -> None:
+        self._known.put(post_id, pending.time)
+        if not pending.done.done():
+            pending.done.set_result(None)
 
 
 async def _end_entries(graph: Graph, post_ids: Sequence[int]) -> None:
@@ -146,9 +146,9 @@ def _ended(public: int, entry: Assoc) -> AssocOp:
     return AssocOp(public, ACTIVE.number, entry.id2, entry.time + 1, alive=False, plain=True)
 
 
-def _fail(wanted: Iterable[_Wanted], error: BaseException) -> None:
-    heard = error if isinstance(error, Exception) else Unavailable("it was given up")
-    for post in wanted:
+def _fail(pending: Iterable[_PendingEntry], error: BaseException) -> None:
+    heard = error if isinstance(error, Exception) else Unavailable("the write was canceled")
+    for post in pending:
         if not post.done.done():
             post.done.set_exception(heard)
             # Mark the exception as retrieved: there may be no waiter left.

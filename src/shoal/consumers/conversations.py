@@ -57,7 +57,7 @@ async def _add(effects: Effects, post: Post, member_id: int) -> None:
     now = await _held(effects, post, member_id)
     # None: the member has removed the conversation since.
     if now is not None and not knows(now, post):
-        raise Conflict("another post came to the conversation at the same time")
+        raise Conflict("the conversation changed concurrently")
 
 
 async def _held(effects: Effects, post: Post, member_id: int) -> Assoc | None:

@@ -142,16 +142,16 @@ class PackedFollowers:
         follower_set = await self._follower_set(source)
         if follower_set is None:
             return 0
-        last, anew = len(follower_set), False
+        last, reloaded = len(follower_set), False
         if left:
-            anew = left >> _LEFT_BITS != follower_set.serial
-            last = last if anew else min(last, left & (1 << _LEFT_BITS) - 1)
+            reloaded = left >> _LEFT_BITS != follower_set.serial
+            last = last if reloaded else min(last, left & (1 << _LEFT_BITS) - 1)
         while last:
             first = max(0, last - size)
             await act(follower_set.slots(first, last))
             # Alternating fan-outs may evict each other's follower set. One that had to be read again is processed in this turn:
             # by pages it would restart forever.
-            if first and not anew:
+            if first and not reloaded:
                 return follower_set.serial << _LEFT_BITS | first
             if first:
                 await asyncio.sleep(0)

@@ -46,7 +46,7 @@ async def send(effects: Effects, event: events.MailDue, mark: int) -> asyncio.Fu
         await _give_up(effects, event)
         return None
     if effects.new_id.now() >= given_up_at(event.kind, milliseconds_of(event.asked)):
-        _log.warning("a mail (%s) to member %d is given up", event.kind, event.member_id)
+        _log.warning("giving up on mail (%s) to member %d", event.kind, event.member_id)
         await _give_up(effects, event)
         return None
     return mail_sender.begin(event.asked, lambda: _send(effects, mail_sender, event))

@@ -30,7 +30,7 @@ async def claim_address(effects: Effects, event: events.MemberRegistered | event
     try:
         await keep_address(effects.graph, event.member_id, event.address)
     except KeyTaken:
-        _log.warning("the e-mail address of member %d was taken by another before it was theirs", event.member_id)
+        _log.warning("another member took the e-mail address of member %d before confirmation", event.member_id)
         return
     # A member rejected since is deleted before their address is freed, so one of the two frees it last; a late event does not
     # restore an address that was replaced since.

@@ -133,25 +133,25 @@ async def _meeting(
     member, actor = nodes.get(member_id), nodes.get(actor_id)
     if not isinstance(member, Member) or not isinstance(actor, Member) or actor.suspended:
         return None
-    stands = await relations(graph, member_id, {actor_id, author_id})
-    if stands[actor_id].severed or stands[actor_id].muting_notifications:
+    state = await relations(graph, member_id, {actor_id, author_id})
+    if state[actor_id].severed or state[actor_id].muting_notifications:
         return None
     if post is not None:
         author = nodes.get(author_id)
-        if not may_see(member_id, post, author if isinstance(author, Member) else None, stands[author_id]):
+        if not may_see(member_id, post, author if isinstance(author, Member) else None, state[author_id]):
             return None
         root = root_of(post)
         if root in (await graph.assoc_get(member_id, (MUTES_THREAD,), (root,)))[MUTES_THREAD]:
             return None
-    return member, actor, stands[actor_id]
+    return member, actor, state[actor_id]
 
 
 _PAGE = 100
 """Members notified before other jobs run."""
 
-Told = Mapping[AssocType, Mapping[int, Assoc]]
+StoredNotices = Mapping[AssocType, Mapping[int, Assoc]]
 """Notifications of a member, shown and held, by notice id."""
-Standing = Callable[[], Awaitable[int | None]]
+ActionState = Callable[[], Awaitable[int | None]]
 """Returns the time of an action; None if it was not done or was undone."""
 
 
@@ -204,7 +204,7 @@ async def tell_of_like(effects: Effects, event: events.LikeChanged, mark: int) -
     if event.member_id == event.author_id:
         return None
     notice = Notice(Kind.LIKE, event.member_id, event.post_id)
-    done = _stands(effects, event.member_id, LIKES, event.post_id)
+    done = _state_of(effects, event.member_id, LIKES, event.post_id)
     return await effects.background.begin(_settle_of_post(effects, event, notice, done))
 
 
@@ -212,19 +212,19 @@ async def tell_of_reaction(effects: Effects, event: events.ReactionChanged, mark
     if event.member_id == event.author_id:
         return None
     notice = Notice(Kind.REACTION, event.member_id, event.post_id, event.emoji)
-    done = _stands(effects, event.member_id, PUTS_EMOJI, event.place_id)
+    done = _state_of(effects, event.member_id, PUTS_EMOJI, event.place_id)
     return await effects.background.begin(_settle_of_post(effects, event, notice, done))
 
 
 async def _settle_of_post(
-    effects: Effects, event: events.LikeChanged | events.ReactionChanged, notice: Notice, done: Standing
+    effects: Effects, event: events.LikeChanged | events.ReactionChanged, notice: Notice, done: ActionState
 ) -> None:
-    async def stands() -> int | None:
+    async def state() -> int | None:
         # Reactions to a deleted post are deleted too, a little later.
         return await done() if await find_object(effects.graph, Post, event.post_id) is not None else None
 
     post = await find_object(effects.graph, Post, event.post_id)
-    await _settle(effects, event.author_id, notice, stands, post)
+    await _settle(effects, event.author_id, notice, state, post)
 
 
 async def tell_of_share(effects: Effects, event: events.ShareCreated, mark: int) -> asyncio.Future[None]:
@@ -246,20 +246,20 @@ async def _tell_of_share(effects: Effects, event: events.ShareCreated) -> None:
 async def tell_of_follow(effects: Effects, event: events.FollowChanged, mark: int) -> Outcome:
     if is_tag(event.source_id):
         return None
-    stands = _began(effects, event.follower_id, FOLLOWS, event.source_id)
+    state = _began(effects, event.follower_id, FOLLOWS, event.source_id)
     notice = Notice(Kind.FOLLOW, event.follower_id)
-    return await effects.background.begin(_settle(effects, event.source_id, notice, stands, None))
+    return await effects.background.begin(_settle(effects, event.source_id, notice, state, None))
 
 
 async def tell_of_request(effects: Effects, event: events.RequestChanged, mark: int) -> None:
     """Notify the recipient of a follow request. Either side may have ended the request on its own shard."""
     asks = _began(effects, event.member_id, REQUESTS, event.other_id)
-    asked = _stands(effects, event.other_id, REQUESTED_BY, event.member_id)
+    asked = _state_of(effects, event.other_id, REQUESTED_BY, event.member_id)
 
-    async def stands() -> int | None:
+    async def state() -> int | None:
         return await asks() if await asked() is not None else None
 
-    await _settle(effects, event.other_id, Notice(Kind.REQUEST, event.member_id), stands, None)
+    await _settle(effects, event.other_id, Notice(Kind.REQUEST, event.member_id), state, None)
 
 
 async def tell_voters(effects: Effects, event: events.PollEnded, mark: int) -> int | None:
@@ -282,18 +282,18 @@ async def tell_of_refusal(effects: Effects, event: events.PublishRefused, mark: 
 
 async def forget(effects: Effects, member_id: int, notices: Iterable[Notice]) -> None:
     """Delete these notifications of a member; one read, and at most one commit."""
-    await _end(effects, member_id, await _told(effects, member_id, notices))
+    await _end(effects, member_id, await _stored_notices(effects, member_id, notices))
 
 
-async def _told(effects: Effects, member_id: int, notices: Iterable[Notice]) -> Told:
+async def _stored_notices(effects: Effects, member_id: int, notices: Iterable[Notice]) -> StoredNotices:
     ids = [notice.id for notice in notices]
     return await effects.graph.assoc_get(member_id, (NOTIFIED, HELD), ids) if ids else {}
 
 
-async def _end(effects: Effects, member_id: int, told: Told) -> None:
-    if any(told.values()):
+async def _end(effects: Effects, member_id: int, stored: StoredNotices) -> None:
+    if any(stored.values()):
         batch = Batch(shard_of(member_id))
-        for atype, assocs in told.items():
+        for atype, assocs in stored.items():
             for assoc in assocs.values():
                 batch.put(ended(member_id, assoc, atype))
         await effects.graph.commit(batch)
@@ -331,36 +331,36 @@ async def note(effects: Effects, member_id: int, notice: Notice, time: int) -> N
     await effects.channel.publish(updates.encode(updates.NotificationMade(member_id, time)))
 
 
-async def _settle(effects: Effects, member_id: int, notice: Notice, stands: Standing, post: Post | None) -> None:
+async def _settle(effects: Effects, member_id: int, notice: Notice, state: ActionState, post: Post | None) -> None:
     """Notify the member of an action exactly if it is in effect at this moment."""
     if member_id == notice.actor_id:
         return
-    time = await stands()
+    time = await state()
     while True:
         if time is None:
-            told = await _told(effects, member_id, (notice,))
+            stored = await _stored_notices(effects, member_id, (notice,))
             # Check again after reading the notification: one stored by then belongs to an undone action, not to the next one,
             # which may have been done and notified in between.
-            if await stands() is None:
-                await _end(effects, member_id, told)
+            if await state() is None:
+                await _end(effects, member_id, stored)
         else:
             await tell(effects, member_id, notice, time, post)
         # The action may have been undone or repeated since, and that event may have been processed already.
-        time, before = await stands(), time
+        time, before = await state(), time
         if time == before:
             return
 
 
-def _stands(effects: Effects, id1: int, atype: AssocType, id2: int) -> Standing:
-    async def stands() -> int | None:
+def _state_of(effects: Effects, id1: int, atype: AssocType, id2: int) -> ActionState:
+    async def state() -> int | None:
         found = await association(effects.graph, id1, atype, id2)
         return found.time if found else None
 
-    return stands
+    return state
 
 
-def _began(effects: Effects, id1: int, atype: AssocType, id2: int) -> Standing:
-    """Like `_stands`, for a follow or request: changing its terms does not restart it."""
+def _began(effects: Effects, id1: int, atype: AssocType, id2: int) -> ActionState:
+    """Like `_state_of`, for a follow or request: changing its terms does not restart it."""
 
     async def began() -> int | None:
         found = await association(effects.graph, id1, atype, id2)

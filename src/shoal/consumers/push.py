@@ -34,23 +34,23 @@ async def due(effects: Effects, member_id: int, notice: Notice, time: int) -> Se
     if effects.push_sender is None:
         return ()
     listed = await effects.graph.assoc_range(member_id, PUSHES, Cursor(limit=MAX_SUBSCRIPTIONS))
-    wanted = [(one.id2, found) for one in listed if notice.kind in (found := messages.decode(one.data)).alerts]
-    if not wanted:
+    subscriptions = [(one.id2, found) for one in listed if notice.kind in (found := messages.decode(one.data)).alerts]
+    if not subscriptions:
         return ()
-    told = await association(effects.graph, member_id, NOTIFIED, notice.id)
-    if told is not None and told.time == time:
+    notification = await association(effects.graph, member_id, NOTIFIED, notice.id)
+    if notification is not None and notification.time == time:
         return ()
-    if any(found.policy != "all" for _, found in wanted) and notice.actor_id != member_id:
-        wanted = await _allowed(effects, member_id, notice.actor_id, wanted)
+    if any(found.policy != "all" for _, found in subscriptions) and notice.actor_id != member_id:
+        subscriptions = await _allowed(effects, member_id, notice.actor_id, subscriptions)
     asked = effects.new_id(shard_of(member_id))
     return [
         events.PushDue(member_id=member_id, token_id=token_id, notice_id=notice.id, time=time, asked=asked)
-        for token_id, _ in wanted
+        for token_id, _ in subscriptions
     ]
 
 
 async def _allowed(
-    effects: Effects, member_id: int, actor_id: int, wanted: Sequence[tuple[int, PushSubscription]]
+    effects: Effects, member_id: int, actor_id: int, subscriptions: Sequence[tuple[int, PushSubscription]]
 ) -> list[tuple[int, PushSubscription]]:
     between = await effects.graph.assoc_get(member_id, (FOLLOWS, FOLLOWED_BY), (actor_id,))
     allowed = {"all"}
@@ -58,7 +58,7 @@ async def _allowed(
         allowed.add("followed")
     if between[FOLLOWED_BY]:
         allowed.add("follower")
-    return [one for one in wanted if one[1].policy in allowed]
+    return [one for one in subscriptions if one[1].policy in allowed]
 
 
 async def send(effects: Effects, event: events.PushDue, mark: int) -> asyncio.Future[None] | None:
@@ -75,21 +75,24 @@ async def send(effects: Effects, event: events.PushDue, mark: int) -> asyncio.Fu
 
 async def _send(effects: Effects, push_sender: PushSender, event: events.PushDue, held: Assoc) -> None:
     where = messages.decode(held.data)
-    told = await _told(effects, push_sender, event, where)
-    if told is not None and await push_sender.deliver(where, messages.write(told, push_sender.root)) is Sent.ENDED:
+    notification = await _message_content(effects, push_sender, event, where)
+    if (
+        notification is not None
+        and await push_sender.deliver(where, messages.write(notification, push_sender.root)) is Sent.ENDED
+    ):
         await _end(effects, event, held)
 
 
-async def _told(
+async def _message_content(
     effects: Effects, push_sender: PushSender, event: events.PushDue, where: PushSubscription
 ) -> NoticeToSend | None:
     """Return the content of the message; None if its notification or recipient no longer exists."""
     graph = effects.graph
-    told = await association(graph, event.member_id, NOTIFIED, event.notice_id)
-    if told is None or told.time != event.time:
+    notification = await association(graph, event.member_id, NOTIFIED, event.notice_id)
+    if notification is None or notification.time != event.time:
         return None
-    if (notice := notice_of(told)) is None:
-        raise NewerNeeded("only a newer Shoal knows this notification")
+    if (notice := notice_of(notification)) is None:
+        raise NewerNeeded("this notification requires a newer Shoal")
     found = await graph.obj_get(list({event.member_id, event.token_id, notice.actor_id, notice.about} - {0}))
     member, token, actor = (found.get(id_) for id_ in (event.member_id, event.token_id, notice.actor_id))
     post = found.get(notice.about)
@@ -100,9 +103,9 @@ async def _told(
         return None
     if token.generation != member.generation or (notice.kind in ABOUT_POSTS and not isinstance(post, Post)):
         return None
-    said = post if isinstance(post, Post) else None
+    subject = post if isinstance(post, Post) else None
     text = push_sender.key.open(where.sealed)
-    return NoticeToSend(notice, told.time, member.id, actor, said, where.language, text)
+    return NoticeToSend(notice, notification.time, member.id, actor, subject, where.language, text)
 
 
 async def _end(effects: Effects, event: events.PushDue, held: Assoc) -> None:
@@ -113,4 +116,4 @@ async def _end(effects: Effects, event: events.PushDue, held: Assoc) -> None:
     batch = Batch(shard_of(event.member_id))
     batch.assoc_del(event.member_id, PUSHES, event.token_id, effects.new_id(batch.shard))
     await effects.graph.commit(batch)
-    _log.info("a push service has ended a subscription of member %d", event.member_id)
+    _log.info("a push service ended a subscription of member %d", event.member_id)

@@ -32,12 +32,12 @@ _log = logging.getLogger(__name__)
 async def leave_to_newer(_effects: Effects, _event: events.FutureEvent, _mark: int) -> NoReturn:
     """Return an event unknown to this version to the queue. It does not count as an attempt, and may repeat without limit."""
     _warn_once()
-    raise NewerNeeded("only a newer Shoal knows this event")
+    raise NewerNeeded("this event requires a newer Shoal")
 
 
 @cache
 def _warn_once() -> None:
-    _log.warning("events of a kind that this version does not know wait for a process of a newer one")
+    _log.warning("events of a newer Shoal stay pending until a process of that version handles them")
 
 
 TABLE: Mapping[type, Sequence[Consequence[Effects]]] = {

@@ -130,7 +130,7 @@ class Actor(NamedTuple):
         return self._replace(member_id=member.id, name=member.name)
 
 
-NOBODY = Actor()
+SYSTEM_ACTOR = Actor()
 """The command line, or the server itself."""
 
 
@@ -196,7 +196,7 @@ def verb_of(text: str) -> AuditVerb:
     try:
         return AuditVerb(text)
     except ValueError:
-        raise InvalidInput(f"{text!r} is no act: {', '.join(AuditVerb)}", field="verb") from None
+        raise InvalidInput(f"unknown action {text!r}; choose one of {', '.join(AuditVerb)}", field="verb") from None
 
 
 HOUR_MS = 3_600_000

@@ -137,18 +137,18 @@ def attempted(block: EmailDomainBlock, client: str, now: int) -> EmailDomainBloc
     """Return the block with one more refused attempt, by a client address, at a time in Unix milliseconds."""
     today = now // _DAY_MS
     bit = int.from_bytes(blake2b(client.encode(), digest_size=8, key=block.id.to_bytes(8)).digest()) % _BITS
-    kept = {day.day: day for day in block.days if today - HISTORY_DAYS < day.day}
-    before = kept.get(today, AttemptDay(today, 0, b""))
+    by_day = {day.day: day for day in block.days if today - HISTORY_DAYS < day.day}
+    before = by_day.get(today, AttemptDay(today, 0, b""))
     seen = int.from_bytes(before.seen) | 1 << bit
-    kept[today] = AttemptDay(today, before.uses + 1, seen.to_bytes(_BITS // 8))
-    return replace(block, days=tuple(kept[day] for day in sorted(kept, reverse=True)))
+    by_day[today] = AttemptDay(today, before.uses + 1, seen.to_bytes(_BITS // 8))
+    return replace(block, days=tuple(by_day[day] for day in sorted(by_day, reverse=True)))
 
 
 def history(block: EmailDomainBlock, now: int) -> list[AttemptDay]:
     """Return the last days of refused attempts, today first, including days without any."""
     today = now // _DAY_MS
-    kept = {day.day: day for day in block.days}
-    return [kept.get(day, AttemptDay(day, 0, b"")) for day in range(today, today - HISTORY_DAYS, -1)]
+    by_day = {day.day: day for day in block.days}
+    return [by_day.get(day, AttemptDay(day, 0, b"")) for day in range(today, today - HISTORY_DAYS, -1)]
 
 
 MAX_NETWORK = 64
@@ -275,7 +275,7 @@ def check_word(text: str, *, part: bool) -> str:
     word, least = plain(text), LEAST_PART if part else 1
     if not (least <= len(word) <= MAX_USER_NAME and word.isascii() and word.isalpha()):
         raise InvalidInput(
-            f"a word is {least} to {MAX_USER_NAME} characters out of a-z, 0-9 and the underscore", field="word"
+            f"a word must have {least} to {MAX_USER_NAME} characters, from a-z, 0-9 and underscore", field="word"
         )
     return word
 

@@ -91,8 +91,8 @@ def made_at(challenge: bytes) -> int:
 
 
 def _mac(secret: bytes, head: bytes, purpose: Purpose, member_id: int) -> bytes:
-    said = head + member_id.to_bytes(8) + purpose.encode()
-    return blake2b(said, digest_size=_MAC_BYTES, key=secret).digest()
+    auth_data = head + member_id.to_bytes(8) + purpose.encode()
+    return blake2b(auth_data, digest_size=_MAC_BYTES, key=secret).digest()
 
 
 MOST_CHARACTERS = 8_000
@@ -194,8 +194,8 @@ def request_options(site: Site, challenge: bytes, known: Sequence[Passkey], *, v
 
     `verified`: the device must verify its owner.
     """
-    wanted = UserVerificationRequirement.REQUIRED if verified else UserVerificationRequirement.PREFERRED
-    asked, _ = _server(site).authenticate_begin(_known(known) or None, wanted, challenge)
+    verification = UserVerificationRequirement.REQUIRED if verified else UserVerificationRequirement.PREFERRED
+    asked, _ = _server(site).authenticate_begin(_known(known) or None, verification, challenge)
     return dict(asked.public_key)
 
 
@@ -218,18 +218,18 @@ def read_assertion(text: str) -> Assertion:
     """Parse the response to `request_options`. Raises `BadAnswer` if it is malformed."""
     try:
         raw = AuthenticationResponse.from_dict(_object(text))
-        said, handle = raw.response.authenticator_data, raw.response.user_handle or b""
+        auth_data, handle = raw.response.authenticator_data, raw.response.user_handle or b""
         member_id = int.from_bytes(handle) if len(handle) == _HANDLE_BYTES else 0
         return Assertion(
             member_id if member_id <= MAX_ID else 0,
             raw.raw_id,
             raw.response.client_data.challenge,
-            said.counter,
-            said.is_user_verified(),
+            auth_data.counter,
+            auth_data.is_user_verified(),
             raw,
         )
     except Exception as error:
-        raise BadAnswer("the answer of the device is malformed") from error
+        raise BadAnswer("the device sent a malformed response") from error
 
 
 def check_assertion(site: Site, passkey: Passkey, found: Assertion, *, verified: bool) -> None:
@@ -237,14 +237,14 @@ def check_assertion(site: Site, passkey: Passkey, found: Assertion, *, verified:
 
     `verified`: the device must have verified its owner.
     """
-    wanted = UserVerificationRequirement.REQUIRED if verified else UserVerificationRequirement.PREFERRED
+    verification = UserVerificationRequirement.REQUIRED if verified else UserVerificationRequirement.PREFERRED
     server = _server(site)
-    _, state = server.authenticate_begin([_credential(passkey)], wanted, found.challenge)
+    _, state = server.authenticate_begin([_credential(passkey)], verification, found.challenge)
     try:
         _check_framing(found.raw)
         server.authenticate_complete(state, [_credential(passkey)], found.raw)
     except Exception as error:
-        raise BadAnswer("the passkey has not signed this") from error
+        raise BadAnswer("the signature of the passkey is invalid") from error
 
 
 def is_copy(passkey: Passkey, found: Assertion) -> bool:
@@ -258,7 +258,7 @@ def read_new_key(text: str) -> NewKey:
         raw = RegistrationResponse.from_dict(_object(text))
         return NewKey(raw.response.client_data.challenge, raw)
     except Exception as error:
-        raise BadAnswer("the answer of the device is malformed") from error
+        raise BadAnswer("the device sent a malformed response") from error
 
 
 def made(site: Site, found: NewKey, name: str, now: int) -> Passkey:
@@ -272,29 +272,29 @@ def made(site: Site, found: NewKey, name: str, now: int) -> Passkey:
     )
     try:
         _check_framing(found.raw)
-        said = server.register_complete(state, found.raw)
-        credential = said.credential_data
+        auth_data = server.register_complete(state, found.raw)
+        credential = auth_data.credential_data
         public = {} if credential is None else dict(credential.public_key)
         key, id_ = cbor.encode(public), b"" if credential is None else bytes(credential.credential_id)
     except Exception as error:
-        raise BadAnswer("the passkey was not made for this") from error
+        raise BadAnswer("the registration of the passkey is invalid") from error
     if public.get(3) not in _ALGORITHMS:
-        raise BadAnswer("the key is of no kind that is taken")
+        raise BadAnswer("the key uses an unsupported algorithm")
     if not 0 < len(id_) <= _MOST_CREDENTIAL or len(key) > _MOST_KEY:
         raise BadAnswer("the key is too large")
-    return Passkey(id_, key, name, now, count=said.counter)
+    return Passkey(id_, key, name, now, count=auth_data.counter)
 
 
 def _object(text: str) -> dict[str, Any]:
     if len(text) > MOST_CHARACTERS:
-        raise BadAnswer("the answer of the device is too long")
+        raise BadAnswer("the device sent a response that is too long")
     return msgspec.json.decode(text, type=dict[str, Any])
 
 
 def _check_framing(raw: Any) -> None:
     """Refuse responses requested by our page inside a frame of another site."""
     if raw.response.client_data.cross_origin:
-        raise BadAnswer("another site has asked for it")
+        raise BadAnswer("the request came from a frame of another site")
 
 
 def _server(site: Site) -> Fido2Server:

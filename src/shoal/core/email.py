@@ -97,15 +97,15 @@ def hash_address(salt: str, address: str) -> str:
     try:
         key = bytes.fromhex(salt)
     except ValueError:
-        raise InvalidInput("salt: hexadecimal digits", field="salt") from None
+        raise InvalidInput("salt: must be hexadecimal digits", field="salt") from None
     return hmac.digest(key, normalized_email(address).encode(), "sha256").hex()
 
 
 def check_hashes(hashes: Sequence[str]) -> tuple[str, ...]:
     """Return the hashes without duplicates. Raises `TooLarge` past 2,000, and `InvalidInput` for an invalid one."""
     if len(hashes) > MOST_HASHES:
-        raise TooLarge(f"hashes: at most {MOST_HASHES}, not {len(hashes)}", field="hashes")
+        raise TooLarge(f"hashes: at most {MOST_HASHES} hashes (got {len(hashes)})", field="hashes")
     for digest in hashes:
         if _DIGEST.fullmatch(digest) is None:
-            raise InvalidInput("hashes: 64 hexadecimal digits each, in lower case", field="hashes")
+            raise InvalidInput("hashes: each must have 64 lowercase hexadecimal digits", field="hashes")
     return tuple(dict.fromkeys(hashes))

@@ -159,8 +159,8 @@ def is_refusal(error: BaseException) -> bool:
 def of_other_version(found: int, ours: int) -> str:
     """Describe a store with another schema version, and the fix."""
     if found > ours:
-        return f"was written by a newer Shoal (schema version {found}; this one reads {ours}): use that one, or a newer one"
-    return f"is of an older Shoal (schema version {found}; this one reads {ours}): start `shoal serve` once, which upgrades it"
+        return f"has schema version {found}, but this Shoal supports {ours}: run the newer Shoal that wrote it"
+    return f"has schema version {found}, but this Shoal requires {ours}: start `shoal serve` once to upgrade it"
 
 
 def missing_package(package: str, extra: str) -> str:
@@ -183,7 +183,7 @@ def with_cause(error: Exception) -> str:
 def in_words(error: Exception) -> str:
     """Describe an error in one line, with the path concerned, and without the error number of the system."""
     if isinstance(error, FileNotFoundError) and error.filename:
-        return f"{error.filename} is not there"
+        return f"{error.filename} does not exist"
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename}: {error.strerror}"
     return _ERRNO.sub("", str(error))

@@ -92,7 +92,7 @@ class _Word(msgspec.Struct, frozen=True):
     """Whether it must be at the start of a word."""
     ends: bool
 
-    def stands_in(self, text: Text) -> bool:
+    def occurs_in(self, text: Text) -> bool:
         folded, size = text.folded, len(self.folded)
         at = folded.find(self.folded)
         while at >= 0:
@@ -115,7 +115,7 @@ class Compiled(msgspec.Struct, frozen=True):
     posts: frozenset[int]
 
     def keywords_in(self, text: Text) -> tuple[str, ...]:
-        return tuple(word.shown for word in self.words if word.stands_in(text))
+        return tuple(word.shown for word in self.words if word.occurs_in(text))
 
 
 def compiled(filter_: Filter) -> Compiled:

@@ -39,7 +39,7 @@ _SHARD_MASK = SHARDS - 1
 def compose(milliseconds: int, shard: int, sequence: int = 0) -> int:
     """Return an id for Unix milliseconds (not before the epoch), a shard 0..8191 and a sequence 0..1023."""
     if milliseconds < EPOCH_MS:
-        raise ValueError("an id cannot say a moment before 2024-01-01T00:00:00Z")
+        raise ValueError("an id cannot encode a time before 2024-01-01T00:00:00Z")
     return (milliseconds - EPOCH_MS) << _TIME_SHIFT | shard << SEQUENCE_BITS | sequence
 
 

@@ -60,10 +60,10 @@ class Disk(NamedTuple):
 
 def disk(latitude: float, longitude: float, radius_km: float = DEFAULT_RADIUS_KM) -> Disk:
     """Return the disk around a place. Raises `InvalidInput` for an invalid place, and a radius outside 0.1 to 500 km."""
-    centre = checked_place((latitude, longitude))
+    center = checked_place((latitude, longitude))
     if not MIN_RADIUS_KM <= radius_km <= MAX_RADIUS_KM:
-        raise InvalidInput(f"radius_km: {MIN_RADIUS_KM:g} to {MAX_RADIUS_KM:g} kilometres", field="radius_km")
-    return Disk(*centre, float(radius_km))
+        raise InvalidInput(f"radius_km: must be {MIN_RADIUS_KM:g} to {MAX_RADIUS_KM:g} kilometers", field="radius_km")
+    return Disk(*center, float(radius_km))
 
 
 def checked_place(place: tuple[float, float]) -> Place:
@@ -139,9 +139,9 @@ def cover(disk: Disk) -> tuple[str, ...]:
 
 def _meets(h3: Any, cell: str, disk: Disk) -> bool:
     """Return whether a cell may intersect the disk: whether the circle around the cell does."""
-    centre = h3.cell_to_latlng(cell)
-    width = max(distance_km(*centre, *corner) for corner in h3.cell_to_boundary(cell))
-    apart = distance_km(disk.latitude, disk.longitude, *centre)
+    center = h3.cell_to_latlng(cell)
+    width = max(distance_km(*center, *corner) for corner in h3.cell_to_boundary(cell))
+    apart = distance_km(disk.latitude, disk.longitude, *center)
     return apart <= (disk.radius_km + width) * _MARGIN
 
 

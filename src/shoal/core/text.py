@@ -298,7 +298,7 @@ def check_user_name(name: str, *, reserved: bool = False) -> str:
     if not _USER_NAME.fullmatch(name):
         wrong = TooLarge if len(name) > MAX_USER_NAME else InvalidInput
         raise wrong(
-            f"a user name is 1 to {MAX_USER_NAME} characters out of a-z, 0-9 and the underscore",
+            f"a user name must have 1 to {MAX_USER_NAME} characters, from a-z, 0-9 and underscore",
             field="username",
         )
     name = name.lower()

@@ -73,7 +73,7 @@ def decoded(text: str) -> bytes:
 _DAY_MS = 86_400_000
 _MOST_READ = 512
 """Characters of a `User-Agent` that are read."""
-_MOST_KEPT = 40
+_MAX_PROGRAM_NAME = 40
 """Characters of a program name."""
 _MOST_ADDRESS = 64
 
@@ -169,7 +169,7 @@ def _program_of(user_agent: str) -> tuple[str, str]:
     if user_agent.startswith("Mozilla/"):
         return _named(user_agent, _BROWSERS), system
     name = user_agent.partition("/")[0].partition("(")[0].strip()
-    return "".join(filter(str.isprintable, name))[:_MOST_KEPT], system
+    return "".join(filter(str.isprintable, name))[:_MAX_PROGRAM_NAME], system
 
 
 def _named(user_agent: str, names: tuple[tuple[str, str], ...]) -> str:

@@ -98,28 +98,28 @@ async def relations(graph: Reader, viewer: int | None, members: Iterable[int]) -
 
     Data that only a profile shows is not read; see `full_relations`. Strangers are included, and so is the viewer, as a stranger.
     """
-    wanted = dict.fromkeys(members, STRANGER)
+    targets = dict.fromkeys(members, STRANGER)
     if viewer is None:
-        return wanted
-    others = [member for member in wanted if member != viewer]
+        return targets
+    others = [member for member in targets if member != viewer]
     if not others:
-        return wanted
-    return _related(wanted, await graph.assoc_get(viewer, _GUARDS, others))
+        return targets
+    return _related(targets, await graph.assoc_get(viewer, _GUARDS, others))
 
 
-def _related(wanted: dict[int, Relation], found: Mapping[AssocType, Mapping[int, Assoc]]) -> dict[int, Relation]:
+def _related(targets: dict[int, Relation], found: Mapping[AssocType, Mapping[int, Assoc]]) -> dict[int, Relation]:
     follows, blocks, blocked_by, mutes = (found[atype] for atype in _GUARDS)
     for member, follow in follows.items():
-        wanted[member] = _followed(follow.data)
+        targets[member] = _followed(follow.data)
     for member in blocks.keys() | blocked_by.keys():
-        wanted[member] = structs.replace(wanted[member], blocking=member in blocks, blocked_by=member in blocked_by)
+        targets[member] = structs.replace(targets[member], blocking=member in blocks, blocked_by=member in blocked_by)
     if mutes:
         now = now_ms()
         for member, mute in mutes.items():
             terms = mute_terms(mute.data)
             good_until(terms.expires_at, now)
-            wanted[member] = _muted(wanted[member], terms, now)
-    return wanted
+            targets[member] = _muted(targets[member], terms, now)
+    return targets
 
 
 @lru_cache(maxsize=4_096)
@@ -143,8 +143,8 @@ async def relation(graph: Reader, viewer: int | None, member: int) -> Relation:
 
 async def full_relations(graph: Reader, viewer: int, members: Iterable[int]) -> dict[int, Relation]:
     """Return the relationships as `relations` does, with everything else that a profile shows, in one read."""
-    wanted = list(members)
-    return _fully_related(wanted, await graph.assoc_get(viewer, (*_GUARDS, *_REST), wanted))
+    targets = list(members)
+    return _fully_related(targets, await graph.assoc_get(viewer, (*_GUARDS, *_REST), targets))
 
 
 async def relation_and_bonds(
@@ -155,16 +155,16 @@ async def relation_and_bonds(
     return _fully_related((member,), found)[member], found
 
 
-def _fully_related(wanted: Sequence[int], found: Mapping[AssocType, Mapping[int, Assoc]]) -> dict[int, Relation]:
-    stands = _related(dict.fromkeys(wanted, STRANGER), found)
+def _fully_related(targets: Sequence[int], found: Mapping[AssocType, Mapping[int, Assoc]]) -> dict[int, Relation]:
+    relationships = _related(dict.fromkeys(targets, STRANGER), found)
     fans, requests, requested_by, watches, endorses, notes = rest = [found[atype] for atype in _REST]
     for id_ in {id_ for held in rest for id_ in held}:
-        stand = stands[id_]
+        stand = relationships[id_]
         requested = not stand.following and id_ in requests
         if requested:
             terms = follow_terms(requests[id_].data)
             stand = structs.replace(stand, shares=terms.shares, languages=terms.languages, watching=terms.notify)
-        stands[id_] = structs.replace(
+        relationships[id_] = structs.replace(
             stand,
             followed_by=id_ in fans,
             # Ignore associations that depend on a follow once the follow is gone: they may be deleted later.
@@ -174,7 +174,7 @@ def _fully_related(wanted: Sequence[int], found: Mapping[AssocType, Mapping[int,
             requested_by=id_ in requested_by and id_ not in fans,
             note=notes[id_].data.decode() if id_ in notes else "",
         )
-    return stands
+    return relationships
 
 
 async def access_member(graph: Reader, member_id: int) -> Member:
@@ -197,11 +197,11 @@ async def access_post(graph: Reader, viewer: int | None, post_id: int) -> Post:
 
     With the id of a share, the viewer must be allowed to see the share, too. A post that the viewer reported counts as missing.
     """
-    stands: dict[int, Relation] | None = None
+    relationships: dict[int, Relation] | None = None
     if viewer is not None:
         foresee(viewer)
     if viewer is not None and (author := author_to_ask_about(graph, viewer, _AT_POST, post_id)):
-        nodes, stands = await asyncio.gather(
+        nodes, relationships = await asyncio.gather(
             graph.obj_get((post_id,)), _relations_at(graph, viewer, (author,), post_id)
         )
     else:
@@ -215,10 +215,12 @@ async def access_post(graph: Reader, viewer: int | None, post_id: int) -> Post:
     people = {node.author_id} if share is None else {node.author_id, share.author_id}
     members = await members_by_id(graph, list(people))
     if people != {author}:
-        stands = await _relations_at(graph, viewer, people, node.id)
-    if stands is None or not may_see(viewer, node, members.get(node.author_id), stands[node.author_id]):
+        relationships = await _relations_at(graph, viewer, people, node.id)
+    if relationships is None or not may_see(viewer, node, members.get(node.author_id), relationships[node.author_id]):
         raise NotFound("Record not found")
-    if share is not None and not may_see_share(viewer, share, members.get(share.author_id), stands[share.author_id]):
+    if share is not None and not may_see_share(
+        viewer, share, members.get(share.author_id), relationships[share.author_id]
+    ):
         raise NotFound("Record not found")
     return node
 
@@ -227,13 +229,13 @@ async def _relations_at(
     graph: Reader, viewer: int | None, members: Iterable[int], post_id: int
 ) -> dict[int, Relation] | None:
     """Return the viewer's relationships as `relations` does, or None if the viewer reported the post. One read for both."""
-    wanted = dict.fromkeys(members, STRANGER)
-    others = [member for member in wanted if member != viewer]
+    targets = dict.fromkeys(members, STRANGER)
+    others = [member for member in targets if member != viewer]
     if viewer is None or not others:
-        return wanted
+        return targets
     # Members and posts share this query: no association type leads to both kinds.
     found = await graph.assoc_get(viewer, _AT_POST, [*others, post_id])
-    return None if found[REPORTS_POST] else _related(wanted, found)
+    return None if found[REPORTS_POST] else _related(targets, found)
 
 
 async def post_by_id(graph: Reader, id_: int) -> Post:

@@ -33,8 +33,8 @@ def checked_url(url: str, field: str) -> SplitResult:
     hosts = parts.netloc.rpartition("@")[2].split(",")
     if not parts.scheme or not all(map(_is_host, hosts)) or "@" in parts.path + parts.query or parts.fragment:
         raise InvalidInput(
-            f"{field}: its URL cannot be read: in a user name or password, every sign but letters, digits and -._~ is "
-            "percent-encoded (%2F for a slash), and a port is a number",
+            f"{field}: invalid URL: percent-encode characters other than letters, digits and -._~ in the user name and "
+            "password (%2F for a slash), and use a numeric port",
             field=field,
         )
     return parts
@@ -52,7 +52,7 @@ def read_authorities(file: str, field: str) -> str:
         text = Path(file).read_text("ascii")
         ssl.create_default_context(cadata=text)
     except (UnicodeDecodeError, ssl.SSLError) as error:
-        raise InvalidInput(f"{field}: {file} has no certificates in PEM", field=field) from error
+        raise InvalidInput(f"{field}: {file} contains no PEM certificates", field=field) from error
     return text
 
 
@@ -78,7 +78,7 @@ def why(error: BaseException) -> str:
     first = next((cause for cause in chain(error) if isinstance(cause, Exception) and str(cause)), None)
     if first is not None:
         return " ".join(in_words(first).split())
-    return "no answer in time" if isinstance(error, TimeoutError) else type(error).__name__
+    return "timeout" if isinstance(error, TimeoutError) else type(error).__name__
 
 
 def is_lasting(error: BaseException) -> bool:
@@ -116,13 +116,13 @@ def _of_tls(error: ssl.SSLError) -> str:
     if not isinstance(error, ssl.SSLCertVerificationError):
         reason = str(getattr(error, "reason", None) or error.strerror or error)
         if reason in _NO_TLS:
-            return "it does not speak TLS at this port"
-        said = reason.replace("_", " ").lower()
-        return f"it ended the TLS handshake ({said})" if "ALERT" in reason else f"TLS: {said}"
+            return "the server does not support TLS on this port"
+        message = reason.replace("_", " ").lower()
+        return f"the server aborted the TLS handshake ({message})" if "ALERT" in reason else f"TLS: {message}"
     if error.verify_code in _EXPIRED:
-        return "its certificate has expired"
+        return "the server's certificate has expired"
     if error.verify_code in _NOT_YET:
-        return "its certificate is not valid yet"
+        return "the server's certificate is not valid yet"
     if error.verify_code in _OTHER_NAME:
-        return f"its certificate is for another name: {error.verify_message.rstrip('.')}"
-    return f"its certificate is not trusted: {error.verify_message}"
+        return f"the server's certificate is for another name: {error.verify_message.rstrip('.')}"
+    return f"the server's certificate is not trusted: {error.verify_message}"

@@ -84,8 +84,8 @@ class Missing(Conflict):
     """An object that the batch requires does not exist or was deleted."""
 
 
-class Standing(Conflict):
-    """An association that the batch adds with `anew` is already alive."""
+class AssocExists(Conflict):
+    """An association that the batch adds with `must_be_new` is already alive."""
 
 
 class Frozen(Unavailable):
@@ -156,7 +156,7 @@ class AssocOp(NamedTuple):
 
     - `plain`: an inverse or a repair. It keeps its time, and may lose against a later stored operation.
     - `silent`: the time of this deletion is made up, so no history shows it.
-    - `anew`: fail the batch with `Standing` if the association is already alive.
+    - `must_be_new`: fail the batch with `AssocExists` if the association is already alive.
     """
 
     id1: int
@@ -168,7 +168,7 @@ class AssocOp(NamedTuple):
     aggregate_id: int = 0
     plain: bool = False
     silent: bool = False
-    anew: bool = False
+    must_be_new: bool = False
 
 
 class KeyOp(NamedTuple):
@@ -232,14 +232,16 @@ class Batch:
         data: bytes = b"",
         *,
         aggregate_id: int = 0,
-        anew: bool = False,
+        must_be_new: bool = False,
     ) -> None:
         """Add an association.
 
-        The acting shard bumps its time past the stored one. With `anew`, fail the batch with `Standing` if it is already alive.
+        The acting shard bumps its time past the stored one. With `must_be_new`, the batch fails with `AssocExists` if it is alive.
         """
         self.assocs.append(
-            AssocOp(id1, atype.number, id2, time, alive=True, data=data, aggregate_id=aggregate_id, anew=anew)
+            AssocOp(
+                id1, atype.number, id2, time, alive=True, data=data, aggregate_id=aggregate_id, must_be_new=must_be_new
+            )
         )
 
     def assoc_del(

@@ -52,8 +52,8 @@ class Histories:
         if before:
             _last_takeover = perf_counter()
             _log.warning(
-                "%s: another server has taken over (history %d follows %d); if its standby was not synchronous, its last "
-                "moments are lost: run shoal check --repair",
+                "%s: another server has taken over (history %d follows %d); if replication was asynchronous, the last "
+                "writes may be lost: run shoal check --repair",
                 place,
                 history,
                 before,

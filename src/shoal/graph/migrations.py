@@ -88,8 +88,8 @@ def check_usable(store: str, found: int, oldest: int, ours: int) -> None:
 
 def too_long(store: str, step: Walk | TableIndex) -> Unavailable:
     return Unavailable(
-        f"{store} needs an upgrade that touches more than {SHORT_ROWS:,} rows ({step.what}): run `shoal upgrade`, which says "
-        "how long that takes, and start this again"
+        f"{store} needs an upgrade that touches more than {SHORT_ROWS:,} rows ({step.what}): run `shoal upgrade`, which shows "
+        "the estimated time, then start this command again"
     )
 
 

@@ -23,7 +23,7 @@ from shoal.core.errors import Unavailable
 from shoal.core.events import AnyEvent, InverseOp, InversePending
 from shoal.core.ids import shard_of
 from shoal.core.model import Node
-from shoal.graph.contract import AssocOp, Batch, Changed, IdTaken, KeyTaken, ListChanges, Missing, Standing
+from shoal.graph.contract import AssocExists, AssocOp, Batch, Changed, IdTaken, KeyTaken, ListChanges, Missing
 from shoal.graph.payloads import follows
 from shoal.graph.schema import ASSOC_TYPES
 
@@ -145,10 +145,10 @@ def _check(batch: Batch, known: Known, owns: Owns, now: int) -> None:
             raise KeyTaken(key.key, owner)
     for id_ in batch.expects:
         if owns(shard_of(id_)) and not known.versions.get(id_):
-            raise Missing("it was deleted in between")
+            raise Missing("it was deleted concurrently")
     for op in batch.assocs:
-        if op.anew and (held := known.links.get((op.id1, op.atype, op.id2))) is not None and held.alive:
-            raise Standing("it is so already")
+        if op.must_be_new and (held := known.links.get((op.id1, op.atype, op.id2))) is not None and held.alive:
+            raise AssocExists("the association already exists")
     if batch.fresh:
         _check_fresh(batch, known)
 
@@ -176,7 +176,7 @@ def _link(op: AssocOp, known: Known, changes: Resolution, owns: Owns) -> Inverse
         op = op._replace(time=stored.time + 1)
     if op.alive and op.data and atype.history and (stored is None or not stored.alive):
         # The follow was deleted while its options were changed: it begins now.
-        op = op._replace(data=follows.begun_anew(op.data))
+        op = op._replace(data=follows.restarted(op.data))
     _move(op, known, changes)
     inverse = atype.inverse
     if not inverse:
@@ -253,8 +253,8 @@ def _moments(stored: StoredAssoc | None) -> frozenset[int]:
 def _moments_of_operation(op: AssocOp) -> frozenset[int]:
     if op.alive:
         return frozenset((follows.beginning(op.time, op.data),))
-    told = follows.moments_of(op.data)
-    return told if op.silent else told | {-op.time}
+    recorded = follows.moments_of(op.data)
+    return recorded if op.silent else recorded | {-op.time}
 
 
 def answer(future: Future[Any], result: Any) -> None:

@@ -147,14 +147,14 @@ DECLARES = AssocType(90, "declares", inverse=91, counted=False)  # member -> han
 DECLARED_BY = AssocType(91, "declared_by", inverse=90, counted=False)
 FOLLOW_TIMES = AssocType(92, "follow_times", inverse=93, counted=False)  # member -> member; data: times of (un)follows
 FOLLOWER_TIMES = AssocType(93, "follower_times", inverse=92, counted=False, ended_listed=True)
-HISTORY_KEPT = AssocType(94, "history_kept", counted=False)  # `EVERYBODY` -> `EVERYBODY`; time: start of histories
+HISTORY_START = AssocType(94, "history_kept", counted=False)  # `EVERYBODY` -> `EVERYBODY`; time: start of histories
 BLOCKS_NAME = AssocType(97, "blocks_name")  # `EVERYBODY` -> name block
 OWNS_ALBUM = AssocType(98, "owns_album")  # member -> album
 COLLECTS = AssocType(99, "collects", inverse=100)  # album -> own media; data: the post that shows it, its position
 COLLECTED_IN = AssocType(100, "collected_in", inverse=99)
 PUSHES = AssocType(101, "pushes")  # member -> session token; data: push endpoint and keys
 OWNS_INVITATION = AssocType(102, "owns_invitation")  # member -> invitation
-TOKEN_USES_KEPT = AssocType(104, "token_uses_kept", counted=False)  # `EVERYBODY` -> `EVERYBODY`; time: start of records
+TOKEN_USE_START = AssocType(104, "token_uses_kept", counted=False)  # `EVERYBODY` -> `EVERYBODY`; time: start of records
 AUDITED = AssocType(103, "audited", counted=False)  # public list or member -> audit entry; data: it, or an IP address
 
 LEADING_TO_LOGINS = (LOGGED_IN, EXPIRING, PUSHES)
@@ -412,4 +412,4 @@ def decode_node(data: bytes) -> AnyNode:
     try:
         return _decoder.decode(data)
     except msgspec.ValidationError as error:
-        raise NewerNeeded("this was written by a newer version of the server: repeat in a few seconds") from error
+        raise NewerNeeded("this was written by a newer version of the server: try again in a few seconds") from error

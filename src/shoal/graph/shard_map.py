@@ -78,7 +78,7 @@ def parse_shard_map(ranges: Mapping[str, str]) -> dict[int, str]:
             raise ValueError(f"shard map: {text!r} is not a range of data sources such as 0-31")
         for source in sources:
             if source >= DATA_SOURCES or source in owners:
-                raise ValueError(f"shard map: data source {source} is named twice or is past {DATA_SOURCES - 1}")
+                raise ValueError(f"shard map: data source {source} is listed twice or above {DATA_SOURCES - 1}")
             owners[source] = url
     missing = sorted(set(range(DATA_SOURCES)) - set(owners))
     if missing:
@@ -92,7 +92,7 @@ def parse_sources(text: str) -> list[int]:
     for part in text.split(","):
         found = _range(part.strip())
         if found is None or found.stop > DATA_SOURCES:
-            raise ValueError(f"{text!r} does not name data sources, 0 to {DATA_SOURCES - 1}, such as 12-15,20")
+            raise ValueError(f"{text!r} is not a list of data sources (0 to {DATA_SOURCES - 1}), such as 12-15,20")
         sources.update(found)
     return sorted(sources)
 

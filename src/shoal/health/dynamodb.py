@@ -13,13 +13,16 @@ async def look(url: str) -> list[EngineHealth]:
     place = parse(url)
     service = await Service.connect(place, patience=_SECONDS)
     try:
-        told = (await service.call("describe_table", TableName=place.table))["Table"]
+        description = (await service.call("describe_table", TableName=place.table))["Table"]
     finally:
         await service.close()
     return [
         EngineHealth(
             "DynamoDB",
             place.table,
-            measurements=(Measurement("stored_bytes", told["TableSizeBytes"]), Measurement("items", told["ItemCount"])),
+            measurements=(
+                Measurement("stored_bytes", description["TableSizeBytes"]),
+                Measurement("items", description["ItemCount"]),
+            ),
         )
     ]

@@ -126,6 +126,10 @@ class EngineWatch:
                 return await probe.ask()
         except Exception as error:  # noqa: BLE001  # no figures, whatever the reason
             self._outage.warning(
-                "no figures of %s at %s: %r", probe.engine, probe.place, error, name=(probe.engine, probe.place)
+                "cannot read measurements of %s at %s: %r",
+                probe.engine,
+                probe.place,
+                error,
+                name=(probe.engine, probe.place),
             )
             return [EngineHealth(probe.engine, probe.place, reached=False)]

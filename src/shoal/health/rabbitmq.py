@@ -22,8 +22,8 @@ async def look(url: str, place: str, namespace: str = "shoal") -> list[EngineHea
     queues = Queues(namespace)
     async with asyncio.timeout(_SECONDS):
         connection = await _connection(url)
-    said = connection.server_properties.get("version", "")
-    version = said.decode() if isinstance(said, bytes) else str(said)
+    reported = connection.server_properties.get("version", "")
+    version = reported.decode() if isinstance(reported, bytes) else str(reported)
     try:
         measurements = await _figures(await connection.channel(), queues)
     except ChannelNotFoundEntity:

@@ -35,32 +35,32 @@ async def _servers(where: Url) -> tuple[ServerAddress, ...]:
                 continue
             if found is not None:
                 return found.addresses
-    raise ConnectionError(f"no server answers{f': {why}' if why else ''}") from why
+    raise ConnectionError(f"no server responds{f': {why}' if why else ''}") from why
 
 
 async def _server(where: Url, address: ServerAddress) -> EngineHealth:
     place = f"{address.host}:{address.port}"
     client = connect(where, address, 1, _SECONDS, _SECONDS)
     try:
-        told: dict[str, Any] = await client.info()
+        server_info: dict[str, Any] = await client.info()
         keys: int = await client.dbsize()
     except (RedisError, OSError):
         return EngineHealth("Redis", place, reached=False)
     finally:
         await client.aclose()
-    used, most = told["used_memory"], told.get("maxmemory", 0)
-    hits, misses = told["keyspace_hits"], told["keyspace_misses"]
+    used, most = server_info["used_memory"], server_info.get("maxmemory", 0)
+    hits, misses = server_info["keyspace_hits"], server_info["keyspace_misses"]
     return EngineHealth(
-        "Valkey" if "valkey_version" in told else "Redis",
+        "Valkey" if "valkey_version" in server_info else "Redis",
         place,
-        str(told.get("valkey_version", told["redis_version"])),
+        str(server_info.get("valkey_version", server_info["redis_version"])),
         (
             Measurement("memory_bytes", used, 0 < most < used / _MOST_MEMORY),
             *([Measurement("memory_most_bytes", most)] if most else []),
             Measurement("items", keys),
-            Measurement("connections", told["connected_clients"]),
-            Measurement("operations_per_second", told["instantaneous_ops_per_sec"]),
+            Measurement("connections", server_info["connected_clients"]),
+            Measurement("operations_per_second", server_info["instantaneous_ops_per_sec"]),
             Measurement("cache_hits", hits / (hits + misses) if hits + misses else 1.0),
-            Measurement("evicted", told["evicted_keys"], told["evicted_keys"] > 0),
+            Measurement("evicted", server_info["evicted_keys"], server_info["evicted_keys"] > 0),
         ),
     )

@@ -180,7 +180,7 @@ def _check_declarations(route: Route, path_names: tuple[str, ...], limit_classes
     error = (
         _access_error(route)
         or _limits_error(route, limit_classes)
-        or ("no answer is declared" if route.answer is None else None)
+        or ("no response is declared" if route.answer is None else None)
         or _params_error(path_names, route.params)
     )
     if error:
@@ -196,7 +196,7 @@ def _access_error(route: Route) -> str | None:
     if scope is not None and (scope not in KNOWN or auth in {"public", "browser"}):
         return f"scope {scope!r} is unknown, or declared on a public route or a page"
     if (scope or "").startswith("admin:") is not (role is not Role.NONE) or (role is not Role.NONE and auth != "user"):
-        return f"scope {scope!r} and role {role.value!r}: what asks for one asks for the other, and for a member"
+        return f"scope {scope!r} and role {role.value!r}: an admin scope requires a role and the auth 'user', and vice versa"
     return None
 
 
@@ -323,14 +323,14 @@ class _Api:
         except Exception as error:  # noqa: BLE001 (whatever it is, the table of errors answers it)
             if isinstance(error, ShoalError) and not isinstance(error, Unavailable) and took_over_since(began):
                 # The request may have read from both servers, and one may lack data of the other.
-                error = Unavailable("the store has just been replaced by its standby: repeat in a moment")
+                error = Unavailable("the store is failing over to its standby: try again in a moment")
             reply = reply_for(error, where=f"{name} ({scope.get(REQUEST_ID, '-')})")
             answer = self.error_page(reply, request) if _is_page(found) else reply
             content = encode(reply.body)
         handled = perf_counter()
         if isinstance(answer, Response):
-            kept = "cache-control" in answer.headers
-            answer.raw_headers.extend(header for header in more if not kept or header is not _PRIVATE)
+            has_cache_control = "cache-control" in answer.headers
+            answer.raw_headers.extend(header for header in more if not has_cache_control or header is not _PRIVATE)
             await answer(scope, inbox.receive, send)
             status = answer.status_code
         else:
@@ -418,7 +418,7 @@ class _Api:
         async def make() -> Reply:
             answer = await self._handled(entry, values, caller, request, intake)
             if isinstance(answer, Response):
-                raise TypeError(f"{entry.name}: only a Reply can be remembered")
+                raise TypeError(f"{entry.name}: only a Reply can be stored for replay")
             return answer
 
         if len(query) > MAX_QUERY:
@@ -433,8 +433,8 @@ class _Api:
         path = dict(zip(names, values, strict=True))
         params = None
         if route.params is not None:
-            said = await _said(route, caller, request, intake)
-            params = convert({**said, **path}, route.params)
+            given = await _read_parameters(route, caller, request, intake)
+            params = convert({**given, **path}, route.params)
             if not route.on_disk:
                 await intake.load()
         enter(HANDLE)
@@ -445,14 +445,14 @@ class _Api:
         return answer if isinstance(answer, Reply | Response) else Reply(answer)
 
 
-async def _said(route: Route, caller: Caller, request: Request, intake: Intake) -> Params:
+async def _read_parameters(route: Route, caller: Caller, request: Request, intake: Intake) -> Params:
     """Return the parameters. A page that accepts files accepts them from logged-in members only; others send short forms."""
     if route.auth != "browser" or caller.member_id is not None or route.max_body <= MAX_BODY:
         return await read_params(request, intake, max_body=route.max_body, once=route.once)
     try:
         return await read_params(request, intake, max_body=MAX_BODY, once=route.once)
     except TooLarge:
-        raise Unauthenticated("Nobody is logged in here any more") from None
+        raise Unauthenticated("Your session has ended; log in again") from None
 
 
 def _check_rights(route: Route, caller: Caller) -> None:

@@ -81,10 +81,10 @@ def parse(text: str) -> tuple[str, ...]:
 
 def check_subset(asked: Iterable[str], of_app: Iterable[str]) -> tuple[str, ...]:
     """Return the requested scopes. Raises `InvalidInput` unless the app registered for all of them, or for their parents."""
-    owned, wanted = frozenset(of_app), tuple(asked)
-    if not all(granted(owned, scope) for scope in wanted):
+    owned, requested = frozenset(of_app), tuple(asked)
+    if not all(granted(owned, scope) for scope in requested):
         raise InvalidInput("the requested scope is wider than the scopes the application registered for", field="scope")
-    return wanted
+    return requested
 
 
 _WHOLE = {

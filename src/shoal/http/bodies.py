@@ -111,17 +111,17 @@ class Budget:
         if taken := self.take_now(size):
             return taken
         size = min(size, self._total)
-        turn = asyncio.get_running_loop().create_future()
-        self._waiting.append((size, turn))
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiting.append((size, waiter))
         try:
             async with outside(scope), asyncio.timeout(self._seconds):
-                await turn
+                await waiter
         except BaseException as error:
-            if turn.done() and not turn.cancelled():
+            if waiter.done() and not waiter.cancelled():
                 self.give(size)
             else:
                 with suppress(ValueError):
-                    self._waiting.remove((size, turn))
+                    self._waiting.remove((size, waiter))
                 self._pass_on()
             if isinstance(error, TimeoutError):
                 raise Unavailable("The server is processing too many uploads", retry_after=_AGAIN_SECONDS) from None
@@ -135,10 +135,10 @@ class Budget:
 
     def _pass_on(self) -> None:
         while self._waiting and self._waiting[0][0] <= self.free:
-            size, turn = self._waiting.popleft()
-            if not turn.done():
+            size, waiter = self._waiting.popleft()
+            if not waiter.done():
                 self.free -= size
-                turn.set_result(None)
+                waiter.set_result(None)
 
 
 class Memory:
@@ -253,7 +253,7 @@ class Spool(Upload):
             while rest:
                 rest = rest[self._file.write(rest) :]
         except OSError as error:
-            raise StorageFull("the disk has no room for the upload") from error
+            raise StorageFull("the disk is too full for the upload") from error
 
     @property
     def on_disk(self) -> bool:

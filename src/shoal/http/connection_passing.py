@@ -92,7 +92,7 @@ class Balance:
         return least
 
     @asynccontextmanager
-    async def told(self) -> AsyncIterator[None]:
+    async def publishing(self) -> AsyncIterator[None]:
         """Publish the load of this process until the block ends."""
         async with running(self._tell(), "shoal-busy"):
             yield

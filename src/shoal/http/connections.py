@@ -41,7 +41,7 @@ _log = logging.getLogger(__name__)
 Header = tuple[bytes, bytes]
 
 _NAMES = frozenset({b"x-forwarded-for", b"forwarded"})
-_LONGEST_KEPT = 120
+_MAX_CACHED_BYTES = 120
 """Maximum bytes of a header whose result is cached, because clients may send headers of any length and number."""
 _FOR = re.compile(r'(?:^|;)\s*for\s*=\s*("[^"]*"|[^;\s]*)\s*(?=;|$)', re.IGNORECASE)
 
@@ -65,7 +65,7 @@ class Proxies:
             return peer
         name = b"x-forwarded-for" if any(name == b"x-forwarded-for" for name, _ in given) else b"forwarded"
         value = b",".join(value for found, value in given if found == name)
-        walk = self._known if len(value) <= _LONGEST_KEPT else self._walk
+        walk = self._known if len(value) <= _MAX_CACHED_BYTES else self._walk
         return walk(peer, value, name == b"forwarded")
 
     def _walk(self, peer: str, value: bytes, named: bool) -> str:
@@ -98,8 +98,7 @@ class Doubts:
         if self._open and any(name in _NAMES for name, _ in headers):
             self._open = False
             _log.warning(
-                "requests come from %s, which says that it is a proxy and is not in trusted_proxies: all who ask through it "
-                "are limited as one client",
+                "%s sends proxy headers but is not in trusted_proxies: all clients behind it share one rate limit",
                 peer,
             )
 
@@ -109,7 +108,7 @@ def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
         return ipaddress.ip_network(text.strip(), strict=False)
     except ValueError:
         raise SettingsError(
-            f"settings: trusted_proxies has {text!r}; each must be an address or a network, such as 10.0.0.0/8"
+            f"settings: trusted_proxies: {text!r} is not an address or a network such as 10.0.0.0/8"
         ) from None
 
 
@@ -184,9 +183,9 @@ _SPARE = 32
 """Additional connections for trusted proxies and this machine, so that monitoring works when the server is full."""
 _PER_SITE = 4
 """The limit of an IPv6 /48, which has 65,536 addresses (/64), as a multiple of the limit per address."""
-_MADE_ROOM = 64
+_EVICTION_DIVISOR = 64
 """A full server closes 1/64 of its connections at once, which keeps the search cheap for each."""
-_TOLD_EVERY = 60
+_REPORT_SECONDS = 60
 """Seconds between log entries about refused connections."""
 
 
@@ -285,7 +284,7 @@ class OpenConnections:
         there = self.open - self._evicting
         full = there - self._leaving > self._most + _SPARE if trusted else there > self._most
         if full and allowed and not trusted:
-            full = not self._make_room(peer)
+            full = not self._evict(peer)
         if full:
             self._refuse(address_key(peer))
         if full or not allowed:
@@ -299,7 +298,7 @@ class OpenConnections:
         self._evicting -= evicted
         self.end(peer)
 
-    def _make_room(self, peer: str) -> bool:
+    def _evict(self, peer: str) -> bool:
         """Evict connections of networks with at least as many as this peer's. Return False if none is idle or slow."""
         own = self._of_network(peer)
         if self._refused_from is not None and own >= self._refused_from:
@@ -310,7 +309,7 @@ class OpenConnections:
             # The cheap check first: of thousands of connections, few are idle for long.
             if (idleness := connection.idleness()) is not None and (size := self._of_network(connection.peer)) >= own
         ]
-        chosen = heapq.nlargest(max(1, self._most // _MADE_ROOM), found, key=lambda candidate: candidate[:2])
+        chosen = heapq.nlargest(max(1, self._most // _EVICTION_DIVISOR), found, key=lambda candidate: candidate[:2])
         if not chosen:
             self._refused_from = own
         for _, _, connection in chosen:
@@ -367,16 +366,16 @@ class OpenConnections:
                 try:
                     connection.tick()
                 except Exception:  # noqa: BLE001  # one of them must not end the watch over the others
-                    _log.exception("a connection could not be looked after")
+                    _log.exception("connection handler failed")
                     self.watched.discard(connection)
             passed += self.patience.interval
-            if passed >= _TOLD_EVERY:
+            if passed >= _REPORT_SECONDS:
                 passed = 0.0
                 self._tell()
 
     def _tell(self) -> None:
         for key, times in self._refused.most_common(1):
-            _log.warning("%d connections were refused, %d of them from %s", self._refused.total(), times, key)
+            _log.warning("refused %d connections, %d of them from %s", self._refused.total(), times, key)
         self._refused.clear()
 
 
@@ -386,14 +385,14 @@ def connections(settings: Settings, most: int, patience: Patience) -> OpenConnec
     return OpenConnections(proxies, Doubts(settings, proxies.trusts), most, settings.connections_per_address, patience)
 
 
-class DescriptorRoom(NamedTuple):
+class DescriptorLimits(NamedTuple):
     """The number of connections that a process has descriptors for, open and in the backlog."""
 
     most: int
     backlog: int
 
 
-def room() -> DescriptorRoom:
+def descriptor_limits() -> DescriptorLimits:
     """Raise the limit of open files to its maximum and divide it.
 
     Half is for connections, a quarter for those accepted in one turn before any can be refused, and the rest for the stores.
@@ -404,5 +403,5 @@ def room() -> DescriptorRoom:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
             soft = hard
     if soft == resource.RLIM_INFINITY:
-        return DescriptorRoom(MOST, _BACKLOG)
-    return DescriptorRoom(max(1, min(MOST, soft // 2)), max(1, min(_BACKLOG, soft // 4)))
+        return DescriptorLimits(MOST, _BACKLOG)
+    return DescriptorLimits(max(1, min(MOST, soft // 2)), max(1, min(_BACKLOG, soft // 4)))

@@ -195,11 +195,11 @@ _UNITS = {"str": "characters", "array": "items", "object": "items"}
 _BOUNDS = {"<=": "at most", ">=": "at least", "<": "less than", ">": "more than"}
 
 
-def refusal(said: str, struct: type[Any]) -> InvalidInput:
+def refusal(message: str, struct: type[Any]) -> InvalidInput:
     """Return the error for a msgspec validation message about `struct`. A missing field is `Malformed`, as in Mastodon."""
     # The message may quote the value, which may look like a path.
-    text, at, path = said.rpartition(_AT)
-    text, path = (text, path.removesuffix("`").removeprefix(".")) if at else (said, "")
+    text, at, path = message.rpartition(_AT)
+    text, path = (text, path.removesuffix("`").removeprefix(".")) if at else (message, "")
     if missing := re.match(r"Object missing required field `(.+)`", text):
         field = f"{path}.{missing[1]}".lstrip(".")
         return Malformed(f"{field} is missing", field=field)

@@ -61,7 +61,7 @@ class Streams:
     async def listening(self, caller: Caller, to: Interest, after: str | None = None) -> AsyncIterator[Connection]:
         """Connect a listener. Raises `TooMany` past the limit of a member, and `Unavailable` past that of the process."""
         member = caller.member_id or 0
-        self._check_room(member)
+        self._check_limits(member)
         self._of[member] += 1
         try:
             position = Position(after) if after is not None else None
@@ -78,9 +78,9 @@ class Streams:
             if not self._of[member]:
                 del self._of[member]
 
-    def _check_room(self, member: int) -> None:
+    def _check_limits(self, member: int) -> None:
         if self._stopped or self._of.total() >= self.most:
-            raise Unavailable("The server cannot take more listeners now")
+            raise Unavailable("The server has too many open streams; try again later")
         if self._of[member] >= self._per_member:
             raise TooMany("Too many streams", retry_after=self.pace.thump)
 
@@ -185,9 +185,9 @@ class EventStream(Response):
             await self._tell(write)
         except Unavailable as error:
             # The client reconnects with the id of the last event, so nothing is lost.
-            _outage.warning("a stream of events ends: %s", error)
+            _outage.warning("event stream closed: %s", error)
         except TimeoutError:
-            _log.info("a stream of events ends: nobody reads it")
+            _log.info("event stream closed: the client does not read")
         finally:
             await cancel(watching)
 

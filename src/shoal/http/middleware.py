@@ -116,24 +116,24 @@ class Gate:
         """Return the slot, and pass it to the next request."""
         for queue in (self._returning, self._waiting):
             while queue:
-                turn = queue.popleft()
-                if not turn.done():
-                    turn.set_result(None)
+                waiter = queue.popleft()
+                if not waiter.done():
+                    waiter.set_result(None)
                     return
         self._free += 1
 
     async def _wait_in(self, queue: _Queue, seconds: float | None) -> None:
-        turn = asyncio.get_running_loop().create_future()
-        queue.append(turn)
+        waiter = asyncio.get_running_loop().create_future()
+        queue.append(waiter)
         try:
             async with asyncio.timeout(seconds):
-                await turn
+                await waiter
         except BaseException:
-            if turn.done() and not turn.cancelled():
+            if waiter.done() and not waiter.cancelled():
                 # The slot was granted at the moment of cancellation.
                 self.leave()
-            elif turn in queue:
-                queue.remove(turn)
+            elif waiter in queue:
+                queue.remove(waiter)
             raise
 
 
@@ -303,7 +303,7 @@ class IpGuard:
                     await self._read()
         except (ShoalError, TimeoutError) as error:
             self._outage.warning(
-                "IP blocks could not be read, the last ones stay in force: %s", str(error) or "no answer in time"
+                "reading IP blocks failed, the previous ones stay in force: %s", str(error) or "timeout"
             )
         self._looked = began
 

@@ -82,10 +82,10 @@ def taken(info: inspect.Type) -> Schema:
 
 def _struct(info: inspect.StructType, of: Callable[[inspect.Type], Schema], *, given: bool = False) -> Schema:
     """Return a struct's schema. Required fields: in responses, those always present; if `given`, those without a default."""
-    said = sentences(info.cls)
+    docs = sentences(info.cls)
     left_out = {field.encode_name for field in msgspec.structs.fields(info.cls) if field.default is UNSET}
     optional = given or info.cls.__struct_config__.omit_defaults
-    properties = {field.encode_name: _described(of(field.type), said.get(field.name)) for field in info.fields}
+    properties = {field.encode_name: _described(of(field.type), docs.get(field.name)) for field in info.fields}
     needed = [
         field.encode_name
         for field in info.fields
@@ -164,11 +164,11 @@ def sentences(cls: type) -> Mapping[str, str]:
     found: dict[str, str] = {}
     for base in reversed(cls.__mro__):
         if issubclass(base, msgspec.Struct) and base is not msgspec.Struct:
-            found.update(_said(base))
+            found.update(_field_docs(base))
     return found
 
 
-def _said(cls: type) -> dict[str, str]:
+def _field_docs(cls: type) -> dict[str, str]:
     try:
         tree = ast.parse(dedent(sources.getsource(cls))).body[0]
     except (OSError, TypeError, SyntaxError):
@@ -428,15 +428,15 @@ def _fields(route: Route) -> tuple[inspect.Field, ...]:
 
 def _schemas(route: Route) -> dict[str, Schema]:
     """Return the schema of each field by its wire name, with its description and default."""
-    said = {} if route.params is None else sentences(route.params)
-    return {field.encode_name: _schema(field, said.get(field.name)) for field in _fields(route)}
+    docs = {} if route.params is None else sentences(route.params)
+    return {field.encode_name: _schema(field, docs.get(field.name)) for field in _fields(route)}
 
 
-def _schema(field: inspect.Field, said: str | None) -> Schema:
+def _schema(field: inspect.Field, docs: str | None) -> Schema:
     schema = taken(field.type)
     if isinstance(field.default, str | bool | int | float) and field.default not in ("", 0, _NO_LIMIT):
         schema["default"] = field.default
-    return {**schema, "description": said} if said else schema
+    return {**schema, "description": docs} if docs else schema
 
 
 def _parameter(field: inspect.Field, schema: Schema, where: str) -> Schema:

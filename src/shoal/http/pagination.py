@@ -50,9 +50,9 @@ class StatusesQuery(PageQuery, frozen=True, kw_only=True):
     """See `WithData`."""
 
 
-def listed_data(*, wanted: bool) -> int:
+def listed_data(*, with_data: bool) -> int:
     """Return the maximum bytes of data of another member's status in a list or stream."""
-    return LISTED_DATA if wanted else 0
+    return LISTED_DATA if with_data else 0
 
 
 def page_size(limit: int, default: int = 20, maximum: int = 40) -> int:
@@ -69,8 +69,8 @@ def link_header(request_url: str, first: int | None, last: int | None, *, limit:
     if first is None or last is None:
         return ""
     path, _, query = request_url.partition("?")
-    kept = _kept(query)
-    base = f"{_plain(path)}?{kept}limit={limit}"
+    parameters = _other_parameters(query)
+    base = f"{_plain(path)}?{parameters}limit={limit}"
     newer = f'<{base}&min_id={first}>; rel="prev"'
     return f'<{base}&max_id={last}>; rel="next", {newer}' if more else newer
 
@@ -78,7 +78,7 @@ def link_header(request_url: str, first: int | None, last: int | None, *, limit:
 def offset_links(request_url: str, offset: int, limit: int, *, more: bool) -> str:
     """Return the Link header of a list with offsets; "" for its only page."""
     path, _, query = request_url.partition("?")
-    base = f"{_plain(path)}?{_kept(query)}limit={limit}"
+    base = f"{_plain(path)}?{_other_parameters(query)}limit={limit}"
     links = [f'<{base}&offset={offset + limit}>; rel="next"'] if more else []
     if offset:
         links.append(f'<{base}&offset={max(0, offset - limit)}>; rel="prev"')
@@ -86,10 +86,10 @@ def offset_links(request_url: str, offset: int, limit: int, *, more: bool) -> st
 
 
 @lru_cache(maxsize=1_024)
-def _kept(query: str) -> str:
+def _other_parameters(query: str) -> str:
     """Return the other parameters of the request, encoded and each followed by `&`. Clients repeat a few queries."""
-    kept = [pair for pair in parse_qsl(query, keep_blank_values=True) if pair[0] not in _OURS]
-    return f"{urlencode(kept)}&" if kept else ""
+    parameters = [pair for pair in parse_qsl(query, keep_blank_values=True) if pair[0] not in _OURS]
+    return f"{urlencode(parameters)}&" if parameters else ""
 
 
 def _plain(path: str) -> str:

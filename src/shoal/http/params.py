@@ -258,7 +258,7 @@ def _inline_file(text: str) -> object:
     try:
         return Upload("", base64.b64decode(body, validate=True))
     except binascii.Error:
-        raise InvalidInput("a field that takes a file has a text that is not Base64") from None
+        raise InvalidInput("the text of a file field is not valid Base64") from None
 
 
 def _decoded_json(value: object) -> object:
@@ -267,7 +267,7 @@ def _decoded_json(value: object) -> object:
     try:
         return msgspec.json.decode(value)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
-        raise InvalidInput("a field that takes JSON has a text that is not JSON") from None
+        raise InvalidInput("the text of a JSON field is not valid JSON") from None
 
 
 def _integer(value: Any) -> int | None:
@@ -301,7 +301,7 @@ def unfold(pairs: Iterable[tuple[str, object]], *, once: bool = False) -> dict[s
         elif once and name in tree:
             raise OAuthRefused("invalid_request", f"`{name[:80]}` is given more than once")
         elif isinstance(tree.get(name), dict | list):
-            raise Malformed(f"`{name[:80]}` is given both as one value and as several")
+            raise Malformed(f"`{name[:80]}` is given both as a single value and as a list")
         else:
             tree[name] = value
     return tree
@@ -327,7 +327,7 @@ def _put(tree: dict[str, object], key: str, rest: list[str], value: object) -> N
     elif isinstance(child, dict) and rest[0] != "":
         _put(child, rest[0], rest[1:], value)
     else:
-        raise Malformed(f"`{key[:80]}` is given in two shapes")
+        raise Malformed(f"`{key[:80]}` is given both as a list and as an object")
 
 
 def _append(items: list[object], rest: list[str], value: object) -> None:
@@ -335,7 +335,7 @@ def _append(items: list[object], rest: list[str], value: object) -> None:
         items.append(value)
         return
     if rest[0] == "":
-        raise Malformed("lists directly inside lists cannot be sent in a form")
+        raise Malformed("nested lists cannot be sent in a form")
     last = items[-1] if items else None
     if not isinstance(last, dict) or _holds(last, rest):
         last = {}
@@ -392,7 +392,7 @@ async def _words(request: Request, intake: Intake, max_body: int) -> bytes:
         return await read_body(request, intake, min(max_body, MAX_WORDS))
     except TooLarge:
         if max_body > MAX_WORDS:
-            raise TooLarge(f"a body that is not multipart may have at most {MAX_WORDS} bytes") from None
+            raise TooLarge(f"a body other than multipart may have at most {MAX_WORDS} bytes") from None
         raise
 
 

@@ -102,7 +102,7 @@ def rules(settings: Settings) -> Mapping[str, RateRule]:
     """Return `DEFAULTS` with the changes in the settings. Raises `SettingsError` for an unknown class or an invalid rule."""
     unknown = sorted(settings.limits.keys() - DEFAULTS.keys())
     if unknown:
-        raise SettingsError(f"settings: limits has no class {unknown[0]!r}; there are {', '.join(DEFAULTS)}")
+        raise SettingsError(f"settings: limits has no class {unknown[0]!r}; choose one of {', '.join(DEFAULTS)}")
     chosen = {**DEFAULTS, **{name: _rule(name, text) for name, text in settings.limits.items()}}
     return chosen if settings.rate_limits else OFF
 
@@ -114,8 +114,8 @@ def _rule(name: str, text: str) -> RateRule:
     seconds = int(found[2]) * _UNITS[found[3]] if found else 0
     if found is None or not int(found[1]) or not 1 <= seconds <= _LONGEST:
         raise SettingsError(
-            f"settings: limits.{name} is {text!r}; it must be requests and a time of at most a day, such as 300/5m"
-            " (s, m or h), or off"
+            f"settings: limits.{name} must be requests per period of at most a day, such as 300/5m"
+            f" (s, m or h), or off (got {text!r})"
         )
     return RateRule(int(found[1]), seconds)
 
@@ -156,7 +156,9 @@ class MemoryLimiter:
         self, rules: Mapping[str, RateRule], *, clock: Callable[[], float] = time.time, capacity: int = 100_000
     ) -> None:
         if any(rule.limit < 0 or rule.seconds < 1 for rule in rules.values()):
-            raise ValueError("a rate limit is at least 0 requests (0 is off) in at least 1 second")
+            raise ValueError(
+                "a rate limit must have at least 0 requests (0: unlimited) and a period of at least 1 second"
+            )
         self.classes = frozenset(rules)
         self.refused: Counter[str] = Counter()
         self._counts = {name: _Counts(rule) for name, rule in rules.items() if rule.limit}

@@ -87,9 +87,7 @@ class RedisLimiter:
             except Unavailable:
                 # Skip the shared counts for a while, so that other requests do not wait for this timeout.
                 self._away_until = time.monotonic() + _AWAY_SECONDS
-                self._outage.warning(
-                    "rate limits are counted by each process for itself: the shared counts cannot be reached"
-                )
+                self._outage.warning("shared rate limits are unreachable: each process counts on its own")
         return await self._alone.take(key, cost)
 
     async def give_back(self, key: RateKey, window: RateWindow) -> None:

@@ -387,17 +387,17 @@ def _asked(operation: Schema) -> str:
     if body := operation.get("requestBody"):
         # The last content type includes the files.
         schema = [*body["content"].values()][-1]["schema"]
-        rows += [_row(name, inner, said, "", needed=needed) for name, inner, said, needed in rows_of(schema)]
+        rows += [_row(name, inner, text, "", needed=needed) for name, inner, text, needed in rows_of(schema)]
     return f"<h4>Takes</h4><table>{''.join(rows)}</table>" if rows else ""
 
 
-def _row(name: str, schema: Schema, said: str, where: str, *, needed: bool) -> str:
+def _row(name: str, schema: Schema, text: str, where: str, *, needed: bool) -> str:
     marks = ('<span class="chip">needed</span>' if needed else "") + (
         f'<span class="chip">{where}</span>' if where else ""
     )
     bounds = bounds_of(schema)
     limit = f'<span class="bound">{escape(bounds)}</span>' if bounds else ""
-    return f"<tr><th><code>{escape(name)}</code>{marks}</th><td>{kind_of(schema, taken=True)} {limit}<p>{prose(said)}</p></td></tr>"
+    return f"<tr><th><code>{escape(name)}</code>{marks}</th><td>{kind_of(schema, taken=True)} {limit}<p>{prose(text)}</p></td></tr>"
 
 
 def _answers(operation: Schema) -> str:
@@ -410,8 +410,8 @@ def _answers(operation: Schema) -> str:
         kind, content = next(iter(answer["content"].items()))
         shape = kind_of(content["schema"]) if kind == "application/json" else f"<code>{escape(kind)}</code>"
         pages = ' <span class="chip">pages</span>' if "Link" in answer["headers"] else ""
-        said = f'<span class="soft">{prose(answer["description"])}</span>'
-        good.append(f'<p><span class="chip good">{status}</span> {shape}{pages} {said}</p>')
+        text = f'<span class="soft">{prose(answer["description"])}</span>'
+        good.append(f'<p><span class="chip good">{status}</span> {shape}{pages} {text}</p>')
     return f'<h4>Answers</h4>{"".join(good)}<p class="errors">{"".join(errors)} <a href="#shape-Error">Error</a></p>'
 
 

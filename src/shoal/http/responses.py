@@ -77,7 +77,7 @@ MAX_QUERY = 512
 _TAG_BYTES = 12
 
 
-def kept(reply: Reply) -> tuple[Reply, int]:
+def with_etag(reply: Reply) -> tuple[Reply, int]:
     """Return a response with an entity tag (RFC 9110, section 8.8.3), and its size in bytes."""
     content = encode(reply.body)
     # Processors have instructions for SHA-256, so it takes a third of the time of other hashes.

@@ -57,7 +57,7 @@ def one_of(kind: type[E], value: str, field: str) -> E:
         return kind(value)
     except ValueError:
         allowed = ", ".join(filter(None, kind))
-        raise InvalidInput(f"{field}: one of {allowed}, not {value!r}", field=field) from None
+        raise InvalidInput(f"{field}: expected one of {allowed} (got {value!r})", field=field) from None
 
 
 def milliseconds(moment: AnyMoment, field: str) -> int:
@@ -65,7 +65,7 @@ def milliseconds(moment: AnyMoment, field: str) -> int:
     if isinstance(moment, int):
         return moment
     if moment.tzinfo is None:
-        raise InvalidInput(f"{field}: a datetime with a time zone, such as datetime.now(UTC)", field=field)
+        raise InvalidInput(f"{field}: expected a datetime with a time zone, such as datetime.now(UTC)", field=field)
     return int(moment.timestamp() * 1_000)
 
 
@@ -136,7 +136,7 @@ async def resolve(network: Network, who: AnyMember) -> int:
     if isinstance(who, str):
         found = await members.find(network.writes, who)
         if found is None:
-            raise NotFound(f"there is no member {who!r}")
+            raise NotFound(f"no member {who!r}")
         return found.id
     if isinstance(who, Profile):
         return who.member.id

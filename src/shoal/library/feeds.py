@@ -186,7 +186,7 @@ class HasFeeds(SeesFeeds, Acting):
 
 def _positions(a: int, b: int) -> tuple[int, int]:
     if not 0 <= a <= b or b - a >= MAX_AT_ONCE:
-        raise InvalidInput(f"positions: 0 <= a <= b < a + {MAX_AT_ONCE}, not {a} and {b}")
+        raise InvalidInput(f"positions: must satisfy 0 <= a <= b < a + {MAX_AT_ONCE} (got {a} and {b})")
     return a, b
 
 
@@ -292,7 +292,9 @@ def _recipe(given: Recipe | str | None) -> Recipe | None:
         return PRESETS[given]
     if "=" in str(given):
         return recipe_of_link(given)
-    raise InvalidInput(f"recipe: one of {', '.join(PRESETS)}, or a link to a recipe, not {given!r:.64}", field="recipe")
+    raise InvalidInput(
+        f"recipe: expected one of {', '.join(PRESETS)} or a link to a recipe (got {given!r:.64})", field="recipe"
+    )
 
 
 class Listens(Acting):
@@ -310,26 +312,26 @@ class Listens(Acting):
         self, after: str | None = None, *, only_media: bool = False
     ) -> AsyncGenerator[News | OfViewer, None]:
         """Iterate over changes of the public timeline, as `live`. Raises `Unavailable`."""
-        return self._told(Everybody(only_media=only_media), after)
+        return self._live_updates(Everybody(only_media=only_media), after)
 
     def live_tag(self, tag: str, after: str | None = None) -> AsyncGenerator[News | OfViewer, None]:
         """Iterate over changes of the posts with a tag, as `live`. Raises `InvalidInput` for an invalid tag, and `Unavailable`."""
-        return self._told(TagInterest(tag_id(check_tag(tag))), after)
+        return self._live_updates(TagInterest(tag_id(check_tag(tag))), after)
 
     async def live_list(self, which: AnyList, after: str | None = None) -> AsyncGenerator[News | OfViewer, None]:
         """Iterate over changes of an own list, as `live`. Raises `NotFound` and `Unavailable`."""
         held = await own_object(self._reads.graph, MemberList, self.id, id_of(which))
-        async with aclosing(self._told(Listed(held.id), after)) as told:
-            async for one in told:
+        async with aclosing(self._live_updates(Listed(held.id), after)) as updates:
+            async for one in updates:
                 yield one
 
     def live_notifications(self, after: str | None = None) -> AsyncGenerator[News | OfViewer, None]:
         """Iterate over notifications: `Notified` has the `time` that identifies each. Raises `Unavailable`."""
-        return self._told(NOTIFICATIONS, after)
+        return self._live_updates(NOTIFICATIONS, after)
 
     def live_conversations(self, after: str | None = None) -> AsyncGenerator[News | OfViewer, None]:
         """Iterate over direct posts: `Conversed` has the id of the conversation. Raises `Unavailable`."""
-        return self._told(CONVERSATIONS, after)
+        return self._live_updates(CONVERSATIONS, after)
 
-    def _told(self, to: Interest, after: str | None) -> AsyncGenerator[News | OfViewer, None]:
+    def _live_updates(self, to: Interest, after: str | None) -> AsyncGenerator[News | OfViewer, None]:
         return streaming.everything(self._reads, self._network.hub, self.id, to, after)

@@ -12,7 +12,7 @@ from shoal.commands import blocklists, moderation, reports
 from shoal.commands.blocklists import IpBlockChanges
 from shoal.commands.context import Writes
 from shoal.commands.reports import Complaint
-from shoal.core.audit import NOBODY, Actor, AuditVerb, verb_of
+from shoal.core.audit import SYSTEM_ACTOR, Actor, AuditVerb, verb_of
 from shoal.core.blocklists import CanonicalEmailBlock, EmailDomainBlock, IpBlock, IpSeverity
 from shoal.core.errors import NotFound
 from shoal.core.model import Member, Post, Report, Role
@@ -21,7 +21,7 @@ from shoal.library.acting import Acting, AnyMember, AnyPost, id_of, one_of, part
 from shoal.queries import moderation as moderation_queries
 from shoal.queries import trends
 from shoal.queries.hydration import Entry, hydrate_reported
-from shoal.queries.moderation import AuditPage, Members, MemberState, Reports, WantedEntries, WantedReports
+from shoal.queries.moderation import AuditFilter, AuditPage, Members, MemberState, ReportFilter, Reports
 
 AnyReport: TypeAlias = Report | int
 Category: TypeAlias = Literal["spam", "legal", "violation", "other"]
@@ -60,7 +60,7 @@ class Moderation:
     The audit log attributes actions to a program, and those of `Handle.moderation` to the member.
     """
 
-    def __init__(self, network: Network, actor: Actor = NOBODY) -> None:
+    def __init__(self, network: Network, actor: Actor = SYSTEM_ACTOR) -> None:
         self._network = network
         self._actor = actor
         self._reads = network.reads
@@ -83,11 +83,11 @@ class Moderation:
         `name` is a prefix of their user names. A page may have fewer members than `limit` although `next` is set. Raises
         `InvalidInput` for an unknown role.
         """
-        wanted = frozenset(one_of(Role, role, "roles") for role in roles)
+        requested = frozenset(one_of(Role, role, "roles") for role in roles)
         begins = name.lower()
 
         def fits(member: Member) -> bool:
-            if (wanted and member.role not in wanted) or not member.name.startswith(begins):
+            if (requested and member.role not in requested) or not member.name.startswith(begins):
                 return False
             return all(moderation_queries.is_in(member, state) for state in states)
 
@@ -194,13 +194,13 @@ class Moderation:
         `waiting`: only reports about posts that are hidden from public lists until a moderator resolves a report.
         Raises `NotFound` for an unknown user name.
         """
-        wanted = WantedReports(
+        requested = ReportFilter(
             resolved=resolved,
             reporter_id=None if by is None else await resolve(self._network, by),
             target_id=None if about is None else await resolve(self._network, about),
             waiting=waiting,
         )
-        return await moderation_queries.reports_page(self._reads.graph, part(before, limit), wanted)
+        return await moderation_queries.reports_page(self._reads.graph, part(before, limit), requested)
 
     async def report(self, which: AnyReport) -> Report:
         """Return a report. Raises `NotFound`."""
@@ -250,12 +250,12 @@ class Moderation:
         A page may have fewer entries than `limit` although `next` is set. Raises `NotFound` for an unknown user name, and
         `InvalidInput` for an unknown action.
         """
-        wanted = WantedEntries(
+        requested = AuditFilter(
             actor_id=None if by is None else await resolve(self._network, by),
             target_id=None if about is None else await resolve(self._network, about),
             verbs=frozenset(verb_of(verb) for verb in verbs),
         )
-        return await moderation_queries.audit_page(self._reads.graph, part(before, limit), wanted)
+        return await moderation_queries.audit_page(self._reads.graph, part(before, limit), requested)
 
     async def _id(self, who: AnyMember) -> int:
         return (await self.member(who)).id
@@ -268,7 +268,7 @@ def _rules(network: Network) -> frozenset[str]:
 SeverityName: TypeAlias = Literal["sign_up_requires_approval", "sign_up_block", "no_access"]
 
 
-class KeptBlocklists(Blocklists):
+class NetworkBlocklists(Blocklists):
     """The blocklists of a network. The caller decides who may use them: the network does not check roles."""
 
     async def block_digest(self, digest: str) -> CanonicalEmailBlock:

@@ -15,7 +15,7 @@ from shoal.core.model import AccountDeletion, Post
 from shoal.graph.access import access_member
 from shoal.library.acting import AnyMember, AnyPost, resolve
 from shoal.library.handle import Handle, Visitor
-from shoal.library.moderation import KeptBlocklists, Moderation
+from shoal.library.moderation import Moderation, NetworkBlocklists
 from shoal.library.search import Tags
 from shoal.library.shared_network import SharedNetwork
 
@@ -104,7 +104,7 @@ class Shoal:
     def __init__(self, network: Network) -> None:
         self.network = network
         self.tags = Tags(network.reads)
-        self.blocklists = KeptBlocklists(network.writes)
+        self.blocklists = NetworkBlocklists(network.writes)
         self.moderation = Moderation(network)
         self.visitor = Visitor(network)
         self.closing = AsyncExitStack()
@@ -187,7 +187,7 @@ class Shoal:
         if isinstance(who, str):
             found = await members.find(self.network.writes, who)
             if found is None:
-                raise NotFound(f"there is no member {who!r}")
+                raise NotFound(f"no member {who!r}")
             return Handle(self.network, found)
         return Handle(self.network, await access_member(self.network.store, await resolve(self.network, who)))
 

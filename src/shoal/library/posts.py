@@ -39,7 +39,7 @@ from shoal.queries import threads
 from shoal.queries.hydration import Entry, PollView, hydrate
 from shoal.queries.members import EmojiReactors, Likers, MemberPage
 from shoal.queries.pipeline import Page, content_filters_of, filtered
-from shoal.queries.posts import Kept, Waiting, revisions, waiting
+from shoal.queries.posts import SavedPage, Waiting, revisions, waiting
 from shoal.queries.threads import Thread
 
 _LONGEST = 4_096
@@ -343,11 +343,11 @@ class Reacts(SeesReactions, Acting):
         await polls.vote(self._writes, self.id, poll_id(poll), choices)
         return await self.poll(poll)
 
-    async def likes(self, before: int | None = None, limit: int = 20) -> Kept:
+    async def likes(self, before: int | None = None, limit: int = 20) -> SavedPage:
         """Return a page of the posts that this member likes, newest like first. Raises `InvalidInput` for a limit below 1."""
         return await post_queries.saved_page(self._reads, self.id, LIKES, part(before, limit))
 
-    async def bookmarks(self, before: int | None = None, limit: int = 20) -> Kept:
+    async def bookmarks(self, before: int | None = None, limit: int = 20) -> SavedPage:
         """Return a page of the bookmarked posts, newest bookmark first. Raises `InvalidInput` for a limit below 1."""
         return await post_queries.saved_page(self._reads, self.id, BOOKMARK.atype, part(before, limit))
 

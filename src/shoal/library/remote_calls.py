@@ -87,7 +87,7 @@ class OwnedNetwork:
         remote = _decode_call(body)
         method = self._nouns.get(remote.noun, {}).get(remote.method)
         if method is None:
-            raise InvalidInput(f"there is no method {remote.noun}.{remote.method}")
+            raise InvalidInput(f"unknown method {remote.noun}.{remote.method}")
         pre_commit_hook.set(call.begin)
         result = method.function(
             self.target(remote.noun, remote.member),

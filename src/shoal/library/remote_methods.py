@@ -149,14 +149,14 @@ class Values:
         try:
             return self._plain(value)
         except RecursionError:
-            raise InvalidInput("the value has too many levels") from None
+            raise InvalidInput("the value is nested too deeply") from None
 
     def made(self, plain: Any) -> Any:
         """Return the value that the other side had. Raises `ValueError` for invalid plain values."""
         try:
             return self._made(plain)
         except (LookupError, TypeError, RecursionError) as error:
-            raise ValueError("not a value of the library") from error
+            raise ValueError("the message is not an encoded value") from error
 
     def _plain(self, value: Any) -> Any:
         kind = type(value)
@@ -197,7 +197,7 @@ class Values:
             return self._plain(dict(value))
         if isinstance(value, Iterable):
             return [self._plain(one) for one in value]
-        raise TypeError(f"{type(value).__name__} cannot be sent to the process that has the store")
+        raise TypeError(f"{type(value).__name__} cannot be sent to the process that owns the store")
 
     def _made(self, plain: Any) -> Any:
         if isinstance(plain, list):
@@ -206,7 +206,7 @@ class Values:
             return plain
         ((number, parts),) = plain.items()
         if not isinstance(number, int) or number < 0:
-            raise ValueError("not a type of the library")
+            raise ValueError("the message names an unknown type")
         kind = self._kinds[number]
         if kind in _SEQUENCES:
             return kind(map(self._made, parts))

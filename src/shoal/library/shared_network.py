@@ -40,8 +40,8 @@ PATIENCE_SECONDS = 30.0
 _MOST_ATTEMPTS = 4
 """A call that crashes its owner must not crash one process after the other."""
 _CLOSED = "this Shoal is closed"
-_UNKNOWN = "the process that has the store ended while it made this change: it was stored or not"
-_KILLED = "the process that has the store ended each time that it made this call"
+_UNKNOWN = "the process that owns the store exited during this change: it may or may not have been stored"
+_KILLED = "the process that owns the store exited on every attempt of this call"
 
 
 class SharingSession:
@@ -152,7 +152,7 @@ class SharingSession:
 
     def _lose(self) -> None:
         self._side = None
-        self._reason = "the process that has the store has ended"
+        self._reason = "the process that owns the store has exited"
         self._found.clear()
 
     async def _run(self) -> None:
@@ -168,7 +168,7 @@ class SharingSession:
             except Exception as error:  # noqa: BLE001  # raised where the network is opened or called
                 # A ValueError is an invalid setting.
                 if not isinstance(error, ShoalError | ValueError):
-                    _log.exception("the shared store cannot be opened")
+                    _log.exception("cannot open the shared store")
                 self._broken = error
                 self._found.set()
                 return
@@ -201,7 +201,7 @@ class SharingSession:
             try:
                 network = await stack.enter_async_context(open_network(self._settings))
             except InUse as error:
-                self._reason = f"{error}, or have that one share it"
+                self._reason = f"{error}, or make it share the store"
                 return False
             shoal = self._root(network)
             await stack.enter_async_context(shoal.closing)
@@ -232,9 +232,7 @@ def _resumed(call: Call, position: str) -> Call:
     return call._replace(args=bound.args[1:], kwargs=bound.kwargs)
 
 
-_NO_NETWORK = (
-    "a shared network is used by its methods: it may be in another process, so what is beneath them cannot be had"
-)
+_NO_NETWORK = "a shared network may be in another process: only its methods are available"
 
 
 class SharedNetwork:
@@ -246,7 +244,7 @@ class SharedNetwork:
     def __init__(self, settings: Settings, root: Callable[[Network], Any], **waits: float) -> None:
         path = calls_path(settings)
         if path is None:
-            raise InvalidInput("a shared network is a store in one SQLite file: sqlite:///shoal.db")
+            raise InvalidInput("a shared network requires a store in one SQLite file, such as sqlite:///shoal.db")
         kinds = kinds_of(root(ELSEWHERE))
         nouns = surface(kinds)
         values = Values(nouns, self._handle)

@@ -97,13 +97,13 @@ def smtp_server(url: str) -> SmtpServer:
     except ValueError:
         host, port = "", None
     if parts.scheme not in ("smtp", "smtps") or not host or more or parts.path.strip("/") or (tls and tls not in _TLS):
-        raise InvalidInput(f"mail: {_ALLOWED}, not {_without_password(url)!r}")
+        raise InvalidInput(f"mail: expected {_ALLOWED} (got {_without_password(url)!r})")
     user, password = unquote(parts.username or ""), unquote(parts.password or "")
     near = host in ("localhost", "127.0.0.1", "::1")
     wrapped = parts.scheme == "smtps"
     upgraded = False if wrapped else _TLS[tls or ("offered" if near or not user else "required")]
     if user and not (wrapped or upgraded or near):
-        raise InvalidInput("mail: a password is sent over TLS only: use smtps://, or smtp:// with ?tls=required")
+        raise InvalidInput("mail: a password requires TLS: use smtps://, or smtp:// with ?tls=required")
     return SmtpServer(host, port or (465 if wrapped else 587 if user else 25), user, password, wrapped, upgraded, ca)
 
 
@@ -121,7 +121,7 @@ class SmtpMailer:
         try:
             self._tls = ssl.create_default_context(cafile=self._server.ca or None)
         except OSError as error:
-            raise InvalidInput(f"mail: the certificates in {self._server.ca} cannot be read: {error}") from error
+            raise InvalidInput(f"mail: cannot read the certificates in {self._server.ca}: {error}") from error
 
     async def send(self, letter: Letter) -> None:
         try:
@@ -138,7 +138,7 @@ class SmtpMailer:
                 tls = "with TLS" if client.get_transport_info("sslcontext") else "without TLS"
         except (aiosmtplib.SMTPException, OSError) as error:
             raise self._failure(error) from error
-        return f"{at.host}:{at.port} answers {tls}" + (" and takes the password" if at.user else "")
+        return f"{at.host}:{at.port} responds {tls}" + (" and accepts the password" if at.user else "")
 
     def _client(self) -> aiosmtplib.SMTP:
         at = self._server
@@ -156,30 +156,30 @@ class SmtpMailer:
     def _failure(self, error: Exception, letter: Letter | None = None) -> ShoalError:
         at = self._server
         if isinstance(error, aiosmtplib.SMTPAuthenticationError):
-            return Unavailable(f"the mail server does not take our user and password: {error.code}")
+            return Unavailable(f"the mail server rejected the user or password: {error.code}")
         if isinstance(error, aiosmtplib.SMTPRecipientsRefused | aiosmtplib.SMTPResponseException):
             return _refusal(error)
         if isinstance(error, aiosmtplib.SMTPNotSupported):
             if letter is not None and not in_ascii(letter.to).isascii():
-                return Undeliverable("the mail server takes no addresses beyond ASCII")
-            return Unavailable(f"the mail server cannot do what is asked of it: {error}")
-        return Unavailable(f"the mail server {at.host}:{at.port} cannot be reached: {error}")
+                return Undeliverable("the mail server does not support non-ASCII addresses")
+            return Unavailable(f"the mail server lacks a required feature: {error}")
+        return Unavailable(f"the mail server {at.host}:{at.port} is unreachable: {error}")
 
 
 def _refusal(error: aiosmtplib.SMTPRecipientsRefused | aiosmtplib.SMTPResponseException) -> Unavailable | Undeliverable:
     """Interpret a response of the server: codes from 500 on are permanent (RFC 5321, 4.2.1)."""
     if isinstance(error, aiosmtplib.SMTPRecipientsRefused):
         refused = error.recipients[0]
-        code, said = refused.code, refused.message
+        code, reply = refused.code, refused.message
     else:
-        code, said = error.code, error.message
+        code, reply = error.code, error.message
     # A response before the mail was sent says nothing about it: a server that greets with 554 may recover.
     about_letter = not isinstance(error, aiosmtplib.SMTPConnectResponseError | aiosmtplib.SMTPHeloError)
     if not about_letter or code == _CLOSING:
-        return Unavailable(f"the mail server cannot take mail now: {code} {said}")
+        return Unavailable(f"the mail server is not accepting mail: {code} {reply}")
     if code >= _FOR_GOOD:
-        return Undeliverable(f"the mail server refuses: {code} {said}")
-    return NotNow(f"the mail server does not take it now: {code} {said}")
+        return Undeliverable(f"the mail server rejected the mail: {code} {reply}")
+    return NotNow(f"the mail server temporarily rejected the mail: {code} {reply}")
 
 
 _ODD = re.compile(r"[^A-Za-z0-9@._+-]")
@@ -197,7 +197,7 @@ class FolderMailer:
         try:
             await asyncio.to_thread(self._write, letter)
         except OSError as error:
-            raise Unavailable(f"mail cannot be written into {self._folder}: {error}") from error
+            raise Unavailable(f"cannot write mail to {self._folder}: {error}") from error
 
     def _write(self, letter: Letter) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)

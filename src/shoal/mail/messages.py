@@ -39,7 +39,7 @@ class About(NamedTuple):
     """Name of the passkey."""
 
 
-class _Said(NamedTuple):
+class _Content(NamedTuple):
     subject: str
     before: Sequence[str]
     button: str
@@ -50,37 +50,37 @@ class _Said(NamedTuple):
 def write(stationery: Stationery, about: About, language: str) -> Letter:
     """Return a mail, in English if `language` (a code such as "de") is not available."""
     words = words_in(language if language in LANGUAGES else "en")
-    said, foot = _said(words, about, stationery.title), _foot(words, about, stationery)
-    return _letter(stationery, words, about.to, said, foot)
+    content, foot = _content_of(words, about, stationery.title), _foot(words, about, stationery)
+    return _letter(stationery, words, about.to, content, foot)
 
 
 def trial(stationery: Stationery, to: str, language: str) -> Letter:
     """Return a test mail for operators."""
     words = words_in(language if language in LANGUAGES else "en")
     _, facts = words.text, {"title": stationery.title, "url": stationery.base_url}
-    said = _Said(
+    content = _Content(
         _("Test e-mail from %(title)s") % facts,
         [_("An administrator of %(title)s sent this test e-mail.") % facts],
         _("Open %(title)s") % facts,
         "/",
         (),
     )
-    return _letter(stationery, words, to, said, _("This e-mail was sent by %(url)s.") % facts)
+    return _letter(stationery, words, to, content, _("This e-mail was sent by %(url)s.") % facts)
 
 
-def _letter(stationery: Stationery, words: Translated, to: str, said: _Said, foot: str) -> Letter:
-    link = stationery.base_url + said.path
-    views = {"said": said, "link": link, "words": words, "stationery": stationery, "foot": foot}
+def _letter(stationery: Stationery, words: Translated, to: str, content: _Content, foot: str) -> Letter:
+    link = stationery.base_url + content.path
+    views = {"content": content, "link": link, "words": words, "stationery": stationery, "foot": foot}
     text, html = (_templates().get_template(f"letter.{kind}").render(views) for kind in ("txt", "html"))
-    return Letter(to, said.subject, text, html)
+    return Letter(to, content.subject, text, html)
 
 
 def _foot(words: Translated, about: About, stationery: Stationery) -> str:
-    said = words.text("This e-mail is about the account @%(name)s on %(title)s, %(url)s. Replies are not read.")
-    return said % {"name": about.name, "title": stationery.title, "url": stationery.base_url}
+    content = words.text("This e-mail is about the account @%(name)s on %(title)s, %(url)s. Replies are not read.")
+    return content % {"name": about.name, "title": stationery.title, "url": stationery.base_url}
 
 
-def _said(words: Translated, about: About, title: str) -> _Said:
+def _content_of(words: Translated, about: About, title: str) -> _Content:
     _ = words.text
     facts = {
         "name": about.name,
@@ -91,13 +91,15 @@ def _said(words: Translated, about: About, title: str) -> _Said:
         "passkey": about.passkey,
     }
 
-    def said(subject: str, before: Sequence[str], button: str, path: str, *after: str) -> _Said:
-        return _Said(subject % facts, [line % facts for line in before], button, path, [line % facts for line in after])
+    def content(subject: str, before: Sequence[str], button: str, path: str, *after: str) -> _Content:
+        return _Content(
+            subject % facts, [line % facts for line in before], button, path, [line % facts for line in after]
+        )
 
     nothing = _("If this was you, no action is needed.")
     match about.kind:
         case MailKind.RESET:
-            return said(
+            return content(
                 _("A new password for @%(name)s"),
                 [_("Someone, probably you, requested a new password for @%(name)s on %(title)s.")],
                 _("Choose a new password"),
@@ -108,7 +110,7 @@ def _said(words: Translated, about: About, title: str) -> _Said:
                 ),
             )
         case MailKind.CONFIRM:
-            return said(
+            return content(
                 _("Please confirm your address"),
                 [_("Welcome to %(title)s! Please confirm that this address belongs to you, @%(name)s.")],
                 _("Confirm this address"),
@@ -116,7 +118,7 @@ def _said(words: Translated, about: About, title: str) -> _Said:
                 _("The link expires in 7 days. If you did not sign up, ignore this e-mail."),
             )
         case MailKind.CHANGE:
-            return said(
+            return content(
                 _("Confirm the new address of @%(name)s"),
                 [_("You asked us to use this address for @%(name)s on %(title)s.")],
                 _("Use this address"),
@@ -125,7 +127,7 @@ def _said(words: Translated, about: About, title: str) -> _Said:
                 _("If this was not you, ignore this e-mail."),
             )
         case MailKind.UNDO:
-            return said(
+            return content(
                 _("The address of @%(name)s was changed"),
                 [_("On %(when)s, the e-mail address of @%(name)s on %(title)s was changed to %(address)s."), nothing],
                 _("This wasn't me: restore this address"),
@@ -137,7 +139,7 @@ def _said(words: Translated, about: About, title: str) -> _Said:
                 ),
             )
         case MailKind.RENEWED:
-            return said(
+            return content(
                 _("The password of @%(name)s was changed"),
                 [
                     _(
@@ -150,14 +152,14 @@ def _said(words: Translated, about: About, title: str) -> _Said:
                 _("Passkeys still work. Check under Passkeys in your settings that all of them are yours."),
             )
         case MailKind.APPROVED:
-            return said(
+            return content(
                 _("Welcome to %(title)s"),
                 [_("Your account @%(name)s on %(title)s was approved.")],
                 _("Log in"),
                 "/login",
             )
         case MailKind.NEW_PLACE:
-            return said(
+            return content(
                 _("New login to @%(name)s"),
                 [
                     _("Someone logged in to @%(name)s on %(title)s on %(when)s, for the first time from %(place)s."),
@@ -168,7 +170,7 @@ def _said(words: Translated, about: About, title: str) -> _Said:
                 _("Changing the password logs out all other sessions."),
             )
         case MailKind.SECOND_ON:
-            return said(
+            return content(
                 _("Two-factor authentication is on for @%(name)s"),
                 [
                     _(
@@ -187,7 +189,7 @@ def _said(words: Translated, about: About, title: str) -> _Said:
                 ),
             )
         case MailKind.SECOND_OFF:
-            return said(
+            return content(
                 _("Two-factor authentication is off for @%(name)s"),
                 [_("Since %(when)s, logging in to @%(name)s on %(title)s requires only the password."), nothing],
                 _("This wasn't me: change the password"),
@@ -195,13 +197,13 @@ def _said(words: Translated, about: About, title: str) -> _Said:
                 _("Changing the password logs out all other sessions."),
             )
         case _:
-            return _about_passkeys(words, about.kind, said, nothing)
+            return _about_passkeys(words, about.kind, content, nothing)
 
 
-def _about_passkeys(words: Translated, kind: MailKind, said: Callable[..., _Said], nothing: str) -> _Said:
+def _about_passkeys(words: Translated, kind: MailKind, content: Callable[..., _Content], nothing: str) -> _Content:
     _ = words.text
     if kind is MailKind.PASSKEY_ADDED:
-        return said(
+        return content(
             _("New passkey for @%(name)s"),
             [
                 _(
@@ -214,7 +216,7 @@ def _about_passkeys(words: Translated, kind: MailKind, said: Callable[..., _Said
             _("Then change your password, because the person who added the passkey knows it."),
         )
     if kind is MailKind.PASSKEY_REMOVED:
-        return said(
+        return content(
             _("A passkey of @%(name)s was removed"),
             [
                 _("On %(when)s, the passkey “%(passkey)s” was removed from @%(name)s on %(title)s."),
@@ -224,7 +226,7 @@ def _about_passkeys(words: Translated, kind: MailKind, said: Callable[..., _Said
             "/settings/password",
             _("Changing the password logs out all other sessions."),
         )
-    return said(
+    return content(
         _("A copied passkey of @%(name)s was rejected"),
         [
             _("On %(when)s, a login with a copy of the passkey “%(passkey)s” of @%(name)s on %(title)s was rejected."),

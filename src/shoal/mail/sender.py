@@ -29,7 +29,7 @@ class MailSender:
     def __init__(self, mailer: Mailer, stationery: Stationery) -> None:
         self.stationery = stationery
         self._mailer = mailer
-        self._queue = KeyedQueue(_LIMITS, "other letters come first")
+        self._queue = KeyedQueue(_LIMITS, "other mails are ahead in the queue")
         self._letters = Backoff(_FIRST_SECONDS, _LONGEST_SECONDS, _REMEMBERED)
         self._server = Backoff(_FIRST_SECONDS, _LONGEST_SECONDS, 1)
         self.sent = 0
@@ -53,9 +53,9 @@ class MailSender:
 
     def _check_backoff(self, number: int) -> None:
         if self._server.is_active(_SERVER):
-            raise NotYet("the mail server could not be reached a moment ago")
+            raise NotYet("the mail server was unreachable a moment ago")
         if self._letters.is_active(number):
-            raise NotYet("the mail server did not take this letter a moment ago")
+            raise NotYet("the mail server temporarily rejected this mail a moment ago")
 
     async def deliver(self, number: int, letter: Letter) -> None:
         """Send a mail. A permanent rejection is logged and final. Raises `NotYet`."""
@@ -64,16 +64,16 @@ class MailSender:
                 await self._mailer.send(letter)
         except Undeliverable as error:
             self.refused += 1
-            _log.warning("a mail is not sent: %s", error)
+            _log.warning("mail not sent: %s", error)
         except NotNow as error:
             self._letters.extend(number)
             self.put_off += 1
-            _log.warning("a mail waits: %s", error)
+            _log.warning("mail delayed: %s", error)
             raise NotYet(str(error)) from error
         except (Unavailable, TimeoutError) as error:
             self.put_off += 1
             seconds = self._server.extend(_SERVER)
-            _log.warning("mail waits for %g s: %s", seconds, str(error) or "the mail server took too long")
+            _log.warning("mail paused for %g s: %s", seconds, str(error) or "the mail server took too long")
             # Already logged, so the job need not log it again.
             raise NotYet(str(error)) from error
         else:

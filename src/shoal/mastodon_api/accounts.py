@@ -64,7 +64,7 @@ class Statuses(StatusesQuery, frozen=True, kw_only=True):
 
 @router.get("/api/v1/accounts", auth="optional", scope="read:accounts", answer=list[Account])
 async def list_accounts(context: Context, params: AccountIds) -> object:
-    """List accounts by id, without those that no longer exist."""
+    """List accounts by id, omitting deleted accounts."""
     app_context = context.app
     return app_context.present.accounts(await profiles_by_id(app_context.graph, context.caller.member_id, params.id))
 
@@ -102,7 +102,7 @@ async def account_named(app_context: AppContext, name: str) -> Member:
     "/api/v1/accounts/{id}/statuses", auth="optional", scope="read:statuses", answer=list[Status], remembered=True
 )
 async def statuses(context: Context, params: Statuses) -> object:
-    """List the statuses that an account posted and shared, or those that it pinned."""
+    """List the statuses and shares of an account, or its pinned statuses."""
     app_context = context.app
     await access_member(app_context.graph, params.id)
     tag = canonical_tag(params.tagged.removeprefix("#"))
@@ -117,7 +117,9 @@ async def statuses(context: Context, params: Statuses) -> object:
     cursor = cursor_of(params)
     if params.pinned:
         entries = await pinned(app_context.reads, context.caller.member_id, params.id, cursor, query)
-        return await app_context.present.page(context.caller.member_id, entries, listed_data(wanted=params.with_data))
+        return await app_context.present.page(
+            context.caller.member_id, entries, listed_data(with_data=params.with_data)
+        )
     page = await posts.authored_page(app_context.reads, context.caller.member_id, params.id, cursor, query)
     return await entries_page(context, page, cursor, with_data=params.with_data)
 
@@ -183,7 +185,7 @@ class ShoalProfileParams(msgspec.Struct, frozen=True):
     """Whether a status appears once in the home timeline and in lists: a reblog is omitted if the status or an older
     reblog of it is among the 40 statuses below."""
     place_precision: PlacePrecision | None = None
-    """The precision with which places of new statuses are stored: rounded to a number of metres, exact, or not at all.
+    """The precision with which places of new statuses are stored: rounded to a number of meters, exact, or not at all.
     Existing statuses do not change."""
     rankable: bool | None = None
     """Whether the caller's statuses may appear in feeds ranked by interest."""

@@ -133,7 +133,7 @@ async def create(context: Context, params: NewAlbum) -> object:
 
 @router.put("/api/shoal/v1/albums/{id}", scope="write:accounts", answer=Album)
 async def update(context: Context, params: AlbumChanges) -> object:
-    """Change the title or the description of an own album."""
+    """Change the title or the description of one of the caller's albums."""
     await albums.update(
         context.app.writes, actor(context), params.id, title=params.title, description=params.description
     )
@@ -142,28 +142,28 @@ async def update(context: Context, params: AlbumChanges) -> object:
 
 @router.delete("/api/shoal/v1/albums/{id}", scope="write:accounts", answer=dict)
 async def delete(context: Context, params: One) -> object:
-    """Delete an own album. Its statuses are not deleted."""
+    """Delete one of the caller's albums. Its statuses are not deleted."""
     await albums.delete(context.app.writes, actor(context), params.id)
     return {}
 
 
 @router.post("/api/shoal/v1/albums/{id}/photos", scope="write:accounts", answer=Album)
 async def add_photos(context: Context, params: NewPhotos) -> object:
-    """Append media of an own status to an own album."""
+    """Append media of one of the caller's statuses to one of their albums."""
     await albums.put_in(context.app.writes, actor(context), params.id, params.status_id, params.media_ids)
     return await _own(context, params.id)
 
 
 @router.delete("/api/shoal/v1/albums/{id}/photos", scope="write:accounts", answer=Album)
 async def remove_photos(context: Context, params: SomePhotos) -> object:
-    """Remove media from an own album."""
+    """Remove media from one of the caller's albums."""
     await albums.take_out(context.app.writes, actor(context), params.id, params.media_ids)
     return await _own(context, params.id)
 
 
 @router.put("/api/shoal/v1/albums/{id}/order", scope="write:accounts", answer=Album)
 async def reorder_photos(context: Context, params: SomePhotos) -> object:
-    """Move media of an own album to its start, in this order; the others keep their order."""
+    """Move media to the start of one of the caller's albums, in this order; the others keep their order."""
     await albums.arrange(context.app.writes, actor(context), params.id, params.media_ids)
     return await _own(context, params.id)
 

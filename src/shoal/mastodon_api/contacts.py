@@ -87,7 +87,7 @@ async def get_hash_terms(context: Context, _params: None) -> object:
 
 @router.post("/api/shoal/v1/contacts", limit_class="contacts", answer=FoundContacts, max_body=4 * FORM)
 async def find_by_hashes(context: Context, params: HashesParams) -> object:
-    """Find accounts by hashed e-mail addresses, among those that allow it."""
+    """Find accounts by hashed e-mail addresses. Only accounts that allow it are found."""
     return _shown(context, await contacts_by_hash(context.app.reads, actor(context), params.hashes))
 
 
@@ -101,7 +101,7 @@ async def find_in_archive(context: Context, params: FollowListParams) -> object:
     """Find accounts of people whom the caller follows on another network, by a file of its archive or by handles."""
     app_context, viewer = context.app, actor(context)
     if (params.file is None) is not bool(params.handles):
-        raise InvalidInput("file: either the file of an archive or handles, and not both", field="file")
+        raise InvalidInput("file: give either an archive file or handles, not both", field="file")
     if params.file is None:
         return _shown(context, await followees_by_handle(app_context.reads, viewer, params.handles))
     archive = params.file.data

@@ -33,7 +33,7 @@ from shoal.http.middleware import IpGuard, client_of
 from shoal.http.pagination import PageQuery, StatusesQuery, link_header, listed_data, offset_links
 from shoal.http.params import Id
 from shoal.http.rate_limits import Limiter, MemoryLimiter, rules
-from shoal.http.responses import Reply, kept
+from shoal.http.responses import Reply, with_etag
 from shoal.http.routes import AnyHandler, Auth, Route
 from shoal.mastodon_api.entities.presenter import Presenter
 from shoal.mastodon_api.entities.serializers import Addresses
@@ -150,7 +150,7 @@ def app_context_of(app_parts: AppParts) -> AppContext:
     at = Addresses(base_url.rstrip("/"), app_parts.writes.domain)
     answers: ResponseCache[Reply] | None = None
     if isinstance(app_parts.store, CachedGraph):
-        answers = ResponseCache(app_parts.store.changes, settings.answer_cache, kept)
+        answers = ResponseCache(app_parts.store.changes, settings.answer_cache, with_etag)
     background = Background()
     return AppContext(
         settings=settings,
@@ -282,7 +282,7 @@ async def entries_page(
     With `filters_applied` the entries already list the caller's filters that match them.
     """
     body = await context.app.present.page(
-        context.caller.member_id, page.entries, listed_data(wanted=with_data), filters_applied=filters_applied
+        context.caller.member_id, page.entries, listed_data(with_data=with_data), filters_applied=filters_applied
     )
     return paged(context, body, [entry.id for entry in page.entries], page.next, cursor)
 

@@ -20,7 +20,7 @@ async def list_conversations(context: Context, params: StatusesQuery) -> object:
     app_context = context.app
     cursor = cursor_of(params)
     page = await queries.page(app_context.reads, actor(context), cursor)
-    body = await shown(app_context, actor(context), page.items, listed_data(wanted=params.with_data))
+    body = await shown(app_context, actor(context), page.items, listed_data(with_data=params.with_data))
     return paged(context, body, [item.time for item in page.items], page.next, cursor)
 
 

@@ -162,7 +162,7 @@ async def create(context: Context, params: FilterParams) -> object:
 
 @router.get("/api/v2/filters/{id}", scope="read:filters", answer=Filter)
 async def get_filter(context: Context, params: One) -> object:
-    """Show an own filter."""
+    """Show one of the caller's filters."""
     return filter_entity(await own_object(context.app.graph, values.Filter, actor(context), params.id))
 
 

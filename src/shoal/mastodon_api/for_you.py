@@ -203,7 +203,7 @@ async def for_you(context: Context, params: ForYouQuery) -> object:
     cursor = decode_cursor(params.cursor) if params.cursor else None
     page = await feed.page(app_context.reads, actor(context), limit, cursor, explain=params.explain)
     body = await app_context.present.ranked_page(
-        actor(context), _explained(page.entries), listed_data(wanted=params.with_data)
+        actor(context), _explained(page.entries), listed_data(with_data=params.with_data)
     )
     headers = [_feed_header(page.by_time)]
     if page.next:
@@ -230,9 +230,9 @@ async def get_catch_up(context: Context, params: CatchUpQuery) -> object:
     app_context, viewer = context.app, actor(context)
     since = moment_of_text(params.since) if params.since else None
     if params.since and since is None:
-        raise InvalidInput("since: a date and time as in ISO 8601", field="since")
+        raise InvalidInput("since: expected an ISO 8601 date and time", field="since")
     found = await catch_up(app_context.reads, viewer, since, page_size(params.limit), explain=params.explain)
-    data = listed_data(wanted=params.with_data)
+    data = listed_data(with_data=params.with_data)
     quiet, best = [
         await app_context.present.ranked_page(viewer, _explained(part), data) for part in (found.quiet, found.best)
     ]
@@ -272,7 +272,7 @@ async def set_recipe(context: Context, params: RecipeChange) -> object:
 def _recipe(params: RecipeChange) -> Recipe:
     if params.link:
         if params != RecipeChange(link=params.link):
-            raise InvalidInput("link: a whole recipe, so that nothing can be given besides", field="link")
+            raise InvalidInput("link: cannot be combined with other parameters", field="link")
         return recipe_of_link(params.link)
     given = {
         "half_life_hours": params.half_life_hours,
@@ -374,7 +374,7 @@ async def delete_interests(context: Context, _params: None) -> object:
 
 @router.post("/api/shoal/v1/statuses/{id}/feedback", scope="write:accounts", answer=FeedbackGiven)
 async def give_feedback(context: Context, params: Tap) -> object:
-    """Ask for more or less of a status's author or of one of its tags, and return the effect."""
+    """Request more or fewer posts by the author of a status or with one of its tags, and return the effect."""
     return await _given(context, params.id, _STEPS[params.direction], params.tag)
 
 

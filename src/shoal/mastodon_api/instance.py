@@ -277,8 +277,8 @@ async def health(_context: Context, _params: None) -> object:
 async def ready(context: Context, _params: None) -> object:
     """Return whether the stores, timelines and broker are reachable; the status is 503 if one is not."""
     parts = await context.app.readiness.parts()
-    said = {name: "ok" if well else "does not answer" for name, well in parts.items()}
-    return Reply(said, 200 if all(parts.values()) else 503)
+    states = {name: "ok" if well else "does not answer" for name, well in parts.items()}
+    return Reply(states, 200 if all(parts.values()) else 503)
 
 
 @router.get("/.well-known/nodeinfo", answer=NodeinfoLinks)

@@ -81,14 +81,14 @@ async def _own(context: Context, list_id: int) -> MemberList:
 def _check_changeable(context: Context, list_id: int) -> None:
     if _is_for_you(context, list_id):
         raise InvalidInput(
-            'id: the list "For you" is made by the server; what is in it is decided at /api/shoal/v1/ranking',
+            'id: the server generates the list "For you"; configure it at /api/shoal/v1/ranking',
             field="id",
         )
 
 
 @router.get("/api/v1/lists/{id}", scope="read:lists", answer=UserList)
 async def get_list(context: Context, params: One) -> object:
-    """Show an own list."""
+    """Show one of the caller's lists."""
     return user_list(await _own(context, params.id))
 
 
@@ -103,7 +103,7 @@ async def create(context: Context, params: NewList) -> object:
 
 @router.put("/api/v1/lists/{id}", scope="write:lists", answer=UserList)
 async def update(context: Context, params: ListChanges) -> object:
-    """Change an own list."""
+    """Update one of the caller's lists."""
     _check_changeable(context, params.id)
     changed = await lists.update(
         context.app.writes,
@@ -118,7 +118,7 @@ async def update(context: Context, params: ListChanges) -> object:
 
 @router.delete("/api/v1/lists/{id}", scope="write:lists", answer=dict)
 async def delete(context: Context, params: One) -> object:
-    """Delete an own list."""
+    """Delete one of the caller's lists."""
     _check_changeable(context, params.id)
     await lists.delete(context.app.writes, actor(context), params.id)
     return {}
@@ -126,7 +126,7 @@ async def delete(context: Context, params: One) -> object:
 
 @router.get("/api/v1/lists/{id}/accounts", scope="read:lists", answer=list[Account])
 async def list_accounts(context: Context, params: AccountsOf) -> object:
-    """List the accounts on an own list, newest first; a limit of 0 returns all of them."""
+    """List the accounts on one of the caller's lists, newest first; a limit of 0 returns all of them."""
     member = actor(context)
     await _own(context, params.id)
     cursor = cursor_of(params, 40, 80)
@@ -138,7 +138,7 @@ async def list_accounts(context: Context, params: AccountsOf) -> object:
 
 @router.post("/api/v1/lists/{id}/accounts", scope="write:lists", answer=dict)
 async def add_accounts(context: Context, params: Accounts) -> object:
-    """Add followed accounts to an own list: all of them, or none."""
+    """Add followed accounts to one of the caller's lists: all of them, or none."""
     _check_changeable(context, params.id)
     await lists.put_on(context.app.writes, actor(context), params.id, params.account_ids)
     return {}
@@ -146,7 +146,7 @@ async def add_accounts(context: Context, params: Accounts) -> object:
 
 @router.delete("/api/v1/lists/{id}/accounts", scope="write:lists", answer=dict)
 async def remove_accounts(context: Context, params: Accounts) -> object:
-    """Remove accounts from an own list."""
+    """Remove accounts from one of the caller's lists."""
     _check_changeable(context, params.id)
     await lists.take_off(context.app.writes, actor(context), params.id, params.account_ids)
     return {}
@@ -163,7 +163,7 @@ async def lists_with_account(context: Context, params: One) -> object:
 
 @router.get("/api/v1/timelines/list/{id}", scope="read:lists", answer=list[Status], remembered=True)
 async def timeline(context: Context, params: StatusesOf) -> object:
-    """List the newest statuses by the accounts on an own list; for the list "For you", the ranked feed."""
+    """List the newest statuses by the accounts on one of the caller's lists; for the list "For you", the ranked feed."""
     if _is_for_you(context, params.id):
         return await for_you.as_list(context, params)
     cursor = cursor_of(params)

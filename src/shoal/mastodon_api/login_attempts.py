@@ -150,7 +150,7 @@ async def count_mail(context: Context, account: str = "", member_id: int = 0) ->
     for key in keys:
         window = await context.app.limiter.take(key)
         if window is not None and window.wait:
-            raise TooManyMails("Too many mails were asked for", retry_after=window.wait)
+            raise TooManyMails("Too many e-mails requested; try again later", retry_after=window.wait)
 
 
 async def leave(context: Context, member_id: int, password: str) -> Farewell:

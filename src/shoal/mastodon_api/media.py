@@ -83,13 +83,13 @@ async def upload_and_wait(context: Context, params: NewMedia) -> object:
 
 @router.get("/api/v1/media/{id}", also=((206, "It is still being processed."),))
 async def get_media(context: Context, params: One) -> object:
-    """Show an own file; the status is 206 while it is being processed."""
+    """Show one of the caller's files; the status is 206 while it is being processed."""
     return _shown(context, await own_object(context.app.writes.graph, Media, actor(context), params.id), 206)
 
 
 @router.put("/api/v1/media/{id}", max_body=_thumbnail_body)
 async def describe(context: Context, params: MediaChanges) -> object:
-    """Change the description, focus or thumbnail of an own file."""
+    """Change the description, focus or thumbnail of one of the caller's files."""
     changed = await media.describe(
         context.app.writes,
         actor(context),
@@ -103,7 +103,7 @@ async def describe(context: Context, params: MediaChanges) -> object:
 
 @router.delete("/api/v1/media/{id}", answer=dict)
 async def delete(context: Context, params: One) -> object:
-    """Delete an own file that no status or scheduled status uses."""
+    """Delete one of the caller's files that no status or scheduled status uses."""
     await discard_media(context.app.writes, actor(context), params.id)
     return {}
 

@@ -57,8 +57,8 @@ def icon() -> bytes:
     return _png(64, 64, lambda x, y: _in_circle(x, y, 32, 32, 26))
 
 
-def _in_circle(x: int, y: int, centre_x: int, centre_y: int, radius: int) -> bool:
-    return (x - centre_x) ** 2 + (y - centre_y) ** 2 < radius**2
+def _in_circle(x: int, y: int, center_x: int, center_y: int, radius: int) -> bool:
+    return (x - center_x) ** 2 + (y - center_y) ** 2 < radius**2
 
 
 def _png(width: int, height: int, is_figure: Callable[[int, int], bool]) -> bytes:
@@ -67,7 +67,7 @@ def _png(width: int, height: int, is_figure: Callable[[int, int], bool]) -> byte
     for y in range(0, height, 2):
         row = bytes(0xFF if is_figure(x + 4, y) else 0 for x in range(0, width, 8))
         rows += [b"\0" + row] * 2
-    palette = bytes(value for colour in _SEA for value in colour)
+    palette = bytes(value for color in _SEA for value in color)
     return b"".join(
         (
             b"\x89PNG\r\n\x1a\n",

@@ -82,7 +82,7 @@ async def list_notifications(context: Context, params: NotificationsQuery) -> ob
     app_context = context.app
     cursor = cursor_of(params, 40, 80)
     page = await queries.page(app_context.reads, actor(context), cursor, query_of(params))
-    body = await shown(app_context, actor(context), page.items, listed_data(wanted=params.with_data))
+    body = await shown(app_context, actor(context), page.items, listed_data(with_data=params.with_data))
     return paged(context, body, [item.time for item in page.items], page.next, cursor)
 
 
@@ -185,7 +185,7 @@ async def list_groups(context: Context, params: GroupsPage) -> object:
         app_context.reads, actor(context), cursor, query_of(params), _kinds(params.grouped_types)
     )
     results = await _results(
-        app_context, actor(context), page.groups, params.expand_accounts, listed_data(wanted=params.with_data)
+        app_context, actor(context), page.groups, params.expand_accounts, listed_data(with_data=params.with_data)
     )
     return paged(context, results, [item.time for item in page.items], page.next, cursor)
 

@@ -93,7 +93,7 @@ async def read(graph: Reader, params: Authorization) -> AuthorizeRequest:
     if not redirects_to(app, params.redirect_uri):
         raise OAuthRefused(
             "invalid_request",
-            "The redirect uri included is not valid: it must be one that the application registered, to the letter",
+            "The redirect uri included is not valid: it must match a registered URI exactly",
         )
     try:
         _check_protocol(params)
@@ -185,7 +185,7 @@ async def register_app(context: Context, params: AppForm) -> object:
     app_context = context.app
     website = params.website.strip()
     if website and urlsplit(website).scheme not in {"http", "https"}:
-        raise InvalidInput("website: an http or https address", field="website")
+        raise InvalidInput("website: must be an http or https URL", field="website")
     made = await oauth.register(
         app_context.writes,
         params.client_name,
@@ -215,11 +215,11 @@ def _checked_uris(given: tuple[str, ...], limits: Limits) -> list[str]:
     uris = [uri for text in given for uri in text.split()]
     if not 1 <= len(uris) <= limits.redirect_uris or any(len(uri) > limits.redirect_uri for uri in uris):
         raise InvalidInput(
-            f"redirect_uris: 1 to {limits.redirect_uris} addresses of at most {limits.redirect_uri} characters",
+            f"redirect_uris: expected 1 to {limits.redirect_uris} URLs of at most {limits.redirect_uri} characters",
             field="redirect_uris",
         )
     if sum(len(uri.encode()) for uri in uris) > limits.redirect_bytes:
-        raise InvalidInput(f"redirect_uris: at most {limits.redirect_bytes} bytes together", field="redirect_uris")
+        raise InvalidInput(f"redirect_uris: at most {limits.redirect_bytes} bytes in total", field="redirect_uris")
     for uri in uris:
         scheme, colon, rest = uri.partition(":")
         if (
@@ -229,9 +229,7 @@ def _checked_uris(given: tuple[str, ...], limits: Limits) -> list[str]:
         ):
             raise InvalidInput("Redirect URI must be an absolute URI without a fragment", field="redirect_uris")
         if not leads_where_it_seems(uri):
-            raise InvalidInput(
-                "Redirect URI must have no backslash, and no user before its host", field="redirect_uris"
-            )
+            raise InvalidInput("Redirect URI must not contain a backslash or a user name", field="redirect_uris")
     return uris
 
 
@@ -343,9 +341,7 @@ async def _client(app_context: AppContext, request: Request, params: TokenReques
     if not id_text:
         id_text, secret = params.client_id, params.client_secret
     elif params.client_id not in {"", id_text} or params.client_secret not in {"", secret}:
-        raise OAuthRefused(
-            "invalid_request", "The client is named differently in the body and in the Authorization header"
-        )
+        raise OAuthRefused("invalid_request", "client_id differs between the body and the Authorization header")
     try:
         return await oauth.check_app(app_context.graph, _app_id(id_text), secret)
     except Unauthenticated as error:

@@ -102,7 +102,7 @@ _add_end(
 
 @router.post("/api/v1/statuses/{id}/reblog", scope="write:statuses", answer=Status, delivers=True)
 async def reblog(context: Context, params: Reblog) -> object:
-    """Share a status, and return the share with the status inside; a repeated call returns the same share."""
+    """Share a status, and return the share with the status inside. A repeated call returns the existing share."""
     visibility = VISIBILITY[params.visibility]
     share = await reactions.share(context.app.writes, actor(context), params.id, visibility)
     return await show(context, share.id)
@@ -155,7 +155,7 @@ async def _saved(context: Context, params: StatusesQuery, atype: AssocType) -> o
     app_context = context.app
     cursor, member = cursor_of(params), actor(context)
     page = await posts.saved_page(app_context.reads, member, atype, cursor)
-    body = await app_context.present.page(member, page.entries, listed_data(wanted=params.with_data))
+    body = await app_context.present.page(member, page.entries, listed_data(with_data=params.with_data))
     return paged(context, body, page.times, page.next, cursor)
 
 

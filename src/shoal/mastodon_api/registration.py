@@ -109,7 +109,9 @@ async def _check_proof(app_context: AppContext, form: Joining) -> None:
     """Raise `InvalidInput` for a wrong or expired proof, so that the client can retry instead of waiting for approval."""
     domain, bits, now = app_context.at.netloc, app_context.settings.signup_work, time.time_ns() // 1_000_000_000
     if not await asyncio.to_thread(is_proof, form.proof, domain, form.username, bits, now):
-        raise InvalidInput(f"proof: not one of {bits} bits for this name, or older than an hour", field="proof")
+        raise InvalidInput(
+            f"proof: expected a proof of work of {bits} bits for this name, at most an hour old", field="proof"
+        )
 
 
 async def _check(app_context: AppContext, form: Joining, client: str, *, pending: bool) -> None:
@@ -276,7 +278,7 @@ async def create_invite(context: Context, params: NewInvite) -> object:
 
 @router.delete("/api/shoal/v1/invites/{id}", scope="write:accounts", answer=dict)
 async def revoke_invite(context: Context, params: One) -> object:
-    """Revoke an own invitation; moderators and admins with the scope `admin:write:accounts` may revoke those of others."""
+    """Revoke one of the caller's invitations; staff with the scope `admin:write:accounts` may revoke other members' too."""
     app_context, caller = context.app, context.caller
     guarded_staff = caller.role is not Role.NONE and not caller.unguarded
     as_staff = guarded_staff and granted(caller.scopes, "admin:write:accounts")
@@ -315,7 +317,7 @@ class ReceiptPath(msgspec.Struct, frozen=True):
     receipt: Annotated[str, Meta(max_length=100)]
 
 
-class DepartureEntity(msgspec.Struct, frozen=True):
+class DeletionEntity(msgspec.Struct, frozen=True):
     """The deletion of an account: when it was requested, is due, began and finished, and counts of deleted objects."""
 
     username: str
@@ -327,7 +329,7 @@ class DepartureEntity(msgspec.Struct, frozen=True):
     """Empty until it begins."""
 
 
-class FarewellEntity(DepartureEntity, frozen=True):
+class FarewellEntity(DeletionEntity, frozen=True):
     """A deletion that was just requested, with the text that opens its receipt, which cannot be retrieved later."""
 
     receipt: str
@@ -350,10 +352,10 @@ async def cancel_deletion(context: Context, params: NameAndPassword) -> object:
     return {}
 
 
-@router.get("/api/shoal/v1/receipts/{receipt}", auth="public", answer=DepartureEntity)
+@router.get("/api/shoal/v1/receipts/{receipt}", auth="public", answer=DeletionEntity)
 async def get_receipt(context: Context, params: ReceiptPath) -> object:
     """Show the deletion of an account to the holder of its receipt, for a year."""
-    return DepartureEntity(**_fields(await account_deletions.receipt(context.app.writes, params.receipt)))
+    return DeletionEntity(**_fields(await account_deletions.receipt(context.app.writes, params.receipt)))
 
 
 def _fields(deletion: AccountDeletion) -> dict[str, Any]:

@@ -41,7 +41,7 @@ async def create(context: Context, params: NewReport) -> object:
     """Report an account, and statuses by it, to the moderators. The reported statuses are hidden from the caller."""
     app_context = context.app
     if params.forward:
-        raise InvalidInput("forward: there is no other server to send the report to", field="forward")
+        raise InvalidInput("forward: not supported, because this network has no remote servers", field="forward")
     complaint = Complaint(
         post_ids=params.status_ids, comment=params.comment, category=params.category, rule_ids=params.rule_ids
     )

@@ -126,7 +126,7 @@ def moment_of(text: str) -> int:
     """Parse a date and time as Unix milliseconds. Raises `RecordInvalid`."""
     at = scheduled_posts.moment_of_text(text)
     if at is None:
-        raise RecordInvalid("scheduled_at: a date and time as in ISO 8601", field="scheduled_at")
+        raise RecordInvalid("scheduled_at: expected an ISO 8601 date and time", field="scheduled_at")
     return at
 
 

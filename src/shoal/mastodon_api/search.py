@@ -82,7 +82,7 @@ async def search_all_v1(context: Context, params: Query) -> object:
 
 
 async def _results(context: Context, params: Query, found: _Found, hashtags: Sequence[object]) -> dict[str, object]:
-    present, data = context.app.present, listed_data(wanted=params.with_data)
+    present, data = context.app.present, listed_data(with_data=params.with_data)
     return {
         _ACCOUNTS: msgspec.Raw(present.accounts(found.accounts)),
         _STATUSES: msgspec.Raw(await present.page(context.caller.member_id, found.statuses, data)),

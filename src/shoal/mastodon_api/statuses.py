@@ -158,7 +158,7 @@ async def create(context: Context, params: NewStatus) -> object:
     max_body=lambda settings: MAX_BODY + settings.max_upload_bytes * 4 // 3,
 )
 async def update(context: Context, params: Edit) -> object:
-    """Edit an own status. Its previous version is kept."""
+    """Edit one of the caller's statuses. Its previous version is kept."""
     app_context = context.app
     _refuse_quotes(params)
     author = actor(context)
@@ -204,7 +204,7 @@ def _place(extra: ShoalParams) -> tuple[float, float] | None:
 def _refuse_quotes(params: Written) -> None:
     """Refuse a quote, instead of posting the status without what it is about."""
     if params.quoted_status_id is not None:
-        raise InvalidInput("this server has no quotes", field="quoted_status_id")
+        raise InvalidInput("quotes are not supported on this server", field="quoted_status_id")
 
 
 def focus_of(text: str) -> tuple[float, float]:
@@ -212,13 +212,13 @@ def focus_of(text: str) -> tuple[float, float]:
     try:
         x, y = map(float, text.split(","))
     except ValueError:
-        raise InvalidInput("focus: two numbers from -1 to 1, divided by a comma", field="focus") from None
+        raise InvalidInput("focus: expected two numbers from -1 to 1, separated by a comma", field="focus") from None
     return x, y
 
 
 @router.delete("/api/v1/statuses/{id}", scope="write:statuses", limit_class="delete", answer=Status)
 async def delete(context: Context, params: Deletion) -> object:
-    """Delete an own status, or withdraw an own share. Returns the deleted status with its text, for a redraft."""
+    """Delete one of the caller's statuses or shares, and return it with its text, for a redraft."""
     app_context = context.app
     author = actor(context)
     node = (await app_context.graph.obj_get((params.id,))).get(params.id)
@@ -245,11 +245,11 @@ async def get_status(context: Context, params: One) -> object:
 
 @router.get("/api/v1/statuses", auth="optional", scope="read:statuses", answer=list[Status])
 async def list_statuses(context: Context, params: StatusIds) -> object:
-    """List statuses by id, without those that the caller may not see."""
+    """List statuses by id, omitting statuses that the caller may not see."""
     app_context = context.app
     viewer = context.caller.member_id
     found = await hydrate(app_context.graph, viewer, params.id, unasked=False)
-    return await app_context.present.page(viewer, found, listed_data(wanted=params.with_data))
+    return await app_context.present.page(viewer, found, listed_data(with_data=params.with_data))
 
 
 @router.get(
@@ -262,7 +262,7 @@ async def thread_context(context: Context, params: ThreadContext) -> object:
     above, below = (60, 60) if viewer is None else (4_096, 4_096)
     thread = await threads.thread(app_context.reads, viewer, params.id, above=above, below=below)
     extras = entities.ContextExtras(f"{app_context.at.root}/api/shoal/v1/statuses/{params.id}/replies")
-    data = listed_data(wanted=params.with_data)
+    data = listed_data(with_data=params.with_data)
     return b'{"ancestors":%b,"descendants":%b%b}' % (
         await app_context.present.page(viewer, thread.above, data),
         await app_context.present.page(viewer, thread.below, data),

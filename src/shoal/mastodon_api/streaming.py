@@ -131,7 +131,7 @@ async def events(
     app_context: AppContext, caller: Caller, connection: Connection, heard: Sequence[PlacedUpdate | Missed], data: int
 ) -> list[StreamEvent]:
     """Convert updates to events as the viewer may see them, with up to `data` bytes of data. Raises `Unavailable`."""
-    updates = await streaming.told(app_context.reads, connection, heard)
+    updates = await streaming.updates_for_viewer(app_context.reads, connection, heard)
     with another_request():
         found = [await _event(app_context, caller, connection.viewer, update, data) for update in updates]
     return [event for event in found if event is not None]
@@ -195,7 +195,7 @@ def _add_stream(name: str, scope: str, what: str) -> None:
         connection = await stack.enter_async_context(
             app_context.streams.listening(context.caller, found.interest, after)
         )
-        data = listed_data(wanted=params.with_data)
+        data = listed_data(with_data=params.with_data)
 
         async def lines(heard: Heard) -> bytes:
             return b"".join(map(_line, await events(app_context, context.caller, connection, heard, data)))
@@ -217,10 +217,10 @@ for _stream in (
     ("user", "read:statuses", "Stream the caller's home timeline and notifications."),
     ("user:notification", "read:notifications", "Stream the caller's notifications."),
     ("public", "read:statuses", "Stream new public statuses that are not replies to others."),
-    ("public:local", "read:statuses", "Stream the same as `public`: all accounts are local."),
+    ("public:local", "read:statuses", "Equivalent to `public`, because all accounts are local."),
     ("public:remote", "read:statuses", "Stream nothing: there are no remote accounts."),
     ("hashtag", "read:statuses", "Stream new public statuses with a tag."),
-    ("hashtag:local", "read:statuses", "Stream the same as `hashtag`: all accounts are local."),
+    ("hashtag:local", "read:statuses", "Equivalent to `hashtag`, because all accounts are local."),
     ("list", "read:statuses", "Stream new statuses by the members of a list."),
     ("direct", "read:statuses", "Stream conversations with new statuses."),
 ):
@@ -358,7 +358,7 @@ class _Socket:
             self._gone = True
             self._presence.end()
         except Exception:  # noqa: BLE001  # it ends the socket, not the process
-            _log.exception("what came over a WebSocket could not be worked off")
+            _log.exception("handling a WebSocket message failed")
             self._end(_FAILED, "Something went wrong on our side")
 
     async def _handle(self, message: Message) -> None:
@@ -395,7 +395,7 @@ class _Socket:
             self._gone = True
             self._presence.end()
         except Exception:  # noqa: BLE001  # the same
-            _log.exception("a stream on a WebSocket could not go on")
+            _log.exception("a WebSocket stream failed")
             self._end(_FAILED, "Something went wrong on our side")
 
     async def _send_events(self, stream: Stream, asked: StreamName, connected: asyncio.Event) -> None:
@@ -407,7 +407,7 @@ class _Socket:
             await self._accepted.wait()
             while heard := await connection.take():
                 for event in await events(
-                    self._app_context, caller, connection, heard, listed_data(wanted=asked.with_data)
+                    self._app_context, caller, connection, heard, listed_data(with_data=asked.with_data)
                 ):
                     if event.name == REFRESH and after is None:
                         self._end(_COME_AGAIN, "Something may have been missed")

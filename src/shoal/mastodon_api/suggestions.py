@@ -60,7 +60,7 @@ class Dismissed(msgspec.Struct, frozen=True):
 
 @router.get("/api/v2/suggestions", scope="read:accounts", answer=list[Suggestion])
 async def suggested(context: Context, params: Count) -> object:
-    """Suggest accounts to follow, best first, each with its reasons in words and numbers."""
+    """Suggest accounts to follow, best first, each with its reasons as text and numbers."""
     return [_entity(context, one) for one in await _suggestions(context, params)]
 
 
@@ -117,7 +117,7 @@ async def trending(context: Context, params: TrendingQuery) -> object:
     limit, offset = page_size(params.limit), min(max(0, params.offset), _DEEPEST)
     viewer = context.caller.member_id
     found = await trends.page(app_context.reads, viewer, limit, offset)
-    body = await app_context.present.page(viewer, found, listed_data(wanted=params.with_data))
+    body = await app_context.present.page(viewer, found, listed_data(with_data=params.with_data))
     return offset_page(context, body, offset, limit, more=len(found) == limit)
 
 

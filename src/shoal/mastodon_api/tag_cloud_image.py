@@ -87,13 +87,13 @@ class Extent(NamedTuple):
 
 def shown(word: str, most: int = 28) -> str:
     """Return a word as it is drawn: truncated with an ellipsis, and without stacks of marks."""
-    kept: list[str] = []
+    visible: list[str] = []
     marks = 0
     for character in word:
         marks = marks + 1 if unicodedata.category(character) == "Mn" else 0
         if marks <= _MARKS:
-            kept.append(character)
-    text = "".join(kept)
+            visible.append(character)
+    text = "".join(visible)
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
@@ -210,9 +210,9 @@ _STYLE = (
     ".page{fill:#fbfdfd}.none{fill:#5d7478}text{font-family:'Avenir Next','Segoe UI',Roboto,'Noto Sans',system-ui,sans-serif}"
     "a{text-decoration:none}a:hover text,a:focus text{text-decoration:underline}.s{font-weight:500}.m{font-weight:600}"
     ".b{font-weight:700}"
-    + "".join(f".c{number}{{fill:{colour}}}" for number, colour in enumerate(_LIGHT))
+    + "".join(f".c{number}{{fill:{color}}}" for number, color in enumerate(_LIGHT))
     + "@media(prefers-color-scheme:dark){.page{fill:#0f191b}.none{fill:#93a9ad}"
-    + "".join(f".c{number}{{fill:{colour}}}" for number, colour in enumerate(_DARK))
+    + "".join(f".c{number}{{fill:{color}}}" for number, color in enumerate(_DARK))
     + "}"
 )
 
@@ -232,13 +232,13 @@ class Pictures:
         key, everybodys, now = (cloud.order, limit), cloud.order != FOR_YOU, tags.clock()
         async with self._drawing:
             if everybodys and (held := self._rendered.get(key, now)) is not None:
-                names, drawn = held
+                names, rendered = held
                 if list((await tags.shown_as(names)).values()) == names:
-                    return drawn
-            drawn = (await asyncio.to_thread(draw, cloud.words, href, title)).encode()
+                    return rendered
+            rendered = (await asyncio.to_thread(draw, cloud.words, href, title)).encode()
             if everybodys:
-                self._rendered.put(key, ([word.name for word in cloud.words], drawn), now)
-            return drawn
+                self._rendered.put(key, ([word.name for word in cloud.words], rendered), now)
+            return rendered
 
 
 class LaidOutWord(NamedTuple):
@@ -246,7 +246,7 @@ class LaidOutWord(NamedTuple):
 
     place: PlacedWord
     text: str
-    colour: int
+    color: int
     """Index of the color."""
     weight: str
     """Font weight: `s`, `m` or `b`."""
@@ -274,29 +274,29 @@ def arranged(words: Sequence[NamedLevel]) -> tuple[Frame, list[LaidOutWord]]:
     texts = [shown(word.form) for word in words]
     placed = place([(text, word.level) for text, word in zip(texts, words, strict=True)])
     left, top, right, bottom = _frame(placed)
-    colours = _colours(placed, words)
+    colors = _colors(placed, words)
     # Keyboard and screen reader users reach the first tags first.
-    drawn = [
-        LaidOutWord(one, texts[one.at], colours[one.at], _weight(words[one.at].level))
+    rendered = [
+        LaidOutWord(one, texts[one.at], colors[one.at], _weight(words[one.at].level))
         for one in sorted(placed, key=lambda one: one.at)
     ]
-    return Frame(left, top, right - left, bottom - top), drawn
+    return Frame(left, top, right - left, bottom - top), rendered
 
 
 def draw(words: Sequence[Word], href: Callable[[str], str], title: str) -> str:
     """Return an SVG document; `href` returns the URL of a tag. The document is deterministic."""
-    frame, drawn = arranged([NamedLevel(word.name, word.form, word.level) for word in words])
-    body = "".join(_word(one, words[one.place.at], href) for one in drawn)
-    if not drawn:
+    frame, rendered = arranged([NamedLevel(word.name, word.form, word.level) for word in words])
+    body = "".join(_word(one, words[one.place.at], href) for one in rendered)
+    if not rendered:
         x, y = frame.left + frame.width // 2, frame.top + frame.height // 2 + 8
         body = f'<text class="none s" x="{x}" y="{y}" font-size="22" text-anchor="middle">No tags yet</text>'
     size = (
         f'viewBox="{frame.left} {frame.top} {frame.width} {frame.height}" width="{frame.width}" height="{frame.height}"'
     )
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="group" aria-labelledby="title desc">'
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="group" aria-labeledby="title desc">'
         f'<title id="title">{escape(title)}</title>'
-        f'<desc id="desc">A tag cloud of {len(drawn)} tags; the more a tag counts, the greater it is.</desc>'
+        f'<desc id="desc">A tag cloud of {len(rendered)} tags; the more a tag counts, the greater it is.</desc>'
         f"<style>{_STYLE}</style>"
         f'<rect class="page" x="{frame.left}" y="{frame.top}" width="{frame.width}" height="{frame.height}" rx="22"/>'
         f"{body}</svg>\n"
@@ -312,7 +312,7 @@ def _frame(placed: Sequence[PlacedWord]) -> tuple[int, int, int, int]:
     return left - _MARGIN, top - _MARGIN, right + _MARGIN, bottom + _MARGIN
 
 
-def _colours(placed: Sequence[PlacedWord], words: Sequence[NamedLevel]) -> dict[int, int]:
+def _colors(placed: Sequence[PlacedWord], words: Sequence[NamedLevel]) -> dict[int, int]:
     """Assign each word, by index, the color whose nearest other word is farthest away, to avoid clusters."""
     chosen: dict[int, int] = {}
     middles: list[list[tuple[float, float]]] = [[] for _ in _LIGHT]
@@ -320,10 +320,10 @@ def _colours(placed: Sequence[PlacedWord], words: Sequence[NamedLevel]) -> dict[
         x, y = one.x + one.width / 2, one.baseline
         first = crc32(words[one.at].name.encode())
         turned = [(first + step) % len(_LIGHT) for step in range(len(_LIGHT))]
-        away = {colour: min((_away(x - u, y - v) for u, v in middles[colour]), default=math.inf) for colour in turned}
-        colour = max(turned, key=lambda colour: away[colour])
-        middles[colour].append((x, y))
-        chosen[one.at] = colour
+        away = {color: min((_away(x - u, y - v) for u, v in middles[color]), default=math.inf) for color in turned}
+        color = max(turned, key=lambda color: away[color])
+        middles[color].append((x, y))
+        chosen[one.at] = color
     return chosen
 
 
@@ -336,13 +336,14 @@ def _weight(level: int) -> str:
     return "b" if level >= 6 else "m" if level >= 3 else "s"
 
 
-def _word(drawn: LaidOutWord, word: Word, href: Callable[[str], str]) -> str:
-    one = drawn.place
+def _word(rendered: LaidOutWord, word: Word, href: Callable[[str], str]) -> str:
+    one = rendered.place
     uses = f"#{word.form}: {word.uses:,} {'use' if word.uses == 1 else 'uses'}"
     tooltip = f"{uses}; {word.why}" if word.why else uses
     # `textLength` sets the estimated width in any font.
     return (
         f'<a href="{escape(href(word.name))}"><title>{escape(tooltip)}</title>'
-        f'<text class="c{drawn.colour} {drawn.weight}" x="{one.x + one.width / 2:g}" y="{one.baseline:g}" font-size="{one.size:g}"'
-        f' text-anchor="middle" textLength="{one.width:g}" lengthAdjust="spacingAndGlyphs">{escape(drawn.text)}</text></a>'
+        f'<text class="c{rendered.color} {rendered.weight}" x="{one.x + one.width / 2:g}" y="{one.baseline:g}"'
+        f' font-size="{one.size:g}"'
+        f' text-anchor="middle" textLength="{one.width:g}" lengthAdjust="spacingAndGlyphs">{escape(rendered.text)}</text></a>'
     )

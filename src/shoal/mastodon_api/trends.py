@@ -68,14 +68,14 @@ async def cloud_image(context: Context, params: CloudQuery) -> object:
     app_context = context.app
     shown = await _cloud(context, params)
     title = f"Tags of {app_context.settings.title}"
-    drawn = await app_context.pictures.of(app_context.reads.tags, shown, _limit(params), app_context.at.tag, title)
-    kept = "private, no-store" if shown.order == trends.FOR_YOU else "public, max-age=30"
-    return Response(drawn, media_type="image/svg+xml", headers={**_PICTURE_HEADERS, "Cache-Control": kept})
+    image = await app_context.pictures.of(app_context.reads.tags, shown, _limit(params), app_context.at.tag, title)
+    cache_control = "private, no-store" if shown.order == trends.FOR_YOU else "public, max-age=30"
+    return Response(image, media_type="image/svg+xml", headers={**_PICTURE_HEADERS, "Cache-Control": cache_control})
 
 
 @router.get("/api/shoal/v1/tags/{name}/related", auth="public", answer=list[AlikeTag], remembered=True, by_owner=True)
 async def related_tags(context: Context, params: RelatedQuery) -> object:
-    """List tags that occur in the same posts as a tag."""
+    """List tags that are used together with a tag."""
     app_context = context.app
     found = await tag_queries.related(
         app_context.reads, tag_named(params.name), page_size(params.limit, 20, tag_queries.MOST)

@@ -37,7 +37,7 @@ _PLAIN_PROFILES = frozenset({"Constrained Baseline", "Baseline", "Main", "High"}
 _WHOLE, _SLACK_SECONDS = 0.9, 0.5
 """Containers round durations, and encoders pad or drop a few frames."""
 _LEAST_EDGE = 2
-"""In pixels: H.264 in 4:2:0 stores colours in blocks of two by two."""
+"""In pixels: H.264 in 4:2:0 stores colors in blocks of two by two."""
 _HDR = frozenset({"smpte2084", "arib-std-b67"})
 """Transfer characteristics of HDR: PQ and HLG (ITU-R BT.2100)."""
 _HIGHEST_LEVEL = 42
@@ -128,12 +128,12 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
             raise InvalidInput("this file has neither video nor audio")
         if self.duration > limits.max_duration:
             raise TooLarge(
-                f"a clip of {self.duration:.0f} seconds is too long: at most {limits.max_duration:g} are taken"
+                f"a clip of {self.duration:.0f} seconds is too long: the maximum is {limits.max_duration:g} seconds"
             )
         if self.width * self.height > limits.max_pixels:
             most = f"{limits.max_pixels / 1e6:.3g}"
             raise TooLarge(
-                f"a video of {self.width} x {self.height} pixels is too large: at most {most} million pixels are taken"
+                f"a video of {self.width} x {self.height} pixels is too large: the maximum is {most} million pixels"
             )
         if (
             self.width
@@ -145,8 +145,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
             )
         if self.frame_rate > limits.max_frame_rate:
             raise TooLarge(
-                f"a video of {float(self.frame_rate):.0f} frames a second is too fast:"
-                f" at most {limits.max_frame_rate} are taken"
+                f"a video of {float(self.frame_rate):.0f} frames per second is too fast:"
+                f" the maximum is {limits.max_frame_rate}"
             )
 
     def check_whole(self, source: Facts) -> None:
@@ -201,10 +201,10 @@ def _fraction(text: str) -> Fraction:
 
 _PASSED_ON: Final = frozenset({"PATH", "PYTHONHOME", "PYTHONPATH", "LD_LIBRARY_PATH"})
 """Environment variables that are passed on; others may hold secrets."""
-_MOST_SAID: Final = 1 << 20
+_MAX_OUTPUT_BYTES: Final = 1 << 20
 """Maximum bytes of a program's output."""
 _NOT_LISTED: Final = re.compile(rb"Codec \((\w+)\) not on whitelist")
-_NO_ROOM: Final = b"File too large"
+_FILE_TOO_LARGE: Final = b"File too large"
 _NO_MEMORY: Final = re.compile(rb"annot allocate memory|failed to map segment|malloc of size")
 _OUT_OF_TIME: Final = (-signal.SIGXCPU, -signal.SIGKILL)
 _log = logging.getLogger(__name__)
@@ -233,9 +233,9 @@ class Programs(NamedTuple):
                 stderr=asyncio.subprocess.DEVNULL,
                 env=_environment(),
             )
-            said, _ = await process.communicate()
+            output, _ = await process.communicate()
             _filters[self.ffmpeg] = frozenset(
-                line.split()[1].decode() for line in said.splitlines() if len(line.split()) > 1
+                line.split()[1].decode() for line in output.splitlines() if len(line.split()) > 1
             )
         return _filters[self.ffmpeg].issuperset(names)
 
@@ -244,11 +244,11 @@ class Programs(NamedTuple):
         asked = ("-v", "error", "-print_format", "json", "-show_format", "-show_streams")
         return await _run((self.ffprobe, *asked, *_reading(clip), f"file:{file}"), limits)
 
-    async def convert(self, file: str, clip: Clip, limits: ClipLimits, *wanted: str) -> None:
+    async def convert(self, file: str, clip: Clip, limits: ClipLimits, *arguments: str) -> None:
         """Convert a file with these arguments. Raises `InvalidInput` on failure."""
         quiet = ("-nostdin", "-hide_banner", "-v", "error", "-threads", str(limits.threads))
         reading = (*_reading(clip), "-i", f"file:{file}")
-        await _run((self.ffmpeg, *quiet, *reading, "-threads", str(limits.threads), *wanted), limits)
+        await _run((self.ffmpeg, *quiet, *reading, "-threads", str(limits.threads), *arguments), limits)
 
 
 def _environment() -> dict[str, str]:
@@ -277,24 +277,26 @@ async def _run(command: Sequence[str], limits: ClipLimits) -> bytes:
     except OSError as error:
         raise Unavailable("video and audio cannot be processed right now") from error
     try:
-        said, complaint = await process.communicate()
+        output, complaint = await process.communicate()
     except asyncio.CancelledError:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
         raise
     # ffmpeg exits with 0 when only the end of its output could not be written.
-    if process.returncode or len(said) > _MOST_SAID or _NO_ROOM in complaint:
-        _log.info("%s ended with %s: %s", command[0], process.returncode, complaint[-500:].decode("utf-8", "replace"))
+    if process.returncode or len(output) > _MAX_OUTPUT_BYTES or _FILE_TOO_LARGE in complaint:
+        _log.info(
+            "%s exited with status %s: %s", command[0], process.returncode, complaint[-500:].decode("utf-8", "replace")
+        )
         raise _reason(process.returncode or 0, complaint, limits)
-    return said
+    return output
 
 
 def _reason(status: int, complaint: bytes, limits: ClipLimits) -> InvalidInput:
     """Return the reason of a failed program from its exit status and output."""
     if refused := _NOT_LISTED.search(complaint):
         return Unsupported(f"the codec {refused[1].decode()} is not accepted: use H.264 and AAC")
-    if _NO_ROOM in complaint:
+    if _FILE_TOO_LARGE in complaint:
         return TooLarge(f"the converted file would have more than {mebibytes(limits.max_made)}")
     if _NO_MEMORY.search(complaint):
         return InvalidInput(f"converting this file takes more than {mebibytes(limits.memory)} of memory")
@@ -409,8 +411,12 @@ class Clips:
         longest = f"{self.limits.max_duration + 1:g}"
         return (
             *("-map", "0:v:0", "-map", "0:a:0?", *_BARE, *_SAME, "-t", longest),
-            *(_FILM_AS_IT_IS if self._film_fits(facts) else self._film_anew(facts, animated=animated, mapped=mapped)),
-            *(("-c:a", "copy") if self._sound_fits(facts) else self._sound_anew()),
+            *(
+                _FILM_AS_IT_IS
+                if self._film_fits(facts)
+                else self._transcoded_film(facts, animated=animated, mapped=mapped)
+            ),
+            *(("-c:a", "copy") if self._sound_fits(facts) else self._transcoded_sound()),
             *("-movflags", "+faststart", "-f", "mp4"),
         )
 
@@ -426,7 +432,7 @@ class Clips:
     def _sound_fits(self, facts: Facts) -> bool:
         return facts.sound_plays and 0 < facts.sound_bits <= _TIMES_BITS * self.limits.sound_bits
 
-    def _film_anew(self, facts: Facts, *, animated: bool, mapped: bool) -> tuple[str, ...]:
+    def _transcoded_film(self, facts: Facts, *, animated: bool, mapped: bool) -> tuple[str, ...]:
         limits = self.limits
         bits = min(limits.bits, int(limits.max_made * 8 * 0.8 / (facts.duration or limits.max_duration + 1)))
         fit = f"scale='min({limits.edge},iw)':'min({limits.edge},ih)':force_original_aspect_ratio=decrease"
@@ -440,7 +446,7 @@ class Clips:
             *("-maxrate", str(bits), "-bufsize", str(2 * bits), "-g", "250"),
         )
 
-    def _sound_anew(self) -> tuple[str, ...]:
+    def _transcoded_sound(self) -> tuple[str, ...]:
         return ("-c:a", "aac", "-b:a", str(self.limits.sound_bits), "-ac", "2")
 
     def _as_sound(self, facts: Facts) -> tuple[str, ...]:

@@ -51,7 +51,7 @@ class Child(ChildProcess):
         try:
             child = await cls.start("shoal.media.worker", msgspec.json.encode(limits).decode())
         except OSError as error:
-            _log.exception("a process to decode pictures cannot be started")
+            _log.exception("cannot start a picture decoding process")
             raise Unavailable("pictures cannot be decoded right now") from error
         try:
             async with asyncio.timeout(START_SECONDS):
@@ -59,7 +59,7 @@ class Child(ChildProcess):
             if isinstance(answer, Ready):
                 return child
         except (ChildDied, TimeoutError):
-            _log.exception("a process to decode pictures does not start")
+            _log.exception("a picture decoding process does not start")
         except BaseException:
             await child.end()
             raise
@@ -101,7 +101,7 @@ class FairSlots:
     @asynccontextmanager
     async def taken(self, member: str) -> AsyncIterator[None]:
         """Hold a slot. Raises `Unavailable` at once if too many jobs wait, of this member or in total."""
-        self._check_room(member)
+        self._check_capacity(member)
         await self._take(member)
         try:
             yield
@@ -113,7 +113,7 @@ class FairSlots:
         for _ in range(self._places):
             await self._take("")
 
-    def _check_room(self, member: str) -> None:
+    def _check_capacity(self, member: str) -> None:
         if self._free:
             return
         if self.waiting >= self._most_waiting or len(self._queues.get(member, ())) >= self._most_of_one:
@@ -237,7 +237,7 @@ class Decoder:
             reusable = child.jobs < self._jobs_per_child
         except (ChildDied, TimeoutError) as error:
             self._check_open()
-            _log.warning("a picture of %d bytes ended its decoding process: %r", len(job.data), error)
+            _log.warning("a picture of %d bytes crashed its decoding process: %r", len(job.data), error)
             raise self._past_limits() from error
         finally:
             # Also if the caller was cancelled: the child is then in the middle of a picture.

@@ -362,7 +362,7 @@ class Workshop:
         if task is None:
             first = self._next(number, member)
             if len(self._works) >= self._at_once or first != member:
-                raise NotYet("other media come first")
+                raise NotYet("other media are ahead in the queue")
             self._waiting.pop(number, None)
             self._note_served(member)
             task = self._works[number] = asyncio.create_task(self._guarded(number, work), name=f"shoal-media-{number}")

@@ -50,16 +50,12 @@ class UploadLimits(msgspec.Struct, frozen=True, kw_only=True):
 
     def check_size(self, size: int) -> None:
         if size > self.max_bytes:
-            raise TooLarge(
-                f"a picture of {mebibytes(size)} is too large: at most {mebibytes(self.max_bytes)} are taken"
-            )
+            raise TooLarge(f"a picture of {mebibytes(size)} is too large: the maximum is {mebibytes(self.max_bytes)}")
 
     def check_pixels(self, width: int, height: int) -> None:
         if width * height > self.max_pixels:
             most = f"{self.max_pixels / 1e6:g}"
-            raise TooLarge(
-                f"a picture of {width} x {height} pixels is too large: at most {most} million pixels are taken"
-            )
+            raise TooLarge(f"a picture of {width} x {height} pixels is too large: the maximum is {most} million pixels")
 
 
 class ClipLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,7 +85,7 @@ class ClipLimits(msgspec.Struct, frozen=True, kw_only=True):
 
     def check_size(self, size: int) -> None:
         if size > self.max_bytes:
-            raise TooLarge(f"a clip of {mebibytes(size)} is too large: at most {mebibytes(self.max_bytes)} are taken")
+            raise TooLarge(f"a clip of {mebibytes(size)} is too large: the maximum is {mebibytes(self.max_bytes)}")
 
 
 def mebibytes(size: int) -> str:

@@ -43,7 +43,7 @@ from shoal.media.sniff import AVIF, HEAD, HEIC, JPEG, PNG, WEBP, is_lossless, sn
 _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz#$%*+,-.:;=?@[]^_{|}~"
 _LINEAR = [v / 255 / 12.92 if v / 255 <= 0.04045 else ((v / 255 + 0.055) / 1.055) ** 2.4 for v in range(256)]
 
-Colour = tuple[float, float, float]
+Color = tuple[float, float, float]
 """Red, green and blue: linear light, or a cosine coefficient."""
 
 
@@ -51,11 +51,11 @@ def encode(rgb: bytes, width: int, height: int, across: int = 4, down: int = 3) 
     """Return the blurhash of `width * height * 3` bytes, sRGB by rows, with `across` x `down` components (1..9 each)."""
     channels = [_transform(rgb[start::3], width, height, across, down) for start in range(3)]
     first, *rest = zip(*channels, strict=True)
-    loudest = max((abs(value) for colour in rest for value in colour), default=0.0)
+    loudest = max((abs(value) for color in rest for value in color), default=0.0)
     step = max(0, min(82, floor(loudest * 166 - 0.5))) if rest else 0
     scale = (step + 1) / 166
     parts = [_base83(across - 1 + (down - 1) * 9, 1), _base83(step, 1), _base83(_average(first), 4)]
-    return "".join(parts + [_base83(_detail(colour, scale), 2) for colour in rest])
+    return "".join(parts + [_base83(_detail(color, scale), 2) for color in rest])
 
 
 def _transform(values: bytes, width: int, height: int, across: int, down: int) -> list[float]:
@@ -79,14 +79,14 @@ def _dot(left: list[float], right: list[float]) -> float:
     return sum(a * b for a, b in zip(left, right, strict=True))
 
 
-def _average(colour: Colour) -> int:
-    red, green, blue = (_to_srgb(value) for value in colour)
+def _average(color: Color) -> int:
+    red, green, blue = (_to_srgb(value) for value in color)
     return (red << 16) + (green << 8) + blue
 
 
-def _detail(colour: Colour, scale: float) -> int:
+def _detail(color: Color, scale: float) -> int:
     """Quantize to 0..18 around 9; the square root spends more steps on faint detail."""
-    red, green, blue = (max(0, min(18, floor(_signed_root(value / scale) * 9 + 9.5))) for value in colour)
+    red, green, blue = (max(0, min(18, floor(_signed_root(value / scale) * 9 + 9.5))) for value in color)
     return (red * 19 + green) * 19 + blue
 
 
@@ -109,7 +109,7 @@ ORIGINAL_QUALITY: Final = 92
 """JPEG and WebP quality of a picture in full resolution."""
 _FLAT: Final = 0.55
 _TIMES_JPEG: Final = 4.0
-"""Not a photograph: more than `_FLAT` of the pixels equal their left neighbour, and the preview as PNG has less than
+"""Not a photograph: more than `_FLAT` of the pixels equal their left neighbor, and the preview as PNG has less than
 `_TIMES_JPEG` times the bytes of a JPEG. Photographs with as many flat pixels (night skies) have 4.5 times the bytes or more;
 drawings and screenshots 0.3 to 3.9.
 """
@@ -178,7 +178,7 @@ def _is_photograph(feed: Image.Image, preview: Image.Image) -> bool:
 
 
 def _flatness(image: Image.Image) -> float:
-    """Return the fraction of pixels that equal their left neighbour."""
+    """Return the fraction of pixels that equal their left neighbor."""
     width, height = image.size
     if width == 1:
         return 1.0
@@ -429,11 +429,11 @@ def _in_srgb(image: Image.Image) -> Image.Image:
     profile, mode = image.info.get("icc_profile"), image.mode
     if profile:
         alpha = image.getchannel("A") if mode == "RGBA" else None
-        colours = image.convert("RGB") if alpha else image
+        colors = image.convert("RGB") if alpha else image
         try:
-            image = _converted(colours, profile)
+            image = _converted(colors, profile)
         except (ImageCms.PyCMSError, OSError, ValueError, TypeError):
-            image = colours
+            image = colors
         if alpha:
             image.putalpha(alpha)
     return image.convert("RGB") if image.mode == "CMYK" else image

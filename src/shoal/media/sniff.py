@@ -174,13 +174,13 @@ def is_animated_gif(data: bytes) -> bool:
     """Return whether a file is a GIF of more than one frame (GIF89a, sections 18 to 26)."""
     if not is_gif(data) or len(data) < 13:
         return False
-    at, frames = 13 + _colours(data[10]), 0
+    at, frames = 13 + _colors(data[10]), 0
     while at + 10 < len(data):
         if data[at] == 0x2C:
             frames += 1
             if frames > 1:
                 return True
-            at = _past_blocks(data, at + 11 + _colours(data[at + 9]))
+            at = _past_blocks(data, at + 11 + _colors(data[at + 9]))
         elif data[at] == 0x21:
             at = _past_blocks(data, at + 2)
         else:
@@ -188,8 +188,8 @@ def is_animated_gif(data: bytes) -> bool:
     return False
 
 
-def _colours(flags: int) -> int:
-    """Return the size in bytes of the colour table of a descriptor."""
+def _colors(flags: int) -> int:
+    """Return the size in bytes of the color table of a descriptor."""
     return 3 << ((flags & 7) + 1) if flags & 0x80 else 0
 
 

@@ -54,7 +54,7 @@ _FULL = re.compile(r"(os error |\[Errno )(28|122)\b|507 Insufficient|StorageFull
 _CERTIFICATE = re.compile(r"InvalidCertificate\(\s*(?:Other\(\s*)?(\w+)")
 _REFUSED = re.compile(r"\b40[13] |\b400 Bad Request|InvalidContentType|UnsupportedCertificate")
 """Responses of an S3 server to a wrong key and to plain HTTP on an HTTPS port, and TLS errors in the opposite case."""
-_said: dict[str, str] = {}
+_last_logged: dict[str, str] = {}
 """The last logged reason for a rejection by the store."""
 _PIECE: Final = 256 * 1024
 """Bytes per read of a large file."""
@@ -119,7 +119,9 @@ class MediaStore:
             return cls(_s3(parts))
         if parts.scheme == "memory":
             return cls(MemoryStore())
-        raise InvalidInput("a media store is file:///directory, s3://bucket/prefix or memory://", field="media_url")
+        raise InvalidInput(
+            "the media store must be file:///directory, s3://bucket/prefix or memory://", field="media_url"
+        )
 
     async def put(self, key: str, data: bytes | Path, content_type: str) -> None:
         """Store or replace a file, given as bytes or as a file to copy, which is read a few parts at a time.
@@ -142,7 +144,7 @@ class MediaStore:
                 if self._root is not None:
                     await asyncio.to_thread(_settle, self._root / key, self._root)
             except FileNotFoundError as error:
-                raise Unavailable("the media store is not there") from error
+                raise Unavailable("the media store does not exist") from error
 
     async def get(self, key: str) -> tuple[bytes, str]:
         """Return a file and its content type. Raises `NotFound`."""
@@ -225,11 +227,11 @@ class MediaStore:
 async def _pieces(result: GetResult, skip: int, take: int) -> AsyncIterator[bytes]:
     with _in_our_words():
         async for piece in result.stream(min_chunk_size=_PIECE):
-            wanted = bytes(piece)[skip : skip + take]
+            chunk = bytes(piece)[skip : skip + take]
             skip = max(0, skip - len(piece))
-            take -= len(wanted)
-            if wanted:
-                yield wanted
+            take -= len(chunk)
+            if chunk:
+                yield chunk
             if not take:
                 return
 
@@ -254,7 +256,7 @@ def type_of(key: str) -> str:
 def check_key(key: str) -> None:
     """Raise `InvalidInput` unless a key is a relative path of plain ASCII names that do not begin with a dot."""
     if len(key) > 512 or _KEY.fullmatch(key) is None:
-        raise InvalidInput("this is not the name of a stored file")
+        raise InvalidInput("invalid name of a stored file")
 
 
 @contextmanager
@@ -266,11 +268,11 @@ def _in_our_words() -> Iterator[None]:
         raise NotFound("there is no such file") from error
     except (BaseError, OSError) as error:
         if _FULL.search(str(error)):
-            raise StorageFull("there is no room to store files") from error
+            raise StorageFull("the media store is full") from error
         reason, lasting = _reason(error)
-        if lasting and _said.get("last") != reason:
-            _log.error("the media store refuses us, or is not trusted: %s", reason)
-            _said["last"] = reason
+        if lasting and _last_logged.get("last") != reason:
+            _log.error("the media store rejected our credentials or its certificate is invalid: %s", reason)
+            _last_logged["last"] = reason
         raise Unavailable("the media store does not answer") from UnreachableEngine(reason)
 
 
@@ -279,12 +281,12 @@ def _reason(error: Exception) -> tuple[str, bool]:
     if found := _CERTIFICATE.search(str(error)):
         name = found[1]
         if name.startswith("Expired"):
-            return "its certificate has expired", True
+            return "the server's certificate has expired", True
         if name.startswith("NotValidForName"):
-            return "its certificate is for another name", True
-        return f"its certificate is not trusted: {name}", True
-    said = " ".join(str(error).partition("Debug source")[0].split())
-    return said, _REFUSED.search(said) is not None
+            return "the server's certificate is for another name", True
+        return f"the server's certificate is not trusted: {name}", True
+    message = " ".join(str(error).partition("Debug source")[0].split())
+    return message, _REFUSED.search(message) is not None
 
 
 @cache
@@ -296,7 +298,7 @@ def _end_in_order() -> None:
 def _s3(parts: SplitResult) -> S3Store:
     options = dict(parse_qsl(parts.query))
     if unknown := options.keys() - _S3_OPTIONS:
-        raise InvalidInput(f"an s3:// media store does not know: {', '.join(sorted(unknown))}", field="media_url")
+        raise InvalidInput(f"unknown options of an s3:// media store: {', '.join(sorted(unknown))}", field="media_url")
     authorities = options.pop("cafile", "")
     config: S3Config = {**options}  # type: ignore[typeddict-item]
     client: ClientConfig = {**_TIMEOUTS, "allow_http": options.get("endpoint", "").startswith("http://")}

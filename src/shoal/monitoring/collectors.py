@@ -186,7 +186,7 @@ async def delivery_metrics(network: Network, lag: DeliveryLag) -> Iterable[Metri
     families.add("shoal_deliveries_behind_seconds", runner.behind())
     families.add("shoal_jobs_done_total", runner.finished)
     families.add("shoal_jobs_failed_total", runner.failed)
-    families.add("shoal_jobs_buried_total", runner.set_aside)
+    families.add("shoal_jobs_buried_total", runner.buried)
     families.add("shoal_pushed_entries_total", network.reads.push_counter.pushed)
     families.add("shoal_pulled_lists_total", network.reads.push_counter.pulled)
     families.add("shoal_search_behind_seconds", network.search.behind())

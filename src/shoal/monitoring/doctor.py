@@ -95,14 +95,14 @@ async def ask(
         first, _, rest = (await reader.readuntil(b"\r\n\r\n")).partition(b"\r\n")
         words = first.split(None, 2)
         if len(words) < 2 or not words[0].startswith(b"HTTP/") or not words[1].isdigit():
-            raise ValueError("it does not speak HTTP")
+            raise ValueError("the response is not HTTP")
         body = await _body(reader) if read_body else b""
         certificate = writer.get_extra_info("peercert") or {}
         return Answer(int(words[1]), http.client.parse_headers(io.BytesIO(rest)), body, certificate)
     except asyncio.IncompleteReadError as error:
-        raise ConnectionResetError("it closed the connection without an answer") from error
+        raise ConnectionResetError("the connection was closed without a response") from error
     except asyncio.LimitOverrunError as error:
-        raise ValueError("it answers with too long a head") from error
+        raise ValueError(f"the response header exceeds {_MOST_HEAD:,} bytes") from error
     finally:
         # Close without waiting for the other side.
         writer.transport.abort()
@@ -149,16 +149,18 @@ async def server(settings: Settings, found: RunningServer) -> Iterable[Diagnosis
     door = await _door(settings)
     if found.ready is None:
         if door:
-            said = f"a server has the store, but nobody answers at {where}"
-            return [bad("server", said, "look at its log; if it was started with --port, put that into the settings")]
-        return [warn("server", f"nobody answers at {where}", "start it: `shoal serve`, or its unit")]
+            message = f"a server has the store open, but no server answers at {where}"
+            return [bad("server", message, "see its log; if it was started with --port, set port to the same value")]
+        return [warn("server", f"no server answers at {where}", "start `shoal serve` or its systemd unit")]
     if door is False:
-        said = f"who answers at {where} does not have this store open"
-        return [bad("server", said, "look at store and port: is it another server, or another user's?")]
+        message = f"the server at {where} does not have this store open"
+        return [
+            bad("server", message, "check store and port: the server may use another store or belong to another user")
+        ]
     if found.ready.status != 200:
-        told = found.ready.body.decode(errors="replace").strip()[:200]
-        return [bad("server", f"it is not ready: {told}", "look at the engines, and at its log")]
-    return [ok("server", f"it answers at {where}, and is ready")]
+        response = found.ready.body.decode(errors="replace").strip()[:200]
+        return [bad("server", f"not ready: {response}", "check the engines and the log of the server")]
+    return [ok("server", f"ready at {where}")]
 
 
 async def _door(settings: Settings) -> bool | None:
@@ -183,22 +185,22 @@ async def work(settings: Settings) -> Iterable[Diagnosis]:
     try:
         async with asyncio.timeout(SECONDS):
             if await _broker_is_empty(settings):
-                return [ok("jobs", "the broker has no queues yet: the first server or worker makes them")]
+                return [ok("jobs", "the broker has no queues yet: the first server or worker declares them")]
         async with asyncio.timeout(SECONDS), open_outboxes(settings, read_only=True) as outboxes:
-            standing = await jobs.survey(outboxes, refusal_limit(settings))
+            job_state = await jobs.survey(outboxes, refusal_limit(settings))
     except (ShoalError, OSError, TimeoutError):
         return []
     found = []
-    if standing.buried:
-        said = f"{len(standing.buried):,} jobs were set aside, the first with: {standing.buried[0].error}"
-        found.append(warn("jobs", said, "mend the cause, then `shoal jobs replay --all`"))
-    silent = standing.silent_workers or 0
-    if standing.workers is not None and standing.workers <= silent:
-        found.append(bad("workers", "no worker answers: posts do not reach followers", "start `shoal worker`"))
+    if job_state.buried:
+        message = f"{len(job_state.buried):,} failed jobs; error of the first: {job_state.buried[0].error}"
+        found.append(warn("jobs", message, "fix the cause, then run `shoal jobs replay --all`"))
+    silent = job_state.silent_workers or 0
+    if job_state.workers is not None and job_state.workers <= silent:
+        found.append(bad("workers", "no worker responds: posts do not reach followers", "start `shoal worker`"))
     elif silent:
-        said = f"{silent} of {standing.workers} do not answer"
-        found.append(warn("workers", said, "look at their logs: they are busy, stopped or stuck"))
-    return found or [ok("jobs", f"none was set aside, {standing.waiting:,} wait")]
+        message = f"{silent} of {job_state.workers} workers do not respond"
+        found.append(warn("workers", message, "check their logs: they are busy, stopped or stuck"))
+    return found or [ok("jobs", f"{job_state.waiting:,} pending, none failed")]
 
 
 async def _broker_is_empty(settings: Settings) -> bool:
@@ -206,31 +208,31 @@ async def _broker_is_empty(settings: Settings) -> bool:
     for probe in engine_probes(settings):
         if probe.engine == "RabbitMQ":
             try:
-                return not any(told.measurements for told in await probe.ask())
+                return not any(response.measurements for response in await probe.ask())
             except Exception as error:
-                raise Unavailable("the broker does not answer") from error
+                raise Unavailable("the broker does not respond") from error
     return False
 
 
 async def metrics(settings: Settings, found: RunningServer) -> Iterable[Diagnosis]:
     """Request the metrics as Prometheus does."""
     if not settings.metrics_port:
-        return [warn("metrics", "metrics_port is not set, so nobody is alerted", "set it (docs/metrics.md)")]
+        return [warn("metrics", "metrics_port is not set, so no alerts are sent", "set metrics_port (docs/metrics.md)")]
     place = Destination(_EVERYWHERE.get(settings.metrics_host, settings.metrics_host), settings.metrics_port)
     where = f"{settings.metrics_host}:{settings.metrics_port}"
     try:
         async with asyncio.timeout(SECONDS):
-            told = await ask(place, "/metrics")
+            response = await ask(place, "/metrics")
     except (OSError, ValueError, TimeoutError) as error:
         if found.ready is None:
             return []
-        return [bad("metrics", f"{where}: {in_words(error) or 'no answer'}", "look at the log of the server")]
-    if told.status != 200 or b"shoal_" not in told.body:
-        return [bad("metrics", f"{where} is taken by something else", "set metrics_port to a free port")]
+        return [bad("metrics", f"{where}: {in_words(error) or 'no response'}", "check the log of the server")]
+    if response.status != 200 or b"shoal_" not in response.body:
+        return [bad("metrics", f"{where} is in use by another program", "set metrics_port to a free port")]
     if _is_public(settings.metrics_host):
-        said = f"{where} can be reached by everybody"
-        return [warn("metrics", said, "set metrics_host to an address of your own network")]
-    return [ok("metrics", f"they are told at {where}")]
+        message = f"{where} may be reachable from the internet"
+        return [warn("metrics", message, "set metrics_host to an address of your private network")]
+    return [ok("metrics", f"served at {where}")]
 
 
 def _is_public(host: str) -> bool:
@@ -247,24 +249,28 @@ def push_key(settings: Settings) -> Diagnosis:
         try:
             read_key(settings.push_key)
         except ShoalError as error:
-            return bad("push_key", str(error).removeprefix("push_key: "), "set what `shoal push key` prints")
+            return bad(
+                "push_key", str(error).removeprefix("push_key: "), "set push_key to the output of `shoal push key`"
+            )
         return ok("push_key", "set")
     path = push_key_path(settings)
     if path is None:
-        advice = "set push_key to what `shoal push key` prints, in all processes"
-        return warn("push_key", "not set, so there is no web push with this store", advice)
+        advice = "set push_key to the output of `shoal push key` in all processes"
+        return warn("push_key", "not set, so web push is unavailable with this store", advice)
     if not path.exists():
-        return ok("push_key", "the first server makes one beside the store")
+        return ok("push_key", "the first server generates a key next to the store")
     try:
         read_key(path.read_text())
         mode = stat.S_IMODE(path.stat().st_mode)
     except OSError as error:
         return bad("push_key", in_words(error), "run this as the user of the server")
     except (ShoalError, ValueError):
-        return bad("push_key", f"{path} holds no key", "bring it back from a backup; a new one ends all subscriptions")
+        return bad(
+            "push_key", f"{path} contains no key", "restore it from a backup; a new key invalidates all subscriptions"
+        )
     if mode & 0o077:
-        return bad("push_key", f"others can read {path}", f"chmod 600 {path}")
-    return ok("push_key", f"beside the store, {path.name}")
+        return bad("push_key", f"{path} is readable by other users", f"chmod 600 {path}")
+    return ok("push_key", f"stored next to the store as {path.name}")
 
 
 _SOON_DAYS, _DAY = 14, 86_400
@@ -292,24 +298,24 @@ async def public_endpoint(settings: Settings, running: RunningServer) -> list[Di
         async with asyncio.timeout(SECONDS):
             addresses = await _addresses(name, port)
     except (OSError, TimeoutError):
-        return [bad("name", f"{name} has no address", "make a DNS entry for it, with the address of the proxy")]
+        return [bad("name", f"{name} does not resolve", "create a DNS record with the address of the proxy")]
     tls = ssl.create_default_context() if parts.scheme == "https" else None
     try:
         async with asyncio.timeout(SECONDS):
-            place, told = await _first([Destination(one, port, name, tls, _source(one)) for one in addresses])
+            place, response = await _first([Destination(one, port, name, tls, _source(one)) for one in addresses])
     except ssl.SSLCertVerificationError as error:
         return [bad("tls", f"the certificate of {name} is not valid: {error.verify_message}", "renew it")]
     except (OSError, ValueError, TimeoutError) as error:
-        why = in_words(error) or f"no answer within {SECONDS:g} s"
-        said = f"{settings.base_url} ({', '.join(addresses)}): {why}"
-        return [bad("proxy", said, "start the proxy, and open its port")]
-    found = [*_certificate(name, told), _clock(told)]
-    if told.status != 200 or not _identity(told).get("domain"):
-        said = f"{settings.base_url} answers {told.status}, and not as Shoal does"
-        return [*found, bad("proxy", said, _PROXY)]
-    if running.ready is not None and not await _is_ours(told, running):
-        said = f"another server answers at {settings.base_url} than at {running.place.host}:{running.place.port}"
-        return [*found, bad("proxy", said, _PROXY)]
+        why = in_words(error) or f"no response within {SECONDS:g} s"
+        message = f"{settings.base_url} ({', '.join(addresses)}): {why}"
+        return [bad("proxy", message, "start the proxy and open its port")]
+    found = [*_certificate(name, response), _clock(response)]
+    if response.status != 200 or not _identity(response).get("domain"):
+        message = f"{settings.base_url} returned status {response.status}, and the response is not from Shoal"
+        return [*found, bad("proxy", message, _PROXY)]
+    if running.ready is not None and not await _is_ours(response, running):
+        message = f"{settings.base_url} and {running.place.host}:{running.place.port} are different servers"
+        return [*found, bad("proxy", message, _PROXY)]
     # Not concurrently: it counts requests.
     found += await _bounded(_forwarded(place, running))
     for findings in await asyncio.gather(_bounded(_upgrade(place)), _bounded(_uploads(place, settings))):
@@ -339,7 +345,7 @@ async def _bounded(look: Awaitable[Iterable[Diagnosis]]) -> list[Diagnosis]:
         async with asyncio.timeout(SECONDS):
             return list(await look)
     except (OSError, ValueError, TimeoutError) as error:
-        return [warn("proxy", f"it broke off: {in_words(error) or 'no answer in time'}", "look at the proxy's log")]
+        return [warn("proxy", f"the check was interrupted: {in_words(error) or 'timeout'}", "check the proxy's log")]
 
 
 def _source(address: str) -> str:
@@ -349,42 +355,42 @@ def _source(address: str) -> str:
     return f"127.{random.randint(64, 127)}.{random.randint(0, 255)}.{random.randint(1, 254)}"  # noqa: S311
 
 
-def _certificate(name: str, told: Answer) -> Iterable[Diagnosis]:
-    if not told.certificate:
+def _certificate(name: str, response: Answer) -> Iterable[Diagnosis]:
+    if not response.certificate:
         return
-    days = (ssl.cert_time_to_seconds(told.certificate["notAfter"]) - time.time()) / _DAY
-    said = f"the certificate of {name} is good for {days:,.0f} more days"
+    days = (ssl.cert_time_to_seconds(response.certificate["notAfter"]) - time.time()) / _DAY
+    message = f"the certificate of {name} expires in {days:,.0f} days"
     if days < _SOON_DAYS:
-        yield warn("tls", said, "renew it, and see why that was not done by itself")
+        yield warn("tls", message, "renew it, and check why automatic renewal failed")
     else:
-        yield ok("tls", said)
+        yield ok("tls", message)
 
 
-def _clock(told: Answer) -> Diagnosis:
-    parsed = email.utils.parsedate_to_datetime(told.headers["Date"]) if told.headers["Date"] else None
+def _clock(response: Answer) -> Diagnosis:
+    parsed = email.utils.parsedate_to_datetime(response.headers["Date"]) if response.headers["Date"] else None
     if parsed is None:
-        return ok("clock_of_proxy", "the proxy does not tell its time")
+        return ok("clock_of_proxy", "the proxy sends no Date header")
     skew = time.time() - parsed.timestamp()
     if abs(skew) > _SKEW_SECONDS:
-        said = f"this machine's clock is {abs(skew):,.0f} s {'skew of' if skew > 0 else 'behind'} the proxy's"
-        return bad("clock_of_proxy", said, "set both from the network: systemd-timesyncd or chrony")
-    return ok("clock_of_proxy", "it is that of this machine, to the second")
+        message = f"this machine's clock is {abs(skew):,.0f} s {'ahead of' if skew > 0 else 'behind'} the proxy's"
+        return bad("clock_of_proxy", message, "synchronize both clocks with systemd-timesyncd or chrony")
+    return ok("clock_of_proxy", "matches the clock of this machine")
 
 
-def _identity(told: Answer) -> dict[str, Any]:
+def _identity(response: Answer) -> dict[str, Any]:
     try:
-        found = msgspec.json.decode(_unchunked(told))
+        found = msgspec.json.decode(_unchunked(response))
     except msgspec.DecodeError:
         return {}
-    wanted = ("domain", "title", "version", "description")
-    return {name: found.get(name) for name in wanted} if isinstance(found, dict) else {}
+    fields = ("domain", "title", "version", "description")
+    return {name: found.get(name) for name in fields} if isinstance(found, dict) else {}
 
 
-def _unchunked(told: Answer) -> bytes:
+def _unchunked(response: Answer) -> bytes:
     """Return a body without the framing of chunked transfer encoding, which proxies may use."""
-    if "chunked" not in told.headers.get("Transfer-Encoding", ""):
-        return told.body
-    rest, body = told.body, b""
+    if "chunked" not in response.headers.get("Transfer-Encoding", ""):
+        return response.body
+    rest, body = response.body, b""
     while rest:
         size, _, rest = rest.partition(b"\r\n")
         length = int(size.partition(b";")[0] or b"0", 16)
@@ -392,25 +398,25 @@ def _unchunked(told: Answer) -> bytes:
     return body
 
 
-async def _is_ours(told: Answer, running: RunningServer) -> bool:
+async def _is_ours(response: Answer, running: RunningServer) -> bool:
     try:
         async with asyncio.timeout(SECONDS):
             ours = await ask(running.place, _INSTANCE)
     except (OSError, ValueError, TimeoutError):
         return True
-    return ours.status != 200 or _identity(ours) == _identity(told)
+    return ours.status != 200 or _identity(ours) == _identity(response)
 
 
 async def _forwarded(place: Destination, running: RunningServer) -> Iterable[Diagnosis]:
     """Check that the rate limit of a client does not depend on `X-Forwarded-For` claims."""
     first, second = [await _left(place, _claimed()) for _ in range(2)]
     if first is None or second is None:
-        return [ok("forwarded", "not looked at, as rate_limits are off")]
+        return [ok("forwarded", "skipped: rate_limits is off")]
     if not first.requests or second.until != first.until:
-        return [ok("forwarded", "not looked at, as the limit was used up or began anew meanwhile")]
+        return [ok("forwarded", "skipped: the limit was exhausted or reset during the check")]
     if second.requests >= first.requests:
-        said = "whoever writes an X-Forwarded-For gets limits of their own: the proxy passes it on"
-        return [bad("forwarded", said, f"have the proxy overwrite X-Forwarded-For: {_PROXY}")]
+        message = "clients can evade rate limits: the proxy passes on their X-Forwarded-For"
+        return [bad("forwarded", message, f"configure the proxy to overwrite X-Forwarded-For: {_PROXY}")]
     if running.ready is not None:
         # This request comes from this machine, like the proxy's: if the server cannot tell clients apart, they share its limit.
         await _left(running.place, {})
@@ -419,18 +425,21 @@ async def _forwarded(place: Destination, running: RunningServer) -> Iterable[Dia
             return [_ALL_ONE]
     if not place.source:
         return [
-            ok("forwarded", "the proxy overwrites X-Forwarded-For; whether the server believes it cannot be seen here")
+            ok(
+                "forwarded",
+                "the proxy overwrites X-Forwarded-For; whether the server trusts it cannot be checked from here",
+            )
         ]
     before, other = await _left(place, {}), await _left(place._replace(source=_source(place.host)), {})
     if before and other and before.until == other.until and other.requests < before.requests:
         return [_ALL_ONE]
-    return [ok("forwarded", "the server knows clients by their own addresses")]
+    return [ok("forwarded", "the server sees the clients' own addresses")]
 
 
 _ALL_ONE = bad(
     "forwarded",
-    "all clients are one to the server, which sees the proxy's address alone",
-    "have the proxy send X-Forwarded-For, and put its address into trusted_proxies",
+    "all clients share one rate limit: the server sees only the proxy's address",
+    "configure the proxy to send X-Forwarded-For, and add its address to trusted_proxies",
 )
 
 
@@ -446,18 +455,18 @@ class _Left(NamedTuple):
 
 
 async def _left(place: Destination, headers: dict[str, str]) -> _Left | None:
-    told = await ask(place, _STREAM, headers, read_body=False)
-    text = told.headers.get("X-RateLimit-Remaining", "")
-    return _Left(int(text), told.headers.get("X-RateLimit-Reset", "")) if text.isdecimal() else None
+    response = await ask(place, _STREAM, headers, read_body=False)
+    text = response.headers.get("X-RateLimit-Remaining", "")
+    return _Left(int(text), response.headers.get("X-RateLimit-Reset", "")) if text.isdecimal() else None
 
 
 async def _upgrade(place: Destination) -> Iterable[Diagnosis]:
     """Request a WebSocket without a token: the server rejects that differently from a plain request."""
-    told = await ask(place, f"{_STREAM}?stream=user", _UPGRADE, read_body=False)
-    if told.status not in {101, 401}:
-        said = f"WebSockets do not get through: {told.status}"
-        return [bad("websocket", said, f"have the proxy pass Upgrade and Connection: {_PROXY}")]
-    return [ok("websocket", "WebSockets get through")]
+    response = await ask(place, f"{_STREAM}?stream=user", _UPGRADE, read_body=False)
+    if response.status not in {101, 401}:
+        message = f"the proxy blocks WebSockets: status {response.status}"
+        return [bad("websocket", message, f"configure the proxy to pass Upgrade and Connection: {_PROXY}")]
+    return [ok("websocket", "the proxy passes WebSockets")]
 
 
 async def _uploads(place: Destination, settings: Settings) -> Iterable[Diagnosis]:
@@ -466,14 +475,14 @@ async def _uploads(place: Destination, settings: Settings) -> Iterable[Diagnosis
     headers = {"Content-Length": str(most), "Content-Type": "multipart/form-data; boundary=x"}
     try:
         async with asyncio.timeout(SECONDS / 2):
-            told = await ask(place, "/api/v2/media", headers, method="POST", read_body=False)
+            response = await ask(place, "/api/v2/media", headers, method="POST", read_body=False)
     except TimeoutError:
         # The proxy waits for the body, so it accepts the size.
-        return [ok("uploads", f"bodies of {most:,} bytes are not refused by their length")]
-    if told.status == 413:
-        advice = f"raise the proxy's limit on bodies to {most >> 20} MiB (client_max_body_size, max_size)"
-        return [bad("uploads", f"the proxy refuses bodies of {most:,} bytes, which the server takes", advice)]
-    return [ok("uploads", f"bodies of {most:,} bytes are not refused by their length")]
+        return [ok("uploads", f"the proxy accepts request bodies of {most:,} bytes")]
+    if response.status == 413:
+        advice = f"raise the proxy's body size limit to {most >> 20} MiB (client_max_body_size, max_size)"
+        return [bad("uploads", f"the proxy rejects request bodies of {most:,} bytes, which the server accepts", advice)]
+    return [ok("uploads", f"the proxy accepts request bodies of {most:,} bytes")]
 
 
 _RESOLVER = ("RES_OPTIONS", f"timeout:1 attempts:{int(SECONDS)}")
@@ -520,4 +529,4 @@ async def _findings(check: str, look: Callable[..., _Found | Awaitable[_Found]],
     except PermissionError as error:
         return [bad(check, in_words(error), "run this as the user of the server")]
     except Exception as error:  # noqa: BLE001  # report any failure to the operator
-        return [bad(check, f"this check failed: {error!r}", "tell the developers of Shoal")]
+        return [bad(check, f"this check failed: {error!r}", "report this to the developers of Shoal")]

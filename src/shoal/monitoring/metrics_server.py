@@ -131,7 +131,7 @@ class _Places:
         try:
             text = await self._page()
         except Exception:  # noqa: BLE001  # the next scrape may succeed
-            _log.exception("the metrics could not be told")
+            _log.exception("serving the metrics failed")
             return _answer(500)
         return _answer(200, ("Content-Type", CONTENT_TYPE), body=text)
 
@@ -201,7 +201,7 @@ async def _read(name: str, source: MetricSource) -> Iterable[Metric]:
     try:
         return await source()
     except Exception:  # noqa: BLE001  # the other sources are still reported
-        _log.exception("%s could not be read", name)
+        _log.exception("cannot read %s", name)
         return ()
 
 
@@ -254,5 +254,5 @@ def _listener(settings: Settings) -> socket.socket | None:
     try:
         return listen(host, port)
     except (OSError, OverflowError) as error:
-        _log.error("no metrics: %s:%d cannot be listened on: %s", host, port, error)
+        _log.error("metrics are unavailable: cannot listen on %s:%d: %s", host, port, error)
         return None

@@ -88,7 +88,7 @@ def read(environ: Mapping[str, str], overrides: Mapping[str, str]) -> ReadSettin
     in_file = _of_file(path, bool(environ.get("SHOAL_CONFIG")), findings)
     known = {name: value for name, value in in_file.items() if name in Settings.__struct_fields__}
     findings += [
-        bad("settings", f"there is no setting {name}, and servers do not start", _meant(name))
+        bad("settings", f"unknown setting {name}: servers do not start", _meant(name))
         for name in in_file
         if name not in known
     ]
@@ -97,7 +97,7 @@ def read(environ: Mapping[str, str], overrides: Mapping[str, str]) -> ReadSettin
         if variable.startswith(_PREFIX) and name in Settings.__struct_fields__:
             known[name] = text
         elif variable.startswith(_PREFIX) and variable not in _NO_SETTINGS and not _names_secret(name):
-            findings.append(warn("settings", f"{variable} in the environment is no setting", _meant(name)))
+            findings.append(warn("settings", f"unknown setting in the environment: {variable}", _meant(name)))
     try:
         secrets = secret_files(environ)
         known.update({name: secret_text(name, file) for name, file in secrets.items()})
@@ -105,9 +105,9 @@ def read(environ: Mapping[str, str], overrides: Mapping[str, str]) -> ReadSettin
         map_of(settings)
     except (SettingsError, InvalidInput) as error:
         said = str(error).removeprefix("settings: ")
-        return ReadSettings([*findings, bad("settings", said, "put it right; docs/settings.md lists all")], None)
+        return ReadSettings([*findings, bad("settings", said, "correct the value (see docs/settings.md)")], None)
     if not findings:
-        findings.append(ok("settings", "every setting exists and takes its value"))
+        findings.append(ok("settings", "all settings are valid"))
     findings += _readers("settings_file", path, [name for name, value in in_file.items() if _is_secret(name, value)])
     for name, file in secrets.items():
         findings += _readers("secret_file", file, [name])
@@ -119,12 +119,14 @@ def _of_file(path: Path, named: bool, findings: list[Diagnosis]) -> dict[str, An
         return tomllib.loads(path.read_text("utf-8"))
     except FileNotFoundError:
         if named:
-            findings.append(bad("settings", f"{path} is not there", "name the file with --config, or `shoal init`"))
+            findings.append(
+                bad("settings", f"{path} does not exist", "name the file with --config, or create it with `shoal init`")
+            )
     except OSError as error:
-        advice = "run this as the user of the server, who must be able to read it"
+        advice = "run this as the user of the server, and make the file readable for that user"
         findings.append(bad("settings", f"{path} cannot be read: {error.strerror}", advice))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        findings.append(bad("settings", f"{path} is not TOML: {error}", "put that line right"))
+        findings.append(bad("settings", f"{path} is not valid TOML: {error}", "correct that line"))
     return {}
 
 
@@ -134,7 +136,7 @@ def _names_secret(name: str) -> bool:
 
 def _meant(name: str) -> str:
     near = difflib.get_close_matches(name, Settings.__struct_fields__, 1)
-    return f"is {near[0]} meant? Else take it out" if near else "take it out"
+    return f"did you mean {near[0]}? Otherwise remove it" if near else "remove it"
 
 
 def _readers(check: str, path: Path, secrets: list[str]) -> Iterable[Diagnosis]:
@@ -143,10 +145,10 @@ def _readers(check: str, path: Path, secrets: list[str]) -> Iterable[Diagnosis]:
     except OSError:
         return
     if secrets and mode & stat.S_IROTH:
-        said = f"everybody on this machine can read {path}, with secrets in it ({', '.join(secrets)})"
+        said = f"{path} contains secrets ({', '.join(secrets)}) and is readable by all users of this machine"
         yield bad(check, said, f"chmod 600 {path}")
     elif mode & (stat.S_IWGRP | stat.S_IWOTH):
-        yield bad(check, f"others can write to {path}", f"chmod go-w {path}")
+        yield bad(check, f"{path} is writable by other users", f"chmod go-w {path}")
     elif not os.access(path, os.R_OK):
         return
     else:
@@ -169,20 +171,24 @@ def _is_secret(name: str, value: object) -> bool:
 
 def _address(settings: Settings) -> Iterable[Diagnosis]:
     if not settings.base_url:
-        said = f"not set, so addresses begin with {base_url(settings)}"
-        yield warn("base_url", said, "set it to the address that clients use")
+        said = f"not set, so URLs begin with {base_url(settings)}"
+        yield warn("base_url", said, "set it to the URL that clients use")
         return
     try:
         check_base_url(settings.base_url)
     except InvalidInput as error:
-        yield bad("base_url", str(error).removeprefix("base_url: "), "set it to the address that clients use")
+        yield bad("base_url", str(error).removeprefix("base_url: "), "set it to the URL that clients use")
         return
     parts = urlsplit(settings.base_url)
     if parts.scheme == "http" and parts.hostname not in _NEAR:
-        said = f"{settings.base_url} is without TLS: passwords travel in clear"
-        yield warn("base_url", said, "put a proxy with TLS in front, and set base_url to https://")
+        said = f"{settings.base_url} does not use TLS: passwords are sent in plain text"
+        yield warn("base_url", said, "add a proxy with TLS, and set base_url to an https:// URL")
     if any(urlsplit(url).scheme == "memory" for url in store_urls(settings)):
-        yield warn("store", "memory:// forgets everything at the end", "set store to sqlite:///path or another")
+        yield warn(
+            "store",
+            "memory:// loses all data when the server stops",
+            "set store to a persistent store such as sqlite:///path",
+        )
 
 
 _GB = 1_000_000_000
@@ -203,15 +209,13 @@ def disks(settings: Settings) -> Iterator[Diagnosis]:
     for what, path in _written(settings):
         there = _existing(path)
         if not os.access(there, os.W_OK | os.X_OK):
-            yield bad(
-                "disk", f"{there} ({what}) cannot be written to by this user", "run this as the user of the server"
-            )
+            yield bad("disk", f"no permission to write to {there} ({what})", "run this as the user of the server")
         places.setdefault(there.stat().st_dev, (there, []))[1].append(what)
     for path, names in places.values():
-        yield _room(path, " and ".join(dict.fromkeys(names)))
+        yield _free_space(path, " and ".join(dict.fromkeys(names)))
     temporary = Path(tempfile.gettempdir())
     if _is_in_memory(temporary):
-        said = f"{temporary} is in memory, and uploads lie there while they come"
+        said = f"{temporary} is in memory, and stores incoming uploads"
         yield warn("tmp", said, "set TMPDIR to a directory on a disk")
 
 
@@ -228,17 +232,17 @@ def _existing(path: Path) -> Path:
     return next(one for one in (path, *path.absolute().parents) if one.is_dir())
 
 
-def _room(path: Path, what: str) -> Diagnosis:
-    told = os.statvfs(path)
-    free, total = told.f_bavail * told.f_frsize, told.f_blocks * told.f_frsize
-    inodes = told.f_favail / told.f_files if told.f_files else 1.0
+def _free_space(path: Path, what: str) -> Diagnosis:
+    reported = os.statvfs(path)
+    free, total = reported.f_bavail * reported.f_frsize, reported.f_blocks * reported.f_frsize
+    inodes = reported.f_favail / reported.f_files if reported.f_files else 1.0
     said = f"{what} at {path}: {free / _GB:,.1f} GB free of {total / _GB:,.1f} GB"
     if inodes < _LITTLE_SHARE:
-        said = f"{what} at {path}: {inodes:.1%} of the inodes are free"
+        said = f"{what} at {path}: {inodes:.1%} of inodes free"
     if free < max(_NOTHING_BYTES, _NOTHING_SHARE * total) or inodes < _NOTHING_SHARE:
-        return bad("disk", said, "free some room: on a full disk nobody can post")
+        return bad("disk", said, "free disk space: on a full disk, no member can post")
     if free < max(_LITTLE_BYTES, _LITTLE_SHARE * total) or inodes < _LITTLE_SHARE:
-        return warn("disk", said, "free some room soon")
+        return warn("disk", said, "free disk space soon")
     return ok("disk", said)
 
 
@@ -254,7 +258,7 @@ def files(settings: Settings) -> Diagnosis:
     if most < _FEW_FILES:
         return bad("files", f"{whose} may open {most:,} files", "raise the limit to 65,536 (LimitNOFILE in the unit)")
     if most < _FILES:
-        said = f"{whose} may open {most:,} files, and half of them are connections"
+        said = f"{whose} may open {most:,} files, half of which may be connections"
         return warn("files", said, "raise the limit to 65,536 (LimitNOFILE in the unit)")
     return ok("files", f"{whose} may open {most:,} files")
 
@@ -278,7 +282,7 @@ def memory(settings: Settings) -> Diagnosis:
     timelines = settings.timeline_members * settings.timeline_length * 8
     most = _BARE_BYTES + 4_000 * settings.object_cache
     most += timelines if urlsplit(settings.timelines).scheme == "memory" else 0
-    said = f"{has / _GB:,.1f} GB; one process grows to {most / _GB:,.1f} GB when its caches are full"
+    said = f"{has / _GB:,.1f} GB; one process needs {most / _GB:,.1f} GB with full caches"
     if has < most:
         return warn("memory", said, "lower object_cache or timeline_members, or add memory")
     return ok("memory", said)
@@ -303,32 +307,32 @@ def clock() -> Diagnosis:
     """Check whether the kernel's clock is synchronized."""
     state = ctypes.CDLL(None, use_errno=True).adjtimex(ctypes.create_string_buffer(_TIMEX_BYTES))
     if state == _UNSYNCHRONIZED:
-        advice = "install systemd-timesyncd or chrony; in a container, on the machine that runs it"
-        return warn("clock", "nothing sets the clock of this machine", advice)
+        advice = "install systemd-timesyncd or chrony; for a container, on its host"
+        return warn("clock", "the clock of this machine is not synchronized", advice)
     if state < 0:
-        return ok("clock", "the kernel does not tell here whether its clock is set")
-    return ok("clock", "the clock is set from the network")
+        return ok("clock", "the kernel does not report whether the clock is synchronized")
+    return ok("clock", "the clock is synchronized")
 
 
 async def programs() -> Diagnosis:
     """Find ffmpeg, and run it."""
     found = Programs.found()
     if found is None:
-        said = "not installed: videos and sounds are refused"
-        return warn("ffmpeg", said, "apt-get install ffmpeg, where members are to upload them")
+        said = "not installed: video and audio uploads are rejected"
+        return warn("ffmpeg", said, "to accept them, apt-get install ffmpeg")
     process = await asyncio.create_subprocess_exec(
         found.ffmpeg, "-version", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     )
     try:
         async with asyncio.timeout(SECONDS):
-            told, _ = await process.communicate()
+            reported, _ = await process.communicate()
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
     if process.returncode:
-        return bad("ffmpeg", f"{found.ffmpeg} ends with status {process.returncode}", "install it anew")
-    return ok("ffmpeg", " ".join(told.decode(errors="replace").split()[:3]))
+        return bad("ffmpeg", f"{found.ffmpeg} exits with status {process.returncode}", "reinstall ffmpeg")
+    return ok("ffmpeg", " ".join(reported.decode(errors="replace").split()[:3]))
 
 
 def sqlite() -> Diagnosis:
@@ -371,18 +375,18 @@ async def engines(settings: Settings) -> list[Diagnosis]:
 async def _asked(probe: EngineProbe) -> list[Diagnosis]:
     try:
         async with asyncio.timeout(SECONDS):
-            return [diagnose(told) for told in await probe.ask()]
+            return [diagnose(reported) for reported in await probe.ask()]
     except TimeoutError:
-        return [_unreached(probe, f"no answer within {SECONDS:g} s")]
+        return [_unreached(probe, f"no response within {SECONDS:g} s")]
     except Exception as error:  # noqa: BLE001  # the engine cannot be used, whatever the reason
         return [_unreached(probe, _reason(error))]
 
 
 def _unreached(probe: EngineProbe, why: str) -> Diagnosis:
     setting = _SETTING.get(probe.engine, "the settings")
-    advice = f"start it, or look at the host and port in {setting}"
+    advice = f"start it, or check the host and port in {setting}"
     if _REFUSED.search(why):
-        advice = f"look at the user and password in {setting}"
+        advice = f"check the user and password in {setting}"
     return bad("engine", f"{probe.engine} at {probe.place}: {why}", advice)
 
 
@@ -391,24 +395,24 @@ def _reason(error: BaseException) -> str:
     return " ".join(words.split()) or type(error).__name__
 
 
-def diagnose(told: EngineHealth) -> Diagnosis:
+def diagnose(reported: EngineHealth) -> Diagnosis:
     """Evaluate the version and the figures of an engine."""
-    where = f"{told.engine} {told.version}".strip() + f" at {told.place}"
-    if not told.reached:
-        return bad("engine", f"{where} does not answer", "start it, or take it out of its cluster")
-    least, tried = _SUPPORTED.get(told.engine, ((0, 0), (0, 0)))
-    numbers = re.match(r"(\d+)(?:\.(\d+))?", told.version)
+    where = f"{reported.engine} {reported.version}".strip() + f" at {reported.place}"
+    if not reported.reached:
+        return bad("engine", f"{where} does not respond", "start it, or remove it from its cluster")
+    least, tried = _SUPPORTED.get(reported.engine, ((0, 0), (0, 0)))
+    numbers = re.match(r"(\d+)(?:\.(\d+))?", reported.version)
     version = (int(numbers[1]), int(numbers[2] or 0)) if numbers else tried
-    wanted = f"use {told.engine} {'.'.join(map(str, tried))} or newer"
+    upgrade = f"use {reported.engine} {'.'.join(map(str, tried))} or newer"
     if version < least:
-        return bad("engine", f"{where} is too old", wanted)
+        return bad("engine", f"{where} is too old", upgrade)
     wrong = ", ".join(
-        vital.name.replace("_", " ") for vital in told.measurements if vital.wrong and vital.name not in _ELSEWHERE
+        vital.name.replace("_", " ") for vital in reported.measurements if vital.wrong and vital.name not in _ELSEWHERE
     )
     if wrong:
-        return warn("engine", f"{where} answers; these figures want attention: {wrong}", "see /ops in the web app")
+        return warn("engine", f"{where} responds, but needs attention: {wrong}", "see /ops in the web app")
     if version < tried:
-        return warn("engine", f"{where} is older than the tests run on", wanted)
+        return warn("engine", f"{where} is older than the oldest tested version", upgrade)
     return ok("engine", where)
 
 
@@ -419,15 +423,15 @@ async def schema(settings: Settings) -> Iterable[Diagnosis]:
     if any(url.startswith("dynamodb:") for url in urls):
         return []
     if missing := [path for path in store_files(settings) if not path.exists()]:
-        return [warn("store", f"{missing[0]} is not there yet", "the first `shoal serve` makes it; else look at store")]
+        return [warn("store", f"{missing[0]} does not exist yet", "create it with `shoal serve`, or correct store")]
     try:
         async with asyncio.timeout(SECONDS), AsyncExitStack() as stack:
             mapped = await open_mapped(settings, stack)
             newest = (await mapped.store.key_get((backup_key(),))).get(backup_key())
     except TimeoutError:
-        return [bad("store", f"{shown}: no answer within {SECONDS:g} s", "look at the engine")]
+        return [bad("store", f"{shown}: no response within {SECONDS:g} s", "check the database server")]
     except (ShoalError, OSError) as error:
-        advice = "start a server of this version, which changes the tables, or the version of Shoal that made it"
+        advice = "start a server of this version to upgrade the schema, or use the version of Shoal that created it"
         return [bad("store", _reason(error), advice)]
     return [ok("store", f"{shown}: the schema is up to date"), _backup(newest)]
 
@@ -435,33 +439,33 @@ async def schema(settings: Settings) -> Iterable[Diagnosis]:
 def _backup(newest: int | None) -> Diagnosis:
     """Evaluate the age of the newest backup, from the id that `shoal backup` writes to the store."""
     if not newest:
-        return warn("backup", "`shoal backup` has made none yet", "have one made every night (docs/howto/backup.md)")
+        return warn("backup", "no backup yet", "schedule `shoal backup` every night (docs/howto/backup.md)")
     hours = (time.time() - milliseconds_of(newest) / 1_000) / 3_600
-    said = f"the newest is {hours:,.1f} hours old"
+    said = f"the newest backup is {hours:,.1f} hours old"
     if hours > _OLD_HOURS:
-        return bad("backup", said, "look at the log of the nightly backup: journalctl -u shoal-backup")
+        return bad("backup", said, "check the log of the nightly backup: journalctl -u shoal-backup")
     return ok("backup", said)
 
 
 async def mail(settings: Settings) -> Diagnosis:
     """Connect to the mail server, and log in."""
     if not settings.mail:
-        said = "not set: members with a forgotten password must ask an operator"
+        said = "not set: members who forget their password must contact an operator"
         return warn("mail", said, "set mail to the URL of a mail server (docs/howto/mail.md)")
     try:
         mailer, sender = mailer_of(settings), sender_of(settings)
     except InvalidInput as error:
-        return bad("mail", str(error), "put it right (docs/howto/mail.md)")
+        return bad("mail", str(error), "correct it (docs/howto/mail.md)")
     if not isinstance(mailer, SmtpMailer):
         folder = Path(unquote(urlsplit(settings.mail).path))
         if os.access(folder, os.F_OK) and not os.access(folder, os.W_OK):
-            return bad("mail", f"{folder} cannot be written to", "run this as the user of the server")
-        return warn("mail", f"every mail becomes a file in {folder}", "for members, set the URL of a mail server")
+            return bad("mail", f"no permission to write to {folder}", "run this as the user of the server")
+        return warn("mail", f"mail is written to files in {folder}", "to send it, set mail to the URL of a mail server")
     try:
         async with asyncio.timeout(SECONDS):
             said = await mailer.greet()
     except TimeoutError:
-        return bad("mail", f"no answer within {SECONDS:g} s", "look at host and port; some networks block port 25")
+        return bad("mail", f"no response within {SECONDS:g} s", "check host and port; some networks block port 25")
     except Unavailable as error:
-        return bad("mail", str(error), "look at mail, and at what the mail server's provider says")
+        return bad("mail", str(error), "check mail and the provider's documentation of the mail server")
     return ok("mail", f"{said}, as {sender}")

@@ -73,7 +73,7 @@ class ChildProcess:
         try:
             size = int.from_bytes(await self._stdout.readexactly(PREFIX), "big")
             if size > most:
-                raise ChildDied(f"a message of {size} bytes")
+                raise ChildDied(f"a message has at most {most} bytes (got {size})")
             return decoder.decode(await self._stdout.readexactly(size))
         except (
             asyncio.IncompleteReadError,

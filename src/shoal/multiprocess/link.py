@@ -88,11 +88,11 @@ def connect(path: Path) -> socket.socket:
             with at(path) as address:
                 sock.connect(address)
         except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError) as error:
-            raise NotListening(f"no process listens at {path}") from error
+            raise NotListening(f"no process is listening at {path}") from error
         except PermissionError as error:
-            raise Unavailable(f"the store belongs to another user: {path} may not be opened") from error
+            raise Unavailable(f"the store belongs to another user: no permission to open {path}") from error
         except OSError as error:
-            raise Unavailable(f"{path} cannot be opened: {error.strerror}") from error
+            raise Unavailable(f"cannot open {path}: {error.strerror}") from error
         if not is_trusted(sock):
             raise Unavailable(f"{path} belongs to another user")
         stack.pop_all()
@@ -128,7 +128,7 @@ class LinkClosed(Unavailable):
     """The link is closed, or the other process has ended."""
 
     def __init__(self) -> None:
-        super().__init__("the other process has gone")
+        super().__init__("the other process has exited")
 
 
 def frame(message: msgspec.Struct, most: int, *, attached: bool = False) -> bytes:
@@ -138,7 +138,7 @@ def frame(message: msgspec.Struct, most: int, *, attached: bool = False) -> byte
     except OverflowError as error:
         raise TooLarge("a number has more than 64 bits") from error
     if len(body) > most:
-        raise TooLarge(f"a call between processes may have {most} bytes, not {len(body)}")
+        raise TooLarge(f"a call between processes has at most {most} bytes (got {len(body)})")
     return (len(body) | _ATTACHED * attached).to_bytes(_HEADER, "big") + body
 
 
@@ -291,7 +291,7 @@ class Link:
             except msgspec.DecodeError:
                 return False
             except Exception:  # noqa: BLE001  # it ends the link, not the event loop's callback
-                _log.exception("a message of another process could not be acted on")
+                _log.exception("handling a message of another process failed")
                 return False
         return len(self._descriptors) <= 1
 

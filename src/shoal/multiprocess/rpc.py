@@ -150,7 +150,7 @@ class ServedCall:
 
 
 def _no_items(_body: msgspec.Raw, _call: ServedCall) -> AsyncGenerator[bytes, None]:
-    raise InvalidInput("this process has no streams")
+    raise InvalidInput("this process serves no streams")
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,11 +216,11 @@ class _Server:
             self._pause = loop.call_later(_ACCEPT_PAUSE_SECONDS, self._listen)
             return
         if not link.is_trusted(sock):
-            _log.warning("a process of user %d is refused", link.user_of(sock))
+            _log.warning("rejected a process of user %d", link.user_of(sock))
             sock.close()
         elif len(self.peers) >= self.service.processes:
-            _log.warning("more than %d processes are connected: another one is refused", self.service.processes)
-            message = f"{self.service.processes} processes are connected already: try again"
+            _log.warning("rejected a process: %d processes are already connected", self.service.processes)
+            message = f"{self.service.processes} processes are already connected: try again later"
             with sock, suppress(OSError):
                 sock.send(link.frame(Failure(0, [Unavailable.__name__], message, {}), _HELLO_BYTES))
         else:
@@ -256,7 +256,7 @@ class Peer:
         self._server = server
         self._calls: dict[int, asyncio.Task[None]] = {}
         self._streams: dict[int, asyncio.Task[None]] = {}
-        self._wanted: dict[int, asyncio.Event] = {}
+        self._next_requested: dict[int, asyncio.Event] = {}
         """For each stream, whether its next item was requested."""
         self.link = Link(sock, server.service.most, _decode_from_client, self._received, self._ended)
         with suppress(LinkClosed):
@@ -277,8 +277,8 @@ class Peer:
         match message:
             case Request() if not self._server.closing and self.link.open:
                 self._start(message)
-            case Next(id=id_) if id_ in self._wanted:
-                self._wanted[id_].set()
+            case Next(id=id_) if id_ in self._next_requested:
+                self._next_requested[id_].set()
             case Cancel(id=id_):
                 if (task := self._calls.get(id_) or self._streams.get(id_)) is not None:
                     task.cancel()
@@ -291,7 +291,7 @@ class Peer:
 
         def done(task: asyncio.Task[None]) -> None:
             tasks.pop(request.id, None)
-            self._wanted.pop(request.id, None)
+            self._next_requested.pop(request.id, None)
             self._server.tasks.discard(task)
 
         task.add_done_callback(done)
@@ -318,16 +318,16 @@ class Peer:
         except LinkClosed:
             raise
         except Exception:  # noqa: BLE001  # whatever it is, the client must learn that there is no answer
-            _log.exception("an error could not be sent to another process")
+            _log.exception("sending an error to another process failed")
             self.link.close()
 
     async def _stream(self, id_: int, items: AsyncGenerator[bytes, None]) -> None:
-        wanted = self._wanted[id_] = asyncio.Event()
+        next_requested = self._next_requested[id_] = asyncio.Event()
         async with aclosing(items):
             async for item in items:
                 await self._send(Response(id_, msgspec.Raw(item)))
-                await wanted.wait()
-                wanted.clear()
+                await next_requested.wait()
+                next_requested.clear()
         if not self._server.closing:
             await self._send(End(id_))
 
@@ -372,7 +372,7 @@ class Client:
         self._take = take
         self._ids = count(1)
         self._waiting: dict[int, _Waiting] = {}
-        self._room = asyncio.Semaphore(_MOST_SENT_CALLS)
+        self._call_slots = asyncio.Semaphore(_MOST_SENT_CALLS)
         self._hello: asyncio.Future[Hello | Failure | None] = loop.create_future()
         self.ended: asyncio.Future[None] = loop.create_future()
         """Done when the connection has ended."""
@@ -396,7 +396,7 @@ class Client:
 
         Raises what the server raised, `PeerGone`, and `Unavailable` or `TooLarge` if the request was not sent.
         """
-        async with self._room:
+        async with self._call_slots:
             id_, waiting = next(self._ids), _Waiting(notice)
             try:
                 return self._answer(await self._ask(Request(id_, msgspec.Raw(body)), waiting))
@@ -448,7 +448,7 @@ class Client:
         if isinstance(reply, Failure):
             raise _error_of(reply)
         if not isinstance(reply, Response):
-            raise Unavailable("the process that has the store gave no answer")
+            raise Unavailable("the process that owns the store did not respond")
         return reply.body
 
     def _cancel(self, id_: int) -> None:

@@ -83,15 +83,17 @@ class SharedMemory:
         Raises `Unavailable`, and `InvalidInput` for too many processes.
         """
         if not hasattr(os, "memfd_create"):
-            raise Unavailable("several processes on one SQLite file need Linux: take one process")
+            raise Unavailable("several processes on one SQLite file require Linux: use --workers 1")
         if not 1 < processes <= MOST_PROCESSES:
-            raise InvalidInput(f"--workers: 2 to {MOST_PROCESSES} processes share one SQLite file, not {processes}")
+            raise InvalidInput(
+                f"--workers: at most {MOST_PROCESSES} processes can share one SQLite file (got {processes})"
+            )
         number = os.memfd_create("shoal", os.MFD_CLOEXEC)
         try:
             os.ftruncate(number, _size(processes, capacity, length))
         except OSError as error:
             os.close(number)
-            raise Unavailable(f"there is no memory for several processes: {error.strerror}") from error
+            raise Unavailable(f"cannot allocate memory shared by the processes: {error.strerror}") from error
         words = np.array([processes, capacity, length], np.int64)
         os.pwrite(number, words.tobytes(), 0)
         return cls(number)

@@ -57,14 +57,14 @@ async def beating(environ: Mapping[str, str] = os.environ) -> AsyncIterator[None
         os.close(heartbeat)
 
 
-async def until_told() -> None:
+async def wait_for_signal() -> None:
     """Wait for SIGTERM or SIGINT."""
-    told = asyncio.Event()
+    signaled = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, told.set)
+        loop.add_signal_handler(number, signaled.set)
     try:
-        await told.wait()
+        await signaled.wait()
     finally:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(number)
@@ -163,7 +163,7 @@ class Supervisor:
         elif child.process.poll() is not None:
             self._reap(child)
         elif now - child.last_beat > (self._limit if child.last_beat > child.started else self._start_limit):
-            _log.error("process %d is stuck: it is killed and started again", child.process.pid)
+            _log.error("process %d is stuck: killing and restarting it", child.process.pid)
             self._kill(child)
 
     def _start(self, child: _Child) -> None:
@@ -209,7 +209,7 @@ class Supervisor:
         if child.process is None:
             return
         if not self._ending:
-            _log.error("process %d has ended with status %s", child.process.pid, child.process.returncode)
+            _log.error("process %d exited with status %s", child.process.pid, child.process.returncode)
         now = time.monotonic()
         child.failures = 0 if now - child.started > _HEALTHY_SECONDS else child.failures + 1
         pause = self._first_backoff * 2.0 ** (child.failures - 1) if child.failures else 0.0
@@ -233,7 +233,7 @@ class Supervisor:
                 return
             self._read_heartbeats()
             self._notify_service_manager()
-        _log.error("processes that did not end in time are killed")
+        _log.error("killing processes that did not exit in time")
 
     @contextmanager
     def _handling_signals(self) -> Iterator[None]:

@@ -36,7 +36,7 @@ _log = logging.getLogger("shoal.requests")
 # The request log has a separate setting, and does not depend on `log_level`.
 _log.setLevel(logging.INFO)
 
-KEPT = 1_000
+MAX_LOGGED = 1_000
 """Maximum number of remembered slow requests, and of job runs."""
 _ABORTED, _FAILED = 499, 500
 
@@ -65,9 +65,9 @@ class Recorder:
         self.slow_ms = slow_ms
         self._slow_seconds = slow_ms / 1_000
         self._spans = spans
-        self.slow: deque[LoggedRequest] = deque(maxlen=KEPT)
+        self.slow: deque[LoggedRequest] = deque(maxlen=MAX_LOGGED)
         """Latest slow requests, oldest first."""
-        self.jobs: deque[LoggedJob] = deque(maxlen=KEPT)
+        self.jobs: deque[LoggedJob] = deque(maxlen=MAX_LOGGED)
         """Latest job runs that were slow or belong to a trace, oldest first."""
 
     def begin(
@@ -148,7 +148,7 @@ _FIRST_MS = 0.1
 _TO_TEN = 12
 """Steps per factor of ten."""
 _FACTOR = math.log(10) / _TO_TEN
-_SLOW_KEPT = 40
+_MAX_SLOW = 40
 _EVERY = 4
 _FROM = _TO_TEN
 EDGES_MS = tuple(
@@ -257,7 +257,7 @@ class Meter:
         self._clock = clock
         self._slow_ms = slow_ms
         self._slots: deque[tuple[int, RequestCounts, dict[str, RequestCounts]]] = deque(maxlen=_SLOTS)
-        self.slow: deque[SlowRequest] = deque(maxlen=_SLOW_KEPT)
+        self.slow: deque[SlowRequest] = deque(maxlen=_MAX_SLOW)
         """Latest requests that took longer than `slow_ms`, oldest first."""
         # Excludes the newest slot.
         self._totals: dict[str, RequestCounts] = {}

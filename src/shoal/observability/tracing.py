@@ -155,8 +155,8 @@ class Record:
         if self.closed:
             return
         ended = perf_counter()
-        kept = len(self.statements)
-        if kept < _MOST_STATEMENTS or (ended - began > _LONG_SECONDS and kept < 2 * _MOST_STATEMENTS):
+        recorded = len(self.statements)
+        if recorded < _MOST_STATEMENTS or (ended - began > _LONG_SECONDS and recorded < 2 * _MOST_STATEMENTS):
             self.statements.append(TimedStatement(store, what, began, ended))
         else:
             count, seconds = self.more.get(store, (0, 0.0))

@@ -431,14 +431,14 @@ class RabbitOutbox:
 
     async def _take_roll_call(self) -> WorkerFigures:
         if self._counting is None:
-            raise Unavailable("the message broker cannot be reached")
+            raise Unavailable("the message broker is unreachable")
         workers = (await depth_of(self._counting, self._queues.work)).consumers
         roll = await self._roll_call.take(workers)
         return summed(roll.answers, roll.silent)
 
     async def _count(self, channel: AbstractChannel | None, names: Sequence[str]) -> int:
         if channel is None:
-            raise Unavailable("the message broker cannot be reached")
+            raise Unavailable("the message broker is unreachable")
         return sum([(await depth_of(channel, name)).messages for name in names])
 
     async def _look(self, queue: str, limit: int = sys.maxsize) -> list[tuple[DeliveredMessage, Message]]:
@@ -446,12 +446,12 @@ class RabbitOutbox:
         async with self._temporary_channel() as channel:
             return await _first(channel, queue, limit)
 
-    async def _unbury(self, wanted: set[Key]) -> int:
+    async def _unbury(self, requested: set[Key]) -> int:
         given: set[Key] = set()
         async with self._temporary_channel() as channel:
             for delivered, message in await _first(channel, self._queues.buried, sys.maxsize):
                 job = message.job()
-                if (key := key_of(job)) not in wanted:
+                if (key := key_of(job)) not in requested:
                     continue
                 if key not in given:
                     await self._putting.publish(self._queues.work, [write(job._replace(attempt=0), now_ms())])
@@ -463,7 +463,7 @@ class RabbitOutbox:
     async def _temporary_channel(self) -> AsyncIterator[AbstractChannel]:
         """Open a temporary channel: unacknowledged messages are requeued when it is closed."""
         if self._connection is None:
-            raise Unavailable("the message broker cannot be reached")
+            raise Unavailable("the message broker is unreachable")
         channel = await self._connection.channel(publisher_confirms=False)
         try:
             yield channel
@@ -494,7 +494,7 @@ class RabbitOutbox:
             message = read(delivered.body)
             job = message.job()
         except msgspec.MsgspecError:
-            _log.exception("a job cannot be read; it waits for workers of another version")
+            _log.exception("unreadable job; it stays pending for workers of another version")
             delivery = Delivery(delivered.channel, _tag(delivered), delivered.body, None, now_ms(), 0, before, alone)
         else:
             delays_left = message.delays_left
@@ -529,5 +529,5 @@ async def _first(channel: AbstractChannel, queue: str, limit: int) -> list[tuple
 def _tag(delivered: DeliveredMessage) -> int:
     tag: int | None = getattr(delivered.delivery, "delivery_tag", None)
     if tag is None:
-        raise TypeError("a message without a delivery tag")
+        raise TypeError("the message has no delivery tag")
     return tag

@@ -84,8 +84,8 @@ class Relay:
                 if claimed < self._batch and not await set_within(self._work, pause):
                     pause = max(self._poll_seconds, min(2 * pause, _LONGEST_POLL_SECONDS))
             except Unavailable as error:
-                self._outage.warning("events wait in the store: %s", error)
+                self._outage.warning("events stay pending in the store: %s", error)
                 await set_within(self._end, _AWAY_SECONDS)
             except Exception:  # noqa: BLE001  # the store may come back; the relay must be there then
-                _log.exception("the outbox could not be relayed")
+                _log.exception("relaying the outbox failed")
                 await set_within(self._end, _AWAY_SECONDS)

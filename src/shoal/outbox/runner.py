@@ -126,7 +126,7 @@ class Runner(Generic[E]):
     """Runs the consequences of an outbox in this process.
 
     A consequence that takes longer than `step_seconds` has failed. `finished` counts the jobs that are done, and `done` is called
-    with each; `failed` counts attempts that failed by their own error, and `set_aside` the jobs that were buried. The
+    with each; `failed` counts attempts that failed by their own error, and `buried` the jobs that were buried. The
     `recorder` records each run of a job, with its outcome.
     """
 
@@ -158,7 +158,7 @@ class Runner(Generic[E]):
         self._poll_seconds = poll_seconds
         self.done = done
         self._recorder = recorder or Recorder()
-        self.finished = self.failed = self.set_aside = 0
+        self.finished = self.failed = self.buried = 0
         self._finished: list[Job] = []
         self._in_hand: set[asyncio.Task[None]] = set()
         # Number of jobs whose work is done except for a future.
@@ -188,7 +188,7 @@ class Runner(Generic[E]):
         if self._task is None or await self._ended((self._task,), patience):
             return
         left = [self._task, *self._in_hand]
-        _log.warning("jobs that were not done in %g s are given up, and will be given again", patience)
+        _log.warning("canceled jobs that did not finish within %g s; they will be redelivered", patience)
         for task in left:
             task.cancel()
         # Tasks that ignore the cancellation are left behind.
@@ -277,7 +277,7 @@ class Runner(Generic[E]):
             if await self._step(job):
                 self._finished.append(job)
         except Exception:  # noqa: BLE001  # its outbox is away: when the lease ends the job is given again
-            self._outage.exception("%s %d is left", type(job.event).__name__, job.seq, name=type(job.event))
+            self._outage.exception("%s %d left for redelivery", type(job.event).__name__, job.seq, name=type(job.event))
 
     async def _settle(self) -> None:
         """Wait until a job ends, or for new ones if there is capacity; then acknowledge all that have ended."""
@@ -293,8 +293,8 @@ class Runner(Generic[E]):
 
     async def _wait(self) -> None:
         waits: list[asyncio.Future[Any]] = [*self._in_hand]
-        room = len(self._in_hand) < self._concurrency and not self._stopping
-        woken = asyncio.ensure_future(self._work.wait()) if room and self._task is not None else None
+        has_capacity = len(self._in_hand) < self._concurrency and not self._stopping
+        woken = asyncio.ensure_future(self._work.wait()) if has_capacity and self._task is not None else None
         if woken is not None:
             waits.append(woken)
         await asyncio.wait(waits, timeout=self._poll_seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -326,7 +326,7 @@ class Runner(Generic[E]):
             try:
                 ran = await (self.run_once() if self._concurrency == 1 else self._some())
             except Exception:  # noqa: BLE001  # the store may come back; the runner must be there then
-                self._outage.exception("the outbox could not be read")
+                self._outage.exception("reading the outbox failed")
                 ran = 0
             self._at_work = bool(self._in_hand or self._finished or self._waiting)
             if not ran and not self._stopping:
@@ -397,7 +397,7 @@ class Runner(Generic[E]):
 
     def _waited(self, job: Job, future: asyncio.Future[Any]) -> None:
         """Finish a job whose future is done, or return it if the future failed."""
-        error = ConnectionError("it was given up") if future.cancelled() else future.exception()
+        error = ConnectionError("the write was canceled") if future.cancelled() else future.exception()
         if error is None:
             self._waiting -= 1
             self._finished.append(job)
@@ -414,7 +414,7 @@ class Runner(Generic[E]):
         try:
             await self._failed(job, error)
         except Exception:  # noqa: BLE001  # its outbox is away: when the lease ends the job is given again
-            self._outage.exception("%s %d is left", type(job.event).__name__, job.seq, name=type(job.event))
+            self._outage.exception("%s %d left for redelivery", type(job.event).__name__, job.seq, name=type(job.event))
 
     async def _failed(self, job: Job, error: BaseException) -> str:
         job = job._replace(at=0)
@@ -423,13 +423,13 @@ class Runner(Generic[E]):
             return "later"
         if isinstance(error, Unavailable):
             # A store is down, which is not the job's fault: it is retried without counting attempts.
-            self._outage.warning("%s %d waits: %s", type(job.event).__name__, job.seq, error, name=type(job.event))
+            self._outage.warning("%s %d is delayed: %s", type(job.event).__name__, job.seq, error, name=type(job.event))
             await self._outbox.put_back(job, _UNAVAILABLE_SECONDS)
             return "later"
         self.failed += 1
         job = job._replace(attempt=job.attempt + 1)
         if job.attempt >= self._attempts:
-            _log.error("%s %d has failed %d times", type(job.event).__name__, job.seq, job.attempt, exc_info=error)
+            _log.error("%s %d failed %d times", type(job.event).__name__, job.seq, job.attempt, exc_info=error)
             return await self._bury(job, repr(error))
         _log.warning("%s %d failed, attempt %d", type(job.event).__name__, job.seq, job.attempt, exc_info=error)
         await self._outbox.put_back(job, self._first_delay * 2.0 ** (job.attempt - 1))
@@ -438,10 +438,10 @@ class Runner(Generic[E]):
     async def _bury(self, job: Job, error: str) -> str:
         try:
             await self._outbox.bury(job, error)
-            self.set_aside += 1
-            _log.error("%s %d is buried: %s", type(job.event).__name__, job.seq, error)
+            self.buried += 1
+            _log.error("%s %d parked after its last attempt: %s", type(job.event).__name__, job.seq, error)
         except ShoalError:
-            _log.warning("%s %d cannot be buried now", type(job.event).__name__, job.seq)
+            _log.warning("parking %s %d failed", type(job.event).__name__, job.seq)
             await self._outbox.put_back(job, _UNAVAILABLE_SECONDS)
             return "later"
         return "buried"

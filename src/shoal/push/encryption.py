@@ -52,7 +52,7 @@ def check_key(point: bytes) -> bytes:
     except ValueError:
         whole = b""
     if whole != point:
-        raise InvalidInput("subscription[keys][p256dh] is not a key of P-256", field="p256dh")
+        raise InvalidInput("subscription[keys][p256dh] is not a P-256 public key", field="p256dh")
     return point
 
 
@@ -130,9 +130,9 @@ class ServerKey:
 
     def _sign(self, origin: str, hour: int) -> str:
         claims = {"aud": origin, "exp": hour * _RENEWED_SECONDS + _GOOD_SECONDS, "sub": self._contact}
-        said = f"{_HEAD}.{in_url(msgspec.json.encode(claims))}"
-        r, s = decode_dss_signature(self._key.sign(said.encode(), ec.ECDSA(SHA256())))
-        return f"{said}.{in_url(r.to_bytes(_BYTES) + s.to_bytes(_BYTES))}"
+        signing_input = f"{_HEAD}.{in_url(msgspec.json.encode(claims))}"
+        r, s = decode_dss_signature(self._key.sign(signing_input.encode(), ec.ECDSA(SHA256())))
+        return f"{signing_input}.{in_url(r.to_bytes(_BYTES) + s.to_bytes(_BYTES))}"
 
     def seal(self, text: str) -> bytes:
         """Encrypt a text that only this key opens."""
@@ -158,13 +158,13 @@ def read_key(text: str) -> bytes:
         private = base64.b64decode(text.strip() + "=" * (-len(text.strip()) % 4), altchars=b"-_", validate=True)
         ec.derive_private_key(int.from_bytes(private), ec.SECP256R1())
     except ValueError as error:
-        raise InvalidInput("push_key: a key as `shoal push key` prints one") from error
+        raise InvalidInput("push_key: invalid key; generate one with `shoal push key`") from error
     if len(private) != _BYTES:
-        raise InvalidInput("push_key: a key as `shoal push key` prints one")
+        raise InvalidInput("push_key: invalid key; generate one with `shoal push key`")
     return private
 
 
-def kept_key(path: Path) -> bytes:
+def load_or_create_key(path: Path) -> bytes:
     """Return the private key in a file, creating it with access for the owner only if necessary.
 
     Concurrent creators get one key. Raises `InvalidInput` for a file with other contents, and `OSError`.

@@ -25,7 +25,7 @@ KEY_BYTES, SECRET_BYTES = 65, 16
 MAX_SUBSCRIPTIONS = 50
 """Maximum subscriptions of a member; the oldest is replaced."""
 
-PushPolicy = Literal["all", "following", "follower", "none"]
+PushPolicy = Literal["all", "followed", "follower", "none"]
 """Whose notifications are sent: all, of followed members, of followers, or none."""
 
 
@@ -56,12 +56,13 @@ def check_endpoint(endpoint: str) -> str:
         parts = urlsplit(endpoint)
         host, _ = parts.hostname or "", parts.port
     except ValueError as error:
-        raise InvalidInput("subscription[endpoint] is not an address", field="endpoint") from error
+        raise InvalidInput("subscription[endpoint] is not a URL", field="endpoint") from error
     if parts.scheme != "https" or not host or parts.username is not None or parts.fragment:
-        raise InvalidInput("subscription[endpoint] must be an https address", field="endpoint")
+        raise InvalidInput("subscription[endpoint] must be an https URL", field="endpoint")
     if len(endpoint) > MAX_ENDPOINT or not endpoint.isascii() or not endpoint.isprintable() or " " in endpoint:
         raise InvalidInput(
-            f"subscription[endpoint] is at most {MAX_ENDPOINT:,} printable ASCII characters", field="endpoint"
+            f"subscription[endpoint] must have at most {MAX_ENDPOINT:,} characters, all printable ASCII",
+            field="endpoint",
         )
     return endpoint
 
@@ -106,7 +107,7 @@ _TITLES: Mapping[Kind, str] = {
     Kind.REPORT_RESOLVED: "Your report was closed",
     Kind.UNPUBLISHED: "Your scheduled post could not be published",
 }
-# Web pages use these messages too, for one and for many, so the catalogues share them.
+# Web pages use these messages too, for one and for many, so the catalogs share them.
 _OF_ONE: Mapping[Kind, tuple[str, str]] = {
     Kind.LIKE: ("%(names)s likes your post", "%(names)s like your post"),
     Kind.SHARE: ("%(names)s shared your post", "%(names)s shared your post"),
@@ -145,9 +146,9 @@ class PushMessage(msgspec.Struct, frozen=True):
     """The beginning of the post, or the actor's bio."""
 
 
-def write(told: NoticeToSend, root: str) -> bytes:
+def write(outgoing: NoticeToSend, root: str) -> bytes:
     """Return a message as JSON, at most `MAX_PLAIN` bytes; `root` is the root of the network's URLs."""
-    message = _message(told, root)
+    message = _message(outgoing, root)
     encoded = msgspec.json.encode(message)
     if len(encoded) > MAX_PLAIN:
         # Only reached by multi-byte names and texts.
@@ -155,31 +156,31 @@ def write(told: NoticeToSend, root: str) -> bytes:
     return encoded
 
 
-def _message(told: NoticeToSend, root: str) -> PushMessage:
-    words = words_in(told.language if told.language in LANGUAGES else "en")
-    actor, kind = told.actor, told.notice.kind
-    named = {"names": actor.shown_name, "emoji": told.notice.emoji}
+def _message(outgoing: NoticeToSend, root: str) -> PushMessage:
+    words = words_in(outgoing.language if outgoing.language in LANGUAGES else "en")
+    actor, kind = outgoing.actor, outgoing.notice.kind
+    named = {"names": actor.shown_name, "emoji": outgoing.notice.emoji}
     return PushMessage(
-        access_token=told.token,
+        access_token=outgoing.token,
         preferred_locale=words.code,
-        notification_id=str(told.time),
+        notification_id=str(outgoing.time),
         notification_type=WIRE_KINDS[kind],
         icon=f"{root}/media/{still_of(actor.avatar)}" if actor.avatar else root + MISSING_AVATAR,
-        title=_title(words, told) % named,
-        body=plain_excerpt(_said(told), _EXCERPT),
+        title=_title(words, outgoing) % named,
+        body=plain_excerpt(_body_text(outgoing), _EXCERPT),
     )
 
 
-def _title(words: Translated, told: NoticeToSend) -> str:
-    kind = told.notice.kind
+def _title(words: Translated, outgoing: NoticeToSend) -> str:
+    kind = outgoing.notice.kind
     if kind in _OF_ONE:
         return words.plural(*_OF_ONE[kind], 1)
-    return words.text(_OWN_POLL if kind is Kind.POLL and told.actor.id == told.member_id else _TITLES[kind])
+    return words.text(_OWN_POLL if kind is Kind.POLL and outgoing.actor.id == outgoing.member_id else _TITLES[kind])
 
 
-def _said(told: NoticeToSend) -> str:
-    if told.notice.kind not in ABOUT_POSTS:
-        return told.actor.note
-    if told.post is None:
+def _body_text(outgoing: NoticeToSend) -> str:
+    if outgoing.notice.kind not in ABOUT_POSTS:
+        return outgoing.actor.note
+    if outgoing.post is None:
         return ""
-    return told.post.spoiler or told.post.text
+    return outgoing.post.spoiler or outgoing.post.text

@@ -73,7 +73,7 @@ _SPECIAL_V6 = tuple(
 _NAT64 = IPv6Network("64:ff9b::/96")
 
 _AT_ONCE = 32
-_KEPT = 16
+_MAX_IDLE = 16
 _KEEPALIVE_SECONDS = 30.0
 
 
@@ -112,12 +112,12 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
             async with asyncio.timeout(timeout):
                 found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except TimeoutError as error:
-            raise httpcore.ConnectTimeout("its name was not found in time") from error
+            raise httpcore.ConnectTimeout("resolving the host name timed out") from error
         except OSError as error:
-            raise httpcore.ConnectError("its name is unknown") from error
+            raise httpcore.ConnectError("the host name does not resolve") from error
         places = dict.fromkeys(str(one[4][0]) for one in found)
         good = [place for place in places if is_public(ip_address(place.partition("%")[0]), self._allowed)]
-        trouble: Exception = httpcore.ConnectError("it is not on the public internet")
+        trouble: Exception = httpcore.ConnectError("the host has no public address")
         for place in good:
             try:
                 return await self._inner.connect_tcp(place, port, timeout, local_address, socket_options)
@@ -134,7 +134,7 @@ def open_pool(allowed: Sequence[Network] = ()) -> httpcore.AsyncConnectionPool:
     return httpcore.AsyncConnectionPool(
         ssl_context=ssl.create_default_context(),
         max_connections=_AT_ONCE,
-        max_keepalive_connections=_KEPT,
+        max_keepalive_connections=_MAX_IDLE,
         keepalive_expiry=_KEEPALIVE_SECONDS,
         network_backend=GuardedBackend(allowed),
     )
@@ -194,7 +194,7 @@ class PushSender:
 
     def _check_backoff(self, service: str) -> None:
         if self._backoff.is_active(service):
-            raise NotYet("the push service could not be reached a moment ago")
+            raise NotYet("the push service was unreachable a moment ago")
 
     async def deliver(self, subscription: PushSubscription, plain: bytes) -> Sent:
         """Send a message to the push service of a subscription. Raises `NotYet` if it is to be retried."""
@@ -210,14 +210,14 @@ class PushSender:
             httpcore.ProtocolError,
         ) as error:
             self._postpone(service)
-            raise NotYet(f"a push service could not be reached: {type(error).__name__}") from error
+            raise NotYet(f"a push service is unreachable: {type(error).__name__}") from error
         if status in {408, 429} or status >= 500:
             self._postpone(service)
-            raise NotYet(f"a push service answered {status}")
+            raise NotYet(f"a push service returned status {status}")
         self._backoff.reset(service)
         found = _outcome(status)
         if found is Sent.REFUSED:
-            _log.warning("a push service refused a message: %s answered %d", service, status)
+            _log.warning("a push service rejected a message: %s returned status %d", service, status)
         self.outcomes[found] += 1
         return found
 

@@ -158,7 +158,7 @@ class Reads:
     """Interests of readers of ranked feeds: a few KB each, 50 KB with 5,000 followees."""
     near: Remembered[int, Near] = field(default_factory=lambda: Remembered(1_000, 600_000))
     """Friends of friends of these readers, at most 26 KB each."""
-    neighbours: Remembered[int, NDArray[np.int64]] = field(default_factory=lambda: Remembered(30_000, 600_000))
+    neighbors: Remembered[int, NDArray[np.int64]] = field(default_factory=lambda: Remembered(30_000, 600_000))
     """Newest followers and followees of authors, at most 0.7 KB each."""
     being_ranked: dict[int, asyncio.Task[Any]] = field(default_factory=dict)
     """Feeds that are being ranked, by viewer: one that exceeds the deadline continues, so that the next request is in time."""

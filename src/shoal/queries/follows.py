@@ -19,7 +19,7 @@ from shoal.core.model import Member
 from shoal.graph.access import association, count_of, get_object
 from shoal.graph.contract import MAX_TIME, Assoc, Cursor
 from shoal.graph.payloads.follows import FollowSpan, beginning, moments_until, periods
-from shoal.graph.schema import ASSOC_TYPES, EVERYBODY, FOLLOWED_BY, FOLLOWER_TIMES, FOLLOWS, HISTORY_KEPT, AssocType
+from shoal.graph.schema import ASSOC_TYPES, EVERYBODY, FOLLOWED_BY, FOLLOWER_TIMES, FOLLOWS, HISTORY_START, AssocType
 from shoal.queries.context import Reads
 
 _DAY_MS = 86_400_000
@@ -58,13 +58,13 @@ async def history(reads: Reads, viewer: int, other: int) -> RelationshipHistory:
     # Read later, so that a follow that ends in between appears twice rather than missing.
     ended = await reads.lasting.assoc_ended(viewer, (*_HISTORY_TYPES, *_HISTORY_TYPES.values()), (other,))
     following, followed_by = [
-        told_periods(alive[atype].get(other), [*ended[atype].values(), *ended[past].values()])
+        recorded_periods(alive[atype].get(other), [*ended[atype].values(), *ended[past].values()])
         for atype, past in _HISTORY_TYPES.items()
     ]
     return RelationshipHistory(dated(following, since), dated(followed_by, since), since)
 
 
-def told_periods(alive: Assoc | None, ended: list[Assoc]) -> list[FollowSpan]:
+def recorded_periods(alive: Assoc | None, ended: list[Assoc]) -> list[FollowSpan]:
     """Return the periods recorded by a live follow, if any, and tombstones, newest first."""
     moments = frozenset[int]().union(*(moments_until(row.time, row.data) for row in ended))
     if alive is None:
@@ -72,9 +72,9 @@ def told_periods(alive: Assoc | None, ended: list[Assoc]) -> list[FollowSpan]:
     return periods(moments, beginning(alive.time, alive.data))
 
 
-def dated(told: Iterable[FollowSpan], since: int) -> list[FollowPeriod]:
+def dated(spans: Iterable[FollowSpan], since: int) -> list[FollowPeriod]:
     """Return periods in Unix milliseconds, without periods that ended before `since`."""
-    found = map(_dated, told)
+    found = map(_dated, spans)
     return [period for period in found if period.until is None or period.until >= since]
 
 
@@ -85,10 +85,10 @@ def _dated(period: FollowSpan) -> FollowPeriod:
 
 async def known_since(reads: Reads) -> int:
     """Return the time (Unix milliseconds) since which every end of a follow is recorded and may be shown."""
-    kept = now_ms() - int(reads.history_days * _DAY_MS)
+    retained_since = now_ms() - int(reads.history_days * _DAY_MS)
     # Without this mark, the server has kept histories from its beginning.
-    mark = await association(reads.lasting, EVERYBODY, HISTORY_KEPT, EVERYBODY)
-    return kept if mark is None else max(kept, milliseconds_of(mark.time))
+    mark = await association(reads.lasting, EVERYBODY, HISTORY_START, EVERYBODY)
+    return retained_since if mark is None else max(retained_since, milliseconds_of(mark.time))
 
 
 DAYS = 90
@@ -124,7 +124,7 @@ async def by_day(reads: Reads, member: int, days: int = DAYS) -> list[FollowersO
     repeated follows by one member, the last 20 count. Raises `InvalidInput`.
     """
     if not 1 <= days <= MAX_DAYS:
-        raise InvalidInput(f"days: 1 to {MAX_DAYS}", field="days")
+        raise InvalidInput(f"days: must be 1 to {MAX_DAYS}", field="days")
     today = now_ms() // _DAY_MS
     first = max(today - days + 1, _first_whole_day(await known_since(reads)))
     graph = reads.lasting
@@ -170,7 +170,7 @@ def _changes(begun: list[Assoc], ended: list[Assoc]) -> tuple[Counter[int], Coun
     gained = Counter(_day(beginning(row.time, row.data)) for id2, row in alive.items() if id2 not in tombstones)
     lost: Counter[int] = Counter()
     for id2, rows in tombstones.items():
-        for period in told_periods(alive.get(id2), rows):
+        for period in recorded_periods(alive.get(id2), rows):
             if period.since:
                 gained[_day(period.since)] += 1
             if period.until:

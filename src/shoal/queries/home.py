@@ -238,7 +238,7 @@ async def _window(reads: Reads, viewer: int, at: Cursor, opening: _Opening | Non
         # The repeated read also keeps the timeline active.
         depends_on(read, window)
     except Unavailable:
-        _outage.warning("home timelines cannot be reached; a page is pulled")
+        _outage.warning("home timelines are unreachable; computing a page from the store")
         return None
     return window
 
@@ -287,20 +287,20 @@ async def _settings_of(graph: Reader, viewer: int) -> _HomeSettings:
 
 def _belonging(seen: ViewerState, viewer: int, rows: Sequence[Row], settings: _HomeSettings) -> list[Row]:
     """Keep only entries of sources that the viewer follows now, so that late consumers have no visible effect."""
-    stands = seen.stands
-    return [row for row in rows if _belongs(viewer, row, stands, settings)]
+    relationships = seen.relationships
+    return [row for row in rows if _belongs(viewer, row, relationships, settings)]
 
 
-def _belongs(viewer: int, row: Row, stands: Mapping[int, Relation], settings: _HomeSettings) -> bool:
+def _belongs(viewer: int, row: Row, relationships: Mapping[int, Relation], settings: _HomeSettings) -> bool:
     _, post, share = row
     if share is not None:
-        return share.author_id == viewer or _arrives_by_follow(row, share.author_id, stands, settings)
+        return share.author_id == viewer or _arrives_by_follow(row, share.author_id, relationships, settings)
     author = post.author_id
     if author == viewer:
         return True
     if settings.tags and not settings.tags.isdisjoint(map(tag_id, post.tags)) and _arrives_by_tag(post):
         return True
-    return _arrives_by_follow(row, author, stands, settings) and _shows_comment(viewer, post, stands)
+    return _arrives_by_follow(row, author, relationships, settings) and _shows_comment(viewer, post, relationships)
 
 
 def _arrives_by_tag(post: Post) -> bool:
@@ -308,19 +308,19 @@ def _arrives_by_tag(post: Post) -> bool:
     return post.visibility is Visibility.PUBLIC and post.review not in HELD
 
 
-def _arrives_by_follow(row: Row, by: int, stands: Mapping[int, Relation], settings: _HomeSettings) -> bool:
+def _arrives_by_follow(row: Row, by: int, relationships: Mapping[int, Relation], settings: _HomeSettings) -> bool:
     """Return whether a followed member brings the entry to the home timeline."""
-    stand = stands[by]
-    if not stand.following or by in settings.apart:
+    relation = relationships[by]
+    if not relation.following or by in settings.apart:
         return False
     # Shortcut: by default a follow includes everything.
-    return (stand.shares and not stand.languages) or may_come(row[1], row[2], stand)
+    return (relation.shares and not relation.languages) or may_come(row[1], row[2], relation)
 
 
-def _shows_comment(viewer: int, post: Post, stands: Mapping[int, Relation]) -> bool:
+def _shows_comment(viewer: int, post: Post, relationships: Mapping[int, Relation]) -> bool:
     """Return whether the viewer may see a comment in the timeline, which requires following both authors."""
     parent = post.parent_author_id
-    return not parent or parent in (viewer, post.author_id) or stands[parent].following
+    return not parent or parent in (viewer, post.author_id) or relationships[parent].following
 
 
 def _merged(lists: Iterable[list[int]], at: Cursor) -> list[int]:

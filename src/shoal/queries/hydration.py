@@ -160,7 +160,7 @@ class Entry(msgspec.Struct, frozen=True):
 Row = tuple[int, Post, Share | None]
 """An entry before hydration: its id, the post, and the share if it is one."""
 
-Wanted = Callable[[Row], bool]
+RowFilter = Callable[[Row], bool]
 """A predicate on the post or share alone, evaluated before anything else is read."""
 
 _Rule = Callable[[Row, Mapping[int, Member], Mapping[int, Relation]], bool]
@@ -182,17 +182,17 @@ class ViewerState:
         self.viewer = viewer
         self.members: Mapping[int, Member] = {}
         """Authors and sharers."""
-        self.stands: Mapping[int, Relation] = {}
+        self.relationships: Mapping[int, Relation] = {}
         """The viewer's relationships to them, and to the authors of parent posts."""
         self._rule = rule
         self._lasting = lasting or graph
         self._nodes: Mapping[int, AnyNode] = {}
 
-    async def look(self, ids: Sequence[int], wanted: Wanted | None = None) -> list[Row]:
+    async def look(self, ids: Sequence[int], selected: RowFilter | None = None) -> list[Row]:
         """Return the wanted entries that the viewer may see, in the order of `ids`; four reads."""
         rows = await _rows(self.graph if len(ids) <= _MANY else self._lasting, ids)
-        if wanted is not None:
-            rows = [row for row in rows if wanted(row)]
+        if selected is not None:
+            rows = [row for row in rows if selected(row)]
         if not rows:
             return rows
         people = {post.author_id for _, post, _ in rows}
@@ -204,12 +204,12 @@ class ViewerState:
         members = {id_: node for id_ in people if isinstance(node := nodes.get(id_), Member)}
         # A home timeline also needs the viewer's relationship to the parent's author.
         people.update([parent for _, post, _ in rows if (parent := post.parent_author_id)])
-        stands = await relations(self.graph, self.viewer, people)
+        relationships = await relations(self.graph, self.viewer, people)
         rule = self._rule
-        rows = [row for row in rows if rule(row, members, stands)]
+        rows = [row for row in rows if rule(row, members, relationships)]
         self._nodes = {**self._nodes, **nodes} if self._nodes else nodes
         self.members = {**self.members, **members} if self.members else members
-        self.stands = {**self.stands, **stands} if self.stands else stands
+        self.relationships = {**self.relationships, **relationships} if self.relationships else relationships
         return rows
 
     def media(self, post: Post) -> tuple[Media, ...]:
@@ -227,7 +227,7 @@ class ViewerState:
         """
         if not rows:
             return []
-        found = await _assemble(self.graph, self.viewer, rows, self.members, self._nodes, self.stands)
+        found = await _assemble(self.graph, self.viewer, rows, self.members, self._nodes, self.relationships)
         return found if self._rule is _there else [entry for entry in found if not entry.reported]
 
 
@@ -259,7 +259,7 @@ async def hydrate_taken_back(graph: Reader, member_id: int, id_: int) -> Entry |
     if not rows:
         return None
     (entry,) = await seen.entries(rows)
-    shown = not entry.reported and _visible(member_id, may_see, rows[0], seen.members, seen.stands)
+    shown = not entry.reported and _visible(member_id, may_see, rows[0], seen.members, seen.relationships)
     return entry if shown else _bare(entry)
 
 
@@ -290,7 +290,7 @@ async def _hydrated(seen: ViewerState, ids: Sequence[int]) -> list[Entry]:
     return await seen.entries(await seen.look(ids))
 
 
-def _there(row: Row, members: Mapping[int, Member], _stands: Mapping[int, Relation]) -> bool:
+def _there(row: Row, members: Mapping[int, Member], _relationships: Mapping[int, Relation]) -> bool:
     _, post, share = row
     return post.author_id in members and (share is None or share.author_id in members)
 
@@ -299,8 +299,8 @@ async def _rows(graph: Reader, ids: Sequence[int]) -> list[Row]:
     """Read entries with their posts, skipping missing ones."""
     nodes = await graph.obj_get(ids)
     found = [node for id_ in ids if (node := nodes.get(id_)) is not None]
-    wanted = {node.post_id for node in found if type(node) is Share}
-    posts = await graph.obj_get(list(wanted)) if wanted else {}
+    selected = {node.post_id for node in found if type(node) is Share}
+    posts = await graph.obj_get(list(selected)) if selected else {}
     rows: list[Row] = []
     for node in found:
         if type(node) is Post:
@@ -315,18 +315,18 @@ def _visible(
     rule: Callable[[int | None, Post, Member | None, Relation], bool],
     row: Row,
     members: Mapping[int, Member],
-    stands: Mapping[int, Relation],
+    relationships: Mapping[int, Relation],
 ) -> bool:
     _, post, share = row
     author = post.author_id
-    if not rule(viewer, post, members.get(author), stands[author]):
+    if not rule(viewer, post, members.get(author), relationships[author]):
         return False
     if share is None:
         return True
-    stand = stands[share.author_id]
-    if rule is may_list and stand.muting:
+    relation = relationships[share.author_id]
+    if rule is may_list and relation.muting:
         return False
-    return may_see_share(viewer, share, members.get(share.author_id), stand)
+    return may_see_share(viewer, share, members.get(share.author_id), relation)
 
 
 async def _assemble(
@@ -335,7 +335,7 @@ async def _assemble(
     rows: Sequence[Row],
     members: Mapping[int, Member],
     nodes: Mapping[int, AnyNode],
-    stands: Mapping[int, Relation],
+    relationships: Mapping[int, Relation],
 ) -> list[Entry]:
     post_ids = list({post.id for _, post, _ in rows})
     counts = await graph.assoc_count(post_ids, _POST_COUNTS)
@@ -344,7 +344,7 @@ async def _assemble(
         shown = {post.author_id for _, post, _ in rows}
         shown.update([share.author_id for _, _, share in rows if share is not None])
         members = {id_: members[id_] for id_ in shown}
-    known = await profiles(graph, members, viewer, stands)
+    known = await profiles(graph, members, viewer, relationships)
     roots = [root for _, post, _ in rows if (root := post.root_id)]
     polls = [poll for _, post, _ in rows if post.poll_id and isinstance(poll := nodes.get(post.poll_id), Poll)]
     likes, shares, comments, reacted = (counts[atype] for atype in _POST_COUNTS)
@@ -355,8 +355,8 @@ async def _assemble(
         *((REACTS,) if reacted else ()),
     )
     # One read for posts, thread roots and polls: no association type applies to more than one of these kinds.
-    wanted = list({*post_ids, *roots, *[poll.id for poll in polls]}) if roots or polls else post_ids
-    state = await graph.assoc_get(viewer, types, wanted) if viewer is not None else {}
+    selected = list({*post_ids, *roots, *[poll.id for poll in polls]}) if roots or polls else post_ids
+    state = await graph.assoc_get(viewer, types, selected) if viewer is not None else {}
     views = await _poll_views(graph, polls, state.get(VOTES, {})) if polls else {}
     emoji = await emoji_counts(graph, list(reacted), state.get(REACTS, _NONE)) if reacted else {}
     liked, shared, muted, reported, pinned = (
@@ -375,7 +375,7 @@ async def _assemble(
                 entry_id,
                 post,
                 known[post.author_id],
-                stands[post.author_id],
+                relationships[post.author_id],
                 _media(post, nodes) if post.media else (),
                 likes.get(id_, 0),
                 shares.get(id_, 0),
@@ -416,7 +416,7 @@ def _media(post: Post, nodes: Mapping[int, AnyNode]) -> tuple[Media, ...]:
 
 
 async def profiles(
-    graph: Reader, members: Mapping[int, Member], viewer: int | None, stands: Mapping[int, Relation]
+    graph: Reader, members: Mapping[int, Member], viewer: int | None, relationships: Mapping[int, Relation]
 ) -> dict[int, Profile]:
     """Return members with their counts, as the viewer may see them; one read.
 
@@ -426,7 +426,7 @@ async def profiles(
     counts = await graph.assoc_count(list(members), _MEMBER_COUNTS)
     followers, following, posted, restricted, reserved = (counts[atype] for atype in _MEMBER_COUNTS)
     if reserved:
-        strange = (id_ for id_ in reserved if id_ != viewer and not stands[id_].following)
+        strange = (id_ for id_ in reserved if id_ != viewer and not relationships[id_].following)
         posted = {**posted, **{id_: posted.get(id_, 0) - reserved[id_] for id_ in strange}}
     if restricted:
         posted = {**posted, **{id_: posted.get(id_, 0) - restricted[id_] for id_ in restricted}}

@@ -38,7 +38,7 @@ async def among(reads: Reads, viewer: int, list_id: int, ids: Sequence[int]) -> 
         shown = await own_object(reads.graph, MemberList, viewer, list_id)
         members = await members_of(reads.graph, shown)
         folds = _folds(reads, viewer, shown, members)
-        rows = await _wanted(folds.seen, shown, members, await folds.seen.look(ids))
+        rows = await _belonging(folds.seen, shown, members, await folds.seen.look(ids))
         return await folds.seen.entries(await unfolded(folds, rows)) if rows else []
 
 
@@ -47,7 +47,7 @@ def _folds(reads: Reads, viewer: int, shown: MemberList, members: Sequence[int],
     skeleton = partial(pull, reads.graph, {POSTED: members})
 
     async def keep(seen: ViewerState, rows: Sequence[Row]) -> list[Row]:
-        return await _wanted(seen, shown, members, rows)
+        return await _belonging(seen, shown, members, rows)
 
     return folds_of(reads, viewer, skeleton, keep, direct=direct)
 
@@ -80,7 +80,7 @@ async def set_apart(graph: Reader, viewer: int) -> frozenset[int]:
     return frozenset(assoc.id2 for page in listed.values() for assoc in page)
 
 
-async def _wanted(seen: ViewerState, shown: MemberList, members: Collection[int], rows: Sequence[Row]) -> list[Row]:
+async def _belonging(seen: ViewerState, shown: MemberList, members: Collection[int], rows: Sequence[Row]) -> list[Row]:
     on_list = frozenset(members)
     answered: Collection[int] = on_list
     if shown.replies is RepliesPolicy.FOLLOWED:
@@ -88,17 +88,17 @@ async def _wanted(seen: ViewerState, shown: MemberList, members: Collection[int]
         answered = (await seen.graph.assoc_get(shown.owner_id, (FOLLOWS,), list(parents)))[FOLLOWS] if parents else ()
     elif shown.replies is RepliesPolicy.NONE:
         answered = ()
-    return [row for row in rows if _is_wanted(seen, shown, on_list, answered, row)]
+    return [row for row in rows if _belongs(seen, shown, on_list, answered, row)]
 
 
-def _is_wanted(
+def _belongs(
     seen: ViewerState, shown: MemberList, members: Collection[int], answered: Collection[int], row: Row
 ) -> bool:
     _, post, share = row
     by = post.author_id if share is None else share.author_id
     if by not in members:
         return False
-    if by != shown.owner_id and not may_come(post, share, seen.stands[by]):
+    if by != shown.owner_id and not may_come(post, share, seen.relationships[by]):
         return False
     return share is not None or _shows_comment(shown, post, answered)
 

@@ -104,9 +104,9 @@ async def page(
     check_limit(cursor)
     found = await reads.graph.assoc_range(of, atype, cursor.of(2 * cursor.limit + 1))
     here, next_page = found[: cursor.limit], found[cursor.limit : 2 * cursor.limit]
-    kept = await _kept(reads, atype, here, followed_by)
+    retained = await _retained(reads, atype, here, followed_by)
     _prefetch(reads, _ids(atype, next_page))
-    people, shown = await _people(reads, viewer, atype, kept, severed=severed)
+    people, shown = await _people(reads, viewer, atype, retained, severed=severed)
     if cursor.oldest_first:
         people, shown = people[::-1], shown[::-1]
         after = here[0].time if here else None
@@ -115,7 +115,7 @@ async def page(
     return MemberPage(people, [assoc.time for assoc in shown], after, [assoc.data for assoc in shown])
 
 
-async def _kept(reads: Reads, atype: AssocType, found: Sequence[Assoc], followed_by: int) -> Sequence[Assoc]:
+async def _retained(reads: Reads, atype: AssocType, found: Sequence[Assoc], followed_by: int) -> Sequence[Assoc]:
     if atype is MUTES:
         now = now_ms()
         terms = {assoc.id2: mute_terms(assoc.data) for assoc in found}
@@ -133,13 +133,13 @@ async def _people(
 ) -> tuple[list[Profile], list[Assoc]]:
     nodes = await reads.graph.obj_get(_ids(atype, found))
     members = {assoc.id2: node for assoc in found if isinstance(node := nodes.get(assoc.id2), Member)}
-    stands = await relations(reads.graph, viewer, members)
+    relationships = await relations(reads.graph, viewer, members)
     there = [assoc for assoc in found if assoc.id2 in members and not members[assoc.id2].suspended]
     if atype is SHARED_BY:
-        shown = [assoc for assoc in there if _named(viewer, assoc, nodes, members, stands)]
+        shown = [assoc for assoc in there if _named(viewer, assoc, nodes, members, relationships)]
     else:
-        shown = [assoc for assoc in there if severed or not stands[assoc.id2].severed]
-    numbers = await profiles(reads.graph, {assoc.id2: members[assoc.id2] for assoc in shown}, viewer, stands)
+        shown = [assoc for assoc in there if severed or not relationships[assoc.id2].severed]
+    numbers = await profiles(reads.graph, {assoc.id2: members[assoc.id2] for assoc in shown}, viewer, relationships)
     return [numbers[assoc.id2] for assoc in shown], shown
 
 
@@ -176,13 +176,13 @@ def _named(
     assoc: Assoc,
     nodes: Mapping[int, AnyNode],
     members: Mapping[int, Member],
-    stands: Mapping[int, Relation],
+    relationships: Mapping[int, Relation],
 ) -> bool:
     """Return whether a sharer may be named: the share exists and is open."""
     share = nodes.get(_share_id(assoc))
     if not isinstance(share, Share) or share.visibility not in OPEN:
         return False
-    return may_see_share(viewer, share, members[assoc.id2], stands[assoc.id2])
+    return may_see_share(viewer, share, members[assoc.id2], relationships[assoc.id2])
 
 
 def _prefetch(reads: Reads, ids: Sequence[int]) -> None:
@@ -208,9 +208,9 @@ async def emoji_reactors(reads: Reads, viewer: int | None, post_id: int, newest:
     found = await _placed(reads, viewer, post_id)
     lists = await reads.graph.assoc_ranges([place.id for place, _ in found], EMOJI_PUT_BY, Cursor(limit=newest))
     members = await members_by_id(reads.graph, list({assoc.id2 for listed in lists.values() for assoc in listed}))
-    stands = await relations(reads.graph, viewer, members)
-    there = {id_: one for id_, one in members.items() if not one.suspended and not stands[id_].severed}
-    shown = await profiles(reads.graph, there, viewer, stands)
+    relationships = await relations(reads.graph, viewer, members)
+    there = {id_: one for id_, one in members.items() if not one.suspended and not relationships[id_].severed}
+    shown = await profiles(reads.graph, there, viewer, relationships)
     reactors: list[EmojiReactors] = []
     for place, counted in found:
         newest_first = tuple(shown[one.id2] for one in lists.get(place.id, ()) if one.id2 in shown)
@@ -263,14 +263,17 @@ async def directory_page(reads: Reads, viewer: int | None, order: Order, limit: 
     """Return a page of the directory, without members whom the viewer mutes or blocks, or who block the viewer. Three reads."""
     ids = await compared(partial(reads.search.directory, order, limit, offset))
     found = await members_by_id(reads.graph, ids)
-    stands = await relations(reads.graph, viewer, found)
+    relationships = await relations(reads.graph, viewer, found)
     # Restore the order of the index, which partly cached reads do not keep.
     shown = {
         id_: member
         for id_ in ids
-        if (member := found.get(id_)) and is_listed(member) and not stands[id_].severed and not stands[id_].muting
+        if (member := found.get(id_))
+        and is_listed(member)
+        and not relationships[id_].severed
+        and not relationships[id_].muting
     }
-    return list((await profiles(reads.graph, shown, viewer, stands)).values())
+    return list((await profiles(reads.graph, shown, viewer, relationships)).values())
 
 
 T = TypeVar("T")
@@ -393,10 +396,16 @@ async def _shown(reads: Reads, viewer: int, claims: Sequence[_Claim]) -> list[Co
             held.setdefault(claim.member_id, claim)
     if not held:
         return []
-    stands = await full_relations(reads.graph, viewer, held)
-    listed = {id_: members[id_] for id_ in held if not stands[id_].severed and not stands[id_].muting}
-    known = await profiles(reads.graph, listed, viewer, stands)
+    relationships = await full_relations(reads.graph, viewer, held)
+    listed = {id_: members[id_] for id_ in held if not relationships[id_].severed and not relationships[id_].muting}
+    known = await profiles(reads.graph, listed, viewer, relationships)
     return [
-        ContactMatch(known[id_], str(held[id_].given), held[id_].match, stands[id_].following, stands[id_].requested)
+        ContactMatch(
+            known[id_],
+            str(held[id_].given),
+            held[id_].match,
+            relationships[id_].following,
+            relationships[id_].requested,
+        )
         for id_ in listed
     ]

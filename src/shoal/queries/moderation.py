@@ -32,7 +32,7 @@ _STRETCH = 86_400_000 * _MILLISECOND
 _SKEW_MS = 3_600_000
 """How far ids may be ahead of our clock."""
 
-Wanted = Callable[[Member], bool]
+MemberFilter = Callable[[Member], bool]
 MemberState = Literal["active", "pending", "disabled", "silenced", "sensitized", "suspended"]
 
 
@@ -58,20 +58,20 @@ def is_in(member: Member, state: MemberState) -> bool:
             return member.silenced
         case "sensitized":
             return member.sensitized
-    raise InvalidInput(f"state: one of {', '.join(get_args(MemberState))}, not {state!r}", field="state")
+    raise InvalidInput(f"state: expected one of {', '.join(get_args(MemberState))} (got {state!r})", field="state")
 
 
-async def members_page(scanner: Scanner, cursor: Cursor, wanted: Wanted) -> Members:
+async def members_page(scanner: Scanner, cursor: Cursor, filter_: MemberFilter) -> Members:
     """Return a page of matching members with `after < id < before`: the newest, or the oldest (`oldest_first`)."""
-    return await (_oldest if cursor.oldest_first else _newest)(scanner, cursor, wanted)
+    return await (_oldest if cursor.oldest_first else _newest)(scanner, cursor, filter_)
 
 
-async def _oldest(scanner: Scanner, cursor: Cursor, wanted: Wanted) -> Members:
+async def _oldest(scanner: Scanner, cursor: Cursor, filter_: MemberFilter) -> Members:
     found: list[Member] = []
     after, ended = cursor.after, False
     for _ in range(SCANS):
         scanned = await scanner.obj_scan(after, SCANNED)
-        found += [member for member in _members(scanned, wanted) if member.id < cursor.before]
+        found += [member for member in _members(scanned, filter_) if member.id < cursor.before]
         ended = len(scanned) < SCANNED or scanned[-1].id >= cursor.before
         if ended or len(found) >= cursor.limit:
             break
@@ -83,7 +83,7 @@ async def _oldest(scanner: Scanner, cursor: Cursor, wanted: Wanted) -> Members:
     return Members(found, found[-1].id)
 
 
-async def _newest(scanner: Scanner, cursor: Cursor, wanted: Wanted) -> Members:
+async def _newest(scanner: Scanner, cursor: Cursor, filter_: MemberFilter) -> Members:
     high = min(cursor.before, floor_at(now_ms() + _SKEW_MS))
     stretch, found, scans, began = _STRETCH, list[Member](), 0, high
     # A page must make progress, or its cursor would repeat.
@@ -100,7 +100,7 @@ async def _newest(scanner: Scanner, cursor: Cursor, wanted: Wanted) -> Members:
                 stretch = max(min(stretch, here[-1].id - low) // 2, _MILLISECOND)
                 continue
             here += await _rest(scanner, here[-1].id, high)
-        found += list(_members(here, wanted))[::-1]
+        found += list(_members(here, filter_))[::-1]
         if len(found) > cursor.limit:
             return Members(found[: cursor.limit], found[cursor.limit - 1].id)
         high = low
@@ -118,11 +118,11 @@ async def _rest(scanner: Scanner, after: int, high: int) -> list[AnyNode]:
     return found
 
 
-def _members(nodes: list[AnyNode], wanted: Wanted) -> list[Member]:
-    return [node for node in nodes if isinstance(node, Member) and wanted(node)]
+def _members(nodes: list[AnyNode], filter_: MemberFilter) -> list[Member]:
+    return [node for node in nodes if isinstance(node, Member) and filter_(node)]
 
 
-class WantedReports(NamedTuple):
+class ReportFilter(NamedTuple):
     """Filter of reports: open or resolved, by reporter and by target."""
 
     resolved: bool = False
@@ -146,7 +146,7 @@ class Reports(NamedTuple):
     next: int | None
 
 
-async def reports_page(graph: Reader, cursor: Cursor, wanted: WantedReports) -> Reports:
+async def reports_page(graph: Reader, cursor: Cursor, filter_: ReportFilter) -> Reports:
     """Return a page of matching reports. Raises `InvalidInput` for a limit below 1."""
 
     async def read(at: Cursor) -> list[Assoc]:
@@ -154,8 +154,8 @@ async def reports_page(graph: Reader, cursor: Cursor, wanted: WantedReports) -> 
 
     async def sift(listed: Sequence[Assoc]) -> list[Report]:
         reports = await objects_of(graph, Report, [assoc.id2 for assoc in listed])
-        filed = [report for report in reports if wanted.admits(report)]
-        return await _about_waiting(graph, filed) if wanted.waiting else filed
+        filed = [report for report in reports if filter_.admits(report)]
+        return await _about_waiting(graph, filed) if filter_.waiting else filed
 
     return Reports(*await look_through(cursor, cursor.limit + 1, read, sift, lambda report: report.id))
 
@@ -171,7 +171,7 @@ _SEARCHED = 200
 _EXPORTED = 500
 
 
-class WantedEntries(NamedTuple):
+class AuditFilter(NamedTuple):
     """Filter of audit entries by actor, target and verbs; None and an empty set match all."""
 
     actor_id: int | None = None
@@ -207,16 +207,16 @@ class AuditPage(NamedTuple):
     next: int | None
 
 
-async def audit_page(graph: Reader, cursor: Cursor, wanted: WantedEntries) -> AuditPage:
+async def audit_page(graph: Reader, cursor: Cursor, filter_: AuditFilter) -> AuditPage:
     """Return a page of matching entries. Raises `InvalidInput` for a limit below 1."""
-    at_once = cursor.limit + 1 if wanted == WantedEntries() else max(_SEARCHED, cursor.limit + 1)
+    at_once = cursor.limit + 1 if filter_ == AuditFilter() else max(_SEARCHED, cursor.limit + 1)
 
     async def read(at: Cursor) -> list[Assoc]:
         return await pull_entries(graph, AUDITED, PUBLIC_LISTS, at)
 
     async def sift(listed: Sequence[Assoc]) -> list[tuple[Assoc, AuditEntry]]:
         decoded = [(assoc, decode_entry(assoc)) for assoc in listed]
-        return [one for one in decoded if wanted.admits(one[1])]
+        return [one for one in decoded if filter_.admits(one[1])]
 
     found, following = await look_through(cursor, at_once, read, sift, lambda one: one[0].id2)
     return AuditPage(await _with_addresses(graph, found), following)
@@ -248,5 +248,7 @@ async def _with_addresses(graph: Reader, found: Sequence[tuple[Assoc, AuditEntry
         if entry.holder_id:
             held.setdefault(entry.holder_id, []).append(assoc.id2)
     answers = await asyncio.gather(*(graph.assoc_get(holder, (AUDITED,), ids) for holder, ids in held.items()))
-    kept: Mapping[int, str] = {id_: one.data.decode() for answer in answers for id_, one in answer[AUDITED].items()}
-    return [DatedEntry(assoc.id2, entry, kept.get(assoc.id2, entry.address)) for assoc, entry in found]
+    addresses: Mapping[int, str] = {
+        id_: one.data.decode() for answer in answers for id_, one in answer[AUDITED].items()
+    }
+    return [DatedEntry(assoc.id2, entry, addresses.get(assoc.id2, entry.address)) for assoc, entry in found]

@@ -197,14 +197,14 @@ async def shown(reads: Reads, viewer: int, rows: Sequence[tuple[Assoc, Notice]])
     targets = {node.target_id for node in nodes.values() if isinstance(node, Report)}
     if targets:
         nodes = {**nodes, **await reads.graph.obj_get(list(targets))}
-    stands = await relations(reads.graph, viewer, actors | targets)
+    relationships = await relations(reads.graph, viewer, actors | targets)
     own = nodes.get(viewer)
     staff = (
         isinstance(own, Member) and own.role is not Role.NONE and not own.unguarded(required=reads.staff_second_factor)
     )
-    shown = [row for row in rows if _may_show(viewer, *row, entries, nodes, stands, staff=staff)]
+    shown = [row for row in rows if _may_show(viewer, *row, entries, nodes, relationships, staff=staff)]
     people = {id_: node for id_ in actors | targets if isinstance(node := nodes.get(id_), Member)}
-    known = await profiles(reads.graph, people, viewer, stands)
+    known = await profiles(reads.graph, people, viewer, relationships)
     return [_made(assoc, notice, entries, nodes, known) for assoc, notice in shown]
 
 
@@ -222,12 +222,12 @@ def _may_show(
     notice: Notice,
     entries: Mapping[int, Entry],
     nodes: Mapping[int, AnyNode],
-    stands: Mapping[int, Relation],
+    relationships: Mapping[int, Relation],
     *,
     staff: bool,
 ) -> bool:
-    actor, stand = nodes.get(notice.actor_id), stands[notice.actor_id]
-    if not isinstance(actor, Member) or actor.suspended or stand.severed or stand.muting_notifications:
+    actor, relation = nodes.get(notice.actor_id), relationships[notice.actor_id]
+    if not isinstance(actor, Member) or actor.suspended or relation.severed or relation.muting_notifications:
         return False
     if notice.kind in FOR_STAFF:
         return staff and (notice.kind is Kind.REGISTRATION or isinstance(nodes.get(notice.about), Report))
@@ -239,7 +239,7 @@ def _may_show(
     if notice.kind not in ABOUT_POSTS:
         return True
     entry = entries.get(notice.about)
-    return entry is not None and _still_so(viewer, assoc, notice, entry.post, actor, nodes, stand)
+    return entry is not None and _still_so(viewer, assoc, notice, entry.post, actor, nodes, relation)
 
 
 def _refused(nodes: Mapping[int, AnyNode], notice: Notice) -> ScheduledPost | None:
@@ -249,14 +249,20 @@ def _refused(nodes: Mapping[int, AnyNode], notice: Notice) -> ScheduledPost | No
 
 
 def _still_so(
-    viewer: int, assoc: Assoc, notice: Notice, post: Post, actor: Member, nodes: Mapping[int, AnyNode], stand: Relation
+    viewer: int,
+    assoc: Assoc,
+    notice: Notice,
+    post: Post,
+    actor: Member,
+    nodes: Mapping[int, AnyNode],
+    relation: Relation,
 ) -> bool:
     """Return whether the action is still in effect: a mention may have been edited out, a share deleted."""
     if notice.kind is Kind.MENTION:
         return any(mention.id == viewer for mention in post.mentions)
     if notice.kind is Kind.SHARE:
         share = nodes.get(assoc.time)
-        return isinstance(share, Share) and may_see_share(viewer, share, actor, stand)
+        return isinstance(share, Share) and may_see_share(viewer, share, actor, relation)
     return True
 
 
@@ -315,10 +321,10 @@ async def requests_page(reads: Reads, viewer: int, cursor: Cursor) -> NoticeRequ
         group for group in (await _by_sender(reads, viewer)).values() if cursor.after < group[0][0].time < cursor.before
     ]
     ordered = groups[::-1] if cursor.oldest_first else groups
-    wanted = sorted(ordered[: cursor.limit], key=lambda group: -group[0][0].time)
+    selected = sorted(ordered[: cursor.limit], key=lambda group: -group[0][0].time)
     more = len(groups) > cursor.limit or cursor.oldest_first
-    items = await _make_requests(reads, viewer, wanted)
-    return NoticeRequests(items, wanted[-1][0][0].time if more and wanted else None)
+    items = await _make_requests(reads, viewer, selected)
+    return NoticeRequests(items, selected[-1][0][0].time if more and selected else None)
 
 
 async def sender_request(reads: Reads, viewer: int, sender_id: int) -> NoticeRequest:

@@ -45,7 +45,7 @@ Sources = Mapping[AssocType, Sequence[int]]
 def check_limit(at: Cursor) -> None:
     """Raise `InvalidInput` for a limit below 1: an empty page would have no cursor to continue from."""
     if at.limit < 1:
-        raise InvalidInput("limit: at least 1", field="limit")
+        raise InvalidInput("limit: must be at least 1", field="limit")
 
 
 async def pull(graph: Reader, sources: Sources, at: Cursor) -> list[int]:
@@ -328,13 +328,13 @@ class RowReader(Generic[Raw, Row]):
         return taken
 
     async def _go_on(self, missing: int) -> None:
-        wanted = likely(missing, self.looked, self._found)
-        if len(self._raw) < wanted and not self._at_end:
+        needed = likely(missing, self.looked, self._found)
+        if len(self._raw) < needed and not self._at_end:
             if self.looked >= MOST_SHOWN:
                 # Embedded stores answer without suspending: yield to other tasks.
                 await asyncio.sleep(0)
-            await self._refill(min(wanted + SLACK, MOST_AT_ONCE) - len(self._raw))
-        part, self._raw = self._raw[:wanted], self._raw[wanted:]
+            await self._refill(min(needed + SLACK, MOST_AT_ONCE) - len(self._raw))
+        part, self._raw = self._raw[:needed], self._raw[needed:]
         if part:
             found = await self._sift(part)
             self._ready += found
@@ -377,25 +377,25 @@ async def read_items(
     """
     check_limit(cursor)
     step = at_once or cursor.limit + 1
-    kept: list[Item] = []
+    collected: list[Item] = []
     after: int | None = None
     taken = 0
     while True:
         # One more than missing shows whether another page follows.
-        missing = step - len(kept) if len(kept) < step else step
-        part = await rows.take(min(likely(missing, taken, len(kept)), max(missing, MOST_SHOWN)))
+        missing = step - len(collected) if len(collected) < step else step
+        part = await rows.take(min(likely(missing, taken, len(collected)), max(missing, MOST_SHOWN)))
         taken += len(part)
         if part:
-            kept += await show(part)
-        fit = min(len(kept), cursor.limit) if fits is None else fits(kept)
-        if fit < len(kept):
-            kept = kept[:fit]
-            after = place(kept[-1])
+            collected += await show(part)
+        fit = min(len(collected), cursor.limit) if fits is None else fits(collected)
+        if fit < len(collected):
+            collected = collected[:fit]
+            after = place(collected[-1])
             break
-        if rows.ended or (kept and rows.looked >= ENOUGH and rows.drained):
+        if rows.ended or (collected and rows.looked >= ENOUGH and rows.drained):
             after = None if rows.ended else rows.at.before
             break
     if cursor.oldest_first:
         # The page after a page of the oldest is older than all of it.
-        return kept[::-1], place(kept[0]) if kept else None
-    return kept, after
+        return collected[::-1], place(collected[0]) if collected else None
+    return collected, after

@@ -6,7 +6,7 @@ without filters costs one read, which the cache in front of the graph answers.
 Deduplication: a post appears once in a stretch of a home or list timeline. A share is left out if the post itself or an older
 share of it is among the `REACH` entries below it. The counted entries are all that the viewer would see without this rule:
 visible entries that belong to the timeline, including shares that the rule leaves out and entries that a filter hides. Whether an
-entry is shown therefore depends only on its neighbours, and neither on page boundaries nor on how much of the timeline is
+entry is shown therefore depends only on its neighbors, and neither on page boundaries nor on how much of the timeline is
 materialized. With a reach of 2, newest first:
 
     entry    share of x by cy   u   share of x by bo   v   w   x   y
@@ -39,7 +39,7 @@ from shoal.graph.cache.lru import Recent
 from shoal.graph.contract import MAX_TIME, Cursor, Reader, find_object
 from shoal.graph.schema import SHARED_BY
 from shoal.queries.context import Reads
-from shoal.queries.hydration import Entry, Filtered, Row, SharedBy, ViewerState, Wanted, profiles, viewer_state
+from shoal.queries.hydration import Entry, Filtered, Row, RowFilter, SharedBy, ViewerState, profiles, viewer_state
 from shoal.queries.pagination import ENOUGH, RowReader, likely, read_items
 
 
@@ -63,17 +63,17 @@ async def read_page(
     skeleton: Skeleton,
     keep: Keep | None = None,
     *,
-    wanted: Wanted | None = None,
+    row_filter: RowFilter | None = None,
     unasked: bool = True,
 ) -> Page:
-    """Return a page of visible entries: `skeleton` proposes ids, which `wanted` and `keep` filter before they are hydrated.
+    """Return a page of visible entries: `skeleton` proposes ids, which `row_filter` and `keep` filter before they are hydrated.
 
     `unasked` pages exclude muted members. Raises `InvalidInput` for a limit below 1.
     """
     seen = viewer_state(reads.graph, viewer, unasked=unasked, lasting=reads.lasting)
 
     async def sift(ids: Sequence[int]) -> list[Row]:
-        rows = await seen.look(ids, wanted)
+        rows = await seen.look(ids, row_filter)
         return rows if keep is None else await keep(seen, rows)
 
     rows = RowReader(cursor, skeleton, sift, int)
@@ -187,7 +187,7 @@ NAMED = 3
 class Folds(NamedTuple):
     seen: ViewerState
     opened: Callable[[Cursor], RowReader[int, Row]]
-    wanted: Callable[[], Awaitable[bool]]
+    enabled: Callable[[], Awaitable[bool]]
     """Returns whether the viewer wants shares folded; called only if one might be."""
     tags: Collection[int] = ()
     """Followed tags, which bring posts of any author into the timeline."""
@@ -200,7 +200,7 @@ class Folds(NamedTuple):
 
     def _comes_itself(self, post: Post) -> bool:
         author = post.author_id
-        return author == self.seen.viewer or self.seen.stands[author].following or bool(self.tags and post.tags)
+        return author == self.seen.viewer or self.seen.relationships[author].following or bool(self.tags and post.tags)
 
     async def spread(self, rows: Iterable[Row]) -> Mapping[int, int]:
         """Return the number of sharers of each post."""
@@ -250,7 +250,7 @@ class Folding:
         self._earlier: list[Row] = []
         """Rows in front of the page, nearest first."""
         self._next = 0
-        self._kept = 0
+        self._retained = 0
         self._ready: list[Row] = []
 
     @property
@@ -266,13 +266,13 @@ class Folding:
         if self._newest and not self._rows and not await self._begin(n):
             return list(self._rows)
         while len(self._ready) < n and not self._decided and not (self._ready and self.looked >= ENOUGH):
-            wanted = likely(n - len(self._ready), self._next, self._kept)
+            requested = likely(n - len(self._ready), self._next, self._retained)
             if self._next == self._page_rows:
-                self._rows += await self._own.take(wanted)
+                self._rows += await self._own.take(requested)
                 self._page_rows = len(self._rows)
-            first, self._next = self._next, min(self._next + wanted, self._page_rows)
+            first, self._next = self._next, min(self._next + requested, self._page_rows)
             stay = await self._folded(first, self._next)
-            self._kept += len(stay)
+            self._retained += len(stay)
             self._ready += stay
         taken, self._ready = self._ready[:n], self._ready[n:]
         return taken
@@ -286,7 +286,7 @@ class Folding:
         self._page_rows = len(rows)
         self._shares = self._thorough or any([row[2] for row in rows])  # noqa: C419  # a list is quicker than a generator here
         if not self._shares:
-            self._next = self._kept = len(rows)
+            self._next = self._retained = len(rows)
         return self._shares
 
     @property
@@ -311,12 +311,12 @@ class Folding:
         if self._on is False or (self._newest and not self._shares):
             return rows
         repeats = await self._folds.repeats(rows)
-        stands_for = [] if self._newest else await self._standing(rows)
+        shared = [] if self._newest else await self._shared_by_others(rows)
         if self._thorough:
-            repeats = stands_for = rows
-        if (repeats or stands_for) and not await self._wanted():
+            repeats = shared = rows
+        if (repeats or shared) and not await self._is_enabled():
             return rows
-        below, above = _places(rows, repeats, first), _places(rows, stands_for, first)
+        below, above = _places(rows, repeats, first), _places(rows, shared, first)
         down, up = (below, above) if self._down else (above, below)
         if down:
             await self._prefetch(down[-1] + 1 + REACH)
@@ -325,12 +325,12 @@ class Folding:
         several = _several(chain(self._earlier, self._rows))
         return [row for at, row in enumerate(rows, first) if row[1].id not in several or self._stays(at)]
 
-    async def _wanted(self) -> bool:
+    async def _is_enabled(self) -> bool:
         if self._on is None:
-            self._on = await self._folds.wanted()
+            self._on = await self._folds.enabled()
         return self._on
 
-    async def _standing(self, rows: Sequence[Row]) -> list[Row]:
+    async def _shared_by_others(self, rows: Sequence[Row]) -> list[Row]:
         """Return the rows whose posts others shared."""
         counts = await self._folds.spread(rows) if rows else {}
         return [row for row in rows if counts.get(row[1].id, 0) > (row[2] is not None)]
@@ -411,7 +411,7 @@ async def read_folded(folds: Folds, cursor: Cursor, content_filters: ContentFilt
 
 async def unfolded(folds: Folds, rows: Sequence[Row]) -> list[Row]:
     repeats = await folds.repeats(rows)
-    if not repeats or not await folds.wanted():
+    if not repeats or not await folds.enabled():
         return list(rows)
     newest, oldest = max(row[0] for row in repeats), min(row[0] for row in repeats)
     stream, there, under = folds.opened(Cursor(before=newest)), {row[0]: row for row in rows}, 0
@@ -432,13 +432,13 @@ async def _with_sharers(seen: ViewerState, entries: list[Entry], shared_by: Mapp
     named = {id_ for entry in entries for id_ in shared_by.get(entry.id, ())[:NAMED]}
     if not named:
         return entries
-    known = await profiles(seen.graph, {id_: seen.members[id_] for id_ in named}, seen.viewer, seen.stands)
+    known = await profiles(seen.graph, {id_: seen.members[id_] for id_ in named}, seen.viewer, seen.relationships)
 
-    def told(entry: Entry) -> Entry:
+    def with_sharers(entry: Entry) -> Entry:
         sharers = shared_by.get(entry.id)
         if not sharers:
             return entry
         first = tuple(known[id_] for id_ in sharers[:NAMED])
         return msgspec.structs.replace(entry, shared_by=SharedBy(first, len(sharers)))
 
-    return list(map(told, entries))
+    return list(map(with_sharers, entries))

@@ -64,10 +64,10 @@ async def authored_page(
 
     async def keep(seen: ViewerState, rows: Sequence[Row]) -> list[Row]:
         # The shared post is by another author, whom the viewer mutes.
-        return [row for row in rows if row[1].author_id == member or not seen.stands[row[1].author_id].muting]
+        return [row for row in rows if row[1].author_id == member or not seen.relationships[row[1].author_id].muting]
 
-    wanted = None if query == ALL else query.admits
-    return await read_page(reads, viewer, cursor, skeleton, keep, wanted=wanted, unasked=False)
+    row_filter = None if query == ALL else query.admits
+    return await read_page(reads, viewer, cursor, skeleton, keep, row_filter=row_filter, unasked=False)
 
 
 async def at_positions(reads: Reads, member: int, first: int, last: int) -> list[Entry]:
@@ -97,7 +97,7 @@ async def pinned(
     return await seen.entries(await seen.look(ids, query.admits))
 
 
-class Kept(NamedTuple):
+class SavedPage(NamedTuple):
     """A page of posts with the cursor of each (the time of the association); `next` is None at the end."""
 
     entries: list[Entry]
@@ -105,7 +105,7 @@ class Kept(NamedTuple):
     next: int | None
 
 
-async def saved_page(reads: Reads, member: int, atype: AssocType, cursor: Cursor) -> Kept:
+async def saved_page(reads: Reads, member: int, atype: AssocType, cursor: Cursor) -> SavedPage:
     """Return a page of the member's liked (`LIKES`) or bookmarked (`BOOKMARKS`) posts that they may still see.
 
     Raises `InvalidInput` for a limit below 1.
@@ -117,7 +117,7 @@ async def saved_page(reads: Reads, member: int, atype: AssocType, cursor: Cursor
 
     rows = RowReader(cursor, partial(reads.graph.assoc_range, member, atype), unsifted, attrgetter("time"))
     items, after = await read_items(cursor, rows, show, itemgetter(0))
-    return Kept([entry for _, entry in items], [time for time, _ in items], after)
+    return SavedPage([entry for _, entry in items], [time for time, _ in items], after)
 
 
 class Waiting(NamedTuple):

@@ -23,11 +23,11 @@ from shoal.queries.pipeline import Page, read_page
 
 
 async def public_page(reads: Reads, viewer: int | None, cursor: Cursor, *, only_media: bool = False) -> Page:
-    def wanted(row: Row) -> bool:
+    def row_filter(row: Row) -> bool:
         return row[1].published and bool(row[1].media or not only_media)
 
     skeleton = partial(pull, reads.graph, {PUBLISHED: PUBLIC_LISTS})
-    return await read_page(reads, viewer, cursor, skeleton, _listed, wanted=wanted)
+    return await read_page(reads, viewer, cursor, skeleton, _listed, row_filter=row_filter)
 
 
 async def _listed(seen: ViewerState, rows: Sequence[Row]) -> list[Row]:
@@ -37,7 +37,7 @@ async def _listed(seen: ViewerState, rows: Sequence[Row]) -> list[Row]:
 def listed_publicly(seen: ViewerState, post: Post) -> bool:
     """Return whether a post read by `ViewerState.look` may appear in public timelines for the viewer."""
     author = post.author_id
-    return may_list_publicly(seen.viewer, post, seen.members[author], seen.stands[author])
+    return may_list_publicly(seen.viewer, post, seen.members[author], seen.relationships[author])
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ async def tag_page(reads: Reads, viewer: int | None, query: TagQuery, cursor: Cu
         found = await reads.graph.assoc_range(sources[0], TAG_OF, at)
         return [entry.id2 for entry in found]
 
-    return await read_page(reads, viewer, cursor, skeleton, _listed, wanted=query.admits)
+    return await read_page(reads, viewer, cursor, skeleton, _listed, row_filter=query.admits)
 
 
 async def newest_around(reads: Reads, place: Place | None, near_km: float, limit: int) -> list[int]:
@@ -89,9 +89,9 @@ async def nearby_page(
 ) -> Page:
     """Return a page of the public posts within the disk, newest first."""
 
-    def wanted(row: Row) -> bool:
+    def row_filter(row: Row) -> bool:
         # Cells extend beyond the disk, and their lists may not reflect the latest edit yet.
         return disk.has(row[1].place) and bool(row[1].media or not only_media)
 
     skeleton = partial(pull, reads.graph, _cells_of(disk))
-    return await read_page(reads, viewer, cursor, skeleton, _listed, wanted=wanted)
+    return await read_page(reads, viewer, cursor, skeleton, _listed, row_filter=row_filter)

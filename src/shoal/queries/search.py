@@ -85,19 +85,19 @@ async def members(
     if exact is not None and (among is None or exact.id in among):
         ids = [exact.id, *(id_ for id_ in ids if id_ != exact.id)]
     found = await members_by_id(reads.graph, ids)
-    stands = await relations(reads.graph, viewer, found)
+    relationships = await relations(reads.graph, viewer, found)
     ranks = {
         id_: rank
         for id_, member in found.items()
-        if (rank := _rank(member, clauses, text, stands[id_], exact, anybody=following)) is not None
+        if (rank := _rank(member, clauses, text, relationships[id_], exact, anybody=following)) is not None
     }
     # Of members outside the page, only the ranking data is read.
     followers = (await reads.graph.assoc_count(list(ranks), (FOLLOWED_BY,)))[FOLLOWED_BY]
     ordered = sorted(
-        ranks, key=lambda id_: (ranks[id_], not stands[id_].following, -followers.get(id_, 0), found[id_].name)
+        ranks, key=lambda id_: (ranks[id_], not relationships[id_].following, -followers.get(id_, 0), found[id_].name)
     )
     shown = {id_: found[id_] for id_ in ordered[part.offset : part.end]}
-    return list((await profiles(reads.graph, shown, viewer, stands)).values())
+    return list((await profiles(reads.graph, shown, viewer, relationships)).values())
 
 
 async def _followees(reads: Reads, viewer: int | None) -> list[int]:
@@ -107,12 +107,12 @@ async def _followees(reads: Reads, viewer: int | None) -> list[int]:
 
 
 def _rank(
-    member: Member, clauses: Sequence[Clause], text: str, stand: Relation, exact: Member | None, *, anybody: bool
+    member: Member, clauses: Sequence[Clause], text: str, relation: Relation, exact: Member | None, *, anybody: bool
 ) -> int | None:
     """Return a member's rank among the results, -1 for the exact name and 0 for the next best; None if they must not be found."""
     if exact is not None and member.id == exact.id:
         return -1
-    if member.suspended or not (is_listed(member) or anybody) or stand.severed:
+    if member.suspended or not (is_listed(member) or anybody) or relation.severed:
         return None
     words = name_words(member)
     if all(says(words, clause) for clause in clauses):
@@ -141,8 +141,8 @@ async def posts(
     async def keep(seen: ViewerState, rows: Sequence[Row]) -> list[Row]:
         return [row for row in rows if _still_fits(asked, seen, row[1])]
 
-    wanted = cursor._replace(limit=cursor.limit + offset, oldest_first=False)
-    page: Page = await read_page(reads, viewer, wanted, skeleton, keep)
+    page_cursor = cursor._replace(limit=cursor.limit + offset, oldest_first=False)
+    page: Page = await read_page(reads, viewer, page_cursor, skeleton, keep)
     return page.entries[offset:]
 
 
@@ -175,7 +175,7 @@ async def _id_of(reads: Reads, viewer: int, name: str) -> int | None:
 
 def _still_fits(asked: _Asked, seen: ViewerState, post: Post) -> bool:
     author = seen.members[post.author_id]
-    hushed = is_hushed(seen.viewer, post, author, seen.stands[author.id])
+    hushed = is_hushed(seen.viewer, post, author, seen.relationships[author.id])
     return not hushed and asked.fits(post, post_row(post, seen.poll(post), seen.media(post)), shy=not author.indexable)
 
 

@@ -124,8 +124,8 @@ async def news(reads: Reads, hub: Hub, viewer: int, after: str | None = None) ->
     Ends when the hub closes, or the viewer is suspended. Updates may be repeated, and may be reordered after quick successive
     actions: each reflects the state when it is read. Raises `Unavailable`.
     """
-    async with aclosing(everything(reads, hub, viewer, HOME, after)) as told_of:
-        async for one in told_of:
+    async with aclosing(everything(reads, hub, viewer, HOME, after)) as stream:
+        async for one in stream:
             if isinstance(one, News):
                 yield one
 
@@ -136,11 +136,13 @@ async def everything(
     """Yield all updates for a viewer subscribed `to` something, like `news`. Raises `Unavailable`."""
     async with hub.connect(viewer, None if after is None else Position(after), to=to) as connection:
         while heard := await connection.take():
-            for one in await told(reads, connection, heard):
+            for one in await updates_for_viewer(reads, connection, heard):
                 yield one
 
 
-async def told(reads: Reads, connection: Connection, heard: Sequence[PlacedUpdate | Missed]) -> list[News | OfViewer]:
+async def updates_for_viewer(
+    reads: Reads, connection: Connection, heard: Sequence[PlacedUpdate | Missed]
+) -> list[News | OfViewer]:
     """Convert pending updates for a viewer, with as many reads as for one."""
     viewer, interest = connection.viewer, connection.interest
     updates = [one.update for one in heard if isinstance(one, PlacedUpdate) and isinstance(one.update, OfEntry)]
@@ -149,7 +151,7 @@ async def told(reads: Reads, connection: Connection, heard: Sequence[PlacedUpdat
         found = await among(reads, viewer, interest, list(dict.fromkeys(shown)))
         entries = {entry.id: entry for entry in found}
         gone = {update.author_id for update in updates if update.entry_id not in entries}
-        stands = await relations(reads.graph, viewer, gone)
+        relationships = await relations(reads.graph, viewer, gone)
     made: list[News | OfViewer | None] = []
     for one in heard:
         if isinstance(one, Missed):
@@ -157,7 +159,7 @@ async def told(reads: Reads, connection: Connection, heard: Sequence[PlacedUpdat
         elif isinstance(one.update, OfMember):
             made.append(_of_viewer(one.position, one.update))
         else:
-            made.append(_one(one.position, one.update, entries, stands, interest))
+            made.append(_one(one.position, one.update, entries, relationships, interest))
     return [one for one in made if one is not None]
 
 
@@ -171,14 +173,14 @@ def _one(
     position: Position,
     update: OfEntry,
     entries: Mapping[int, Entry],
-    stands: Mapping[int, Relation],
+    relationships: Mapping[int, Relation],
     interest: Interest,
 ) -> News | None:
     entry = entries.get(update.entry_id)
     if entry is None:
-        stand = stands[update.author_id]
+        relation = relationships[update.author_id]
         # Send nothing about authors hidden from the viewer, not even removals.
-        hidden = stand.severed or stand.muting
+        hidden = relation.severed or relation.muting
         return Removed(position, update.entry_id) if _leaves(update, interest) and not hidden else None
     if isinstance(update, _GOING):
         # Hidden, but still visible to this viewer; or visible again.

@@ -87,7 +87,7 @@ async def _find_most_followed(reads: Reads) -> list[int]:
 
 KNOWN = (FOLLOWS, REQUESTS, BLOCKS, BLOCKED_BY, MUTES, DISMISSES)
 """Associations of the viewer with members who are not suggested."""
-_KEPT = 200
+_MAX_CACHED = 200
 """Cached candidates: more than are shown, because some may become hidden."""
 FRIENDS_OF_FRIENDS = 300
 """Friends of friends who are candidates, by strength of the bonds."""
@@ -98,12 +98,12 @@ _TAGS = 10
 _TAGGED_EACH = 30
 _NEARBY = 60
 
-Stands = Mapping[AssocType, Mapping[int, object]]
+Associations = Mapping[AssocType, Mapping[int, object]]
 
 
-def is_known(stands: Stands, id_: int) -> bool:
+def is_known(associations: Associations, id_: int) -> bool:
     """Return whether a member must not be suggested, given the viewer's associations of the types `KNOWN`."""
-    return any(id_ in stands[atype] for atype in KNOWN)
+    return any(id_ in associations[atype] for atype in KNOWN)
 
 
 async def likely(reads: Reads, viewer: int, personalization: Personalization) -> Suggested:
@@ -176,8 +176,8 @@ def _proposed(interests: Interests, found: _Found) -> Iterable[int]:
 async def _best(reads: Reads, viewer: int, proposed: Sequence[int], found: _Found) -> Suggested:
     """Return the best candidates; two reads."""
     ids = [id_ for id_ in dict.fromkeys(proposed) if id_ != viewer and found.liked.get(id_, 0.0) >= 0]
-    stands = await reads.graph.assoc_get(viewer, KNOWN, ids)
-    ids = [id_ for id_ in ids if not is_known(stands, id_)]
+    associations = await reads.graph.assoc_get(viewer, KNOWN, ids)
+    ids = [id_ for id_ in ids if not is_known(associations, id_)]
     followers = (await reads.graph.assoc_count(ids, (FOLLOWED_BY,)))[FOLLOWED_BY] if ids else {}
     through = found.near.of(np.array(ids, np.int64))
     facts = PeopleFacts(
@@ -197,7 +197,7 @@ async def _best(reads: Reads, viewer: int, proposed: Sequence[int], found: _Foun
         "nearby": facts.distance_km,
     }
     values = people.values(facts, near_km=reads.recipe.near_km)
-    order = best_first(scores(people.contributions(values)), np.array(ids, np.int64))[:_KEPT]
+    order = best_first(scores(people.contributions(values)), np.array(ids, np.int64))[:_MAX_CACHED]
     return Suggested(
         ids=[ids[n] for n in order],
         values=values[order],
@@ -248,19 +248,21 @@ async def suggestions(reads: Reads, viewer: int, limit: int) -> list[Suggestion]
     held = await _suggested(reads, viewer)
     friends = set(held.friends.ravel().tolist()) - {0}
     everybody = list({*held.ids, *friends})
-    stands = await reads.graph.assoc_get(viewer, KNOWN, everybody)
+    associations = await reads.graph.assoc_get(viewer, KNOWN, everybody)
     members = await members_by_id(reads.graph, everybody)
     contributed = _contributed(held, members)
     scored = scores(contributed)
     order = [
         at
         for at in best_first(scored, np.array(held.ids, np.int64)).tolist()
-        if (member := members.get(held.ids[at])) is not None and is_listed(member) and not is_known(stands, member.id)
+        if (member := members.get(held.ids[at])) is not None
+        and is_listed(member)
+        and not is_known(associations, member.id)
     ][: min(limit, MOST)]
     shown = {held.ids[at]: members[held.ids[at]] for at in order}
     # Suggested members are not followed, so the relationship is `STRANGER`.
     known = await profiles(reads.graph, shown, viewer, dict.fromkeys(shown, STRANGER))
-    names = {id_: members[id_].name for id_ in friends if id_ in members and _may_be_named(stands, members[id_])}
+    names = {id_: members[id_].name for id_ in friends if id_ in members and _may_be_named(associations, members[id_])}
     return [
         Suggestion(known[held.ids[at]], float(scored[at]), _reasons(held, at, contributed[at], names)) for at in order
     ]
@@ -274,10 +276,10 @@ def _contributed(held: Suggested, members: Mapping[int, Member]) -> Matrix:
     return contributed
 
 
-def _may_be_named(stands: Stands, friend: Member) -> bool:
+def _may_be_named(associations: Associations, friend: Member) -> bool:
     """Return whether the viewer may see that this followee follows another member."""
-    severed = any(friend.id in stands[atype] for atype in (BLOCKS, BLOCKED_BY, MUTES))
-    return friend.id in stands[FOLLOWS] and not (severed or friend.hides_connections or friend.suspended)
+    severed = any(friend.id in associations[atype] for atype in (BLOCKS, BLOCKED_BY, MUTES))
+    return friend.id in associations[FOLLOWS] and not (severed or friend.hides_connections or friend.suspended)
 
 
 def _reasons(held: Suggested, at: int, contributed: Column, names: Mapping[int, str]) -> tuple[SuggestionReason, ...]:
@@ -341,11 +343,11 @@ async def portfolios(reads: Reads, viewer: int, member_ids: Sequence[int], each:
 
 def _first(rows: Sequence[Row], each: int) -> list[Row]:
     """Return the first `each` rows of each author."""
-    kept: list[Row] = []
+    selected: list[Row] = []
     counts = Counter[int]()
     for row in rows:
         author = row[1].author_id
         counts[author] += 1
         if counts[author] <= each:
-            kept.append(row)
-    return kept
+            selected.append(row)
+    return selected

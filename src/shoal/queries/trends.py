@@ -251,9 +251,9 @@ async def _liked(reads: Reads, now: int, others: Collection[int]) -> list[Popula
 
 
 def _best(posts: Sequence[Post], scores: Mapping[int, float]) -> list[Popular]:
-    kept_out = {post.id for post in posts if post.untrendable}
-    best = sorted(scores, key=lambda id_: (-scores[id_], -id_))[: _MOST + len(kept_out)]
-    return [Popular(id_, untrendable=id_ in kept_out) for id_ in best]
+    excluded = {post.id for post in posts if post.untrendable}
+    best = sorted(scores, key=lambda id_: (-scores[id_], -id_))[: _MOST + len(excluded)]
+    return [Popular(id_, untrendable=id_ in excluded) for id_ in best]
 
 
 async def _for_everybody(reads: Reads, ids: Sequence[int]) -> list[Post]:
@@ -360,8 +360,12 @@ async def _own(reads: Reads, viewer: int) -> dict[str, _Interest]:
 async def _still_seen(reads: Reads, viewer: int, posts: Sequence[Post]) -> list[Post]:
     """Return the liked posts that the viewer may still see, without muted authors."""
     ids = {post.author_id for post in posts}
-    authors, stands = await asyncio.gather(members_by_id(reads.graph, list(ids)), relations(reads.graph, viewer, ids))
-    return [post for post in posts if may_list(viewer, post, authors.get(post.author_id), stands[post.author_id])]
+    authors, relationships = await asyncio.gather(
+        members_by_id(reads.graph, list(ids)), relations(reads.graph, viewer, ids)
+    )
+    return [
+        post for post in posts if may_list(viewer, post, authors.get(post.author_id), relationships[post.author_id])
+    ]
 
 
 async def _alike(reads: Reads, own: Mapping[str, _Interest]) -> dict[str, _Interest]:

@@ -212,8 +212,8 @@ def _has(row: PostRow, clause: Clause) -> bool:
 
 def says(words: Sequence[str], clause: Clause) -> bool:
     """Return whether these words occur in the text consecutively."""
-    wanted, count = clause.words, len(clause.words)
-    head, last = wanted[:-1], wanted[-1]
+    phrase, count = clause.words, len(clause.words)
+    head, last = phrase[:-1], phrase[-1]
     for at in range(len(words) - count + 1):
         word = words[at + count - 1]
         if (word == last or (clause.open and word.startswith(last))) and tuple(words[at : at + count - 1]) == head:

@@ -125,7 +125,7 @@ _WRITES_A_SECOND = 20
 """Small writes are immediate up to a burst, then limited to this rate, so that pending rows are written together."""
 
 
-class _Wanted(NamedTuple):
+class _IndexRequest(NamedTuple):
     graph: Reader
     done: asyncio.Future[None]
     ids: set[int]
@@ -139,8 +139,8 @@ class Filler:
     def __init__(self, index: SearchIndex) -> None:
         self.index = index
         self.written = 0
-        self._wanted: deque[_Wanted] = deque()
-        self._in_hand: _Wanted | None = None
+        self._requests: deque[_IndexRequest] = deque()
+        self._in_hand: _IndexRequest | None = None
         self._enough = asyncio.Event()
         # Number of small writes that may be immediate (token bucket), and the time of its calculation.
         self._spare, self._at = float(_BURST), 0.0
@@ -152,16 +152,16 @@ class Filler:
 
         `graph` must return current data.
         """
-        if not self._wanted or len(self._wanted[-1].ids) >= AT_ONCE:
+        if not self._requests or len(self._requests[-1].ids) >= AT_ONCE:
             loop = asyncio.get_running_loop()
-            self._wanted.append(_Wanted(graph, loop.create_future(), set(), loop.time()))
-        wanted = self._wanted[-1]
-        wanted.ids.update(ids)
-        if len(wanted.ids) >= AT_ONCE:
+            self._requests.append(_IndexRequest(graph, loop.create_future(), set(), loop.time()))
+        request = self._requests[-1]
+        request.ids.update(ids)
+        if len(request.ids) >= AT_ONCE:
             self._enough.set()
         if self._task is None:
             self._task = asyncio.ensure_future(self._work())
-        return wanted.done
+        return request.done
 
     async def close(self) -> None:
         """Finish the pending requests, without a pause."""
@@ -172,27 +172,27 @@ class Filler:
 
     async def _work(self) -> None:
         try:
-            while self._wanted:
-                wanted = self._wanted.popleft()
-                if not (self._wanted and len(self._wanted[0].ids) >= AT_ONCE):
+            while self._requests:
+                request = self._requests.popleft()
+                if not (self._requests and len(self._requests[0].ids) >= AT_ONCE):
                     self._enough.clear()
                 begun = asyncio.get_running_loop().time()
-                self._in_hand = wanted
-                await self._answer(wanted)
+                self._in_hand = request
+                await self._answer(request)
                 self._in_hand = None
-                if (pause := self._pause_after(len(wanted.ids), begun)) and not self._closing:
+                if (pause := self._pause_after(len(request.ids), begun)) and not self._closing:
                     await self._pause(begun + pause)
         finally:
             self._task = self._in_hand = None
 
     def hurry(self) -> None:
         """Write the pending requests immediately: a caller waits, and no more will come."""
-        if self._wanted:
+        if self._requests:
             self._enough.set()
 
     def behind(self) -> float:
         """Return the age of the oldest pending request in seconds."""
-        oldest = self._in_hand or (self._wanted[0] if self._wanted else None)
+        oldest = self._in_hand or (self._requests[0] if self._requests else None)
         return asyncio.get_running_loop().time() - oldest.since if oldest else 0.0
 
     def _pause_after(self, size: int, begun: float) -> float:
@@ -212,19 +212,21 @@ class Filler:
             async with asyncio.timeout_at(ended):
                 await self._enough.wait()
 
-    async def _answer(self, wanted: _Wanted) -> None:
+    async def _answer(self, request: _IndexRequest) -> None:
         try:
-            ids = sorted(wanted.ids) if self.index.keeps else []
+            ids = sorted(request.ids) if self.index.keeps else []
             for start in range(0, len(ids), AT_ONCE):
-                await self._write(wanted.graph, ids[start : start + AT_ONCE])
+                await self._write(request.graph, ids[start : start + AT_ONCE])
         except BaseException as error:  # noqa: BLE001  # whoever waits must hear of it, whatever it is
-            if not wanted.done.done():
-                wanted.done.set_exception(error if isinstance(error, Exception) else ConnectionError("it was given up"))
+            if not request.done.done():
+                request.done.set_exception(
+                    error if isinstance(error, Exception) else ConnectionError("the write was canceled")
+                )
                 # Mark the exception as retrieved: there may be no waiter left.
-                wanted.done.exception()
+                request.done.exception()
         else:
-            if not wanted.done.done():
-                wanted.done.set_result(None)
+            if not request.done.done():
+                request.done.set_result(None)
 
     async def _write(self, graph: Reader, ids: Collection[int]) -> None:
         nodes = await _nodes(graph, ids)
@@ -340,6 +342,6 @@ async def fill_quietly(store: Scanner, graph: Reader, filler: Filler) -> None:
     """Run `fill` in the background of a server: a failure is logged, and the next start continues from there."""
     try:
         if done := await fill(store, graph, filler):
-            _log.info("the search index was filled: %d members and posts", done)
+            _log.info("filled the search index: %d members and posts", done)
     except Exception:  # noqa: BLE001  # searches find less until then; nothing else depends on it
-        _log.exception("the search index could not be filled")
+        _log.exception("filling the search index failed")

@@ -4,7 +4,7 @@
 
 `from:me`, `from:name`, `has:media|poll|link`, `is:reply|sensitive`, `language:en`, `before:`, `after:` and `during:` a
 day (UTC), `in:library` (the viewer's own posts, and posts that mention them), `in:public`, `in:all`,
-`near:latitude,longitude` or `near:latitude,longitude,kilometres`. A word with an unknown operator is text; an operator with an
+`near:latitude,longitude` or `near:latitude,longitude,kilometers`. A word with an unknown operator is text; an operator with an
 invalid value finds nothing.
 """
 

@@ -179,8 +179,8 @@ class SqliteIndex(DerivedFile):
         return await self._read(lambda read: [id_ for (id_,) in read.execute(sql.DIRECTORY[order], (limit, offset))])
 
     async def rows(self, ids: Collection[int]) -> dict[int, PostRow | MemberRow]:
-        wanted = list(ids)
-        return await self._read(lambda read: {**_held_posts(read, wanted), **_held_members(read, wanted)})
+        requested = list(ids)
+        return await self._read(lambda read: {**_held_posts(read, requested), **_held_members(read, requested)})
 
     async def ids(self, after: int, limit: int) -> list[int]:
         values = {"after": after, "limit": limit}
@@ -212,7 +212,7 @@ def _write(connection: sqlite3.Connection, change: IndexChange) -> None:
         connection.execute(sql.TAGS_DROP, (_json(name for name, n in counted.items() if n < 0),))
         execute_rows(connection, sql.LATELY, [(author, newest[author]) for author in newest.keys() - unsure], 2)
         connection.executemany(sql.LATELY_DROP, [(author,) for author in unsure])
-        connection.executemany(sql.ACTIVE_ANEW, [(author, f'"{by(author)}"') for author in unsure])
+        connection.executemany(sql.ACTIVE_RECOMPUTE, [(author, f'"{by(author)}"') for author in unsure])
         ((lately,),) = connection.execute(sql.LATELY_SIZE)
         if lately >= LATELY:
             connection.execute(sql.ACTIVE)

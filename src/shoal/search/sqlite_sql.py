@@ -97,7 +97,7 @@ LATELY_CLEAR = "DELETE FROM lately"
 ACTIVE = "UPDATE member SET active = max(active, l.post) FROM lately AS l WHERE l.author = member.id"
 # No index of posts by author: each new post would write one more page. Match only the author's mark: the mark of public posts is
 # in nearly all posts, and matching both would scan those.
-ACTIVE_ANEW = """
+ACTIVE_RECOMPUTE = """
     UPDATE member SET active = coalesce((
         SELECT p.id FROM post_words AS w CROSS JOIN post AS p ON p.id = w.rowid
         WHERE post_words MATCH ?2 AND p.public ORDER BY w.rowid DESC LIMIT 1), 0)

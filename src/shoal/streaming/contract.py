@@ -71,22 +71,22 @@ class MemoryChannel:
     def __init__(self, length: int = 10_000) -> None:
         self._length = length
         self._name = secrets.token_hex(8)
-        self._kept: list[bytes] = []
+        self._messages: list[bytes] = []
         self._cut = 0
         """Number of messages removed: the number of the first one kept."""
         self._more = asyncio.Event()
 
     async def publish(self, message: bytes) -> None:
-        self._kept.append(message)
-        if len(self._kept) > self._length + self._length // 4:
-            over = len(self._kept) - self._length
-            del self._kept[:over]
+        self._messages.append(message)
+        if len(self._messages) > self._length + self._length // 4:
+            over = len(self._messages) - self._length
+            del self._messages[:over]
             self._cut += over
         self._more.set()
         self._more = asyncio.Event()
 
     async def end(self, back: int = 0) -> Position:
-        return self._position(self._cut + max(0, len(self._kept) - back))
+        return self._position(self._cut + max(0, len(self._messages) - back))
 
     def reached(self, mark: Position, at: Position) -> bool:
         return 0 <= self._number(mark) <= self._number(at)
@@ -94,9 +94,9 @@ class MemoryChannel:
     async def follow(self, after: Position) -> AsyncGenerator[ChannelMessage, None]:
         at = self._number(after)
         while True:
-            if not self._cut <= at <= self._cut + len(self._kept):
-                raise Gap("what was told meanwhile is no longer all there")
-            page = self._kept[at - self._cut :][:_PAGE]
+            if not self._cut <= at <= self._cut + len(self._messages):
+                raise Gap("some messages after this position have expired")
+            page = self._messages[at - self._cut :][:_PAGE]
             for message in page:
                 at += 1
                 yield ChannelMessage(self._position(at), message)

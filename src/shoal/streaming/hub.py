@@ -119,11 +119,11 @@ class Missed(NamedTuple):
 
 @dataclass(eq=False)
 class Connection:
-    """A connected viewer. At most `room` updates wait; for a slower viewer, one `Missed` replaces them."""
+    """A connected viewer. At most `capacity` updates wait; for a slower viewer, one `Missed` replaces them."""
 
     viewer: int
     interest: Interest
-    room: int
+    capacity: int
     since: int
     """The number of the first update to offer."""
     session: int = 0
@@ -139,7 +139,7 @@ class Connection:
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
 
     def offer(self, heard: PlacedUpdate) -> None:
-        if len(self._waiting) >= self.room:
+        if len(self._waiting) >= self.capacity:
             self.miss(heard.position)
         elif not self.dismissed:
             self._waiting.append(heard)
@@ -235,13 +235,13 @@ _AT_ONCE = 16
 class Hub:
     """Starts to follow the channel when the first viewer connects, and continues from then on.
 
-    It keeps `remembered` updates for viewers who reconnect; at most `room` of them wait for one viewer.
+    It keeps `remembered` updates for viewers who reconnect; at most `capacity` of them wait for one viewer.
     """
 
-    def __init__(self, channel: Channel, graph: Reader, *, room: int = 200, remembered: int = 5_000) -> None:
+    def __init__(self, channel: Channel, graph: Reader, *, capacity: int = 200, remembered: int = 5_000) -> None:
         self._channel = channel
         self._graph = graph
-        self._room = room
+        self._capacity = capacity
         self._remembered = remembered
         self._matching = Matching()
         # None before the start, and after a gap until the hub has caught up.
@@ -271,7 +271,7 @@ class Hub:
         """
         replay = await self._caught_up()
         since = replay.next if after is None else replay.after(after)
-        connection = Connection(viewer, to, self._room, replay.next if since is None else since, session)
+        connection = Connection(viewer, to, self._capacity, replay.next if since is None else since, session)
         if since is None:
             connection.miss(self._at)
         self._matching.join(connection)
@@ -293,7 +293,7 @@ class Hub:
                     return replay
                 self._moved.clear()
                 await self._moved.wait()
-        raise Unavailable("live updates are closing")
+        raise Unavailable("live updates are shutting down")
 
     def _start(self) -> None:
         if not self._tasks and not self._closed:
@@ -309,11 +309,11 @@ class Hub:
                 self._replay, away = None, False
             except Unavailable as error:
                 if not away:
-                    _log.warning("live updates wait: %s", error)
+                    _log.warning("live updates are delayed: %s", error)
                 away = True
                 await asyncio.sleep(_BACKOFF_SECONDS)
             except Exception:  # noqa: BLE001  # viewers wait for what comes after it
-                _log.exception("the channel could not be followed")
+                _log.exception("reading the channel failed")
                 await asyncio.sleep(_BACKOFF_SECONDS)
 
     async def _listen(self) -> None:
@@ -378,7 +378,7 @@ class Hub:
         try:
             await self._load(connection, sources)
         except Exception:  # noqa: BLE001  # the graph may be away: they are read when it is back
-            self._outage.warning("what a viewer follows cannot be read now", exc_info=True)
+            self._outage.warning("reading the followees of a viewer failed", exc_info=True)
             await asyncio.sleep(_BACKOFF_SECONDS)
             if not connection.ended:
                 self._outdate(connection, sources)

@@ -159,5 +159,5 @@ def decode(message: bytes) -> AnyUpdate | None:
     try:
         return _decoder.decode(message)
     except msgspec.DecodeError:
-        _log.warning("an update is passed over: it is none that this version knows")
+        _log.warning("skipped an update of an unknown kind")
         return None

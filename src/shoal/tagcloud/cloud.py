@@ -257,7 +257,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
 def check_words(limit: int) -> None:
     """Raise `InvalidInput` unless a cloud may have this many words: 1 to 200."""
     if not 1 <= limit <= MAX_WORDS:
-        raise InvalidInput(f"limit: 1 to {MAX_WORDS}, not {limit}", field="limit")
+        raise InvalidInput(f"limit: must be 1 to {MAX_WORDS} (got {limit})", field="limit")
 
 
 def history(days: Mapping[int, Day], now: int) -> tuple[DayCount, ...]:

@@ -106,7 +106,7 @@ class Emitter:
             await self._send(increment.id, encode(increment))
         except BaseException as error:  # noqa: BLE001  # whoever waits must hear of it, whatever it is
             if not safe.done():
-                safe.set_exception(error if isinstance(error, Exception) else ConnectionError("the emitter has ended"))
+                safe.set_exception(error if isinstance(error, Exception) else ConnectionError("the emitter is closed"))
                 # Mark the exception as retrieved, in case no caller waits.
                 safe.exception()
         else:
@@ -258,9 +258,9 @@ class Collector:
                         if self._pause and self.due():
                             await set_within(self._hurry, self._pause)
             except Unavailable as error:
-                self._outage.warning("the tag cloud waits: %s", error)
+                self._outage.warning("the tag cloud is delayed: %s", error)
             except Exception:  # noqa: BLE001  # whatever it was, the increments are safe, and the next attempt may succeed
-                _log.exception("increments could not be merged")
+                _log.exception("merging increments failed")
             await asyncio.sleep(_AWAY_SECONDS)
 
     def take(self, parcels: Sequence[Parcel]) -> None:
@@ -280,7 +280,7 @@ class Collector:
         except (msgspec.DecodeError, msgspec.ValidationError) as error:
             # Most likely of a newer version: it stays in the transport, and a collector that can read it will merge it.
             if parcel.id not in self._unreadable:
-                _log.error("an increment of %d bytes cannot be read: %s", len(parcel.body), error)
+                _log.error("unreadable increment of %d bytes: %s", len(parcel.body), error)
             self._unreadable[parcel.id] = parcel
             return None
 

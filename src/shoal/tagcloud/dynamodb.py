@@ -86,7 +86,7 @@ ALL = 10**9
 _CONCURRENT = 16
 _DELETED_AT_ONCE = 2_000
 """Maximum of expired items of a kind that a merge deletes; the rest is left to the next ones."""
-_RANKS_KEPT = 3
+_RANKS_RETAINED = 3
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(list[ItemChange])
@@ -115,13 +115,13 @@ class Intents:
     async def write(self, merge: Merge) -> None:
         before = await self.settled()
         if merge.head.version != before.version + 1:
-            raise Overtaken("another version of the tag cloud was written meanwhile")
+            raise Overtaken("the tag cloud was changed concurrently")
         after, intent = self._after(before, merge), secrets.token_hex(8)
         slices = self._slices(intent, after.version, await self._changes(merge))
         await self._store_slices(slices)
         if not await self._propose(before, intent, after):
             await self._service.forget([address_of(item) for item in slices])
-            raise Overtaken("another version of the tag cloud was written meanwhile")
+            raise Overtaken("the tag cloud was changed concurrently")
         await self._finish(intent, after)
         # The version is complete: the cleanup can wait.
         with suppress(Unavailable):
@@ -253,7 +253,7 @@ class Intents:
         past = [self._delete_range(f"tagslice#{p}", f"{digits(version)}{END}") for p in range(spread)]
         past += [
             self._delete_range("tagcloud", digits(version - KEEP_CLOUDS) + END),
-            self._delete_range("tagranks", digits(version - _RANKS_KEPT) + END),
+            self._delete_range("tagranks", digits(version - _RANKS_RETAINED) + END),
         ]
         done = [self._delete_increments(f"tagdone#{p}", state.at - KEEP_INCREMENTS_MS) for p in range(spread)]
         days = [self._delete_day(day) for day in state.days if day < state.before_day]
@@ -405,15 +405,15 @@ class DynamoCloud:
 
     async def marks(self, buckets: Collection[int], after_version: int) -> dict[int, list[bytes]]:
         await self._intents.settled()
-        wanted, after = list(buckets), digits(after_version) + END
+        requested, after = list(buckets), digits(after_version) + END
         found = await asyncio.gather(
             *[
                 self._service.stretch(ItemKey(id_, after), ItemKey(id_, END), ALL)
-                for id_ in (f"tagmarks#{bucket}" for bucket in wanted)
+                for id_ in (f"tagmarks#{bucket}" for bucket in requested)
             ]
         )
         return {
-            bucket: list(put_together(items).values()) for bucket, items in zip(wanted, found, strict=True) if items
+            bucket: list(put_together(items).values()) for bucket, items in zip(requested, found, strict=True) if items
         }
 
     async def tags(self, ids: Collection[int]) -> dict[int, TagRow]:
@@ -423,8 +423,8 @@ class DynamoCloud:
 
     async def authors(self, keys: Collection[AuthorKey]) -> dict[AuthorKey, int]:
         state = await self._intents.settled()
-        wanted = [author_at(key, self._spread) for key in keys if key[1] >= state.before_day]
-        return dict(map(author_in, await self._service.get(wanted)))
+        requested = [author_at(key, self._spread) for key in keys if key[1] >= state.before_day]
+        return dict(map(author_in, await self._service.get(requested)))
 
     async def author_counts(self, days: Collection[tuple[int, int]]) -> dict[AuthorKey, int]:
         state = await self._intents.settled()

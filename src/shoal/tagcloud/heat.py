@@ -99,9 +99,9 @@ class Ranking(msgspec.Struct, array_like=True):
         self.floor = self.ranks[ordered[most]]
         self.ranks = {id_: rank for id_ in ordered[:most] if (rank := self.ranks[id_]) > self.floor}
 
-    def runs_dry(self, wanted: int) -> bool:
-        """Return whether dropped tags may be among the top `wanted`."""
-        return len(self.ranks) < wanted and self.floor > NEVER
+    def runs_dry(self, count: int) -> bool:
+        """Return whether dropped tags may be among the top `count`."""
+        return len(self.ranks) < count and self.floor > NEVER
 
     def first(self, most: int) -> list[int]:
         """Return the ids with the greatest ranks, in descending order, ties by id."""

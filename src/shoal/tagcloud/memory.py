@@ -85,7 +85,7 @@ class MemoryCloud:
 
     async def write(self, merge: Merge) -> None:
         if merge.head.version != self._head.version + 1:
-            raise Overtaken("another version of the tag cloud was written meanwhile")
+            raise Overtaken("the tag cloud was changed concurrently")
         self._head = merge.head
         self._clouds = [(merge.head.version, merge.head.at, merge.head.cloud), *self._clouds][:KEEP_CLOUDS]
         for id_ in merge.increments:

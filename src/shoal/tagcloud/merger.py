@@ -322,13 +322,15 @@ class _State:
             if rankings.of(order).runs_dry(self._sizes.shown):
                 await self._refill(rankings, order)
         orders = {order: rankings.of(order).first(self._sizes.shown) for order in ORDERS}
-        wanted = dict.fromkeys(id_ for ids in orders.values() for id_ in ids)
-        kept = {id_: before.entries[id_] for id_ in wanted if id_ in before.entries and id_ not in self._joined}
+        shown_ids = dict.fromkeys(id_ for ids in orders.values() for id_ in ids)
+        reused = {id_: before.entries[id_] for id_ in shown_ids if id_ in before.entries and id_ not in self._joined}
         # Tags that moved up were not in the previous cloud.
-        if missing := [id_ for id_ in wanted if id_ not in kept and id_ not in self._joined]:
+        if missing := [id_ for id_ in shown_ids if id_ not in reused and id_ not in self._joined]:
             await self._join([row.name for row in (await self._store.tags(missing)).values()])
         entries = {
-            id_: kept.get(id_) or entry(self._joined[id_]) for id_ in wanted if id_ in kept or id_ in self._joined
+            id_: reused.get(id_) or entry(self._joined[id_])
+            for id_ in shown_ids
+            if id_ in reused or id_ in self._joined
         }
         return Cloud(entries, {order: [id_ for id_ in ids if id_ in entries] for order, ids in orders.items()}), (
             heat.encode(rankings)

@@ -82,12 +82,12 @@ class PostgresCloud(DerivedStore):
         return {row.id: row for row in rows_of(await self._reading.ask(sql.COUNTS, sorted(ids)))}
 
     async def authors(self, keys: Collection[AuthorKey]) -> dict[AuthorKey, int]:
-        wanted = sorted((day, tag, member) for tag, day, member in keys)
-        return authors_of(await self._reading.ask(sql.AUTHORS, *_columns(wanted, 3)))
+        sorted_keys = sorted((day, tag, member) for tag, day, member in keys)
+        return authors_of(await self._reading.ask(sql.AUTHORS, *_columns(sorted_keys, 3)))
 
     async def author_counts(self, days: Collection[tuple[int, int]]) -> dict[AuthorKey, int]:
-        wanted = sorted((day, tag) for tag, day in days)
-        return authors_of(await self._reading.ask(sql.CROWDS, *_columns(wanted, 2)))
+        sorted_keys = sorted((day, tag) for tag, day in days)
+        return authors_of(await self._reading.ask(sql.CROWDS, *_columns(sorted_keys, 2)))
 
     async def top(self, window: int, limit: int) -> list[TagRow]:
         statement = sql.TOP.format(column=ORDER_COLUMNS[window])
@@ -106,7 +106,7 @@ class PostgresCloud(DerivedStore):
             async with connection.transaction():
                 connections.asked += 3
                 if await connection.fetchval(sql.VERSION_LOCK) != merge.head.version - 1:
-                    raise Overtaken("another version of the tag cloud was written meanwhile")
+                    raise Overtaken("the tag cloud was changed concurrently")
                 for statement, values in _statements(merge):
                     connections.asked += 1
                     await connection.execute(statement, *values)

@@ -246,7 +246,7 @@ class RabbitTransport:
 
     async def send(self, id_: bytes, body: bytes) -> None:
         if len(body) > MOST_BYTES:
-            raise TooLarge(f"an increment has at most {MOST_BYTES} bytes, and this one {len(body)}", field="increment")
+            raise TooLarge(f"an increment has at most {MOST_BYTES} bytes (got {len(body)})", field="increment")
         await self._putting.publish("", [bytes([len(id_)]) + id_ + body], exchange=self._names.exchange)
 
     async def arrivals(self) -> AsyncIterator[Sequence[Parcel]]:
@@ -276,7 +276,7 @@ class RabbitTransport:
     async def _count(self) -> int:
         counting = self._counting
         if counting is None:
-            raise Unavailable("the message broker cannot be reached")
+            raise Unavailable("the message broker is unreachable")
         # Ask before and after, to count increments that move from a queue to a collector in between.
         collectors = await self._names.collectors(counting)
         before = await self._roll_call.take(collectors)
@@ -370,7 +370,7 @@ class RabbitTransport:
         self._stuck_since = {queue: self._stuck_since.get(queue, now) for queue in waiting if not _held(reports, queue)}
         still = [queue for queue, since in self._stuck_since.items() if now - since >= _STUCK_SECONDS]
         if still:
-            _log.warning("increments wait in %s and come to nobody: this collector connects anew", ", ".join(still))
+            _log.warning("increments in %s are not consumed: reconnecting this collector", ", ".join(still))
             self._stuck_since = {}
         return bool(still)
 

@@ -218,7 +218,7 @@ class TagCloud:
 
 def _check(order: str, limit: int) -> None:
     if order not in ORDERS:
-        raise InvalidInput(f"order: one of {', '.join(ORDERS)}, not {order!r}", field="order")
+        raise InvalidInput(f"order: expected one of {', '.join(ORDERS)} (got {order!r})", field="order")
     check_words(limit)
 
 

@@ -45,7 +45,7 @@ async def amend(
             # Release the lock even if the caller was cancelled while taking it.
             await store.unlock(holder)
         await asyncio.sleep(_RETRY_SECONDS)
-    raise Unavailable("the tag cloud is busy", retry_after=1.0)
+    raise Unavailable("the tag cloud is busy: try again in a moment", retry_after=1.0)
 
 
 Decide = Callable[[Rules], TagRule]
@@ -75,7 +75,7 @@ def merging(name: str, target: str) -> Decide:
 
     def decide(rules: Rules) -> TagRule:
         if name == target:
-            raise InvalidInput(f"a tag is merged into another one, not #{name} into itself", field="target")
+            raise InvalidInput(f"#{name} cannot be merged into itself", field="target")
         if beyond := _target(rules, target):
             raise InvalidInput(f"#{target} counts as #{beyond}: merge #{name} into #{beyond}", field="target")
         if followers := sorted(rule.name for rule in rules.values() if rule.target == name):
@@ -84,7 +84,7 @@ def merging(name: str, target: str) -> Decide:
                 f"{few} {_count(followers)} as #{name}: unmerge first, or merge into #{name}", field="tag"
             )
         if name in rules and rules[name].denied:
-            raise InvalidInput(f"#{name} is denied: allow it first, or leave it unseen", field="tag")
+            raise InvalidInput(f"#{name} is denied: allow it before merging it", field="tag")
         return TagRule(name, target=target)
 
     return decide

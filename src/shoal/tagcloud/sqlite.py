@@ -88,12 +88,12 @@ class SqliteCloud(DerivedFile):
         return {row.id: row for row in rows}
 
     async def authors(self, keys: Collection[AuthorKey]) -> dict[AuthorKey, int]:
-        wanted = sorted((day, tag, member) for tag, day, member in keys)
-        return authors_of(await self._read(lambda read: execute_rows(read, sql.AUTHORS, wanted, 3)))
+        sorted_keys = sorted((day, tag, member) for tag, day, member in keys)
+        return authors_of(await self._read(lambda read: execute_rows(read, sql.AUTHORS, sorted_keys, 3)))
 
     async def author_counts(self, days: Collection[tuple[int, int]]) -> dict[AuthorKey, int]:
-        wanted = sorted((day, tag) for tag, day in days)
-        return authors_of(await self._read(lambda read: execute_rows(read, sql.CROWDS, wanted, 2)))
+        sorted_keys = sorted((day, tag) for tag, day in days)
+        return authors_of(await self._read(lambda read: execute_rows(read, sql.CROWDS, sorted_keys, 2)))
 
     async def top(self, window: int, limit: int) -> list[TagRow]:
         statement = sql.TOP.format(column=ORDER_COLUMNS[window])
@@ -151,7 +151,7 @@ def _release_stale_lock(writing: sqlite3.Connection, path: Path, undo: ExitStack
 def _write_merge(connection: sqlite3.Connection, merge: Merge) -> None:
     head, parts, write = merge.head, Parts(merge), connection.execute
     if write(sql.VERSION).fetchone()[0] != head.version - 1:
-        raise Overtaken("another version of the tag cloud was written meanwhile")
+        raise Overtaken("the tag cloud was changed concurrently")
     merged = [(id_,) for id_ in parts.increments]
     for statement, rows, width in (
         (sql.COUNT_PUT, parts.rows, 7),

@@ -96,7 +96,7 @@ class Timelines(Protocol):
         ...
 
 
-KEPT_SECONDS = 3_600
+RETENTION_SECONDS = 3_600
 
 
 class Readings(Protocol):
@@ -126,8 +126,8 @@ class MemoryReadings:
             self._forget(next(iter(self._held)))
 
     async def get(self, id_: int) -> bytes | None:
-        kept_at, data = self._held.get(id_, (0.0, None))
-        return data if self._clock() - kept_at < KEPT_SECONDS else None
+        stored_at, data = self._held.get(id_, (0.0, None))
+        return data if self._clock() - stored_at < RETENTION_SECONDS else None
 
     def _forget(self, id_: int) -> None:
         if (held := self._held.pop(id_, None)) is not None:

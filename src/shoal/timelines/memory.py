@@ -350,7 +350,7 @@ class ReadTimelines:
             await self._warm(member)
             found = await self._window(member, at)
         if found is None:
-            raise Unavailable("a timeline did not stay warm")
+            raise Unavailable("a timeline was evicted while it was read")
         return found
 
     async def _window(self, member: int, at: Cursor) -> Window | None:
@@ -375,7 +375,7 @@ class ReadTimelines:
                 return None
             shared.rows.read_at[row] = self._clock()
             return window(ring, floor, newest, at)
-        raise Unavailable("timelines are being written for too long")
+        raise Unavailable("waiting for timeline writes timed out")
 
     def _find(self, member: int) -> int | None:
         shared = self._shared

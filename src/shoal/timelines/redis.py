@@ -23,7 +23,7 @@ from shoal.core.ids import milliseconds_of
 from shoal.graph.contract import Cursor
 from shoal.graph.redis.client import Batching, Nodes, PartialAnswer, Script, keys_of, shards_of
 from shoal.timelines import redis_scripts as scripts
-from shoal.timelines.contract import KEPT_SECONDS, Window
+from shoal.timelines.contract import RETENTION_SECONDS, Window
 
 Members = NDArray[np.int64]
 _Sent = tuple[int, Members]
@@ -60,12 +60,12 @@ class RedisTimelines:
         self._idle = max(1, int(idle_seconds))
         self._clock = clock
         self._mark = mark
-        self._room = 8 * length
+        self._capacity_bytes = 8 * length
         spare = int(length * slack)
         # Strings are cut when three fifths of the slack are used, spread over more lengths; a tenth is reserved for delayed cuts.
-        self._full = scripts.HEAD_BYTES + self._room + 8 * (spare * 3 // 5)
+        self._full = scripts.HEAD_BYTES + self._capacity_bytes + 8 * (spare * 3 // 5)
         self._spread = max(1, spare * 3 // 10)
-        self._half = (scripts.HEAD_BYTES + self._room + 8 * spare) // 2
+        self._half = (scripts.HEAD_BYTES + self._capacity_bytes + 8 * spare) // 2
         self._begun: dict[int, bytes] = {}
         self._pushing = Batching("timelines.push", self._push)
         self._removing = Batching("timelines.remove", self._remove)
@@ -98,10 +98,10 @@ class RedisTimelines:
             floor = max(floor, int(every[-self.length - 1]))
         packed = every[-self.length :].astype("<i8").tobytes()
         edge = floor.to_bytes(8, "little")
-        await self._one(scripts.MERGE, member, self._room, self._half, edge, packed, fill, beginning)
+        await self._one(scripts.MERGE, member, self._capacity_bytes, self._half, edge, packed, fill, beginning)
 
     async def subtract(self, member: int, ids: Sequence[int]) -> None:
-        await self._one(scripts.SUBTRACT, member, self._room, np.array(ids, "<i8").tobytes())
+        await self._one(scripts.SUBTRACT, member, self._capacity_bytes, np.array(ids, "<i8").tobytes())
 
     async def push(self, entry: int, slots: Members) -> int:
         return await self._pushing.ask((entry, slots)) if len(slots) else 0
@@ -119,7 +119,7 @@ class RedisTimelines:
 
         def arguments(at: NDArray[np.intp]) -> list[bytes | int]:
             runs = [word for owner, n in _runs(owners[at]) for word in (_packed(sent[owner][0]), n, late[owner])]
-            return [keys[at].tobytes(), self._room, self._full, self._spread, self._half, _CUTS, *runs]
+            return [keys[at].tobytes(), self._capacity_bytes, self._full, self._spread, self._half, _CUTS, *runs]
 
         written = [0] * len(sent)
         parts = await self._nodes.each(scripts.PUSH, shards_of(members), arguments, batch=_PUSHES, bulk=True)
@@ -134,7 +134,7 @@ class RedisTimelines:
 
         def arguments(at: NDArray[np.intp]) -> list[bytes | int]:
             runs = [word for owner, n in _runs(owners[at]) for word in (_packed(sent[owner][0]), n)]
-            return [keys[at].tobytes(), self._room, *runs]
+            return [keys[at].tobytes(), self._capacity_bytes, *runs]
 
         await self._nodes.each(scripts.REMOVE, shards_of(members), arguments, batch=_REMOVALS, bulk=True)
         return [None] * len(sent)
@@ -166,9 +166,9 @@ class RedisTimelines:
     def _visible(self, data: bytes) -> tuple[Members, int]:
         """Return the entries above the floor in arrival order, and the floor."""
         row = np.frombuffer(data, "<i8", offset=scripts.FLOOR_AT)
-        kept = max(1, len(row) - self.length)
-        floor = int(row[:kept].max())
-        ids = row[kept:]
+        cut = max(1, len(row) - self.length)
+        floor = int(row[:cut].max())
+        ids = row[cut:]
         return ids[ids > floor], floor
 
     async def floor(self, member: int) -> int | None:
@@ -273,7 +273,7 @@ class RedisReadings:
         self._nodes = nodes
 
     async def keep(self, id_: int, data: bytes) -> None:
-        await _run(self._nodes, _KEEP, _READINGS_PREFIX, id_, data, KEPT_SECONDS)
+        await _run(self._nodes, _KEEP, _READINGS_PREFIX, id_, data, RETENTION_SECONDS)
 
     async def get(self, id_: int) -> bytes | None:
         return await _run(self._nodes, _GET, _READINGS_PREFIX, id_) or None

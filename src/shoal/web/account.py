@@ -21,7 +21,7 @@ from shoal.core.text import check_email
 from shoal.mastodon_api import login_attempts
 from shoal.web import routing
 from shoal.web.authentication import begin, password_refusal
-from shoal.web.form_errors import RIGHT, Wrong, told, wrong_of
+from shoal.web.form_errors import RIGHT, Wrong, error_text, wrong_of
 from shoal.web.rendering import page
 from shoal.web.request_context import Form, Line, PageContext
 from shoal.web.settings_layout import NOT_SAVED, SettingsQuery, saved_at, settings_page
@@ -139,14 +139,14 @@ async def confirm(ctx: PageContext, asked: ProofForm) -> Response:
     except Taken:
         return await _over(ctx, _("This address now belongs to another account."))
     except NotAllowed as error:
-        return await _over(ctx, told(ctx.words, error))
+        return await _over(ctx, error_text(ctx.words, error))
     except Gone:
         return await _over(ctx)
     if member.pending:
         return ctx.go("/signup/waiting")
     if ctx.viewer is None:
-        said = _("The address is confirmed.")
-        return await page(ctx, "mail_done", title=_("Thank you"), said=said, way="/login")
+        message = _("The address is confirmed.")
+        return await page(ctx, "mail_done", title=_("Thank you"), message=message, way="/login")
     return ctx.go("/settings/email", saved=1)
 
 
@@ -162,10 +162,10 @@ async def undo(ctx: PageContext, asked: ProofForm) -> Response:
         await credentials.undo_change(ctx.writes, asked.proof, ctx.words.code)
     except (Gone, Taken):
         return await _over(ctx)
-    said = _(
+    message = _(
         "Your address was restored and all sessions were logged out. We sent you an e-mail with a link to choose a new password."
     )
-    response = await page(ctx, "mail_done", title=_("Address restored"), said=said, way="")
+    response = await page(ctx, "mail_done", title=_("Address restored"), message=message, way="")
     if ctx.viewer is not None and await sessions.of_browser(ctx.writes, ctx.browser.login) is None:
         ctx.browser.log_out(response)
     return response
@@ -184,8 +184,8 @@ async def _button(ctx: PageContext, proof: str, action: str, title: str, *kinds:
 
 async def _over(ctx: PageContext, why: str = "") -> Response:
     _ = ctx.words.text
-    said = why or _("It was already used or has expired. Request a new e-mail to get a new link.")
-    return await page(ctx, "mail_over", status=410, title=_("This link has expired"), said=said)
+    message = why or _("It was already used or has expired. Request a new e-mail to get a new link.")
+    return await page(ctx, "mail_over", status=410, title=_("This link has expired"), message=message)
 
 
 class PasswordForm(Form, frozen=True, kw_only=True):
@@ -265,7 +265,7 @@ async def change(ctx: PageContext, asked: EmailForm) -> Response:
         }
         return await show_email(ctx, wrong=wrong_of(ctx.words, error, **known), typed=asked.email)
     except NotAllowed as error:
-        return await show_email(ctx, wrong={"email": told(ctx.words, error)}, typed=asked.email)
+        return await show_email(ctx, wrong={"email": error_text(ctx.words, error)}, typed=asked.email)
     except TooManyMails as error:
         return await _too_many_mails(ctx, error, asked.email)
     except TooMany as error:

@@ -39,13 +39,13 @@ async def leave(ctx: PageContext, asked: LeaveForm) -> Response:
     if not asked.sure:
         return await show(ctx, wrong={"sure": _("Check this box to confirm.")})
     try:
-        told = await login_attempts.leave(ctx.anonymous, member.id, asked.password)
+        farewell = await login_attempts.leave(ctx.anonymous, member.id, asked.password)
     except InvalidInput:
         return await show(ctx, wrong={"password": _("Incorrect password.")})
     except TooMany as error:
         refusal = password_refusal(ctx.words, error)
         return refusal.on(await show(ctx, wrong={"password": refusal.words}))
-    response = ctx.go(f"/goodbye/{told.receipt}")
+    response = ctx.go(f"/goodbye/{farewell.receipt}")
     ctx.browser.log_out(response)
     return response
 

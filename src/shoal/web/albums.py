@@ -20,7 +20,7 @@ from shoal.queries import albums as feed
 from shoal.queries import posts as post_queries
 from shoal.queries.albums import AlbumPage, Cover
 from shoal.web import routing
-from shoal.web.form_errors import told
+from shoal.web.form_errors import error_text
 from shoal.web.profiles import head, member_of
 from shoal.web.rendering import HandlePath, next_of, page, part
 from shoal.web.request_context import Form, IdForm, IdPath, PageContext, Text
@@ -146,7 +146,7 @@ async def _albums(
         head=shown,
         tab="albums",
         asked=asked or CreateAlbumForm(),
-        wrong=told(ctx.words, wrong),
+        wrong=error_text(ctx.words, wrong),
         field=wrong.field if wrong else "",
         **views,
     )
@@ -199,7 +199,7 @@ async def edit(
         title=ctx.words.text("Edit %(title)s") % {"title": isolated(album.title)},
         album=album,
         typed=(asked.title, asked.description) if asked else (album.title, album.description),
-        wrong=told(ctx.words, wrong),
+        wrong=error_text(ctx.words, wrong),
         field=wrong.field if wrong else "",
     )
 
@@ -298,7 +298,7 @@ async def of_post(ctx: PageContext, path: IdPath, typed: str = "", wrong: Invali
         post=post,
         albums=[_cover(ctx, member, one, having) for one in found.covers],
         typed=typed,
-        wrong=told(ctx.words, wrong),
+        wrong=error_text(ctx.words, wrong),
     )
 
 

@@ -29,7 +29,7 @@ from shoal.i18n import Translated
 from shoal.queries.hydration import profiles_by_id
 from shoal.settings import Settings
 from shoal.web import routing
-from shoal.web.form_errors import RIGHT, Wrong, told, wrong_of
+from shoal.web.form_errors import RIGHT, Wrong, error_text, wrong_of
 from shoal.web.rendering import part
 from shoal.web.request_context import Form, PageContext
 from shoal.web.settings_layout import settings_page
@@ -86,7 +86,7 @@ def _archive_view(ctx: PageContext, state: ArchiveState | None, most_bytes: int)
         return ArchiveView(largest)
     view = ArchiveView(largest, state.file, state.token)
     if state.phase == "failed":
-        return view._replace(error=told(words, InvalidInput(state.error, field="file")))
+        return view._replace(error=error_text(words, InvalidInput(state.error, field="file")))
     if (importing := _importing(words, state)) is not None:
         return view._replace(importing=importing)
     report = _report(words, state.report) if state.report else None
@@ -99,8 +99,11 @@ def _importing(words: Translated, state: ArchiveState) -> ImportingView | None:
         return None
     _ = words.text
     if state.step == "posts" and state.total:
-        said = _("%(done)s of %(total)s posts") % {"done": words.number(state.done), "total": words.number(state.total)}
-        return ImportingView(said, 100 * state.done // state.total)
+        progress = _("%(done)s of %(total)s posts") % {
+            "done": words.number(state.done),
+            "total": words.number(state.total),
+        }
+        return ImportingView(progress, 100 * state.done // state.total)
     if state.step == "reading" and state.done:
         return ImportingView(
             words.counted("%(n)s post was found so far.", "%(n)s posts were found so far.", state.done), 0
@@ -174,7 +177,7 @@ def _reasons(words: Translated) -> dict[Omission, str]:
         Omission.VIDEO: _("video and audio, which cannot be imported yet"),
         Omission.MISSING: _("not in the archive"),
         Omission.UNREADABLE: _("unsupported or too large pictures"),
-        Omission.NO_ROOM: _("over your storage limit"),
+        Omission.OVER_QUOTA: _("over your storage limit"),
         Omission.EMPTY: _("no text or photo left"),
         Omission.FUTURE: _("dated in the future"),
         Omission.TWICE: _("duplicates"),
@@ -184,7 +187,7 @@ def _reasons(words: Translated) -> dict[Omission, str]:
         Omission.ELSEWHERE: _("not found on this network"),
         Omission.UNSURE: _("possible match by name only: see Find friends"),
         Omission.UNMATCHED: _("the post it belongs to is not in the archive"),
-        Omission.NOBODY: _("not identified in the archive"),
+        Omission.NO_ACCOUNT: _("not identified in the archive"),
         Omission.REFUSED: _("refused by this server"),
     }
 

@@ -16,7 +16,7 @@ from shoal.core.model import Role
 from shoal.graph.member_lookup import id_called
 from shoal.i18n import Translated, When
 from shoal.queries import moderation
-from shoal.queries.moderation import DatedEntry, WantedEntries
+from shoal.queries.moderation import AuditFilter, DatedEntry
 from shoal.web import routing
 from shoal.web.rendering import BeforeQuery, next_of, page
 from shoal.web.request_context import Handle, PageContext
@@ -150,12 +150,12 @@ def _line(ctx: PageContext, dated: DatedEntry) -> AuditLine:
     words, entry = ctx.words, dated.entry
     # A deleted member's failed log-ins lose their address, but the entry still shows that they came from outside.
     outside = dated.address or entry.holder_id
-    nobody = words.text("Anonymous visitor") if outside else words.text("Server or operator")
+    default_name = words.text("Anonymous visitor") if outside else words.text("Server or operator")
     return AuditLine(
         id=dated.id,
         when=ctx.when(dated.at),
         verb=_verbs(words)[entry.verb],
-        actor=f"@{entry.actor_name}" if entry.actor_id else nobody,
+        actor=f"@{entry.actor_name}" if entry.actor_id else default_name,
         actor_path=ctx.url("/moderation/audit", actor=entry.actor_id) if entry.actor_id else "",
         target=_target(dated),
         target_path=ctx.url("/moderation/audit", target=entry.target_id) if entry.target_id else "",
@@ -174,7 +174,7 @@ def _target(dated: DatedEntry) -> str:
 
 
 _ENTRIES = 40
-_NOBODY = -1
+_NO_MATCH = -1
 """An id that no object has, for a name that does not exist."""
 
 
@@ -190,8 +190,8 @@ async def show(ctx: PageContext, query: AuditLogQuery) -> Response:
     """List entries, newest first: all, or filtered by actor, target or verb."""
     ctx.staff(Role.ADMIN)
     verbs = frozenset(verb for verb in AuditVerb if verb == query.verb)
-    wanted = WantedEntries(await _id_of(ctx, query.actor), await _id_of(ctx, query.target), verbs)
-    found = await moderation.audit_page(ctx.graph, query.cursor(_ENTRIES), wanted)
+    audit_filter = AuditFilter(await _id_of(ctx, query.actor), await _id_of(ctx, query.target), verbs)
+    found = await moderation.audit_page(ctx.graph, query.cursor(_ENTRIES), audit_filter)
     asked: dict[str, Any] = {"actor": query.actor, "target": query.target, "verb": query.verb if verbs else ""}
     return await page(
         ctx,
@@ -210,7 +210,7 @@ async def _id_of(ctx: PageContext, who: str) -> int | None:
     """Return the id for a user name or an id; None for an empty text."""
     name = who.strip()
     found = await id_called(ctx.graph, name) if name else None
-    return _NOBODY if name and found is None else found
+    return _NO_MATCH if name and found is None else found
 
 
 ROUTES = (routing.page("/moderation/audit", show, AuditLogQuery),)

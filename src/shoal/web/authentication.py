@@ -17,7 +17,7 @@ from shoal.core.model import HALFWAY, Member
 from shoal.i18n import Translated
 from shoal.mastodon_api import login_attempts
 from shoal.mastodon_api.login_attempts import LockedOut
-from shoal.web.form_errors import told
+from shoal.web.form_errors import error_text
 from shoal.web.request_context import PageContext, local
 
 _HOUR, _MINUTE = 3_600, 60
@@ -56,7 +56,7 @@ def password_refusal(words: Translated, error: Unauthenticated | NotAllowed | To
             )
             return PasswordRefusal(f"{many} {again}", 429, {"Retry-After": str(math.ceil(seconds))}, locked)
         case NotAllowed():
-            return PasswordRefusal(told(words, error), 403)
+            return PasswordRefusal(error_text(words, error), 403)
     return PasswordRefusal(_("Incorrect user name or password. Try again."))
 
 

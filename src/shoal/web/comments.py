@@ -43,16 +43,16 @@ class CommentForm(msgspec.Struct, frozen=True):
     wrong: str = ""
 
 
-def comment_form(ctx: PageContext, said: Writing, depth: int = -1, *, wrong: str = "") -> CommentForm:
+def comment_form(ctx: PageContext, values: Writing, depth: int = -1, *, wrong: str = "") -> CommentForm:
     return CommentForm(
-        answers=said.reply_to,
-        text=said.text,
-        visibility=said.visibility,
-        visible_to=visibility_words(ctx.words)[Visibility(said.visibility)][0],
-        request=said.request if wrong else ctx.new_request(),
+        answers=values.reply_to,
+        text=values.text,
+        visibility=values.visibility,
+        visible_to=visibility_words(ctx.words)[Visibility(values.visibility)][0],
+        request=values.request if wrong else ctx.new_request(),
         depth=depth,
         most=ctx.limits.text,
-        more=ctx.url("/compose", reply_to=said.reply_to),
+        more=ctx.url("/compose", reply_to=values.reply_to),
         wrong=wrong,
     )
 
@@ -108,20 +108,20 @@ async def answer(ctx: PageContext, asked: AnswerQuery) -> Response:
     member = ctx.member
     if not ctx.partial:
         return ctx.go("/compose", reply_to=asked.id)
-    said = answering(member, await entry_with_id(ctx, asked.id))
-    return part(ctx, "comment_form", form=comment_form(ctx, said, asked.depth), token=ctx.browser.form_token)
+    values = answering(member, await entry_with_id(ctx, asked.id))
+    return part(ctx, "comment_form", form=comment_form(ctx, values, asked.depth), token=ctx.browser.form_token)
 
 
 async def comment(ctx: PageContext, asked: NewComment) -> Response:
     """Create a comment. A script gets the rendered comment and an empty form for the next one."""
     member = ctx.checked(asked)
     answered = await entry_with_id(ctx, asked.id)
-    said = answering(member, answered)
+    values = answering(member, answered)
     written = msgspec.structs.replace(
-        said,
+        values,
         text=asked.text,
         spoiler=asked.spoiler,
-        visibility=asked.visibility if asked.visibility in set(Visibility) else said.visibility,
+        visibility=asked.visibility if asked.visibility in set(Visibility) else values.visibility,
         request=asked.request or secrets.token_urlsafe(12),
     )
     try:
@@ -131,7 +131,7 @@ async def comment(ctx: PageContext, asked: NewComment) -> Response:
             text=asked.text,
             spoiler=asked.spoiler,
             visibility=Visibility(written.visibility),
-            language=said.language,
+            language=values.language,
             parent_id=asked.id,
         )
         made = await posts.create(ctx.writes, member.id, draft, request=written.request)
@@ -141,7 +141,7 @@ async def comment(ctx: PageContext, asked: NewComment) -> Response:
     if not ctx.partial:
         return ctx.go(f"/@{member.name}/{made.id}")
     shown = post_of(ctx, await entry_with_id(ctx, made.id), depth=min(asked.depth + 1, _DEEPEST))
-    again = comment_form(ctx, said) if asked.depth < 0 else None
+    again = comment_form(ctx, values) if asked.depth < 0 else None
     return part(ctx, "comment_made", post=shown, form=again, token=ctx.browser.form_token)
 
 

@@ -87,7 +87,7 @@ class Sheet(msgspec.Struct, frozen=True):
 class SheetState(msgspec.Struct, frozen=True, kw_only=True):
     """The form as typed, with its media, errors and context."""
 
-    said: Writing
+    form: Writing
     media: Sequence[Media] = ()
     refused: tuple[Refused, ...] = ()
     wrong: Mapping[str, str] = {}
@@ -102,8 +102,8 @@ class SheetState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _sheet(ctx: PageContext, member: Member, shown: SheetState) -> Sheet:
-    _, limits, said, edits = ctx.words.text, ctx.limits, shown.said, shown.edits
-    cards = cards_of(ctx, shown.media, said.pictures, lacking=shown.lacking)
+    _, limits, form, edits = ctx.words.text, ctx.limits, shown.form, shown.edits
+    cards = cards_of(ctx, shown.media, form.pictures, lacking=shown.lacking)
     drafts = f"shoal:draft:{member.id}"
     if edits:
         action, back = f"/posts/{edits.id}/edit", ctx.url(f"/@{member.name}/{edits.id}")
@@ -113,18 +113,18 @@ def _sheet(ctx: PageContext, member: Member, shown: SheetState) -> Sheet:
         heading, button, draft = _("New message"), _("Send"), f"{drafts}:message"
     else:
         action, back = "/compose", shown.answers.path if shown.answers else ctx.url("/")
-        heading = _("New comment") if said.reply_to else _("New post")
-        button, draft = _("Post"), f"{drafts}:{said.reply_to or said.instead_of or 'new'}"
+        heading = _("New comment") if form.reply_to else _("New post")
+        button, draft = _("Post"), f"{drafts}:{form.reply_to or form.instead_of or 'new'}"
     return Sheet(
         action=ctx.url(action),
         back=back,
         heading=heading,
         button=button,
         pictures=cards,
-        visibilities=_visibilities(ctx.words, said, edits),
-        languages=_languages(ctx.words, said.language),
-        durations=_durations(ctx, said.seconds, edits),
-        options=(*said.options, *("",) * max(0, limits.poll_options - len(said.options))),
+        visibilities=_visibilities(ctx.words, form, edits),
+        languages=_languages(ctx.words, form.language),
+        durations=_durations(ctx, form.seconds, edits),
+        options=(*form.options, *("",) * max(0, limits.poll_options - len(form.options))),
         zones=tuple(_ZONES.split()),
         takes=_takes(ctx),
         accepts=",".join(ctx.app.media.accepted_types),
@@ -134,10 +134,10 @@ def _sheet(ctx: PageContext, member: Member, shown: SheetState) -> Sheet:
     )
 
 
-def _visibilities(words: Translated, said: Writing, edits: Post | None) -> tuple[SheetChoice, ...]:
+def _visibilities(words: Translated, form: Writing, edits: Post | None) -> tuple[SheetChoice, ...]:
     allowed = (edits.visibility, *narrower(edits.visibility)) if edits else tuple(Visibility)
     return tuple(
-        SheetChoice(one.value, name, one.value == said.visibility, sentence, icon)
+        SheetChoice(one.value, name, one.value == form.visibility, sentence, icon)
         for one, (name, sentence, icon) in visibility_words(words).items()
         if one in allowed
     )
@@ -182,9 +182,9 @@ def _languages(words: Translated, chosen: str) -> tuple[SheetChoice, ...]:
 def _durations(ctx: PageContext, chosen: int, edits: Post | None) -> tuple[SheetChoice, ...]:
     words, limits = ctx.words, ctx.limits
     fits = [one for one in _DURATIONS if limits.poll_least_seconds <= one <= limits.poll_most_seconds]
-    kept = [SheetChoice("0", words.text("unchanged"), chosen == 0)] if edits and edits.poll_id else []
-    usual = chosen or (0 if kept else _DAY)
-    return (*kept, *(SheetChoice(str(one), _span_words(words, one), one == usual) for one in fits))
+    unchanged = [SheetChoice("0", words.text("unchanged"), chosen == 0)] if edits and edits.poll_id else []
+    usual = chosen or (0 if unchanged else _DAY)
+    return (*unchanged, *(SheetChoice(str(one), _span_words(words, one), one == usual) for one in fits))
 
 
 def _span_words(words: Translated, seconds: int) -> str:
@@ -264,12 +264,12 @@ class ComposeQuery(msgspec.Struct, frozen=True):
 async def new(ctx: PageContext, query: ComposeQuery) -> Response:
     member = ctx.member
     if query.scheduled:
-        return await sheet(ctx, member, SheetState(said=await _planned(ctx, member, query.scheduled)))
+        return await sheet(ctx, member, SheetState(form=await _planned(ctx, member, query.scheduled)))
     if query.again:
-        return await sheet(ctx, member, SheetState(said=await _again(ctx, member, query.again)))
-    said = answering(member, await entry_with_id(ctx, query.reply_to)) if query.reply_to else begun(member)
+        return await sheet(ctx, member, SheetState(form=await _again(ctx, member, query.again)))
+    form = answering(member, await entry_with_id(ctx, query.reply_to)) if query.reply_to else begun(member)
     text = f"#{query.tag.removeprefix('#')}" if query.tag else query.text
-    return await sheet(ctx, member, SheetState(said=replace(said, text=text) if text else said))
+    return await sheet(ctx, member, SheetState(form=replace(form, text=text) if text else form))
 
 
 def begun(member: Member) -> Writing:
@@ -296,80 +296,80 @@ def answering(member: Member, entry: Entry) -> Writing:
 async def _planned(ctx: PageContext, member: Member, id_: int) -> Writing:
     plan = await own_object(ctx.graph, ScheduledPost, member.id, id_)
     draft = scheduled_posts.draft_of(plan)
-    said = of_draft(draft, await own_files(ctx, member, draft.media))
+    form = of_draft(draft, await own_files(ctx, member, draft.media))
     at, request = local_time(plan.at, "UTC"), secrets.token_urlsafe(12)
-    return replace(said, at=at, zone="UTC", instead_of=as_id(id_), request=request, asks=member.asks_descriptions)
+    return replace(form, at=at, zone="UTC", instead_of=as_id(id_), request=request, asks=member.asks_descriptions)
 
 
 async def _again(ctx: PageContext, member: Member, id_: int) -> Writing:
     post = await own_post(ctx.graph, member.id, id_)
-    said = of_post(post, await own_files(ctx, member, post.media), await polls.poll_of(ctx.graph, post))
-    return replace(said, instead_of=as_id(id_), request=secrets.token_urlsafe(12), asks=member.asks_descriptions)
+    form = of_post(post, await own_files(ctx, member, post.media), await polls.poll_of(ctx.graph, post))
+    return replace(form, instead_of=as_id(id_), request=secrets.token_urlsafe(12), asks=member.asks_descriptions)
 
 
 async def sheet(ctx: PageContext, member: Member, shown: SheetState) -> Response:
     """Return the form, with status 422 if something about it was refused."""
-    said, status = shown.said, 422 if shown.refused or shown.wrong or shown.lacking else 200
-    media = await own_files(ctx, member, [one.id for one in said.pictures])
+    form, status = shown.form, 422 if shown.refused or shown.wrong or shown.lacking else 200
+    media = await own_files(ctx, member, [one.id for one in form.pictures])
     answers = None
-    if said.reply_to and shown.edits is None:
+    if form.reply_to and shown.edits is None:
         with contextlib.suppress(NotFound):
-            answers = post_of(ctx, await entry_with_id(ctx, said.reply_to))
-    refused = (*shown.refused, *_lost(ctx, said, {one.id for one in media}))
+            answers = post_of(ctx, await entry_with_id(ctx, form.reply_to))
+    refused = (*shown.refused, *_lost(ctx, form, {one.id for one in media}))
     shown = replace(shown, media=media, answers=answers, refused=refused)
     made = _sheet(ctx, member, shown)
     return await page(ctx, "compose", status=status, title=made.heading, sheet=made, typed=shown)
 
 
-def _lost(ctx: PageContext, said: Writing, there: set[int]) -> Sequence[Refused]:
+def _lost(ctx: PageContext, form: Writing, there: set[int]) -> Sequence[Refused]:
     """Return a refusal for each picture that no longer exists: files without a post are deleted after a day."""
     words = ctx.words.text(
         "This file was deleted, because files that are not in a post are kept for one day only. Add it again."
     )
     name = ctx.words.text("Picture")
-    return [Refused(name, words) for one in said.pictures if one.id not in there]
+    return [Refused(name, words) for one in form.pictures if one.id not in there]
 
 
 async def send(ctx: PageContext, asked: Writing) -> Response:
-    return await submit(ctx, ctx.checked(asked), SheetState(said=asked), _posted)
+    return await submit(ctx, ctx.checked(asked), SheetState(form=asked), _posted)
 
 
 async def submit(
     ctx: PageContext, member: Member, typed: SheetState, store: Callable[[PageContext, Member, Writing], Awaitable[str]]
 ) -> Response:
     """Store the post, or show the form again with the reason for the refusal. `store` returns the path to redirect to."""
-    pictures, refused = await take_files(ctx, member, typed.said.files)
-    said = replace(typed.said, files=(), pictures=(*typed.said.pictures, *pictures))
-    shown = replace(typed, said=said, refused=refused)
-    if said.asks != member.asks_descriptions and not typed.edits:
-        member = await members.update_profile(ctx.writes, member.id, ProfileChange(asks_descriptions=said.asks))
-    if said.do not in {"post", "anyway"}:
-        return await sheet(ctx, member, replace(shown, said=arranged(said)))
+    pictures, refused = await take_files(ctx, member, typed.form.files)
+    form = replace(typed.form, files=(), pictures=(*typed.form.pictures, *pictures))
+    shown = replace(typed, form=form, refused=refused)
+    if form.asks != member.asks_descriptions and not typed.edits:
+        member = await members.update_profile(ctx.writes, member.id, ProfileChange(asks_descriptions=form.asks))
+    if form.do not in {"post", "anyway"}:
+        return await sheet(ctx, member, replace(shown, form=arranged(form)))
     if refused:
         return await sheet(ctx, member, shown)
-    if said.asks and said.do != "anyway" and any(is_blank(one.description) for one in said.pictures):
+    if form.asks and form.do != "anyway" and any(is_blank(one.description) for one in form.pictures):
         return await sheet(ctx, member, replace(shown, lacking=True))
     try:
-        return ctx.go(await store(ctx, member, said))
+        return ctx.go(await store(ctx, member, form))
     except ShoalError as error:
         return await sheet(ctx, member, replace(shown, wrong=wrong_of(ctx, error)))
 
 
-async def _posted(ctx: PageContext, member: Member, said: Writing) -> str:
+async def _posted(ctx: PageContext, member: Member, form: Writing) -> str:
     """Create or schedule a post and return the path of its page, or of the list of scheduled posts."""
-    writes, draft, at = ctx.writes, draft_of(said), moment_of(said)
+    writes, draft, at = ctx.writes, draft_of(form), moment_of(form)
     writes.pressure.check()
     if draft.parent_id and not draft.media:
-        check_says_something(said.text)
-    await describe_pictures(ctx, member, said.pictures)
+        check_says_something(form.text)
+    await describe_pictures(ctx, member, form.pictures)
     if at:
-        await scheduled_posts.schedule(writes, member.id, draft, at, request=said.request)
+        await scheduled_posts.schedule(writes, member.id, draft, at, request=form.request)
         path = "/scheduled"
     else:
-        made = await posts.create(writes, member.id, draft, request=said.request)
+        made = await posts.create(writes, member.id, draft, request=form.request)
         path = f"/@{member.name}/{made.id}"
-    if said.instead_of:
-        await _drop(ctx, member, said.instead_of)
+    if form.instead_of:
+        await _drop(ctx, member, form.instead_of)
     return path
 
 
@@ -395,7 +395,7 @@ def wrong_of(ctx: PageContext, error: ShoalError) -> dict[str, str]:
         return {"text": _("Write something or add a picture.")}
     if isinstance(error, NotFound):
         return {"": _("A picture, or the post you are replying to, no longer exists.")}
-    return {part if part in _PARTS else "": form_errors.told(ctx.words, error)}
+    return {part if part in _PARTS else "": form_errors.error_text(ctx.words, error)}
 
 
 def form_bytes(settings: Settings) -> int:

@@ -113,23 +113,23 @@ def picture_of(media: Media) -> FileOfPost:
     return FileOfPost(id=as_id(media.id), description=media.description, across=across, down=down)
 
 
-def draft_of(said: Writing) -> Draft:
+def draft_of(form: Writing) -> Draft:
     """Return the draft. Raises `InvalidInput` for a location that cannot be parsed."""
     return Draft(
-        text=said.text,
-        spoiler=said.spoiler,
-        sensitive=said.sensitive,
-        visibility=Visibility(said.visibility),
-        language=said.language,
-        media=tuple(picture.id for picture in said.pictures),
-        parent_id=said.reply_to,
-        place=_place_of(said),
-        poll=poll_of(said),
+        text=form.text,
+        spoiler=form.spoiler,
+        sensitive=form.sensitive,
+        visibility=Visibility(form.visibility),
+        language=form.language,
+        media=tuple(picture.id for picture in form.pictures),
+        parent_id=form.reply_to,
+        place=_place_of(form),
+        poll=poll_of(form),
     )
 
 
-def _place_of(said: Writing) -> tuple[float, float] | None:
-    given = [said.latitude.strip().replace(",", "."), said.longitude.strip().replace(",", ".")]
+def _place_of(form: Writing) -> tuple[float, float] | None:
+    given = [form.latitude.strip().replace(",", "."), form.longitude.strip().replace(",", ".")]
     if not any(given):
         return None
     try:
@@ -138,17 +138,17 @@ def _place_of(said: Writing) -> tuple[float, float] | None:
         raise InvalidInput("A place is two numbers of degrees, such as 47.38 and 8.54.", field="place") from None
 
 
-def poll_of(said: Writing) -> PollDraft | None:
+def poll_of(form: Writing) -> PollDraft | None:
     """Return the poll, or None if no option is filled in."""
-    options = tuple(option for option in said.options if option.strip())
+    options = tuple(option for option in form.options if option.strip())
     if not options:
         return None
-    return PollDraft(options=options, seconds=said.seconds, multiple=said.multiple, hide_totals=said.hide_totals)
+    return PollDraft(options=options, seconds=form.seconds, multiple=form.multiple, hide_totals=form.hide_totals)
 
 
-def moment_of(said: Writing) -> int:
+def moment_of(form: Writing) -> int:
     """Return when to publish the post, in Unix milliseconds; 0 for now. Raises `InvalidInput` for an invalid time or zone."""
-    return moment_in(said.at, said.zone) if said.at.strip() else 0
+    return moment_in(form.at, form.zone) if form.at.strip() else 0
 
 
 def moment_in(at: str, zone: str) -> int:
@@ -163,16 +163,16 @@ def moment_in(at: str, zone: str) -> int:
         raise InvalidInput("A time is written like 2026-11-24T18:30.", field="at") from None
 
 
-def arranged(said: Writing) -> Writing:
+def arranged(form: Writing) -> Writing:
     """Return the form after one of the buttons of a picture (`do`) was pressed."""
-    verb, _, number = said.do.partition(":")
-    ids = [str(picture.id) for picture in said.pictures]
+    verb, _, number = form.do.partition(":")
+    ids = [str(picture.id) for picture in form.pictures]
     if number not in ids:
-        return said
-    at, pictures = ids.index(number), list(said.pictures)
+        return form
+    at, pictures = ids.index(number), list(form.pictures)
     moved = pictures.pop(at)
-    if verb in {"up", "vertical"}:
-        pictures.insert(max(0, at + (1 if verb == "vertical" else -1)), moved)
+    if verb in {"up", "down"}:
+        pictures.insert(max(0, at + (1 if verb == "down" else -1)), moved)
     elif verb != "remove":
-        return said
-    return replace(said, pictures=tuple(pictures))
+        return form
+    return replace(form, pictures=tuple(pictures))

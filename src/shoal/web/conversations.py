@@ -34,7 +34,7 @@ from shoal.settings import Settings
 from shoal.web import routing
 from shoal.web.compose import SheetState, begun, check_says_something, form_bytes, sheet, submit
 from shoal.web.compose_form import Writing, draft_of
-from shoal.web.form_errors import told
+from shoal.web.form_errors import error_text
 from shoal.web.media import describe_pictures
 from shoal.web.rendering import BeforeQuery, next_of, page, part
 from shoal.web.request_context import IdForm, IdPath, PageContext
@@ -159,7 +159,7 @@ async def answer(ctx: PageContext, asked: MessageForm) -> Response:
             request=asked.request,
         )
     except InvalidInput as error:
-        return await _one(ctx, found, asked.text, told(ctx.words, error))
+        return await _one(ctx, found, asked.text, error_text(ctx.words, error))
     return ctx.go(f"/conversations/{asked.id}#end")
 
 
@@ -199,9 +199,9 @@ async def _entries(ctx: PageContext, found: Conversation) -> tuple[list[Entry], 
     except NotFound:
         around = await threads.thread(reads, viewer, last.id, above=_MESSAGES, below=_MESSAGES)
         entries = [*around.above, found.last, *around.below]
-    kept = {entry.post.id: entry for entry in entries if entry.post.visibility is Visibility.DIRECT}
-    kept.setdefault(last.id, found.last)
-    return [entry for entry in kept.values() if root_of(entry.post) == found.root_id], around.more
+    selected = {entry.post.id: entry for entry in entries if entry.post.visibility is Visibility.DIRECT}
+    selected.setdefault(last.id, found.last)
+    return [entry for entry in selected.values() if root_of(entry.post) == found.root_id], around.more
 
 
 _Recipients = Annotated[str, Meta(max_length=4_000)]
@@ -220,35 +220,35 @@ class NewMessageForm(Writing, frozen=True, kw_only=True):
 async def new(ctx: PageContext, query: MessageQuery) -> Response:
     member = ctx.member
     names = " ".join(f"@{name.lstrip('@')}" for name in _words(query.recipients))
-    return await sheet(ctx, member, SheetState(said=_direct(begun(member)), recipients=names))
+    return await sheet(ctx, member, SheetState(form=_direct(begun(member)), recipients=names))
 
 
 async def send(ctx: PageContext, asked: NewMessageForm) -> Response:
     member = ctx.checked(asked)
-    typed = SheetState(said=_direct(asked), recipients=asked.recipients)
+    typed = SheetState(form=_direct(asked), recipients=asked.recipients)
     return await submit(ctx, member, typed, partial(_sent, recipients=asked.recipients))
 
 
-def _direct(said: Writing) -> Writing:
+def _direct(form: Writing) -> Writing:
     """Return only the form fields that a message has, with direct visibility."""
-    kept = {name: getattr(said, name) for name in ("text", "spoiler", "sensitive", "language", "pictures", "files")}
-    sending = {name: getattr(said, name) for name in ("form_token", "request", "asks", "do")}
-    return Writing(**kept, **sending, visibility=Visibility.DIRECT.value)
+    selected = {name: getattr(form, name) for name in ("text", "spoiler", "sensitive", "language", "pictures", "files")}
+    sending = {name: getattr(form, name) for name in ("form_token", "request", "asks", "do")}
+    return Writing(**selected, **sending, visibility=Visibility.DIRECT.value)
 
 
-async def _sent(ctx: PageContext, member: Member, said: Writing, *, recipients: str) -> str:
+async def _sent(ctx: PageContext, member: Member, form: Writing, *, recipients: str) -> str:
     writes = ctx.writes
     writes.pressure.check()
     names = _names(ctx, recipients)
-    if not said.pictures:
-        check_says_something(said.text)
-    text = addressed(said.text.strip(), names, writes.domain)
+    if not form.pictures:
+        check_says_something(form.text)
+    text = addressed(form.text.strip(), names, writes.domain)
     known = {mention.name for mention in await members_named(writes, text)}
     if missing := [name for name in names if name not in known]:
         unknown = ctx.words.text("There is no member @%(name)s.")
         raise InvalidInput(unknown % {"name": missing[0]}, field="recipients")
-    await describe_pictures(ctx, member, said.pictures)
-    made = await posts.create(writes, member.id, draft_of(replace(said, text=text)), request=said.request)
+    await describe_pictures(ctx, member, form.pictures)
+    made = await posts.create(writes, member.id, draft_of(replace(form, text=text)), request=form.request)
     return f"/@{member.name}/{made.id}"
 
 

@@ -85,7 +85,7 @@ async def framed(ctx: PageContext, path: PostPath) -> Response:
     stranger = replace(ctx, viewer=None, session_id=0)
     entry = await _public(ctx.app, path.handle, path.id)
     network = isolated(ctx.settings.title)
-    headers = {**_HEADERS, "Cache-Control": ctx.kept_by_anybody(300)}
+    headers = {**_HEADERS, "Cache-Control": ctx.publicly_cacheable(300)}
     return bare(stranger, "embedded", headers, post=post_of(stranger, entry), network=network)
 
 
@@ -104,7 +104,7 @@ async def oembed(context: Context, asked: OEmbedQuery) -> object:
     author = entry.author.member
     found = next((one for one in entry.media if one.preview_key), None)
     thumb = None if found is None or entry.post.sensitive or entry.post.spoiler else found
-    told = OEmbed(
+    payload = OEmbed(
         title=entry.post.spoiler or plain_excerpt(entry.post.text, 200) or author.name,
         author_name=author.display_name or author.name,
         author_url=app_context.at.account(author.name),
@@ -117,7 +117,7 @@ async def oembed(context: Context, asked: OEmbedQuery) -> object:
         thumbnail_width=thumb.preview_width if thumb else None,
         thumbnail_height=thumb.preview_height if thumb else None,
     )
-    shown = {name: value for name, value in msgspec.structs.asdict(told).items() if value is not None}
+    shown = {name: value for name, value in msgspec.structs.asdict(payload).items() if value is not None}
     return JSONResponse(shown, headers={"Cache-Control": "public, max-age=300"})
 
 

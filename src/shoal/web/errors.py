@@ -39,21 +39,23 @@ def _trouble(words: Translated, reply: Reply, request_id: str) -> Trouble:
     _ = words.text
     seconds = dict(reply.headers).get("Retry-After", "1")
     reason = _reason(reply.body)
-    said = sentence(complaint(words, reason)) if reason else ""
+    message = sentence(complaint(words, reason)) if reason else ""
     match reply.status:
         case 401:
-            return Trouble(401, _("Please log in"), said, _("This page is for members."))
+            return Trouble(401, _("Please log in"), message, _("This page is for members."))
         case 403:
-            return Trouble(403, _("You don't have access to this page"), said, _("Go back or go to Home."))
+            return Trouble(403, _("You don't have access to this page"), message, _("Go back or go to Home."))
         case 404:
             hint = _("It may have been deleted, or the address may be mistyped.")
             return Trouble(404, _("Page not found"), "", hint, search=True)
         case 410:
-            return Trouble(410, _("This was deleted"), said, _("It was permanently deleted."))
+            return Trouble(410, _("This was deleted"), message, _("It was permanently deleted."))
         case 405:
-            return Trouble(405, _("This page cannot be opened directly"), said, _("Go back and use the button again."))
+            return Trouble(
+                405, _("This page cannot be opened directly"), message, _("Go back and use the button again.")
+            )
         case 413:
-            return Trouble(413, _("Too large"), said, _("Try again with fewer or smaller files."))
+            return Trouble(413, _("Too large"), message, _("Try again with fewer or smaller files."))
         case 429:
             hint = words.counted(
                 "Please wait %(n)s second and try again.", "Please wait %(n)s seconds and try again.", int(seconds)
@@ -61,14 +63,14 @@ def _trouble(words: Translated, reply: Reply, request_id: str) -> Trouble:
             return Trouble(429, _("Too many requests"), "", hint)
         case 503:
             hint = _("Part of the network is unavailable. Reading may still work; try again in a moment.")
-            return Trouble(503, _("Temporarily unavailable"), said, hint)
+            return Trouble(503, _("Temporarily unavailable"), message, hint)
         case 507:
             hint = _("Nothing was saved. Please contact the administrator.")
-            return Trouble(507, _("Storage is full"), said, hint)
+            return Trouble(507, _("Storage is full"), message, hint)
         case status if status >= 500:
             hint = _("This is a problem on our side. If it happens again, send the administrator the number below.")
             return Trouble(status, _("Something went wrong"), "", hint, request_id)
-    return Trouble(reply.status, _("This did not work"), said, _("Go back and try again."))
+    return Trouble(reply.status, _("This did not work"), message, _("Go back and try again."))
 
 
 def _reason(body: Any) -> str:

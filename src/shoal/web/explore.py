@@ -35,7 +35,7 @@ _MOST = 2_000
 
 
 class DirectoryPageQuery(msgspec.Struct, frozen=True, kw_only=True):
-    order: Literal["following", "active", "new"] = "following"
+    order: Literal["followed", "active", "new"] = "followed"
     offset: Annotated[int, Meta(ge=0, le=_MOST)] = 0
 
 
@@ -53,7 +53,7 @@ async def people(ctx: PageContext, query: DirectoryPageQuery) -> Response:
 async def _found(ctx: PageContext, query: DirectoryPageQuery) -> tuple[list[Profile], bool]:
     reads, last = ctx.reads, query.offset + _SIZE > _MOST
     try:
-        if query.order == "following":
+        if query.order == "followed":
             return await _most_followed(ctx, query.offset, _SIZE)
         found = await members.directory_page(reads, ctx.viewer_id, query.order, _SIZE, query.offset)
     except Unavailable:
@@ -68,11 +68,13 @@ async def _most_followed(ctx: PageContext, offset: int, limit: int) -> tuple[lis
     reads, viewer = ctx.reads, ctx.viewer_id
     every = await most_followed(reads)
     ids = every[offset : offset + limit]
-    stands = await relations(reads.graph, viewer, ids)
+    relations_by_id = await relations(reads.graph, viewer, ids)
     found = [
         one
         for one in await profiles_by_id(reads.graph, viewer, ids)
-        if is_listed(one.member) and not stands[one.member.id].severed and not stands[one.member.id].muting
+        if is_listed(one.member)
+        and not relations_by_id[one.member.id].severed
+        and not relations_by_id[one.member.id].muting
     ]
     return found, offset + limit < len(every)
 
@@ -97,7 +99,7 @@ class CloudTag(NamedTuple):
 
     path: str
     text: str
-    told: str
+    label: str
     look: str
     x: float
     y: float
@@ -160,7 +162,7 @@ async def _cloud_image(ctx: PageContext, words: Sequence[SizedTag]) -> CloudImag
                 tag_path(ctx, words[one.place.at].name),
                 one.text,
                 _label(ctx, words[one.place.at]),
-                f"c{one.colour} {one.weight}",
+                f"c{one.color} {one.weight}",
                 one.place.x + one.place.width / 2,
                 one.place.baseline,
                 one.place.size,
@@ -204,7 +206,7 @@ async def explore(ctx: PageContext, _params: None) -> Response:
         trending=first,
         newest=[picture for picture in wall_of(ctx, newest.entries) if picture.path not in known],
         cloud=_cloud(ctx, words),
-        drawn=await _cloud_image(ctx, words),
+        cloud_image=await _cloud_image(ctx, words),
         rising=rising,
         people=await people_of(ctx, people),
     )

@@ -83,11 +83,11 @@ def _actions(ctx: PageContext) -> list[tuple[str, str, str]]:
     ]
 
 
-def _durations(ctx: PageContext, *, kept: bool) -> list[tuple[str, str]]:
-    """Return the choices of a duration in seconds. For an existing filter (`kept`), the first keeps the current expiry."""
+def _durations(ctx: PageContext, *, current: bool) -> list[tuple[str, str]]:
+    """Return the choices of a duration in seconds. For an existing filter (`current`), the first keeps the current expiry."""
     _ = ctx.words.text
     times = [(f"{seconds}", format_timedelta(seconds, locale=ctx.words.code)) for seconds in _LASTING]
-    return [*([("keep", _("Unchanged"))] if kept else []), ("0", _("Never expires")), *times]
+    return [*([("keep", _("Unchanged"))] if current else []), ("0", _("Never expires")), *times]
 
 
 class HeldPost(NamedTuple):
@@ -152,7 +152,7 @@ async def listed(
         saved=query.saved,
         typed=typed,
         filters=[_row(ctx, one) for one in await filters_of(ctx.graph, member.id)],
-        lasting=_durations(ctx, kept=False),
+        lasting=_durations(ctx, current=False),
         folds_shares=member.folds_shares,
         most=MAX_CHARACTERS,
     )
@@ -228,19 +228,19 @@ async def release(ctx: PageContext, asked: IdForm) -> Response:
 
 def _change(asked: FilterForm, before: Filter | None = None) -> FilterChange:
     """Return the change to a filter. Keywords that remain keep their ids; those no longer listed are deleted."""
-    wanted = dict.fromkeys(_lines(asked.words), True) | dict.fromkeys(_lines(asked.parts), False)
+    requested = dict.fromkeys(_lines(asked.words), True) | dict.fromkeys(_lines(asked.parts), False)
     held = {one.keyword: one for one in before.keywords} if before else {}
-    gone = [KeywordChange(id=one.id, gone=True) for word, one in held.items() if word not in wanted]
-    kept = [
+    gone = [KeywordChange(id=one.id, gone=True) for word, one in held.items() if word not in requested]
+    current = [
         KeywordChange(id=held[word].id if word in held else 0, keyword=word, whole_word=whole)
-        for word, whole in wanted.items()
+        for word, whole in requested.items()
     ]
     return FilterChange(
         title=asked.title,
         contexts=asked.contexts,
         action=asked.action,
         lasts=None if asked.lasts == "keep" else _seconds(asked.lasts),
-        words=[*gone, *kept],
+        words=[*gone, *current],
     )
 
 
@@ -259,7 +259,9 @@ def _named(ctx: PageContext, error: InvalidInput) -> dict[str, str]:
     names = {"context": "contexts", "keyword": "words", "keywords_attributes": "words"}
     blank = {"title": _("Enter a name."), "context": _("Choose at least one location.")}
     blanks = isinstance(error.field, str) and str(error).endswith(("can't be blank", "context supplied"))
-    return {names.get(field, field): blank.get(field, said) if blanks else said for field, said in wrong.items()}
+    return {
+        names.get(field, field): blank.get(field, message) if blanks else message for field, message in wrong.items()
+    }
 
 
 async def _form(ctx: PageContext, typed: FilterForm, held: Filter | None = None, wrong: Wrong = RIGHT) -> Response:
@@ -273,7 +275,7 @@ async def _form(ctx: PageContext, typed: FilterForm, held: Filter | None = None,
         posts=await _held_posts(ctx, held.posts) if held else [],
         contexts=_contexts(ctx),
         actions=_actions(ctx),
-        lasting=_durations(ctx, kept=held is not None and bool(held.expires_at)),
+        lasting=_durations(ctx, current=held is not None and bool(held.expires_at)),
         most=MAX_CHARACTERS,
     )
 

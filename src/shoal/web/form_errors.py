@@ -1,7 +1,7 @@
 """Translated error messages for the fields of a form.
 
 Below the web app an error is an English text that contains its figures. `COMPLAINTS` lists the texts that a form can cause,
-with a placeholder for each figure, so that a catalogue can translate them. An unlisted text is shown in English.
+with a placeholder for each figure, so that a catalog can translate them. An unlisted text is shown in English.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ COMPLAINTS = (
     "this file is neither video nor audio",
     "this picture is incomplete or damaged and cannot be decoded",
     "this picture could not be decoded within the limits: %(limits)s",
-    "a picture of %(size)s is too large: at most %(most)s are taken",
-    "a picture of %(width)s x %(height)s pixels is too large: at most %(most)s million pixels are taken",
-    "a clip of %(size)s is too large: at most %(most)s are taken",
-    "a clip of %(length)s seconds is too long: at most %(most)s are taken",
-    "a video of %(width)s x %(height)s pixels is too large: at most %(most)s million pixels are taken",
+    "a picture of %(size)s is too large: the maximum is %(most)s",
+    "a picture of %(width)s x %(height)s pixels is too large: the maximum is %(most)s million pixels",
+    "a clip of %(size)s is too large: the maximum is %(most)s",
+    "a clip of %(length)s seconds is too long: the maximum is %(most)s seconds",
+    "a video of %(width)s x %(height)s pixels is too large: the maximum is %(most)s million pixels",
     "a video of %(width)s x %(height)s pixels is too small: it needs at least %(least)s pixels in each direction"
     " once it fits into %(edge)s",
-    "a video of %(rate)s frames a second is too fast: at most %(most)s are taken",
+    "a video of %(rate)s frames per second is too fast: the maximum is %(most)s",
     "converting this clip took longer than %(most)s seconds",
     "this server cannot process video or audio",
     "video and audio cannot be processed right now",
@@ -87,7 +87,7 @@ COMPLAINTS = (
     "at most %(most)s bytes of documents in an archive",
     "at most %(most)s bytes in a tar",
     "a document in this archive is damaged: it is not JSON",
-    "at most %(most)s bytes of one item in a document",
+    "at most %(most)s bytes per item in a document",
     "at most %(most)s levels in a document",
     "actor.json in this archive does not have Mastodon's format",
     "profile.json in this export does not have Shoal's format",
@@ -208,7 +208,7 @@ _FIGURE = re.compile(r"%\\\((\w+)\\\)s")
 
 
 def complaint(words: Translated, text: str) -> str:
-    """Return an error message in the viewer's language; in English if the catalogue does not contain it."""
+    """Return an error message in the viewer's language; in English if the catalog does not contain it."""
     for pattern, message in _patterns():
         if found := pattern.fullmatch(text):
             return words.text(message) % found.groupdict()
@@ -229,10 +229,10 @@ RIGHT: Wrong = MappingProxyType({})
 def wrong_of(words: Translated, error: InvalidInput, **known: str) -> dict[str, str]:
     """Return the errors by field. `known` overrides the message for a field."""
     found = error.found if isinstance(error, SeveralErrors) else (error,)
-    return {one.field or "": _said(words, one, known) for one in found}
+    return {one.field or "": _message(words, one, known) for one in found}
 
 
-def _said(words: Translated, error: InvalidInput, known: Mapping[str, str]) -> str:
+def _message(words: Translated, error: InvalidInput, known: Mapping[str, str]) -> str:
     _ = words.text
     match error:
         case Taken(field="email"):
@@ -247,10 +247,10 @@ def _said(words: Translated, error: InvalidInput, known: Mapping[str, str]) -> s
             return _("Addresses of this provider are not accepted.")
         case Reserved():
             return _("This name is reserved. Choose another one.")
-    return known.get(error.field or "") or told(words, error)
+    return known.get(error.field or "") or error_text(words, error)
 
 
-def told(words: Translated, error: ShoalError | None, field: str = "") -> str:
+def error_text(words: Translated, error: ShoalError | None, field: str = "") -> str:
     """Return the error as a sentence in the viewer's language, without its field name; "" for None."""
     known = field or (error.field or "" if isinstance(error, InvalidInput) else "")
     return sentence(complaint(words, bare(str(error), known))) if error else ""

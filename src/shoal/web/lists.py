@@ -23,7 +23,7 @@ from shoal.queries import members, search, tags
 from shoal.queries.pipeline import filtered
 from shoal.queries.search import ResultRange
 from shoal.web import routing
-from shoal.web.form_errors import told
+from shoal.web.form_errors import error_text
 from shoal.web.rendering import BeforeQuery, feed_page, next_of, page, part
 from shoal.web.request_context import Form, IdForm, PageContext, Text
 from shoal.web.timelines import home_tabs
@@ -88,7 +88,7 @@ async def several(
         lists=[_list_view(ctx, one, counts.get(one.id, 0)) for one in owned],
         tags=[(name, tag_path(ctx, name)) for name in names],
         typed=asked or ListForm(),
-        wrong=told(ctx.words, wrong),
+        wrong=error_text(ctx.words, wrong),
     )
 
 
@@ -177,7 +177,7 @@ async def _edit(
         found=await _found(ctx, q, {one.id for one in there}),
         q=q,
         typed=typed,
-        wrong=told(ctx.words, wrong),
+        wrong=error_text(ctx.words, wrong),
         field=wrong.field if wrong else "",
     )
 

@@ -132,20 +132,20 @@ def _window(points: Sequence[tuple[float, float]], middle: float) -> _Window:
     """Return the smallest map window that contains the points."""
     ys = [y for _, y in points]
     low, high = min(ys), max(ys)
-    centre = (low + high) / 2
-    squeeze = max(0.2, math.cos(math.radians(centre)))
+    center = (low + high) / 2
+    squeeze = max(0.2, math.cos(math.radians(center)))
     half = max(abs(x - middle) for x, _ in points) * squeeze
     height = max(_LEAST, (high - low) * _MARGIN, 2 * half * _MARGIN / _SHAPE)
     if height * _SHAPE > 360 * squeeze or height > 180:
         # At most the whole world.
-        squeeze, width, height, centre = 1.0, 360.0, 180.0, 0.0
+        squeeze, width, height, center = 1.0, 360.0, 180.0, 0.0
     else:
         width = height * _SHAPE
-        centre = min(max(centre, -90 + height / 2), 90 - height / 2)
+        center = min(max(center, -90 + height / 2), 90 - height / 2)
     left = (middle * squeeze - width / 2) * _UNIT
     return _Window(
         round(left, 1),
-        round(-(centre + height / 2) * _UNIT, 1),
+        round(-(center + height / 2) * _UNIT, 1),
         round(width * _UNIT, 1),
         round(height * _UNIT, 1),
         squeeze,

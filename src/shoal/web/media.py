@@ -19,7 +19,7 @@ from shoal.http.routes import Route
 from shoal.settings import Settings
 from shoal.web import routing
 from shoal.web.compose_form import FileOfPost, picture_of
-from shoal.web.form_errors import told
+from shoal.web.form_errors import error_text
 from shoal.web.rendering import part
 from shoal.web.request_context import Form, PageContext
 from shoal.web.view_models import Photo, photo_of
@@ -48,25 +48,32 @@ class Refused(msgspec.Struct, frozen=True):
     words: str
 
 
-def _card(ctx: PageContext, media: Media, said: FileOfPost | None = None) -> PictureCard:
-    """Return the card of a file in the form. `said` are its form fields, by default the stored values."""
-    _, said = ctx.words.text, said or picture_of(media)
+def _card(ctx: PageContext, media: Media, file_fields: FileOfPost | None = None) -> PictureCard:
+    """Return the card of a file in the form. `file_fields` are its form fields, by default the stored values."""
+    _, file_fields = ctx.words.text, file_fields or picture_of(media)
     is_picture = media.kind is MediaKind.IMAGE
     what, describe = {
         MediaKind.IMAGE: (_("Picture"), _("Describe this photo for people who can't see it")),
         MediaKind.AUDIO: (_("Audio"), _("Describe this audio for people who can't hear it")),
     }.get(media.kind, (_("Video"), _("Describe this video for people who can't see or hear it")))
     return PictureCard(
-        media.id, photo_of(ctx, media), what, describe, said.description, said.across, said.down, is_picture
+        media.id,
+        photo_of(ctx, media),
+        what,
+        describe,
+        file_fields.description,
+        file_fields.across,
+        file_fields.down,
+        is_picture,
     )
 
 
 def cards_of(
-    ctx: PageContext, media: Sequence[Media], said: Sequence[FileOfPost], *, lacking: bool
+    ctx: PageContext, media: Sequence[Media], file_fields: Sequence[FileOfPost], *, lacking: bool
 ) -> tuple[PictureCard, ...]:
     """Return the cards of a form's files in the form's order. `lacking` marks those without a description."""
     there = {one.id: one for one in media}
-    cards = [_card(ctx, there[one.id], one) for one in said if one.id in there]
+    cards = [_card(ctx, there[one.id], one) for one in file_fields if one.id in there]
     return tuple(
         msgspec.structs.replace(
             card, first=n == 0, last=n == len(cards) - 1, lacks=lacking and not card.description.strip()
@@ -128,7 +135,7 @@ async def _store(ctx: PageContext, member: Member, file: Upload, *, counted: boo
             await _count(ctx, member)
         return await media.upload(ctx.writes, member.id, file.data)
     except ShoalError as error:
-        return Refused(file.filename[-80:] or ctx.words.text("This file"), told(ctx.words, error))
+        return Refused(file.filename[-80:] or ctx.words.text("This file"), error_text(ctx.words, error))
     finally:
         file.close()
 
@@ -147,19 +154,19 @@ async def own_files(ctx: PageContext, member: Member, ids: Sequence[int]) -> lis
     return [one for one in found if isinstance(one, Media) and one.owner_id == member.id]
 
 
-async def check_descriptions(ctx: PageContext, member: Member, said: Sequence[FileOfPost]) -> None:
+async def check_descriptions(ctx: PageContext, member: Member, file_fields: Sequence[FileOfPost]) -> None:
     """Raise the errors (`NotFound`, `InvalidInput`) that `describe_pictures` would, without storing anything."""
-    held = {one.id: one for one in await own_files(ctx, member, [one.id for one in said])}
-    for one in said:
+    held = {one.id: one for one in await own_files(ctx, member, [one.id for one in file_fields])}
+    for one in file_fields:
         if one.id not in held:
             raise NotFound("There is no such file")
         media.described(ctx.writes, held[one.id], description=one.description, focus=one.focus)
 
 
-async def describe_pictures(ctx: PageContext, member: Member, said: Sequence[FileOfPost]) -> None:
+async def describe_pictures(ctx: PageContext, member: Member, file_fields: Sequence[FileOfPost]) -> None:
     """Store changed descriptions and focal points. Raises `NotFound` and `InvalidInput`."""
-    there = {one.id: picture_of(one) for one in await own_files(ctx, member, [one.id for one in said])}
-    for one in said:
+    there = {one.id: picture_of(one) for one in await own_files(ctx, member, [one.id for one in file_fields])}
+    for one in file_fields:
         if one.id not in there:
             raise NotFound("There is no such file")
         if one != there[one.id]:

@@ -23,7 +23,7 @@ from shoal.http.params import Id
 from shoal.i18n import When
 from shoal.queries import moderation as moderation_queries
 from shoal.queries.hydration import Entry, Profile, hydrate_reported, profiles
-from shoal.queries.moderation import WantedReports
+from shoal.queries.moderation import ReportFilter
 from shoal.web import routing
 from shoal.web.invitations import rows_of
 from shoal.web.rendering import BeforeQuery, next_of, page
@@ -58,7 +58,7 @@ class ReportCard(msgspec.Struct, frozen=True):
     """The decision; empty while the report is open."""
 
 
-class MemberStanding(msgspec.Struct, frozen=True):
+class MemberOverview(msgspec.Struct, frozen=True):
     """A member as moderators see them: account data, moderation state and available actions."""
 
     face: Face
@@ -143,12 +143,12 @@ async def _earlier_reports(ctx: PageContext, member_id: int, without: int = 0) -
     """Return other reports about a member: open ones first, then newest first."""
     found: list[Report] = []
     for resolved in (False, True):
-        wanted = WantedReports(resolved, None, member_id)
-        found += (await moderation_queries.reports_page(ctx.graph, Cursor(limit=_MOST_EARLIER), wanted)).reports
+        condition = ReportFilter(resolved, None, member_id)
+        found += (await moderation_queries.reports_page(ctx.graph, Cursor(limit=_MOST_EARLIER), condition)).reports
     return await _report_cards(ctx, [one for one in found if one.id != without][:_MOST_EARLIER])
 
 
-async def _standings(ctx: PageContext, members: Iterable[Member]) -> list[MemberStanding]:
+async def _overviews(ctx: PageContext, members: Iterable[Member]) -> list[MemberOverview]:
     """Return members as moderators see them, with three reads."""
     found = {member.id: member for member in members}
     graph = ctx.graph
@@ -156,7 +156,7 @@ async def _standings(ctx: PageContext, members: Iterable[Member]) -> list[Member
     logins = await graph.obj_get([member.login_id for member in found.values() if member.login_id])
     inviters = await members_by_id(graph, list({member.invited_by for member in found.values()} - {0}))
     return [
-        _standing(
+        _overview(
             ctx,
             known[id_],
             login if isinstance(login := logins.get(member.login_id), Login) else None,
@@ -166,10 +166,10 @@ async def _standings(ctx: PageContext, members: Iterable[Member]) -> list[Member
     ]
 
 
-def _standing(ctx: PageContext, profile: Profile, login: Login | None, inviter: Member | None) -> MemberStanding:
+def _overview(ctx: PageContext, profile: Profile, login: Login | None, inviter: Member | None) -> MemberOverview:
     member, words, viewer = profile.member, ctx.words, ctx.member
     may_act = viewer.id != member.id and viewer.role.rank > member.role.rank
-    return MemberStanding(
+    return MemberOverview(
         face=face_of(ctx, member),
         joined=ctx.when(member.created_at),
         posts=words.number(profile.posts),
@@ -246,12 +246,12 @@ def _acts(ctx: PageContext, member: Member) -> Iterable[tuple[str, str, str]]:
         yield (f"un{name}", back, "") if on else (name, words, sentence)
 
 
-def _receipt(ctx: PageContext, done: str, standing: MemberStanding | None = None) -> str:
+def _receipt(ctx: PageContext, done: str, overview: MemberOverview | None = None) -> str:
     """Return a confirmation of the action just taken; empty for none."""
     _ = ctx.words.text
-    name = f"@{standing.face.name}" if standing else ""
-    posts = standing.posts if standing else "0"
-    said = {
+    name = f"@{overview.face.name}" if overview else ""
+    posts = overview.posts if overview else "0"
+    message = {
         "uphold": _("Report upheld. The posts stay hidden from public timelines, and the reporter is notified."),
         "dismiss": _(
             "Report dismissed. The posts are visible in public timelines again, and the reporter is notified."
@@ -277,7 +277,7 @@ def _receipt(ctx: PageContext, done: str, standing: MemberStanding | None = None
         "hide": _("The post is now visible only to its author."),
         "reveal": _("The post is visible again."),
     }.get(done, "")
-    return said % {"name": name, "posts": posts} if said else ""
+    return message % {"name": name, "posts": posts} if message else ""
 
 
 _log = logging.getLogger("shoal.moderation")
@@ -354,8 +354,8 @@ class HideForm(IdForm, frozen=True, kw_only=True):
 async def queue(ctx: PageContext, query: Queue) -> Response:
     """List reports, newest first. Reports about posts that wait for review are listed separately."""
     me = ctx.staff(Role.MODERATOR)
-    wanted = WantedReports(query.show == "closed", waiting=query.show == "waiting")
-    found = await moderation_queries.reports_page(ctx.graph, query.cursor(_REPORTS), wanted)
+    condition = ReportFilter(query.show == "closed", waiting=query.show == "waiting")
+    found = await moderation_queries.reports_page(ctx.graph, query.cursor(_REPORTS), condition)
     following = next_of(ctx, "/moderation", found.next, show=query.show)
     return await page(
         ctx,
@@ -365,7 +365,7 @@ async def queue(ctx: PageContext, query: Queue) -> Response:
         cards=await _report_cards(ctx, found.reports),
         show=query.show,
         next=following,
-        told=_receipt(ctx, query.done),
+        confirmation=_receipt(ctx, query.done),
     )
 
 
@@ -375,15 +375,15 @@ async def report(ctx: PageContext, path: DonePath) -> Response:
     filed = await reports.access_report(ctx.graph, path.id)
     (card,) = await _report_cards(ctx, [filed])
     people = await members_by_id(ctx.graph, (filed.target_id,))
-    standing = next(iter(await _standings(ctx, people.values())), None)
+    overview = next(iter(await _overviews(ctx, people.values())), None)
     return await page(
         ctx,
         "report",
         title=ctx.words.text("Report"),
         card=card,
-        standing=standing,
+        overview=overview,
         earlier=await _earlier_reports(ctx, filed.target_id, filed.id),
-        told=_receipt(ctx, path.done, standing),
+        confirmation=_receipt(ctx, path.done, overview),
     )
 
 
@@ -418,19 +418,19 @@ async def members(ctx: PageContext, query: MembersQuery) -> Response:
     me = ctx.staff(Role.MODERATOR)
     begins = query.name.lower().removeprefix("@")
 
-    def wanted(member: Member) -> bool:
+    def condition(member: Member) -> bool:
         if query.state and not moderation_queries.is_in(member, query.state):
             return False
         return member.name.startswith(begins) or begins in member.display_name.lower()
 
-    found = await moderation_queries.members_page(ctx.app.store, query.cursor(_MEMBERS), wanted)
+    found = await moderation_queries.members_page(ctx.app.store, query.cursor(_MEMBERS), condition)
     following = next_of(ctx, "/moderation/members", found.next, state=query.state, name=query.name)
     return await page(
         ctx,
         "moderated_members",
         title=ctx.words.text("Members"),
         admin=me.role is Role.ADMIN,
-        people=await _standings(ctx, found.members),
+        people=await _overviews(ctx, found.members),
         state=query.state,
         name=query.name,
         next=following,
@@ -443,15 +443,15 @@ async def member(ctx: PageContext, path: DonePath) -> Response:
     found = await members_by_id(ctx.graph, (path.id,))
     if path.id not in found:
         raise NotFound("There is no such member")
-    (standing,) = await _standings(ctx, found.values())
+    (overview,) = await _overviews(ctx, found.values())
     return await page(
         ctx,
         "moderated_member",
-        title=f"@{standing.face.name}",
-        standing=standing,
+        title=f"@{overview.face.name}",
+        overview=overview,
         invitations=rows_of(ctx, await invitations.of_member(ctx.writes, path.id), own=False),
         earlier=await _earlier_reports(ctx, path.id),
-        told=_receipt(ctx, path.done, standing),
+        confirmation=_receipt(ctx, path.done, overview),
     )
 
 

@@ -357,14 +357,14 @@ async def push(ctx: PageContext, asked: PushForm) -> Response:
     if asked.do == "end" or ctx.app.server_key is None:
         await push_subscriptions.end(ctx.writes, member.id, ctx.session_id)
         return Response(status_code=204)
-    wanted = PushSubscription(
+    subscription = PushSubscription(
         endpoint=asked.endpoint,
         key=check_bytes(asked.p256dh, KEY_BYTES, "p256dh"),
         secret=check_bytes(asked.auth, SECRET_BYTES, "auth"),
         alerts=tuple(map(str, Kind)),
         language=ctx.words.code,
     )
-    await push_subscriptions.subscribe(ctx.writes, member.id, ctx.session_id, wanted)
+    await push_subscriptions.subscribe(ctx.writes, member.id, ctx.session_id, subscription)
     return Response(status_code=204)
 
 

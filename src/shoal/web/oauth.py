@@ -22,7 +22,7 @@ from shoal.mastodon_api import login_attempts
 from shoal.mastodon_api.oauth import OUT_OF_BAND, Authorization, AuthorizeRequest, SentBack, address_of, issuer_of, read
 from shoal.web import routing
 from shoal.web.authentication import code_refusal, log_in, passkey_refusal, password_refusal
-from shoal.web.form_errors import told
+from shoal.web.form_errors import error_text
 from shoal.web.layout import bare_shell
 from shoal.web.rendering import framed
 from shoal.web.request_context import Line, PageContext
@@ -83,7 +83,7 @@ async def decide(ctx: PageContext, params: Decision) -> Response:
         asked = await read(ctx.graph, params)
         visitor = await _visitor(ctx, params)
         if not ctx.browser.sent(params.form_token):
-            return _page(ctx, asked, visitor, told=_too_old(ctx), status=403)
+            return _page(ctx, asked, visitor, error_text=_too_old(ctx), status=403)
         match params.do:
             case "login":
                 return await _log_in(ctx, asked, params)
@@ -97,7 +97,7 @@ async def decide(ctx: PageContext, params: Decision) -> Response:
                 denied = "The resource owner denied the request."
                 raise _answer(asked, error="access_denied", error_description=denied)
         if visitor.member is None:
-            return _page(ctx, asked, visitor, told=visitor.told or _too_old(ctx), status=403)
+            return _page(ctx, asked, visitor, error_text=visitor.error_text or _too_old(ctx), status=403)
         app, redirect = asked.app.id, asked.redirect_uri
         code = await oauth.issue_code(ctx.writes, visitor.member, app, asked.scopes, redirect, asked.challenge)
         raise _answer(asked, code=code)
@@ -110,7 +110,7 @@ async def _log_in(ctx: PageContext, asked: AuthorizeRequest, params: Decision) -
         member = await login_attempts.knows_password(ctx.anonymous, params.username, params.password)
     except (Unauthenticated, NotAllowed, TooMany) as error:
         refusal = password_refusal(ctx.words, error)
-        answer = _page(ctx, asked, _Visitor(), told=refusal.words, name=params.username, locked=refusal.locked)
+        answer = _page(ctx, asked, _Visitor(), error_text=refusal.words, name=params.username, locked=refusal.locked)
         return refusal.on(answer)
     return await _logged_in(ctx, params, member)
 
@@ -120,18 +120,18 @@ async def _by_passkey(ctx: PageContext, asked: AuthorizeRequest, params: Decisio
         member = await login_attempts.by_passkey(ctx.anonymous, params.second)
     except (Unauthenticated, NotAllowed, TooMany) as error:
         refusal = passkey_refusal(ctx.words, error)
-        return refusal.on(_page(ctx, asked, _Visitor(), told=refusal.words))
+        return refusal.on(_page(ctx, asked, _Visitor(), error_text=refusal.words))
     return await _logged_in(ctx, params, member, proved=True)
 
 
 async def _show_code(ctx: PageContext, asked: AuthorizeRequest, params: Decision) -> Response:
     found = await sessions.halfway(ctx.writes, ctx.browser.login)
     if found is None:
-        return _page(ctx, asked, _Visitor(), told=_too_old(ctx), status=403)
+        return _page(ctx, asked, _Visitor(), error_text=_too_old(ctx), status=403)
     refusal = await code_refusal(ctx, found.member, params.second)
     if refusal is None:
         return await _logged_in(ctx, params, found.member, proved=True)
-    return refusal.on(_page(ctx, asked, await _halfway(ctx, found.member), told=refusal.words))
+    return refusal.on(_page(ctx, asked, await _halfway(ctx, found.member), error_text=refusal.words))
 
 
 async def _logged_in(ctx: PageContext, params: Decision, member: Member, *, proved: bool = False) -> Response:
@@ -155,7 +155,7 @@ class _Visitor(NamedTuple):
     """The member whose password was verified and whose second factor is missing."""
     ways: SecondWays | None = None
     """The second factors available to `half`."""
-    told: str = ""
+    error_text: str = ""
     """Why the member may not log in."""
 
 
@@ -167,7 +167,7 @@ async def _visitor(ctx: PageContext, params: Authorization) -> _Visitor:
         found = await sessions.of_browser(writes, login)
         half = None if found is not None else await sessions.halfway(writes, login)
     except NotAllowed as error:
-        return _Visitor(told=told(ctx.words, error))
+        return _Visitor(error_text=error_text(ctx.words, error))
     if half is not None:
         return await _halfway(ctx, half.member)
     return _Visitor(found.member if found is not None else None)
@@ -182,27 +182,27 @@ def _page(
     asked: AuthorizeRequest,
     visitor: _Visitor,
     *,
-    told: str = "",
+    error_text: str = "",
     name: str = "",
     status: int = 0,
     locked: bool = False,
 ) -> Response:
     """Return the authorization form, or the form to log in or for a second factor.
 
-    `told` is the error message. `locked`: see `login_page`.
+    `error_text` is the error message. `locked`: see `login_page`.
     """
-    app, told, member = _app(asked.app), told or visitor.told, visitor.member
+    app, error_text, member = _app(asked.app), error_text or visitor.error_text, visitor.member
     if visitor.half is not None:
         name, ways = visitor.half.name, visitor.ways
-        return _alone(ctx, "authorize_second", status or 200, app=app, told=told, name=name, ways=ways)
+        return _alone(ctx, "authorize_second", status or 200, app=app, error_text=error_text, name=name, ways=ways)
     if member is None:
         settings = ctx.settings
         return _alone(
             ctx,
             "authorize_login",
-            status or (403 if told else 200),
+            status or (403 if error_text else 200),
             app=app,
-            told=told,
+            error_text=error_text,
             name=name,
             locked=locked,
             has_mail=bool(settings.mail),
@@ -213,7 +213,7 @@ def _page(
         "authorize",
         status or 200,
         app=app,
-        told=told,
+        error_text=error_text,
         domain=ctx.app.at.domain,
         face=face_of(ctx, member),
         permissions=[ctx.words.text(line) for line in in_words(asked.scopes)],
@@ -243,7 +243,7 @@ def _send(ctx: PageContext, back: SentBack) -> Response:
     if code := back.answer.get("code"):
         return _alone(ctx, "authorize_code", code=code)
     denied = back.answer["error"] == "access_denied"
-    return _alone(ctx, "authorize_refused", 200 if denied else 400, denied=denied, told=str(back))
+    return _alone(ctx, "authorize_refused", 200 if denied else 400, denied=denied, error_text=str(back))
 
 
 ROUTES = (

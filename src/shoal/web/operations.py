@@ -252,18 +252,18 @@ def _pushes(ctx: PageContext, high_fan_out: int | None) -> list[Figure]:
     _, words, push_counter = ctx.words.text, ctx.words, ctx.reads.push_counter
     found = [Figure(_("Fan-out writes"), words.number(push_counter.pushed), _("entries, by this process"))]
     if high_fan_out is not None:
-        said = _("lists merged into home pages: %(n)s") % {"n": words.number(push_counter.pulled)}
-        found.append(Figure(_("High fan-out members and tags"), words.number(high_fan_out), said))
+        hint = _("lists merged into home pages: %(n)s") % {"n": words.number(push_counter.pulled)}
+        found.append(Figure(_("High fan-out members and tags"), words.number(high_fan_out), hint))
     return found
 
 
 def _chart(ctx: PageContext, title: str, columns: Sequence[float], line: Sequence[float], unit: str) -> ColumnChart:
     most = max((1.0, *columns, *line))
     width = _WIDTH / len(columns)
-    drawn = []
+    bars = []
     for n, value in enumerate(columns):
         height = value / most * (_HEIGHT - 8)
-        drawn.append(
+        bars.append(
             Column(
                 round(n * width, 1),
                 round(_HEIGHT - height, 1),
@@ -275,7 +275,7 @@ def _chart(ctx: PageContext, title: str, columns: Sequence[float], line: Sequenc
     points = " ".join(
         f"{n * width + width / 2 - 1:.1f},{_HEIGHT - value / most * (_HEIGHT - 8):.1f}" for n, value in enumerate(line)
     )
-    return ColumnChart(title, tuple(drawn), points, f"{ctx.words.number(round(most))} {unit}".strip())
+    return ColumnChart(title, tuple(bars), points, f"{ctx.words.number(round(most))} {unit}".strip())
 
 
 def _slow(ctx: PageContext) -> list[SlowRow]:
@@ -383,8 +383,8 @@ async def show(ctx: PageContext, query: OpsQuery) -> Response:
     found = await _operations(ctx)
     if ctx.partial:
         return part(ctx, "operations", ops=found)
-    told = ctx.words.text("The jobs are being retried.") if query.done else ""
-    return await page(ctx, "ops", title=ctx.words.text("Operations"), ops=found, told=told)
+    confirmation = ctx.words.text("The jobs are being retried.") if query.done else ""
+    return await page(ctx, "ops", title=ctx.words.text("Operations"), ops=found, confirmation=confirmation)
 
 
 async def replay(ctx: PageContext, asked: ReplayForm) -> Response:

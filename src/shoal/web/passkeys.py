@@ -191,7 +191,7 @@ async def _page(
         saved=saved,
         one=row,
         passkeys=[_passkey_row(ctx, one) for one in found],
-        room=len(found) < passkeys.MOST,
+        may_add=len(found) < passkeys.MOST,
         most=passkeys.MOST,
         second=member.second_factor,
         typed=name or program_of(ctx, ctx.origin.first(0)),

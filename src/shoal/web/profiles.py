@@ -30,7 +30,7 @@ from shoal.queries.members import Received, familiar
 from shoal.queries.pipeline import Page, filtered
 from shoal.settings import Settings
 from shoal.web import routing, syndication
-from shoal.web.form_errors import RIGHT, Wrong, told, wrong_of
+from shoal.web.form_errors import RIGHT, Wrong, error_text, wrong_of
 from shoal.web.rendering import HandlePath, feed_page, next_of, part
 from shoal.web.request_context import Form, IdForm, PageContext, Text
 from shoal.web.settings_layout import NOT_SAVED, SettingsQuery, saved_at, settings_page
@@ -191,7 +191,7 @@ async def _profile(ctx: PageContext, member: Member) -> tuple[Profile, ProfileHe
     profiles, stand, known, endorsed, tags, received = await asyncio.gather(
         profiles_by_id(reads.graph, viewer, (member.id,)),
         relation(reads.graph, viewer, member.id),
-        familiar(reads, others, (member.id,)) if others is not None else _nobody(),
+        familiar(reads, others, (member.id,)) if others is not None else _no_profiles(),
         member_queries.page(reads, viewer, member.id, ENDORSES, Cursor(limit=_ENDORSED)),
         tag_queries.names(reads.graph, member.id),
         member_queries.received(reads, viewer, member.id),
@@ -221,7 +221,7 @@ async def _profile(ctx: PageContext, member: Member) -> tuple[Profile, ProfileHe
     )
 
 
-async def _nobody() -> dict[int, list[Profile]]:
+async def _no_profiles() -> dict[int, list[Profile]]:
     return {}
 
 
@@ -257,7 +257,7 @@ async def keep_picture(ctx: PageContext, which: Literal["avatar", "header"], sen
     try:
         await members.update_profile(ctx.writes, ctx.member.id, change)
     except InvalidInput as error:
-        return {which: told(ctx.words, error)}
+        return {which: error_text(ctx.words, error)}
     return {}
 
 

@@ -31,7 +31,7 @@ _SOURCE_WORDS = {
     Source.TAGS_LIKED: "You like one of the tags",
     Source.RISING: "Trending tag",
     Source.NEARBY: "Posted near you",
-    Source.AUTHORS_LIKED: "You liked this person's posts",
+    Source.AUTHORS_LIKED: "You liked posts by %(name)s",
     Source.POPULAR: "Popular now",
     Source.EXPLORATION: "New, from someone you don't know yet",
 }
@@ -73,7 +73,8 @@ def why_of(ctx: PageContext, why: Why | None, entry: Entry) -> WhyView | None:
         )
         for term in terms
     )
-    sources = tuple(_(words) for source, words in _SOURCE_WORDS.items() if source in why.sources)
+    names = {"name": entry.author.member.shown_name}
+    sources = tuple(_(words) % names for source, words in _SOURCE_WORDS.items() if source in why.sources)
     return WhyView(ctx.words.decimal(why.score, ".2f"), _first(ctx, sources, bars), bars, _lost(ctx, why.lost))
 
 
@@ -130,7 +131,7 @@ _WAYS = {
 }
 
 
-class FeedStanding(msgspec.Struct, frozen=True):
+class FeedPosition(msgspec.Struct, frozen=True):
     """The position of a post in the ranked feed, or the rule that excludes it."""
 
     title: str
@@ -141,19 +142,17 @@ class FeedStanding(msgspec.Struct, frozen=True):
     way: str = ""
 
 
-def _placed_at(ctx: PageContext, place: int, total: int = 0) -> FeedStanding:
+def _placed_at(ctx: PageContext, place: int, total: int = 0) -> FeedPosition:
     """Return the standing of a post in the feed. `place` counts from 1; `total` is 0 if unknown."""
     words = ctx.words
-    title = words.text("Rank %(place)s") % {"place": words.number(place)}
-    told = words.text("Ranked for you just now.")
-    if total:
-        told = words.counted(
-            "Ranked for you just now among %(n)s post.", "Ranked for you just now among %(n)s posts.", total
-        )
-    return FeedStanding(title, told, words.text("Posts above it have a higher score."))
+    ranked = words.text("Ranked %(place)s of %(n)s") if total else words.text("Ranked %(place)s")
+    title = ranked % {"place": words.ordinal(place), "n": words.number(total)}
+    return FeedPosition(
+        title, words.text("Ranked for you just now."), words.text("Posts above it have a higher score.")
+    )
 
 
-def _out_of(ctx: PageContext, explanation: FeedExplanation) -> FeedStanding:
+def _out_of(ctx: PageContext, explanation: FeedExplanation) -> FeedPosition:
     """Return the standing of a post that is not in the feed, with the rule that excludes it."""
     _ = ctx.words.text
     if explanation.place is not None:
@@ -162,7 +161,7 @@ def _out_of(ctx: PageContext, explanation: FeedExplanation) -> FeedStanding:
     title = _("Not in For you right now")
     words = _(_OUT_WORDS.get(explanation.rule, "")) or f"{explanation.words[:1].upper()}{explanation.words[1:]}."
     path, way = _WAYS.get(explanation.rule, ("", ""))
-    return FeedStanding(title, words, _(_STAGES.get(explanation.stage, "")), path, _(way))
+    return FeedPosition(title, words, _(_STAGES.get(explanation.stage, "")), path, _(way))
 
 
 _PATIENCE = 3.0
@@ -174,17 +173,17 @@ async def why(ctx: PageContext, path: IdPath) -> Response:
     member = ctx.member
     entry = await entry_with_id(ctx, path.id)
     with one_request():
-        standing, reasons = await _standing(ctx, member.id, entry)
+        position, reasons = await _position(ctx, member.id, entry)
     return await page(
         ctx,
         "why",
         title=ctx.words.text("Why am I seeing this?"),
         post=post_of(ctx, entry, why=reasons),
-        standing=standing,
+        position=position,
     )
 
 
-async def _standing(ctx: PageContext, member_id: int, entry: Entry) -> tuple[FeedStanding, object]:
+async def _position(ctx: PageContext, member_id: int, entry: Entry) -> tuple[FeedPosition, object]:
     reading = await feed.new_reading(ctx.reads, member_id, explain=True, deadline=_PATIENCE)
     place = None if isinstance(reading, str) else reading.place_of(entry.post.id)
     if isinstance(reading, str) or place is None:

@@ -27,7 +27,7 @@ from shoal.i18n import Translated
 from shoal.queries.foryou.feed import recipe_for
 from shoal.queries.foryou.preview import Previewed, preview
 from shoal.web import routing
-from shoal.web.form_errors import RIGHT, Wrong, told
+from shoal.web.form_errors import RIGHT, Wrong, error_text
 from shoal.web.ranking import why_of
 from shoal.web.rendering import page, part
 from shoal.web.request_context import Form, PageContext
@@ -201,10 +201,10 @@ async def show_settings(ctx: PageContext, query: RankingQuery) -> Response:
     found = await personalization_of(ctx.graph, ctx.member.id)
     present = recipe_for(ctx.reads, found)
     try:
-        wanted = recipe_of_link(query.link) if query.link else present
+        requested = recipe_of_link(query.link) if query.link else present
     except InvalidInput as error:
-        return await _page(ctx, found, present, {"link": told(ctx.words, error, "the link to a recipe")})
-    return await _page(ctx, found, PRESETS.get(query.preset, wanted), saved=query.saved)
+        return await _page(ctx, found, present, {"link": error_text(ctx.words, error, "the link to a recipe")})
+    return await _page(ctx, found, PRESETS.get(query.preset, requested), saved=query.saved)
 
 
 async def save(ctx: PageContext, asked: RankingForm) -> Response:
@@ -218,7 +218,7 @@ async def save(ctx: PageContext, asked: RankingForm) -> Response:
     try:
         recipe = _changed(present, asked)
     except InvalidInput as error:
-        return await _page(ctx, found, present, {"": told(ctx.words, error)})
+        return await _page(ctx, found, present, {"": error_text(ctx.words, error)})
     if asked.do == "try":
         return await _page(ctx, found, recipe)
     await ranking.set_recipe(writes, member.id, recipe)

@@ -23,7 +23,7 @@ from shoal.queries import lists as list_feed
 from shoal.queries import members
 from shoal.queries.members import MemberPage, familiar
 from shoal.web import routing
-from shoal.web.form_errors import told
+from shoal.web.form_errors import error_text
 from shoal.web.profiles import member_of
 from shoal.web.rendering import BeforeQuery, HandlePath, next_of, page, part
 from shoal.web.request_context import Handle, IdForm, PageContext, Text
@@ -221,7 +221,7 @@ async def note(ctx: PageContext, asked: NoteForm) -> Response:
         await relationships.note(ctx.writes, me.id, asked.id, asked.note)
     except InvalidInput as error:
         member = await access_member(ctx.graph, asked.id)
-        return await more(ctx, MorePath(handle=member.name), asked.note, told(ctx.words, error))
+        return await more(ctx, MorePath(handle=member.name), asked.note, error_text(ctx.words, error))
     return ctx.back(asked)
 
 
@@ -229,10 +229,10 @@ async def put_on_lists(ctx: PageContext, asked: ListsForm) -> Response:
     """Add a member to the selected lists and remove the member from all others."""
     me, writes = ctx.checked(asked), ctx.writes
     held = {one.id for one in await list_feed.with_member(ctx.graph, me.id, asked.id)}
-    wanted: set[int] = set(asked.lists)
-    for list_id in wanted - held:
+    selected: set[int] = set(asked.lists)
+    for list_id in selected - held:
         await lists.put_on(writes, me.id, list_id, (asked.id,))
-    for list_id in held - wanted:
+    for list_id in held - selected:
         await lists.take_off(writes, me.id, list_id, (asked.id,))
     return ctx.back(asked)
 
@@ -260,11 +260,11 @@ async def show(ctx: PageContext, query: MutedQuery) -> Response:
     member, reads, _ = ctx.member, ctx.reads, ctx.words.text
     atype = _LISTS[query.show]
     found = await members.page(reads, member.id, member.id, atype, query.cursor(_SIZE), severed=True)
-    stands = await relations(reads.graph, member.id, [one.member.id for one in found.profiles])
+    relations_by_id = await relations(reads.graph, member.id, [one.member.id for one in found.profiles])
     ends = [mute_terms(data).expires_at if atype is MUTES else 0 for data in found.data]
     until = _("until %(when)s")
     shown = [
-        person_of(ctx, one, stands[one.member.id], until % {"when": ctx.words.full(end)} if end else "")
+        person_of(ctx, one, relations_by_id[one.member.id], until % {"when": ctx.words.full(end)} if end else "")
         for one, end in zip(found.profiles, ends, strict=True)
     ]
     following = next_of(ctx, "/settings/people", found.next, show=query.show)

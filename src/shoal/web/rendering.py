@@ -57,8 +57,8 @@ class PostHtmlCache:
         `place` identifies the language and base path of the templates. `token` is the form token, or None if a script adds
         it to its requests.
         """
-        said = self._encoder.encode((place, token is not None, post))
-        key = hashlib.blake2b(said, digest_size=16, usedforsecurity=False).digest()
+        encoded = self._encoder.encode((place, token is not None, post))
+        key = hashlib.blake2b(encoded, digest_size=16, usedforsecurity=False).digest()
         html = self._html.get(key)
         if html is None:
             html = self._keep(key, _post_with_placeholders(templates, post, with_token=token is not None))
@@ -183,15 +183,15 @@ def templates(language: str, base: str) -> Environment:
     def icon(name: str, size: str = "") -> Markup:
         if name not in icon_names():
             raise KeyError(f"there is no icon {name}: add it to scripts/web_files.py")
-        drawn = Markup('<svg class="icon {}" aria-hidden="true"><use href="{}#{}"/></svg>')
-        return drawn.format(size, static("icons.svg"), name)
+        rendered = Markup('<svg class="icon {}" aria-hidden="true"><use href="{}#{}"/></svg>')
+        return rendered.format(size, static("icons.svg"), name)
 
     @cache
     def static(name: str) -> str:
         return f"{base}/static/{assets().version}/{name}"
 
     @pass_context
-    def drawn(context: Context, post: PostView) -> Markup:
+    def rendered(context: Context, post: PostView) -> Markup:
         ctx, shell = context["ctx"], context.get("shell")
         return _POST_HTML.draw(made, f"{language} {base}", post, ctx.path, shell.form_token if shell else None)
 
@@ -203,7 +203,7 @@ def templates(language: str, base: str) -> Environment:
             "static": static,
             "url": partial(address, base),
             "words": words,
-            "drawn": drawn,
+            "rendered": rendered,
             "picture_types": ",".join(ALLOWED),
         }
     )

@@ -20,7 +20,7 @@ from shoal.queries import posts as post_queries
 from shoal.queries.hydration import hydrate
 from shoal.queries.posts import MemberFeedQuery
 from shoal.web import routing
-from shoal.web.form_errors import told
+from shoal.web.form_errors import error_text
 from shoal.web.rendering import page
 from shoal.web.request_context import Form, Line, PageContext, Text, local
 from shoal.web.view_models import PostView, bond_of, entry_with_id, face_of, post_of
@@ -117,7 +117,7 @@ async def _form(ctx: PageContext, target: Member, asked: ReportForm, wrong: Inva
         rules=rules_of(ctx.settings),
         posts=await _selectable(ctx, target, asked),
         most=MAX_COMMENT,
-        wrong=told(ctx.words, wrong),
+        wrong=error_text(ctx.words, wrong),
         field=wrong.field if wrong else "",
         back=ctx.url(local(asked.to)),
     )

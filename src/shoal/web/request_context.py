@@ -180,7 +180,7 @@ class PageContext:
         """Return the requested path and query, encoded as a query parameter."""
         return quote_plus(self.path)
 
-    def kept_by_anybody(self, seconds: int) -> str:
+    def publicly_cacheable(self, seconds: int) -> str:
         """Return the `Cache-Control` of a response that does not depend on the viewer; private if the network is closed."""
         return f"{'public' if self.app.settings.public_pages else 'private'}, max-age={seconds}"
 

@@ -138,9 +138,9 @@ def _compared(old: Sequence[str], new: Sequence[str]) -> list[tuple[str, str]]:
 def _pieces(words: Sequence[tuple[str, str]]) -> tuple[Piece, ...]:
     """Merge runs of words of a kind into pieces; between kept pieces, removals come before additions."""
     made: list[Piece] = []
-    for kept, run in groupby(words, key=lambda word: not word[1]):
+    for unchanged, run in groupby(words, key=lambda word: not word[1]):
         part = list(run)
-        kinds = ("",) if kept else ("del", "ins")
+        kinds = ("",) if unchanged else ("del", "ins")
         made += [Piece("".join(word for word, what in part if what == kind), kind) for kind in kinds]
     return tuple(piece for piece in made if piece.text)
 
@@ -187,32 +187,32 @@ class EditForm(Writing, frozen=True, kw_only=True):
     id: Id
 
 
-async def form(ctx: PageContext, path: OwnPostPath) -> Response:
+async def edit_form(ctx: PageContext, path: OwnPostPath) -> Response:
     member = ctx.member
     post = await own_post(ctx.graph, member.id, path.id)
     media, poll = await own_files(ctx, member, post.media), await polls.poll_of(ctx.graph, post)
-    said = of_post(post, media, poll)
-    return await sheet(ctx, member, SheetState(said=replace(said, asks=member.asks_descriptions), edits=post))
+    form = of_post(post, media, poll)
+    return await sheet(ctx, member, SheetState(form=replace(form, asks=member.asks_descriptions), edits=post))
 
 
 async def save(ctx: PageContext, asked: EditForm) -> Response:
     """Save the edited post. The previous version becomes a revision."""
     member = ctx.checked(asked)
     post = await own_post(ctx.graph, member.id, asked.id)
-    return await submit(ctx, member, SheetState(said=asked, edits=post), partial(_saved, post=post))
+    return await submit(ctx, member, SheetState(form=asked, edits=post), partial(_saved, post=post))
 
 
-async def _saved(ctx: PageContext, member: Member, said: Writing, *, post: Post) -> str:
+async def _saved(ctx: PageContext, member: Member, form: Writing, *, post: Post) -> str:
     """Store the edited post and return the path of its page."""
     writes = ctx.writes
     old = await polls.poll_of(writes.graph, post)
     now = milliseconds_of(writes.new_id(shard_of(member.id)))
-    poll = _poll(old, poll_of(said), now)
-    draft = replace(draft_of(said), poll=poll, data=post.data)
-    await check_descriptions(ctx, member, said.pictures)
+    poll = _poll(old, poll_of(form), now)
+    draft = replace(draft_of(form), poll=poll, data=post.data)
+    await check_descriptions(ctx, member, form.pictures)
     # The revision that this creates must contain the previous descriptions.
-    await posts.update(writes, member.id, post.id, draft, visibility=Visibility(said.visibility))
-    await describe_pictures(ctx, member, said.pictures)
+    await posts.update(writes, member.id, post.id, draft, visibility=Visibility(form.visibility))
+    await describe_pictures(ctx, member, form.pictures)
     return f"/@{member.name}/{post.id}"
 
 
@@ -268,7 +268,7 @@ async def delete(ctx: PageContext, asked: IdForm) -> Response:
 
 def routes(settings: Settings) -> tuple[Route, ...]:
     return (
-        routing.page("/posts/{id}/edit", form, OwnPostPath),
+        routing.page("/posts/{id}/edit", edit_form, OwnPostPath),
         routing.form("/posts/{id}/edit", save, EditForm, max_body=form_bytes(settings)),
         routing.page("/posts/{id}/history", history, HistoryPath),
         routing.page("/@{handle}/{id}/history", history, HistoryPath),

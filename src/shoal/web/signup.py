@@ -17,7 +17,7 @@ from shoal.web import routing
 from shoal.web.account import password_length
 from shoal.web.authentication import begin
 from shoal.web.explore import WallPhoto, wall_of
-from shoal.web.form_errors import RIGHT, Wrong, told, wrong_of
+from shoal.web.form_errors import RIGHT, Wrong, error_text, wrong_of
 from shoal.web.rendering import page
 from shoal.web.request_context import Form, Line, PageContext, Text
 from shoal.web.view_models import face_of
@@ -112,7 +112,7 @@ async def _form(ctx: PageContext, asked: SignUpForm, wrong: Wrong = RIGHT) -> Re
         approval = needs_approval(ctx.anonymous, invited=offer is not None)
     except InvalidInput as error:
         title = ctx.words.text("Invitation")
-        views = {"why": told(ctx.words, error), "may_join": settings.registrations, "shown": settings}
+        views = {"why": error_text(ctx.words, error), "may_join": settings.registrations, "shown": settings}
         return await page(ctx, "invitation_over", status=410, title=title, **views)
     except NotAllowed:
         status = 403 if ctx.request.method == "POST" else 200

@@ -11,7 +11,7 @@ from shoal.core.model import Visibility
 from shoal.http.event_streams import EventStream, Heard
 from shoal.http.routes import Body, Route
 from shoal.mastodon_api.context import Context
-from shoal.queries.streaming import Arrived, Edited, News, Notified, OfViewer, Removed, told
+from shoal.queries.streaming import Arrived, Edited, News, Notified, OfViewer, Removed, updates_for_viewer
 from shoal.streaming.subscriptions import HOME
 from shoal.web.layout import places_of
 from shoal.web.rendering import part_html
@@ -30,7 +30,9 @@ async def live(context: Context, _params: None) -> Response:
 
     async def lines(heard: Heard) -> bytes:
         now = await ctx_of(context)
-        return b"".join([await _event(now, one) for one in await told(app_context.reads, connection, heard)])
+        return b"".join(
+            [await _event(now, one) for one in await updates_for_viewer(app_context.reads, connection, heard)]
+        )
 
     async def check() -> None:
         app_context.ip_guard.check(request.scope)

@@ -172,7 +172,7 @@ async def of_tag(ctx: PageContext, tag: str, ending: str) -> Response:
 def _feed(ctx: PageContext, channel: AtomChannel, found: Page) -> Response:
     body = _atom(ctx, channel, found.entries)
     version = f'"{sha256(body).hexdigest()[:20]}"'
-    headers = {"ETag": version, "Cache-Control": ctx.kept_by_anybody(300), "Vary": "Accept-Language"}
+    headers = {"ETag": version, "Cache-Control": ctx.publicly_cacheable(300), "Vary": "Accept-Language"}
     if version in ctx.request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)
     return Response(body, headers=headers, media_type=CONTENT_TYPE)

@@ -69,14 +69,14 @@ def _tag_view(
     ctx: PageContext, name: str, found: TagSummary | None, alike: Sequence[RelatedTag], *, following: bool
 ) -> TagView:
     words = ctx.words
-    icon, said = _TRENDS[found.trend] if found else ("hash", "")
+    icon, label = _TRENDS[found.trend] if found else ("hash", "")
     return TagView(
         name,
         found.form if found else name,
         tag_path(ctx, name),
         following,
         words.counted("%(n)s post", "%(n)s posts", found.uses) if found else "",
-        words.text(said) if said else "",
+        words.text(label) if label else "",
         icon,
         tuple(_days(ctx, found)) if found else (),
         tuple(_reasons(ctx, found)) if found else (),

@@ -45,15 +45,15 @@ from shoal.web.view_models import PostView, answered, face_of, post_of, suggeste
 
 async def saved(ctx: PageContext, query: BeforeQuery) -> Response:
     """List the member's saved posts, last saved first."""
-    return await _kept(ctx, query, BOOKMARKS, "saved", ctx.words.text("Saved"))
+    return await _saved_or_liked(ctx, query, BOOKMARKS, "saved", ctx.words.text("Saved"))
 
 
 async def liked(ctx: PageContext, query: BeforeQuery) -> Response:
     """List the posts that the member likes, last liked first."""
-    return await _kept(ctx, query, LIKES, "liked", ctx.words.text("Liked"))
+    return await _saved_or_liked(ctx, query, LIKES, "liked", ctx.words.text("Liked"))
 
 
-async def _kept(ctx: PageContext, query: BeforeQuery, atype: AssocType, tab: str, title: str) -> Response:
+async def _saved_or_liked(ctx: PageContext, query: BeforeQuery, atype: AssocType, tab: str, title: str) -> Response:
     member = ctx.member
     found = await saved_feed.saved_page(ctx.reads, member.id, atype, query.cursor())
     following = next_of(ctx, f"/{tab}", found.next)
@@ -259,9 +259,9 @@ async def caught_up(ctx: PageContext, _params: None) -> Response:
     )
 
 
-async def seen(ctx: PageContext, told: SeenForm) -> Response:
-    member = ctx.checked(told)
-    await ranking.add_seen_posts(ctx.writes, member.id, told.ids)
+async def seen(ctx: PageContext, form: SeenForm) -> Response:
+    member = ctx.checked(form)
+    await ranking.add_seen_posts(ctx.writes, member.id, form.ids)
     return Response(status_code=204)
 
 

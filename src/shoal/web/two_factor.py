@@ -76,7 +76,7 @@ async def show(
         offered=offered,
         spaced=" ".join(offered[at : at + 4] for at in range(0, len(offered), 4)),
         otpauth=otpauth,
-        drawn="" if state else Markup(_qr_code(otpauth)),  # noqa: S704 (drawn by ourselves, of numbers alone)
+        qr_code="" if state else Markup(_qr_code(otpauth)),  # noqa: S704 (drawn by ourselves, of numbers alone)
         staff=member.role is not Role.NONE,
         required=app_context.settings.staff_second_factor and member.role is not Role.NONE,
     )

@@ -186,7 +186,7 @@ class _Measuring:
             if window is not None and post in window.ids:
                 return
             await asyncio.sleep(_LOOK_SECONDS)
-        raise TimeoutError("a post has not arrived within a minute")
+        raise TimeoutError("a post was not delivered within a minute")
 
     async def _worked(self, authors: list[int]) -> _Work:
         return await self._during(write(self._network, authors))

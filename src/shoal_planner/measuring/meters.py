@@ -184,7 +184,7 @@ def _awaited(port: int, token: str) -> None:
             _asked(port, token, 1)
             return
         time.sleep(_LOOK_SECONDS)
-    raise Unavailable("the server that was to be measured does not answer")
+    raise Unavailable("the measured server does not respond")
 
 
 def _asked(port: int, token: str, requests: int) -> None:
@@ -195,6 +195,6 @@ def _asked(port: int, token: str, requests: int) -> None:
             answer = connection.getresponse()
             answer.read()
             if answer.status != http.client.OK:
-                raise Unavailable(f"the server that was to be measured answered {answer.status}")
+                raise Unavailable(f"the measured server returned status {answer.status}")
     finally:
         connection.close()

@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 PAGE = Cursor(limit=20)
 AT_ONCE = 128
-TEXT = "Low tide, number {}: the boats lie on the sand and wait, and the light goes grey over the harbour wall at six."
+TEXT = "Low tide, number {}: the boats lie on the sand and wait, and the light goes gray over the harbour wall at six."
 _STARS = 4
 _FANS = (8, 64, 256)
 _ROWS = 20_000
@@ -177,7 +177,7 @@ async def opened_store(settings: Settings) -> AsyncIterator[Movable]:
     async with AsyncExitStack() as stack:
         store = await open_store(settings, stack, read_only=False, sole=True)
         if not isinstance(store, Movable):
-            raise InvalidInput("rows cannot be put into a store of this kind")
+            raise InvalidInput("this kind of store does not support bulk inserts")
         yield store
 
 

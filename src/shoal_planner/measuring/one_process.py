@@ -51,7 +51,7 @@ from shoal_planner.measuring.network import (
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 _WRITERS = (4, 16, 64, 256)
 """Numbers of members who post concurrently, each one post after the other."""
-_TURNS = 5
+_ROUNDS = 5
 _ALONE = 64
 """Posts committed one at a time."""
 
@@ -156,7 +156,7 @@ class Posting:
         """Fill the write-ahead log until it is checkpointed, and return its maximum size and the bytes written per post."""
         began, made = written_to(self._path), len(self.made)
         grown = [self._size()]
-        while len(grown) == 1 or ((grown[-1] < most) and not _stands_still(grown)):
+        while len(grown) == 1 or ((grown[-1] < most) and not _stopped_growing(grown)):
             await self._group(_SIZES[-1])
             grown.append(self._size())
         number = len(self.made) - made
@@ -201,9 +201,9 @@ class Posting:
         It is compared with the slowdown by other programs alone, in alternating rounds, because those vary.
         """
         alone, loaded = [], []
-        for _ in range(_TURNS):
-            alone.append(await _without_pauses(asyncio.sleep(seconds / _TURNS / 2)))
-            loaded.append(await _without_pauses(self._crowded(_WRITERS[-1], _Groups(), seconds / _TURNS / 2)))
+        for _ in range(_ROUNDS):
+            alone.append(await _without_pauses(asyncio.sleep(seconds / _ROUNDS / 2)))
+            loaded.append(await _without_pauses(self._crowded(_WRITERS[-1], _Groups(), seconds / _ROUNDS / 2)))
         return statistics.median(loaded) / statistics.median(alone)
 
     async def _crowded(self, writers: int, groups: _Groups, seconds: float) -> None:
@@ -245,7 +245,7 @@ class _Groups:
         self._answering = False
 
 
-def _stands_still(sizes: Sequence[int]) -> bool:
+def _stopped_growing(sizes: Sequence[int]) -> bool:
     """Return whether the log was checkpointed and is overwritten from its beginning."""
     return len(sizes) > 4 and sizes[-1] == sizes[-4]
 

@@ -186,13 +186,13 @@ class SharedWorkers:
 
     def lose(self, part: float, ready: float) -> None:
         """Return a fraction of the running jobs to the queue, to start over at `ready`."""
-        kept = []
+        remaining = []
         for done, number, group in self._hand:
             lost = group._replace(jobs=group.jobs * part, ready=ready)
-            kept.append((done, number, group._replace(jobs=group.jobs - lost.jobs)))
+            remaining.append((done, number, group._replace(jobs=group.jobs - lost.jobs)))
             self.left -= lost.jobs * group.posts
             self.give(lost)
-        self._hand = [entry for entry in kept if entry[2].jobs > _NOTHING]
+        self._hand = [entry for entry in remaining if entry[2].jobs > _NOTHING]
         heapq.heapify(self._hand)
         self._in_hand = sum(entry[2].jobs for entry in self._hand)
         self._taking = sum(_taken(entry[2]) for entry in self._hand)
@@ -278,7 +278,7 @@ class Steps:
         fresh = 1 - scenario.known
         self._page = costs.web_request + between(fresh, costs.web_page, costs.web_page_fresh)
         self._page += scenario.high_fan_out_followees * costs.web_pull
-        self._anew = costs.web_rebuild + scenario.follows * costs.web_rebuild_source
+        self._rebuild_cost = costs.web_rebuild + scenario.follows * costs.web_rebuild_source
         self._brokered = size.workers > BROKER_FROM
         self._length = max(_STEP, scenario.seconds / _MOST_STEPS)
         self._delivered_at = 0.0
@@ -350,12 +350,12 @@ class Steps:
         if not work or not scenario.at_work:
             return 1.0
         waiting = min(scenario.patience, (scenario.at_work + scenario.at_the_door) * work / requests)
-        room = (waiting + self._length) * web - self._web.seconds
-        return min(1.0, max(0.0, room / work))
+        capacity = (waiting + self._length) * web - self._web.seconds
+        return min(1.0, max(0.0, capacity / work))
 
     def _web_work(self, posts: float, pages: float, changes: float, cold: float) -> float:
         costs = self._costs
-        work = pages * (self._page + cold * self._anew)
+        work = pages * (self._page + cold * self._rebuild_cost)
         return work + posts * (costs.web_request + costs.web_post) + changes * (costs.web_request + costs.web_change)
 
     def _away(self, now: float) -> float:
@@ -375,7 +375,7 @@ class Steps:
             waits += TRIPS_OF_A_PAGE * LINK_SECONDS + self._redis_wait
             times = np.full(len(waits), pages / len(waits))
             self.observer.pages(now, waits, times * (1 - cold))
-            self.observer.pages(now, waits + self._anew, times * cold)
+            self.observer.pages(now, waits + self._rebuild_cost, times * cold)
         return waited
 
     def _commits(self, now: float, made: float, posts: Floats, changes: float, rebuilt: float, pages: float) -> None:
@@ -462,8 +462,8 @@ class Steps:
             self.workers.lose(fault.part, now + lease)
 
 
-def _tails(busy: float, turn: float) -> Floats:
+def _tails(busy: float, service_time: float) -> Floats:
     """Return quantiles of the wait for one process with this utilization: 0 for some, and an exponential tail for others."""
-    mean = turn / (2 * (1 - busy))
+    mean = service_time / (2 * (1 - busy))
     beyond = np.clip((1 - _QUANTILES) / max(busy, 1e-9), 1 - _TAIL, 1.0)
     return -np.log(beyond) * mean

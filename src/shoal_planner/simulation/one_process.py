@@ -107,7 +107,7 @@ class Coming:
 
 _GROUP = 512
 _ACK_SECONDS = 0.05
-"""How long an acknowledgement may wait for a commit to join."""
+"""How long an acknowledgment may wait for a commit to join."""
 _TENTH, _HUNDREDTH = 1.2816, 2.3263
 """Standard normal deviates of the 90th and 99th percentile."""
 _HELD = 0.5
@@ -276,7 +276,7 @@ class Loop:
 
     def run(self) -> SimulatedOutcome:
         scenario, busy = self._scenario, self._worked()
-        while self._turn():
+        while self._iterate():
             if self.now <= scenario.seconds:
                 busy = self._worked()
         return self.observer.outcome(
@@ -294,7 +294,7 @@ class Loop:
 
     # An iteration of the loop
 
-    def _turn(self) -> bool:
+    def _iterate(self) -> bool:
         began = self.now
         others = self._answers(began)
         self._rows_written(began)

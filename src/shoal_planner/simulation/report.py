@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from shoal.charts import Chart, Colour
+from shoal.charts import Chart, Color
 from shoal_planner import units
 from shoal_planner.plots import Axes, Landmark, PlotLine, lines
 from shoal_planner.report import WordTable
@@ -18,7 +18,7 @@ def summary(found: SimulatedOutcome, faults: Sequence[AnyFault]) -> list[str]:
     """Return the setup, the faults, and the fate of the posts as sentences."""
     return [
         f"{units.people(found.members)} members for {found.seconds:g} s: {found.shape}.",
-        *(f"{_when(fault)} {fault.said()}." for fault in sorted(faults, key=lambda fault: fault.at)),
+        *(f"{_when(fault)} {fault.description()}." for fault in sorted(faults, key=lambda fault: fault.at)),
         _posts(found),
     ]
 
@@ -30,14 +30,14 @@ def _when(fault: AnyFault) -> str:
 
 
 def _posts(found: SimulatedOutcome) -> str:
-    told = f"Of {found.came:,.0f} posts {_were(found.delivered)} in all home timelines by the end"
+    sentence = f"Of {found.came:,.0f} posts {_were(found.delivered)} in all home timelines by the end"
     if round(found.refused):
-        told += f", {_were(found.refused)} refused"
+        sentence += f", {_were(found.refused)} refused"
     if not round(found.left):
-        return f"{told}, and none was left."
+        return f"{sentence}, and none was left."
     if found.drained is None:
-        return f"{told}, and {_were(found.left)} left: not everything was delivered even an hour later."
-    return f"{told}, and {_were(found.left)} left: delivered {units.seconds(found.drained)} later."
+        return f"{sentence}, and {_were(found.left)} left: not everything was delivered even an hour later."
+    return f"{sentence}, and {_were(found.left)} left: delivered {units.seconds(found.drained)} later."
 
 
 def _were(posts: float) -> str:
@@ -111,17 +111,17 @@ def _together(found: SimulatedOutcome) -> WordTable:
 
 PlottedFigure = Callable[[Stretch], float]
 
-_WAITS: tuple[tuple[str, Colour, PlottedFigure], ...] = (
+_WAITS: tuple[tuple[str, Color, PlottedFigure], ...] = (
     ("post, p99", "after", lambda one: one.lag_p99),
     ("post, median", "violet", lambda one: one.lag),
     ("home page, p99", "amber", lambda one: one.page_p99),
 )
-_QUEUES: tuple[tuple[str, Colour, PlottedFigure], ...] = (
+_QUEUES: tuple[tuple[str, Color, PlottedFigure], ...] = (
     ("queue, most", "rose", lambda one: one.queue_most),
     ("queue, mean", "after", lambda one: one.queue),
     ("uncommitted", "amber", lambda one: one.uncommitted),
 )
-_POSTS: tuple[tuple[str, Colour, PlottedFigure], ...] = (
+_POSTS: tuple[tuple[str, Color, PlottedFigure], ...] = (
     ("committed", "after", lambda one: one.posts),
     ("refused", "loss", lambda one: one.refused),
 )
@@ -131,11 +131,11 @@ def charts(found: SimulatedOutcome, faults: Sequence[AnyFault]) -> list[Chart]:
     """Draw all plots; waits are left out if there was no post and no page."""
     marks = list(landmarks(found, faults))
     waits = _lines(found, _WAITS, skip_nothing=True)
-    drawn = []
+    result = []
     if waits:
         axes = Axes("seconds", "how long members wait", "{:g}".format, units.seconds, log_across=False)
         below = "From a post to the home timelines of its followers, and for a home page in the server."
-        drawn.append(lines("Lag", below, waits, axes, marks=marks))
+        result.append(lines("Lag", below, waits, axes, marks=marks))
     for title, below, up, figures in (
         (
             "Queue",
@@ -146,8 +146,8 @@ def charts(found: SimulatedOutcome, faults: Sequence[AnyFault]) -> list[Chart]:
         ("Posts", "Posts that were committed, and posts that were refused.", "a second", _POSTS),
     ):
         axes = Axes("seconds", up, "{:g}".format, units.number, log_across=False, log_up=False)
-        drawn.append(lines(title, below, _lines(found, figures), axes, height=300, marks=marks))
-    return drawn
+        result.append(lines(title, below, _lines(found, figures), axes, height=300, marks=marks))
+    return result
 
 
 def landmarks(found: SimulatedOutcome, faults: Sequence[AnyFault]) -> list[Landmark]:
@@ -161,14 +161,14 @@ def landmarks(found: SimulatedOutcome, faults: Sequence[AnyFault]) -> list[Landm
 
 
 def _lines(
-    found: SimulatedOutcome, figures: Sequence[tuple[str, Colour, PlottedFigure]], *, skip_nothing: bool = False
+    found: SimulatedOutcome, figures: Sequence[tuple[str, Color, PlottedFigure]], *, skip_nothing: bool = False
 ) -> list[PlotLine]:
     """Return the lines with at least two points, each in the middle of its interval."""
-    drawn = []
-    for name, colour, figure in figures:
+    result = []
+    for name, color, figure in figures:
         points = [((one.begin + one.end) / 2, figure(one)) for one in found.series]
         if skip_nothing:
             points = [(at, value) for at, value in points if value > 0]
         if len(points) > 1:
-            drawn.append(PlotLine(name, colour, points))
-    return drawn
+            result.append(PlotLine(name, color, points))
+    return result

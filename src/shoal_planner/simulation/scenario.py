@@ -46,7 +46,7 @@ class SlowStore(LastingFault, frozen=True, kw_only=True, tag="slow"):
     part: Part = 1.0
     """Fraction of the stores. The single store of one process is slow for any value."""
 
-    def said(self) -> str:
+    def description(self) -> str:
         return f"commits take {self.by:g} times as long{_share(self.part, 'stores')}"
 
 
@@ -55,7 +55,7 @@ class StoreAway(LastingFault, frozen=True, kw_only=True, tag="away"):
 
     part: Part = 0.5
 
-    def said(self) -> str:
+    def description(self) -> str:
         return f"no commits{_share(self.part, 'stores')}"
 
 
@@ -66,7 +66,7 @@ class LostWorkers(LastingFault, frozen=True, kw_only=True, tag="workers"):
     lease: Annotated[float, msgspec.Meta(ge=0, le=600)] | None = None
     """Seconds until the jobs are redelivered; by default 0 with a broker and 60 without."""
 
-    def said(self) -> str:
+    def description(self) -> str:
         return f"{self.part:.0%} of the workers are gone"
 
 
@@ -75,7 +75,7 @@ class LostTimelines(Fault, frozen=True, kw_only=True, tag="timelines"):
 
     part: Part = 1 / 3
 
-    def said(self) -> str:
+    def description(self) -> str:
         return f"{self.part:.0%} of the timelines are lost"
 
 
@@ -84,7 +84,7 @@ class Celebrity(LastingFault, frozen=True, kw_only=True, tag="celebrity"):
 
     part: Part = 0.3
 
-    def said(self) -> str:
+    def description(self) -> str:
         return f"a celebrity posts once a second to {self.part:.0%} of the members"
 
 
@@ -95,7 +95,7 @@ class Rush(LastingFault, frozen=True, kw_only=True, tag="rush"):
     cold: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.02
     """Fraction of the pages for which a timeline must be rebuilt first."""
 
-    def said(self) -> str:
+    def description(self) -> str:
         return f"everything comes {self.by:g} times as often"
 
 

@@ -65,21 +65,19 @@ def simulate(
             )
     sized = given != AS_PLANNED
     if shape == ONE and sized:
-        raise InvalidInput(
-            "one process has no web processes, workers, databases or Redis of its own: choose --shape several"
-        )
+        raise InvalidInput("the numbers of web processes, workers, databases and Redis servers require --shape several")
     alone = shape == ONE or (not shape and not sized and one_process(of, calibration).carries)
     return _one(of, calibration, course) if alone else _several(of, calibration, course, given)
 
 
 def _one(of: Assumptions, calibration: Calibration, course: Course) -> SimulatedOutcome:
     if any(isinstance(fault, LostWorkers) for fault in course.faults):
-        raise InvalidInput("one process has no workers that could be lost: choose --shape several, or another fault")
+        raise InvalidInput("one process has no workers to lose: use --shape several or another fault")
     load, costs = load_of(of, HIGH_FAN_OUT_FROM, warm_only=True), calibration.one_process
     if (things := _things(load, course)) > MOST_THINGS:
         raise InvalidInput(
             f"{things:,.0f} posts, pages and changes are too many for one process: {MOST_THINGS:,.0f} at most;"
-            " take fewer seconds, or --shape several"
+            " reduce --seconds or use --shape several"
         )
     known = remembered(of.members * of.daily, of.follows)
     return Loop(costs, _scenario(of, load, course, counted=of.warm, known=known), costs.request).run()

@@ -160,7 +160,11 @@ GOOD = {"start_at": "2026-01-01", "end_at": "2026-02-01T12:00:00Z"}
         (MEASURES, {**GOOD, "keys": ["tag_uses"]}, "tag_uses"),
         (MEASURES, {**GOOD, "keys": ["tag_uses"], "tag_uses": {"id": "no tag"}}, "tag"),
         (MEASURES, {**GOOD, "keys": ["instance_accounts"]}, "instance_accounts"),
-        (MEASURES, {**GOOD, "keys": ["instance_accounts"], "instance_accounts": {"domain": "SHOAL.test"}}, "itself"),
+        (
+            MEASURES,
+            {**GOOD, "keys": ["instance_accounts"], "instance_accounts": {"domain": "SHOAL.test"}},
+            "local_server",
+        ),
         (DIMENSIONS, {**GOOD, "keys": ["languages"], "limit": 0}, "limit"),
         (DIMENSIONS, {**GOOD, "keys": ["languages"], "limit": 101}, "limit"),
         (DIMENSIONS, {**GOOD, "keys": ["active_users"]}, "keys"),

@@ -99,7 +99,7 @@ def test_ranking_recipe_link_can_be_imported_by_other_member(shoal: World, scene
     assert (taken["recipe"], taken["link"], taken["own"]) == (mine["recipe"], link, True)
     assert shoal.json("PUT", RANKING, scene.ben, json={"link": "friends=4"})["recipe"]["weights"]["friends"] == 4
     refusals: list[tuple[dict[str, object], str]] = [
-        ({"link": link, "preset": "fresh"}, "nothing can be given besides"),
+        ({"link": link, "preset": "fresh"}, "cannot be combined with other parameters"),
         ({"link": "https://elsewhere.example/recipe"}, "numbers by their names"),
         ({"link": "?frends=4"}, "frends"),
         ({"link": "?friends=11"}, "weights.friends"),

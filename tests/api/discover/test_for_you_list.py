@@ -60,7 +60,7 @@ def test_foryou_list_update_is_refused(listing: World) -> None:
     ):
         refused = listing.ask(method, path, ann, json=body)
         assert refused.status_code == 422
-        assert "made by the server" in refused.json()["error"]
+        assert "the server generates the list" in refused.json()["error"]
     assert listing.json("GET", f"{LISTS}/1", ann)["title"] == "For you"
 
 

@@ -1,4 +1,4 @@
-"""A story of people who do everything on a network, and pages of theirs that are remembered meanwhile."""
+"""A random story of members who use a network, and cached pages to compare with fresh ones between its steps."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WORDS = ("tide", "boat", "gull", "#harbour", "#Morning", "@ann", "@cleo")
 
 
 def never_old(network: Network, reads: Reads) -> Reads:
-    """Reads that look at the tag cloud for each request, and rank for each: what they give is never a second or a minute old."""
+    """Return reads that load the tag cloud and compute rankings for every request, so that no result is stale."""
     tags = TagCloud(network.tag_store, seconds=0)
     return replace(
         reads, tags=tags, trending=Renewed(0, 0), popular=Renewed(0, 0), related=Remembered[Any, Any](keep_ms=0)
@@ -32,10 +32,10 @@ def never_old(network: Network, reads: Reads) -> Reads:
 
 
 class FrontEnd:
-    """A front end of a network, which remembers so many kilobytes of answers."""
+    """A front end of a network with a response cache of `answer_cache` kilobytes."""
 
     def __init__(self, here: World, answer_cache: int, app_parts: AppParts | None = None) -> None:
-        """`app_parts`: of another process than `here`, or of one that is not `never_old`."""
+        """Create a front end. `app_parts` defaults to the parts of `here` with `never_old` reads."""
         app_parts = app_parts or replace(here.app_parts, reads=never_old(here.network, here.app_parts.reads))
         settings = structs.replace(app_parts.settings, answer_cache=answer_cache)
         self.app_context = app_context_of(replace(app_parts, settings=settings))
@@ -46,7 +46,7 @@ class FrontEnd:
     def ask(self, path: str, token: str = "", **headers: str) -> httpx.Response:
         if token:
             headers["Authorization"] = f"Bearer {token}"
-        # It keeps no cookies: it is many browsers.
+        # One client simulates many browsers, so it keeps no cookies.
         self._client.cookies.clear()
         return self._here.run(self._client.get(path, headers=headers))
 
@@ -61,7 +61,7 @@ class FrontEnd:
 
 
 class Story:
-    """People who do everything, one act after the other, and pages of theirs that are looked at in between."""
+    """Members who perform random actions one after another, and a random choice of pages to read between them."""
 
     def __init__(self, here: World, seed: int) -> None:
         self.here = here
@@ -94,7 +94,7 @@ class Story:
         return self.dice.choice(self.people)
 
     def say(self, who: Someone | None = None, method: str = "POST", path: str = "", **form: Any) -> Any:
-        """Do something that may be refused: not every act is possible at any time."""
+        """Send a request that the server may refuse: not every action is possible at any time."""
         answer = self.here.ask(method, path, who or self.someone(), json=form)
         assert answer.status_code < 500, (path, answer.text)
         return answer.json() if answer.status_code == 200 else {}
@@ -244,7 +244,7 @@ class Story:
             self.here.settle()
 
     def pages(self) -> list[tuple[str, str]]:
-        """Paths that are remembered, each with the token of whoever looks."""
+        """Return seven cacheable paths, each with the token of its viewer, empty for an anonymous one."""
         of, who = self.someone().id, self.someone()
         anybody = self.dice.choice((who.token, ""))
         chosen = [
@@ -274,19 +274,19 @@ class Story:
 
 
 def told(story: Story, steps: int, ours: FrontEnd, look: Callable[[], str]) -> str:
-    """Act a story out and look after each step; return the first thing that differed, empty for nothing."""
+    """Run a story and call `look` after each step; return the first difference, or an empty string."""
     for _ in range(steps):
         story.step()
         if wrong := look():
             return wrong
     answers = ours.app_context.answers
     assert answers is not None
-    assert answers.missed < answers.asked - steps, "hardly anything was remembered"
+    assert answers.missed < answers.asked - steps, "the response cache had too few hits"
     return ""
 
 
 def differs(story: Story, ours: FrontEnd, fresh: FrontEnd) -> str:
-    """Look at some pages twice; return the first that is not as a fresh one, empty for none."""
+    """Read some pages twice; return the first difference from a fresh page, or an empty string."""
     return next(filter(None, (_differs(story, ours, fresh, *page) for page in story.pages())), "")
 
 
@@ -303,6 +303,6 @@ def _differs(story: Story, ours: FrontEnd, fresh: FrontEnd, path: str, token: st
 
 
 def at_rest(story: Story, looked: Callable[[], str]) -> str:
-    """Return what differs still when all that was done has its consequences: tags may have been counted between two looks."""
+    """Settle the network and return any remaining difference: tags may have been counted between two reads."""
     story.here.settle()
     return looked()

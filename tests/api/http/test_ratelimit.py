@@ -185,7 +185,7 @@ def test_rate_limits_setting_overrides_single_classes() -> None:
 
 def test_rate_limits_setting_is_read_from_environment_as_json() -> None:
     assert rules(load({"SHOAL_LIMITS": '{"api": "9/1m"}'}))["api"] == RateRule(9, 60)
-    with pytest.raises(SettingsError, match="limits is not JSON"):
+    with pytest.raises(SettingsError, match="limits is not valid JSON"):
         load({"SHOAL_LIMITS": "{api"})
 
 
@@ -193,12 +193,12 @@ def test_rate_limits_setting_is_read_from_environment_as_json() -> None:
     "given", ["", "300", "300/", "/300", "0/300", "-1/300", "300/0", "300/5d", "3.5/1", "1/25h", "300 / 300", "1/1\n"]
 )
 def test_rate_limits_setting_with_invalid_limit_raises_settings_error(given: str) -> None:
-    with pytest.raises(SettingsError, match=r"limits\.api is .*such as 300/5m"):
+    with pytest.raises(SettingsError, match=r"limits\.api must be .*such as 300/5m"):
         rules(build(limits={"api": given}))
 
 
 def test_rate_limits_setting_with_unknown_class_raises_settings_error() -> None:
-    with pytest.raises(SettingsError, match=r"limits has no class 'apis'; there are api, media"):
+    with pytest.raises(SettingsError, match=r"limits has no class 'apis'; choose one of api, media"):
         rules(build(limits={"apis": "1/1"}))
     with pytest.raises(SettingsError, match="limits"):
         build(limits="often")

@@ -51,7 +51,7 @@ def struct_with(kind: Any) -> type[msgspec.Struct]:
         ({"limit_class": ""}, "limit class"),
         ({"limit_class": "other"}, "limit class 'other' is not one of .*api"),
         ({"max_body": -1}, "max_body"),
-        ({"answer": None}, "no answer is declared"),
+        ({"answer": None}, "no response is declared"),
         ({"params": Unbounded}, "no field for id"),
         ({"params": struct_with(str)}, "Outer.inner.value has no max_length"),
         ({"params": struct_with(int)}, "Outer.inner.value has no ge and le"),

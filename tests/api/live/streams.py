@@ -1,4 +1,4 @@
-"""A served Shoal in the loop of a test, and clients that listen to it: over server-sent events, and over a WebSocket."""
+"""A server in the event loop of a test, and clients for its event streams and its WebSocket."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from tests.api.world import SCOPES, Someone
 from tests.running import eventually
 
 SLOW = Pace(thump=60.0, ping=60.0, check=60.0)
-"""Nothing happens by the clock."""
+"""Intervals so long that no timer fires during a test."""
 
 
 class Heard(NamedTuple):
-    """One event, as it came."""
+    """An event as the client received it."""
 
     name: str
     data: str
@@ -62,11 +62,11 @@ class Ear:
         self.ended = True
 
     def said(self) -> list[str]:
-        """The events in short: a name, and what it is about."""
+        """Return the events in short form: `+text` and `~text` for new and edited posts, `-id` for deletions, else the name."""
         return [_short(event.name, event.data) for event in self.events]
 
     async def hears(self, *expected: str) -> None:
-        """Just this, since this was asked last, in any order."""
+        """Wait for exactly these events since the previous call, in any order and in the short form of `said`."""
 
         async def said() -> list[str]:
             return sorted(self.said())
@@ -75,7 +75,7 @@ class Ear:
         self.events.clear()
 
     async def saw(self, name: str, count: int) -> None:
-        """So many of these came; they stay."""
+        """Wait for `count` events of a name, without clearing the received events."""
 
         async def seen() -> int:
             return sum(event.name == name for event in self.events)
@@ -90,7 +90,7 @@ class Ear:
 
 
 class Socket:
-    """A WebSocket client, and what it was sent."""
+    """A WebSocket client."""
 
     def __init__(self, connection: ClientConnection) -> None:
         self.connection = connection
@@ -103,7 +103,7 @@ class Socket:
             return json.loads(await self.connection.recv())  # type: ignore[no-any-return]
 
     async def hears(self, *expected: tuple[list[str], str]) -> None:
-        """Just these, as stream and event in short, in any order."""
+        """Assert that the next messages are these pairs of stream and short event, in any order."""
         said = []
         for _ in expected:
             message = await self.next()
@@ -111,7 +111,7 @@ class Socket:
         assert sorted(said) == sorted(expected)
 
     async def closes(self) -> int | None:
-        """The code with which the server closes; what is still sent is read."""
+        """Read messages until the server closes the connection, and return its close code."""
         async with asyncio.timeout(10):
             with suppress(Exception):
                 while True:
@@ -127,7 +127,7 @@ def _short(name: str, data: str) -> str:
 
 
 class Place:
-    """A network, and the server of it."""
+    """A network and its server."""
 
     def __init__(self, network: Network, url: str, client: httpx.AsyncClient, stop: asyncio.Event) -> None:
         self.network = network
@@ -142,11 +142,11 @@ class Place:
         return Someone(member, (await oauth.issue_token(writes, app.id, member.id, scopes or SCOPES)).text, app.id)
 
     async def token(self, who: Someone, *scopes: str) -> str:
-        """One more of theirs."""
+        """Issue another access token for a member."""
         return (await oauth.issue_token(self.network.writes, who.app_id, who.member.id, scopes)).text
 
     async def token_of(self, who: Someone) -> Token:
-        """The one token that they were given."""
+        """Return the only access token of a member."""
         graph = self.network.store
         (held,) = await graph.assoc_range(who.member.id, LOGGED_IN, Cursor(limit=2))
         token = (await graph.obj_get((held.id2,)))[held.id2]
@@ -154,7 +154,7 @@ class Place:
         return token
 
     async def ask(self, who: Someone, method: str, path: str, **body: Any) -> Any:
-        """The body of an answer that must be good."""
+        """Send a request, assert that it succeeds, and return the body."""
         answer = await self.client.request(method, path, headers={"Authorization": f"Bearer {who.token}"}, json=body)
         assert answer.status_code == 200, (answer.status_code, answer.text)
         return answer.json()
@@ -167,7 +167,7 @@ class Place:
 
     @asynccontextmanager
     async def ear(self, who: Someone, path: str, last: str = "", **query: str) -> AsyncIterator[Ear]:
-        """Listens once the block begins."""
+        """Open an event stream and receive its events in the background."""
         headers = {"Authorization": f"Bearer {who.token}", **({"Last-Event-ID": last} if last else {})}
         async with self.client.stream("GET", f"/api/v1/streaming/{path}", params=query, headers=headers) as answer:
             assert answer.status_code == 200
@@ -181,7 +181,7 @@ class Place:
 
     @asynccontextmanager
     async def socket(self, query: str = "", who: Someone | None = None, **more: Any) -> AsyncIterator[Socket]:
-        """Open once the block begins; the token goes into the header."""
+        """Open a WebSocket. The token is sent in the Authorization header."""
         headers = {**({"Authorization": f"Bearer {who.token}"} if who else {}), **more.pop("headers", {})}
         address = f"ws{self.url.removeprefix('http')}/api/v1/streaming{query}"
         async with connect(address, additional_headers=headers, **{"compression": None, **more}) as connection:
@@ -190,7 +190,7 @@ class Place:
 
 @asynccontextmanager
 async def served(network: Network, pace: Pace = SLOW, patience: Patience = USUAL) -> AsyncIterator[Place]:
-    """The server of an open network."""
+    """Run a server of an open network."""
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     parts = (network.settings, network.store, network.writes, network.reads, network.media, network.hub)
     app_parts = AppParts(*parts, pace=pace, patience=patience, probes=network.probes)
@@ -214,7 +214,7 @@ async def _cancel_when(stop: asyncio.Event, serving: asyncio.Task[None]) -> None
 
 @asynccontextmanager
 async def a_place(pace: Pace = SLOW, patience: Patience = USUAL, **settings: Any) -> AsyncIterator[Place]:
-    """A network in memory with its server."""
+    """Open a network in memory and run its server."""
     chosen = configuration.load({}, **{"store": "memory://", "rate_limits": False, "port": 0, **settings})
     async with AsyncExitStack() as stack:
         network = await stack.enter_async_context(open_network(chosen))

@@ -1,4 +1,4 @@
-"""How somebody joins over HTTP."""
+"""Sign-up over HTTP."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import httpx
 
 
 def signed_up(client: httpx.Client) -> dict[str, str]:
-    """The headers of a new member."""
+    """Register a member and return the request headers with their token."""
     app = client.post(
         "/api/v1/apps", json={"client_name": "T", "redirect_uris": "urn:x", "scopes": "read write"}
     ).json()

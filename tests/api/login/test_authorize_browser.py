@@ -225,8 +225,8 @@ def test_authorize_pages_fit_phone_screen_in_light_and_dark_mode(url: str, chrom
         for step in ("login", "question", "code"):
             wide = phone.evaluate("document.documentElement.scrollWidth")
             assert wide <= 360, step
-            colour = phone.evaluate("getComputedStyle(document.body).backgroundColor")
-            assert colour == ("rgb(16, 18, 19)" if dark else "rgb(247, 245, 242)")
+            color = phone.evaluate("getComputedStyle(document.body).backgroundColor")
+            assert color == ("rgb(16, 18, 19)" if dark else "rgb(247, 245, 242)")
             if step == "login":
                 log_in(phone, name)
             elif step == "question":

@@ -61,7 +61,7 @@ def test_sign_up_with_invalid_proof_of_work_is_refused(here: World, wrong: str) 
     before = here.state()
     answer = sign_up(here, name, proof=sent)
     assert answer.status_code == 422
-    assert "proof: not one of 6 bits for this name, or older than an hour" in answer.json()["error"]
+    assert "proof: expected a proof of work of 6 bits for this name, at most an hour old" in answer.json()["error"]
     assert len(here.state().objects) == len(before.objects) + 2, "only the app and its token"
 
 

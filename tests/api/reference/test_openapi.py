@@ -148,7 +148,7 @@ def test_app_start_with_route_without_declared_response_fails() -> None:
         """Nothing."""
         return {}
 
-    with pytest.raises(TypeError, match="no answer is declared"):
+    with pytest.raises(TypeError, match="no response is declared"):
         make_app(Route("GET", "/api/v1/new", handler, auth="public", limit_class="api"))
 
 

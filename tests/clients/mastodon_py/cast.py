@@ -1,4 +1,4 @@
-"""The cast of a story: members with a Mastodon.py client each, whose calls are noted."""
+"""The members of a story, each with a Mastodon.py client that records its calls."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.clients.serving import CHIEF, PASSWORD, Served
 
 
 class Player:
-    """A member with a client. Every call that it made without an error is noted in `calls`."""
+    """A member with a client. Names of successful calls are added to `calls`."""
 
     def __init__(self, client: Any, calls: set[str]) -> None:
         self.client = client
@@ -30,7 +30,7 @@ class Player:
 
 
 class Cast:
-    """The players of one story."""
+    """The players of one story, and the calls they have made."""
 
     def __init__(self, shoal: Served, calls: set[str]) -> None:
         self.shoal = shoal
@@ -38,23 +38,23 @@ class Cast:
         self._players: list[Player] = []
 
     def player(self, token: str | None = None) -> Player:
-        """With a token, or nobody."""
+        """Create a player with a token, or an anonymous one."""
         made = Player(self.shoal.client(token), self.calls)
         self._players.append(made)
         return made
 
     def join(self, name: str) -> Player:
-        """Somebody new."""
+        """Register a new member and return their player."""
         self.calls.add("create_account")
         return self.player(self.shoal.join(name).token)
 
     def chief(self) -> Player:
-        """The admin, with a token for what admins do."""
+        """Return a player for the admin, with a token that has admin scopes."""
         admin = self.player()
         admin.log_in(CHIEF, PASSWORD, scopes=["read", "write", "follow", "push", "admin:read", "admin:write"])
         return admin
 
     def close(self) -> None:
-        """They go home."""
+        """Close the HTTP sessions of all players."""
         for player in self._players:
             player.client.session.close()

@@ -1,4 +1,4 @@
-"""Stories of admins who say who may not join, and from where."""
+"""Stories of admins who block email domains, email addresses and networks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.clients.mastodon_py.cast import Cast
 
 
 def email_domains_and_addresses_are_blocked(cast: Cast) -> None:
-    """A domain and an address are blocked, looked at, and free again; members may do none of this."""
+    """Block, read and unblock an email domain and an email address as an admin. A member may not read the blocks."""
     ann, chief = cast.join("ann"), cast.chief()
     domain = chief.admin_create_email_domain_block("junk.example")
     assert chief.admin_email_domain_block(domain.id).domain == "junk.example"
@@ -32,7 +32,7 @@ def email_domains_and_addresses_are_blocked(cast: Cast) -> None:
 
 
 def networks_are_blocked(cast: Cast) -> None:
-    """A network is blocked, the block is changed, and ends."""
+    """Create, read, update and delete an IP block."""
     chief = cast.chief()
     block = chief.admin_create_ip_block("203.0.113.0/24", "no_access", comment="robots", expires_in=3_600)
     assert (block.ip, block.severity, block.comment) == ("203.0.113.0/24", "no_access", "robots")

@@ -1,4 +1,4 @@
-"""Stories of accounts, and how they stand to each other."""
+"""Stories about accounts and their relationships."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.clients.serving import PASSWORD, until
 
 
 def a_profile_is_changed_and_looked_at(cast: Cast) -> None:
-    """Text, fields, pictures, defaults; by id, by name, several at once."""
+    """Change the text, fields, pictures and defaults of a profile; read accounts by id, by name and in bulk."""
     ann, ben = cast.join("ann"), cast.join("ben")
     me = ann.account_update_credentials(
         display_name="Ann",
@@ -43,7 +43,7 @@ def a_profile_is_changed_and_looked_at(cast: Cast) -> None:
 
 
 def members_follow_each_other(cast: Cast) -> None:
-    """With options, notes and endorsements; followers are shown, and removed."""
+    """Follow with options, notes and endorsements; list and remove followers."""
     ann, ben, cat = cast.join("ann"), cast.join("ben"), cast.join("cat")
     ann_id, ben_id, cat_id = (player.me().id for player in (ann, ben, cat))
     stand = ann.account_follow(ben_id, reblogs=False, notify=True)
@@ -66,7 +66,7 @@ def members_follow_each_other(cast: Cast) -> None:
 
 
 def a_locked_member_is_asked_first(cast: Cast) -> None:
-    """Requests wait, and are granted or refused."""
+    """Send two follow requests to a locked account, which accepts one and rejects the other."""
     ann, ben, cat = cast.join("ann"), cast.join("ben"), cast.join("cat")
     ann.account_update_credentials(locked=True)
     me = ann.me()
@@ -82,7 +82,7 @@ def a_locked_member_is_asked_first(cast: Cast) -> None:
 
 
 def members_mute_and_block(cast: Cast) -> None:
-    """For ever or for a while; both may be taken back."""
+    """Mute with a duration, block an account and a domain, and undo each."""
     ann, ben = cast.join("ann"), cast.join("ben")
     other = ben.me().id
     assert ann.account_mute(other, notifications=False, duration=3600).muting
@@ -101,7 +101,7 @@ def members_mute_and_block(cast: Cast) -> None:
 
 
 def lists_are_kept(cast: Cast) -> None:
-    """Made, filled, read, renamed, emptied, thrown away."""
+    """Create, fill, read, rename, empty and delete a list."""
     ann, ben = cast.join("ann"), cast.join("ben")
     other = ben.me().id
     ann.account_follow(other)
@@ -122,7 +122,7 @@ def lists_are_kept(cast: Cast) -> None:
 
 
 def tags_are_followed_and_featured(cast: Cast) -> None:
-    """Posts under followed tags reach the home timeline; featured tags stand on the profile."""
+    """Read posts with a followed tag in the home timeline, and feature tags on a profile."""
     ann, ben = cast.join("ann"), cast.join("ben")
     assert ann.tag_follow("lowtide").following
     assert [found.name for found in ann.followed_tags()] == ["lowtide"]
@@ -141,7 +141,7 @@ def tags_are_followed_and_featured(cast: Cast) -> None:
 
 
 def tokens_begin_and_end(cast: Cast) -> None:
-    """Every login is a new token; a revoked one is worth nothing."""
+    """Log in twice for two different tokens, and revoke one without an effect on the other."""
     account = cast.shoal.join("ann")
     ann = cast.player()
     first = ann.log_in(account.address, PASSWORD)

@@ -1,4 +1,4 @@
-"""Stories of statuses, and what is done to them."""
+"""Stories of posts and of interactions with them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.clients.serving import until
 
 
 def a_post_is_written_edited_and_deleted(cast: Cast) -> None:
-    """With its history and its source; the deleted one comes back with its text."""
+    """Write, edit and delete a post, and read its history and source. Deletion returns the text."""
     ann, ben = cast.join("ann"), cast.join("ben")
     post = ann.status_post("Low tide", spoiler_text="water", visibility="public", language="en", idempotency_key="a1")
     assert ann.status_post("Low tide", idempotency_key="a1").id == post.id
@@ -30,7 +30,7 @@ def a_post_is_written_edited_and_deleted(cast: Cast) -> None:
 
 
 def members_talk(cast: Cast) -> None:
-    """Answers make a thread; who is tired of it mutes it."""
+    """Reply to a post, read the thread, and mute and unmute it."""
     ann, ben = cast.join("ann"), cast.join("ben")
     post = ann.status_post("Who is there?")
     answer = ben.status_reply(post, "I am")
@@ -43,7 +43,7 @@ def members_talk(cast: Cast) -> None:
 
 
 def members_react(cast: Cast) -> None:
-    """They like, share, keep and pin; and take it back."""
+    """Like, share, bookmark and pin a post, and undo each action."""
     ann, ben = cast.join("ann"), cast.join("ben")
     post = ann.status_post("Sand")
     assert ben.status_favourite(post.id).favourited
@@ -63,7 +63,7 @@ def members_react(cast: Cast) -> None:
 
 
 def members_vote(cast: Cast) -> None:
-    """Once for each option, and for what there is."""
+    """Vote for several options in two requests. Voting for an option again is an error."""
     ann, ben = cast.join("ann"), cast.join("ben")
     asked = ann.make_poll(["crab", "mussel", "limpet"], expires_in=3600, multiple=True)
     post = ann.status_post("Which?", poll=asked)
@@ -77,7 +77,7 @@ def members_vote(cast: Cast) -> None:
 
 
 def posts_wait_for_their_moment(cast: Cast) -> None:
-    """A scheduled status is looked at, moved and withdrawn."""
+    """Read, reschedule and delete a scheduled post. A time less than five minutes ahead is an error."""
     ann = cast.join("ann")
     at = datetime.now(UTC) + timedelta(hours=1)
     made = ann.status_post("Later", scheduled_at=at)
@@ -93,7 +93,7 @@ def posts_wait_for_their_moment(cast: Cast) -> None:
 
 
 def pictures_are_posted(cast: Cast) -> None:
-    """Described, focused, and changed together with their status."""
+    """Post a picture with a description and a focus, and edit its description, also by editing the post."""
     ann = cast.join("ann")
     media = ann.media_post(
         io.BytesIO(picture(64, 40)), mime_type="image/png", description="sand", focus=(0.5, -0.5), file_name="a.png"
@@ -103,7 +103,7 @@ def pictures_are_posted(cast: Cast) -> None:
     assert until(lambda: ann.media(media.id).url)
     post = ann.status_post("Look", media_ids=[media.id])
     assert [found.id for found in post.media_attachments] == [media.id]
-    # Together with media_ids this version of it fails before it asks.
+    # Combined with media_ids, this version of Mastodon.py fails before it sends the request.
     words = ann.generate_media_edit_attributes(media.id, description="dry sand")
     edited = ann.status_update(post.id, "Look!", media_attributes=[words])
     assert edited.media_attachments[0].description == "dry sand"

@@ -1,4 +1,4 @@
-"""Stories of timelines, search, notifications, filters, and what this server says of itself."""
+"""Stories about timelines, search, notifications, filters and server information."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tests.clients.serving import until
 
 
 def timelines_are_read(cast: Cast) -> None:
-    """Home, public, local, by tag; page by page, to the end and back."""
+    """Read the home, public, local and tag timelines, and page through them in both directions."""
     ann, ben = cast.join("ann"), cast.join("ben")
     ann.account_follow(ben.me().id)
     posts = [ben.status_post(f"Wave {number} #surf{ben.me().id}").id for number in range(7)]
@@ -27,7 +27,7 @@ def timelines_are_read(cast: Cast) -> None:
 
 
 def things_are_found(cast: Cast) -> None:
-    """Accounts, statuses and tags; and who may be worth following."""
+    """Find accounts, statuses and tags, and read and dismiss follow suggestions."""
     ann, ben, cat = cast.join("annemone"), cast.join("benthos"), cast.join("cat")
     me = ben.me()
     post = ben.status_post("Cuttlefish over #seagrass")
@@ -47,20 +47,20 @@ def things_are_found(cast: Cast) -> None:
 
 
 def trends_are_read(cast: Cast) -> None:
-    """Tags, statuses and links."""
+    """Read trending tags, statuses and links."""
     ann, ben = cast.join("ann"), cast.join("ben")
     post = ben.status_post("Phosphorescence #glow")
     ann.status_favourite(post.id)
     tags = until(ann.trending_tags)
     assert all(len(tag.history or ()) == 7 for tag in tags)
-    # What others do here is still being counted: the two may be asked before and after it.
+    # Tag uses of other stories are still being counted, possibly between the two requests.
     assert until(lambda: [tag.name for tag in ann.trends()] == [tag.name for tag in ann.trending_tags()])
     assert until(ann.trending_statuses)
     assert list(ann.trending_links()) == []
 
 
 def members_are_notified(cast: Cast) -> None:
-    """Notifications of every kind are listed, counted, dismissed, cleared and grouped."""
+    """List, count, group, dismiss and clear notifications of several kinds."""
     ann, ben = cast.join("ann"), cast.join("ben")
     me = ann.me()
     post = ann.status_post("Tell me")
@@ -97,7 +97,7 @@ def members_are_notified(cast: Cast) -> None:
 
 
 def members_write_in_private(cast: Cast) -> None:
-    """A direct status is a conversation for both."""
+    """Send a direct status, and read its conversation as the recipient."""
     ann, ben = cast.join("ann"), cast.join("ben")
     post = ben.status_post(f"@{ann.me().username} a secret", visibility="direct")
     (talk,) = until(ann.conversations)
@@ -107,7 +107,7 @@ def members_write_in_private(cast: Cast) -> None:
 
 
 def words_are_filtered(cast: Cast) -> None:
-    """By keyword and by status, in both versions of the API."""
+    """Filter by keyword and by status, with both versions of the API."""
     ann, ben = cast.join("ann"), cast.join("ben")
     made = ann.create_filter_v2(
         "Spoilers", ["home", "public"], "warn", expires_in=3600, keywords_attributes=[{"keyword": "kraken"}]
@@ -134,7 +134,7 @@ def words_are_filtered(cast: Cast) -> None:
 
 
 def the_server_says_what_it_is(cast: Cast) -> None:
-    """To anybody, and in every version."""
+    """Read server information without a token, from every API version."""
     nobody = cast.player()
     assert nobody.instance_v1().uri in cast.shoal.url
     assert nobody.instance_v2().domain == nobody.instance_v1().uri

@@ -1,4 +1,4 @@
-"""Stories of those who look after the place, and of those who listen."""
+"""Stories of moderators and of clients of the streaming API."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Event = tuple[str, Any]
 
 
 def members_are_reported_and_dealt_with(cast: Cast) -> None:
-    """A report is filed, taken up, acted on and closed; what was done can be undone."""
+    """File, assign and resolve a report, moderate the reported account, and undo each action."""
     ann, ben, chief = cast.join("ann"), cast.join("ben"), cast.chief()
     post = ben.status_post("Buy my pearls")
     other = ben.me().id
@@ -52,7 +52,7 @@ def members_are_reported_and_dealt_with(cast: Cast) -> None:
 
 
 def moderators_look_at_trends_and_figures(cast: Cast) -> None:
-    """Moderators are shown trends and the network's figures."""
+    """Read trends, measures, dimensions and retention as a moderator."""
     ann, ben, chief = cast.join("ann"), cast.join("ben"), cast.chief()
     post = ann.status_post("Sea glass, #found", language="en")
     ben.status_favourite(post)
@@ -116,7 +116,7 @@ def _listening(stream: Callable[..., Any], *arguments: Any, **named: Any) -> Ite
 
 
 def members_listen(cast: Cast) -> None:
-    """To their home: what comes, is changed and goes; and to what they are notified of."""
+    """Receive new, edited and deleted posts and notifications on the user stream."""
     ann, ben = cast.join("ann"), cast.join("ben")
     ann.account_follow(ben.me().id)
     with _listening(ann.stream_user) as heard:
@@ -137,7 +137,7 @@ def members_listen(cast: Cast) -> None:
 
 
 def everybody_listens(cast: Cast) -> None:
-    """To the public, a tag, a list, and what is written to them alone."""
+    """Receive events on the public, local, hashtag, list, direct and notification streams."""
     ann, ben = cast.join("ann"), cast.join("ben")
     me, other = ann.me(), ben.me()
     ann.account_follow(other.id)

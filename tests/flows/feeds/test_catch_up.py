@@ -172,8 +172,8 @@ async def test_catch_up_explanation_terms_sum_to_score_and_freshness_halves() ->
 async def test_catch_up_invalid_since_or_limit_is_rejected() -> None:
     async with network() as (_, ann, _, _, _):
         for arguments, words in (
-            ((days_ago(-1),), "since: a moment in the past"),
-            ((datetime.now(UTC).replace(tzinfo=None),), "since: a datetime with a time zone"),
+            ((days_ago(-1),), "since: must be in the past"),
+            ((datetime.now(UTC).replace(tzinfo=None),), "since: expected a datetime with a time zone"),
             ((None, 0), "limit"),
         ):
             with pytest.raises(InvalidInput, match=words):
@@ -192,7 +192,7 @@ async def test_catch_up_read_count_is_independent_of_followee_count() -> None:
             await shoal.settle()
 
             async def read(reads: Reads) -> CatchUp:
-                forgetful = replace(reads, interests=Remembered(), near=Remembered(), neighbours=Remembered())
+                forgetful = replace(reads, interests=Remembered(), near=Remembered(), neighbors=Remembered())
                 return await catch_up(forgetful, ann.id, days_ago(1), 40)
 
             await read(shoal.network.reads)

@@ -17,7 +17,7 @@ from shoal.commands import moderation
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.ids import BACKDATED_UNTIL_MS, EPOCH_MS, compose, floor_at, milliseconds_of, shard_of
 from shoal.graph.contract import AssocOp, Batch, Store
-from shoal.graph.schema import ASSOC_TYPES, EVERYBODY, FOLLOWED_BY, FOLLOWS, HISTORY_KEPT
+from shoal.graph.schema import ASSOC_TYPES, EVERYBODY, FOLLOWED_BY, FOLLOWS, HISTORY_START
 from shoal.queries import follows
 from shoal.queries.follows import FollowersOfDay, FollowPeriod
 from shoal.scheduler import Upkeep
@@ -238,13 +238,13 @@ async def test_relationship_history_known_since_is_network_start_or_upgrade(tmp_
     url = f"sqlite:///{tmp_path}/shoal.db"
     async with Shoal.open(url) as shoal:
         store = shoal.network.store
-        mark = (await store.assoc_get(EVERYBODY, [HISTORY_KEPT], [EVERYBODY]))[HISTORY_KEPT][EVERYBODY]
+        mark = (await store.assoc_get(EVERYBODY, [HISTORY_START], [EVERYBODY]))[HISTORY_START][EVERYBODY]
         assert mark.time == 1
         (ann,) = await register(shoal, "ann")
         assert len(await ann.followers_by_day(400)) == 400
         # Simulate an older network without a start mark.
         batch = Batch(shard_of(EVERYBODY))
-        batch.put(AssocOp(EVERYBODY, HISTORY_KEPT.number, EVERYBODY, 2, alive=False, plain=True))
+        batch.put(AssocOp(EVERYBODY, HISTORY_START.number, EVERYBODY, 2, alive=False, plain=True))
         await store.commit(batch)
     async with Shoal.open(url) as shoal:
         ann = await shoal.member("ann")

@@ -44,7 +44,7 @@ async def ranked(who: Handle, recipe: Recipe = BALANCED, limit: int = 100) -> li
         recipe=recipe,
         interests=Remembered(),
         near=Remembered(),
-        neighbours=Remembered(),
+        neighbors=Remembered(),
         trending=Renewed(),
     )
     page = await feed.page(reads, who.id, limit, explain=True, deadline=PATIENT)

@@ -37,7 +37,7 @@ def fresh(shoal: Shoal, recipe: Recipe = BALANCED) -> Reads:
         recipe=recipe,
         interests=Remembered(),
         near=Remembered(),
-        neighbours=Remembered(),
+        neighbors=Remembered(),
         trending=Renewed(),
     )
 

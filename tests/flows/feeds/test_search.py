@@ -122,7 +122,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 async def test_search_finds_posts_by_current_media_descriptions(url: str) -> None:
     async with Shoal.open(url, media="memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
-        boat, net = [await ann.upload(picture(colour=c), description=f"A {c} sail") for c in ("red", "teal")]
+        boat, net = [await ann.upload(picture(color=c), description=f"A {c} sail") for c in ("red", "teal")]
         await ann.create("Both", media=[boat, net])
         again = await ann.create("Again", media=[net])
         assert await texts(shoal, ann, "red sail") == ["Both"]

@@ -152,7 +152,7 @@ CHEATS: dict[str, dict[str, Any]] = {
 async def test_passkey_login_with_invalid_assertion_is_refused(cheat: dict[str, Any]) -> None:
     async with Shoal.open("memory://") as shoal:
         ann = await owner(shoal)
-        with pytest.raises(Unauthenticated, match="opens no account here"):
+        with pytest.raises(Unauthenticated, match="unknown passkey"):
             await ann.log_in(**cheat)
         assert (await ann.log_in()).id == ann.handle.id
 

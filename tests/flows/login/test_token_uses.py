@@ -19,7 +19,7 @@ from shoal.core.ids import IdMaker, milliseconds_of, shard_of
 from shoal.core.model import Token
 from shoal.core.tokens import Origin, TokenLifetime, TokenUse
 from shoal.graph.contract import Batch, Cursor, Graph
-from shoal.graph.schema import EVERYBODY, LOGGED_IN, PUSHES, TOKEN_USES_KEPT
+from shoal.graph.schema import EVERYBODY, LOGGED_IN, PUSHES, TOKEN_USE_START
 from shoal.library.handle import Handle
 from tests.running import in_loop
 
@@ -207,7 +207,7 @@ async def test_access_token_from_before_upgrade_expires_counted_from_upgrade() -
         writes, ann = shoal.network.writes, await shoal.register("ann")
         clock = Clock(writes)
         since = writes.lifetime.since
-        mark = (await writes.graph.assoc_get(EVERYBODY, (TOKEN_USES_KEPT,), (EVERYBODY,)))[TOKEN_USES_KEPT][EVERYBODY]
+        mark = (await writes.graph.assoc_get(EVERYBODY, (TOKEN_USE_START,), (EVERYBODY,)))[TOKEN_USE_START][EVERYBODY]
         assert abs(clock.now - since) < 60_000
         assert milliseconds_of(mark.time) == since
         (made,) = await tokens_of(clock.writes, ann, 1)

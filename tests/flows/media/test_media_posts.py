@@ -344,9 +344,7 @@ async def test_upload_quota_holds_for_concurrent_uploads() -> None:
         kept = [media for media in made if isinstance(media, Media)]
         refused = [str(error) for error in made if isinstance(error, Unfit)]
         assert (len(kept), len(refused)) == (3, 3)
-        assert refused[0].startswith(
-            f"Your media take {3 * size} bytes of the {3 * size} bytes that a member may store"
-        )
+        assert refused[0].startswith(f"Your media use {3 * size} bytes of your {3 * size} bytes of storage")
         assert len(await files_of(shoal)) == 6
         await ben.upload(picture())
         await discard_media(shoal.network.writes, ann.id, kept[0].id)

@@ -1,4 +1,4 @@
-"""Somebody who listens to their home timeline while a story is told."""
+"""A client that receives live updates of a home timeline."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.running import eventually
 
 
 class Listener:
-    """`position` is that of the last they heard."""
+    """A receiver of live updates. `position` is the position of the last update."""
 
     def __init__(self, handle: Handle, after: str | None) -> None:
         self._handle = handle
@@ -28,11 +28,11 @@ class Listener:
         return self.news[-1].position
 
     async def heard(self) -> list[str]:
-        """All of it, in short: `+` came, `~` changed, `-` went (by id), `?` look again; a share begins with an arrow."""
+        """Return all updates in short form: `+` added, `~` edited, `-` removed (by id), `?` reload. A share begins with `>`."""
         return [_short(one) for one in self.news]
 
     async def hears(self, *expected: str) -> None:
-        """Wait until they have heard just this since the last time that was asked, in whatever order it was worked off."""
+        """Wait for exactly these updates since the previous call, in any order."""
 
         async def heard() -> list[str]:
             return sorted(await self.heard())
@@ -50,7 +50,7 @@ def _short(one: News) -> str:
 
 @asynccontextmanager
 async def listening(handle: Handle, after: str | None = None) -> AsyncIterator[Listener]:
-    """They are connected when the block begins."""
+    """Connect a listener before the block begins."""
     hub = handle._network.hub
     before = hub.connected
     listener = Listener(handle, after)

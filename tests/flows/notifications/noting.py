@@ -1,4 +1,4 @@
-"""Short words for stories about notifications, and what other parts of the house would write."""
+"""Helpers for stories about notifications, including commits that other parts of Shoal would make."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from shoal.queries.notifications import Notification, NotificationQuery
 
 
 async def noted(shoal: Shoal, who: Handle, wish: NotificationQuery = notifications.ALL) -> list[Notification]:
-    """All that they are notified of, once everything has been worked off."""
+    """Return all notifications of a member, once all jobs have run."""
     await shoal.settle()
     return await all_of(shoal.network, who.id, wish)
 
@@ -45,7 +45,7 @@ async def all_of(
 
 
 async def heard(shoal: Shoal, who: Handle) -> list[str]:
-    """Return the notifications in short, newest first: `ben like`."""
+    """Return the notifications in short form, newest first, such as `ben like`."""
     return [f"{item.actor.member.name} {item.notice.kind}" for item in await noted(shoal, who)]
 
 
@@ -61,7 +61,7 @@ async def repeat_everything(network: Network, events: Sequence[Event], table: An
 
 
 async def relate(shoal: Shoal, one: int, atype: AssocType, other: int, event: Any = None, *, end: bool = False) -> None:
-    """An association begins or ends, by an act of the first."""
+    """Add an association, or delete it if `end` is set, on the shard of `one`."""
     batch = Batch(shard_of(one))
     put = batch.assoc_del if end else batch.assoc_add
     put(one, atype, other, shoal.network.writes.new_id(batch.shard))
@@ -71,28 +71,28 @@ async def relate(shoal: Shoal, one: int, atype: AssocType, other: int, event: An
 
 
 async def watch(shoal: Shoal, who: Handle, whom: Handle) -> None:
-    """They follow, and want to hear of every post."""
+    """Follow a member with notifications for every post."""
     await relationships.follow(shoal.network.writes, who.id, whom.id, relationships.FollowOptions(notify=True))
 
 
 async def mute_thread(shoal: Shoal, who: Handle, root: Post) -> None:
-    """They want to hear nothing more of it."""
+    """Mute the thread of a post."""
     await reactions.mute_thread(shoal.network.writes, who.id, root.id)
 
 
 def ask_to_follow(shoal: Shoal, who: Handle, whom: Handle, *, end: bool = False) -> Awaitable[None]:
-    """They ask, or ask no longer."""
+    """Send a follow request, or withdraw it if `end` is set."""
     return relate(shoal, who.id, REQUESTS, whom.id, RequestChanged(member_id=who.id, other_id=whom.id), end=end)
 
 
 def refuse(shoal: Shoal, who: Handle, whom: Handle) -> Awaitable[None]:
-    """They turn a request down."""
+    """Reject the follow request of `whom`."""
     event = RequestChanged(member_id=whom.id, other_id=who.id)
     return relate(shoal, who.id, REQUESTED_BY, whom.id, event, end=True)
 
 
 async def a_poll(shoal: Shoal, who: Handle, voters: Sequence[Handle], expires_at: int) -> Post:
-    """A post with a poll in which these voted, and which is over."""
+    """Create a post with an ended poll and the votes of these members."""
     post = await who.create("which?")
     batch = Batch(shard_of(who.id))
     ids = [shoal.network.writes.new_id(batch.shard) for _ in range(3)]
@@ -106,7 +106,7 @@ async def a_poll(shoal: Shoal, who: Handle, voters: Sequence[Handle], expires_at
 
 
 async def a_report(shoal: Shoal, who: Handle, whom: Handle) -> Report:
-    """They report somebody."""
+    """Report a member."""
     batch = Batch(shard_of(who.id))
     report = Report(id=shoal.network.writes.new_id(batch.shard), reporter_id=who.id, target_id=whom.id, comment="spam")
     batch.obj_add(report)
@@ -116,7 +116,7 @@ async def a_report(shoal: Shoal, who: Handle, whom: Handle) -> Report:
 
 
 async def promote(shoal: Shoal, who: Handle, role: Role) -> None:
-    """They look after the network, or do no longer."""
+    """Change the staff role of a member."""
     node = (await shoal.network.store.obj_get((who.id,)))[who.id]
     assert isinstance(node, Member)
     batch = Batch(shard_of(who.id))

@@ -202,7 +202,7 @@ async def test_home_stream_slow_listener_is_marked_to_reload(kind: str) -> None:
         await ben.follow(ann)
         await here.settle()
         network_there = there.network
-        hub = Hub(network_there.effects.channel, network_there.store, room=3)
+        hub = Hub(network_there.effects.channel, network_there.store, capacity=3)
         async with hub.connect(ben.id) as connection:
             for number in range(4):
                 await ann.create(f"post {number}")

@@ -1,6 +1,6 @@
-"""Faults of a simulated network: slow answers, stores that are away, workers that die, events late and twice.
+"""Faults of a simulated network: slow responses, unavailable stores, crashes of workers, late and repeated events.
 
-Every chance comes from one seed, so a run can be had again.
+All random choices come from one seed, so a run can be repeated.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _TURNS = (0, 0, 0, 1, 1, 4)
 
 
 class Crash(Exception):
-    """A worker died here."""
+    """A simulated crash of a worker."""
 
 
 class Dice:
-    """Every chance that a run takes; once it is `calm`, nothing goes wrong any more."""
+    """The random choices of a run. Once it is `calm`, there are no more faults."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -38,13 +38,13 @@ class Dice:
         return not self.calm and self.random.random() < chance
 
     def some(self, things: Iterable[T]) -> list[T]:
-        """Some of them, in any order; all of them when calm."""
+        """Return a random subset in random order. When calm, it contains all items."""
         chosen = [thing for thing in things if self.calm or self.random.random() < 0.5]
         self.random.shuffle(chosen)
         return chosen
 
     async def pause(self, _name: str = "") -> None:
-        """Others have a turn now, or several, or none."""
+        """Give other tasks a random number of turns, which may be zero."""
         if not self.calm:
             for _ in range(_TURNS[int(self.random.random() * len(_TURNS))]):
                 await asyncio.sleep(0)
@@ -59,7 +59,7 @@ class Dice:
 
 
 class Lossy:
-    """A store that may be away when it is asked to commit, and may commit and lose its answer."""
+    """A connection to a store. Before a commit the store may be unavailable, and after a commit the response may be lost."""
 
     def __init__(self, dice: Dice, away: float, lost: float) -> None:
         self._dice = dice
@@ -69,16 +69,16 @@ class Lossy:
     async def reach(self, name: str) -> None:
         await self._dice.pause()
         if name.startswith("commit") and self._dice.happens(self._away):
-            raise Unavailable("the store is away")
+            raise Unavailable("the store is unavailable")
 
     async def answer(self, name: str) -> None:
         await self._dice.pause()
         if name.startswith("commit") and self._dice.happens(self._lost):
-            raise OutcomeUnknown("the store was lost before it answered")
+            raise OutcomeUnknown("the connection was lost before the response")
 
 
 class Between:
-    """Stands in for a part: something may happen before and after each of its asynchronous methods."""
+    """A wrapper of a component that calls hooks before and after each of its asynchronous methods."""
 
     def __init__(self, part: object, before: Step, after: Step) -> None:
         self._part = part
@@ -96,13 +96,13 @@ class Between:
             await self._after(name)
             return answer
 
-        # The next call finds it as an attribute: most of a run are calls through one of these.
+        # Most calls of a run go through a wrapper, so later calls find it as an attribute.
         setattr(self, name, call)
         return call
 
 
 class Haltable:
-    """A store that can be looked at while nobody changes it."""
+    """A store whose commits can be halted to inspect it."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -110,7 +110,7 @@ class Haltable:
         self._committing = 0
         self._changed = asyncio.Condition()
         self.said: list[AnyEvent] = []
-        """The events of all commits, as they began."""
+        """The events of all commits, in the order in which the commits began."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
@@ -129,7 +129,7 @@ class Haltable:
 
     @asynccontextmanager
     async def halted(self) -> AsyncIterator[None]:
-        """Wait until every commit that began is finished; no commit begins until the block ends."""
+        """Wait for the commits in progress, and hold back new ones until the block ends."""
         async with self._changed:
             self._halts += 1
             await self._changed.wait_for(lambda: not self._committing)
@@ -142,7 +142,7 @@ class Haltable:
 
 
 class SlowVersionTokens(LocalVersionTokens):
-    """Stamps whose calls may have to wait; in some runs all stamps are forgotten now and then."""
+    """Version tokens whose calls may be delayed. In some runs, all tokens are deleted now and then."""
 
     def __init__(self, dice: Dice) -> None:
         super().__init__()
@@ -170,28 +170,28 @@ class SlowVersionTokens(LocalVersionTokens):
 
 
 class Unruly:
-    """An outbox that gives jobs late, twice, to several workers at once and in any order, and loses what it is told."""
+    """An outbox that delivers jobs late, repeatedly, to several workers and in any order, and loses acknowledgments."""
 
     def __init__(self, outbox: Outbox, dice: Dice) -> None:
         self._outbox = outbox
         self._dice = dice
-        # A repeated job may put right what another got wrong: in some runs there is none.
+        # A repeated job may repair the error of another one, so some runs repeat no jobs.
         self._repeats = dice.random.choice((0.0, 0.2))
         self._losses = dice.random.choice((0.0, 0.1))
         self._open: dict[tuple[int, int], Job] = {}
         self._opening = asyncio.Lock()
         self.history: list[Job] = []
-        """Every job there ever was, from its beginning."""
+        """All jobs so far, as they were first claimed."""
 
     async def _open_all(self) -> None:
-        # One at a time: a job whose claim is still being answered would be neither open nor there to be claimed.
+        # The lock serializes claims: during a claim, its jobs are neither open nor claimable.
         async with self._opening:
             for job in await self._outbox.claim(1_000, 1e9):
                 self._open[job.store, job.seq] = job
                 self.history.append(job)
 
     async def undone(self) -> list[AnyEvent]:
-        """The events of all jobs that are not known to be done."""
+        """Return the events of all jobs that are not acknowledged."""
         await self._open_all()
         return [job.event for job in self._open.values()]
 
@@ -223,7 +223,7 @@ class Unruly:
         return await self._outbox.lag()
 
     async def unbury(self, jobs: Sequence[Job]) -> int:
-        raise AssertionError(f"nothing of {jobs} is ever buried")
+        raise AssertionError(f"these jobs were never buried: {jobs}")
 
     def on_event(self, wake: WakeUp) -> None:
-        """Its workers do not sleep."""
+        """Do nothing, because the workers of a simulation do not sleep."""

@@ -1,4 +1,4 @@
-"""Real engines for a simulated network: PostgreSQL stores, and home timelines and stamps on Redis."""
+"""Real engines for a simulated network: PostgreSQL stores, with home timelines and version tokens on Redis."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Engines(NamedTuple):
 
 @asynccontextmanager
 async def opened(stores: int, length: int, *, cluster: bool) -> AsyncIterator[Engines]:
-    """Empty ones. Data sources are shared out evenly among the stores."""
+    """Open empty engines. Data sources are spread evenly across the stores."""
     owner = _Owner()
     async with AsyncExitStack() as stack:
         graphs = []
@@ -48,7 +48,7 @@ async def opened(stores: int, length: int, *, cluster: bool) -> AsyncIterator[En
 
 
 class _Owner:
-    """An owner of a database, for as long as it lives."""
+    """The owner of databases, which exist as long as this object."""
 
 
 def _part(at: int, stores: int) -> Owns:

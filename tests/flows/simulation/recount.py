@@ -1,4 +1,4 @@
-"""Checks of what must be true of a graph, counted again from every object and association, with no code of Shoal's."""
+"""Checks of the invariants of a graph by a recount of its objects and associations, independent of Shoal's own checks."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ Pair = tuple[int, int]
 
 
 class World:
-    """Everything in a graph at one moment."""
+    """The contents of a graph at one moment."""
 
     def __init__(self, objects: list[Node], links: list[AssocRow], counts: list[tuple[int, int, int]]) -> None:
         self.objects = {node.id: node for node in objects}
@@ -97,19 +97,19 @@ class World:
         return [node for node in self.objects.values() if isinstance(node, kind)]
 
     def post_of(self, node: Node | None) -> Post | None:
-        """The post that an entry shows."""
+        """Return the post that an entry shows."""
         found = self.objects.get(node.post_id) if isinstance(node, Share) else node
         return found if isinstance(found, Post) else None
 
-    # Who sees what
+    # Visibility
 
     def severed(self, viewer: int, other: int) -> bool:
-        """Also when the other end of the block is still on its way."""
+        """Return whether one of two members blocks the other, even if the inverse association is still missing."""
         either = {(viewer, other), (other, viewer)}
         return bool(either & (self.pairs(BLOCKS) | self.pairs(BLOCKED_BY)))
 
     def told_of_block(self, viewer: int, other: int) -> bool:
-        """A block that has reached the viewer's own store."""
+        """Return whether the viewer's own store has a block between two members."""
         return (viewer, other) in self.pairs(BLOCKS) | self.pairs(BLOCKED_BY)
 
     def suspended(self, member: int) -> bool:
@@ -138,7 +138,7 @@ class World:
         return post.visibility is Visibility.FOLLOWERS and (viewer, post.author_id) in self.pairs(FOLLOWS)
 
     def in_home(self, viewer: int, node: Node | None) -> bool:
-        """Whether an entry belongs to a member's home timeline, and is shown there."""
+        """Return whether an entry belongs to a member's home timeline and is shown there."""
         post = self.post_of(node)
         return post is not None and self._came_home(viewer, node) and not self._reported(viewer, post)
 
@@ -173,9 +173,10 @@ class World:
         return (viewer, post.author_id) in follows and in_earshot
 
     def home(self, viewer: int, reach: int) -> list[int]:
-        """The whole home timeline, newest first: without a share where an entry of the same post is among `reach` below it.
+        """Return the whole home timeline, newest first.
 
-        Entries of posts that the viewer reported are not shown, and are counted among those below.
+        A share is left out if one of the next `reach` older entries shows the same post. Entries of posts that the viewer
+        reported are not shown, but count as older entries.
         """
         entries = sorted((id_ for id_, node in self.objects.items() if self._came_home(viewer, node)), reverse=True)
         member = self.objects[viewer]
@@ -190,15 +191,15 @@ class World:
         ]
 
     def stands_by_another(self, viewer: int, share: int) -> bool:
-        """Whether another, older entry of a member's home timeline shows the post that this share shows."""
+        """Return whether an older entry of a member's home timeline shows the post of this share."""
         post = self.post_of(self.objects.get(share))
         nodes = [node for id_, node in self.objects.items() if id_ < share and self.in_home(viewer, node)]
         return post is not None and any(found.id == post.id for node in nodes if (found := self.post_of(node)))
 
-    # What does not hold
+    # Violations
 
     def wrong_counts(self) -> Iterator[str]:
-        """I2, less the tallies."""
+        """Yield violations of I2, except for aggregate counts."""
         live = Counter((id1, atype) for id1, atype, _ in self.alive if ASSOC_TYPES[atype].counted)
         members = {member.id for member in self.all(Member)}
         for pair in live.keys() | self.counts.keys():
@@ -207,16 +208,16 @@ class World:
                 yield f"{self._named(*pair)} has {live[pair]} and counts {self.counts.get(pair, 0)}"
 
     def wrong_tallies(self, author_of: Mapping[int, int]) -> Iterator[str]:
-        """I2 of the totals that a member's posts received; `author_of` knows the deleted posts too."""
+        """Yield violations of I2 in the likes and shares of all posts of a member. `author_of` includes deleted posts."""
         for atype in (LIKED_BY, SHARED_BY):
             live = Counter(author_of[post] for post, _ in self.pairs(atype))
             for member in self.all(Member):
                 counted = self.counts.get((member.id, atype.number), 0)
                 if counted != live[member.id]:
-                    yield f"{self._named(member.id, atype.number)} in all: {live[member.id]}, counted {counted}"
+                    yield f"{self._named(member.id, atype.number)} has {live[member.id]} in total and counts {counted}"
 
     def missing_inverses(self) -> Iterator[str]:
-        """I3."""
+        """Yield violations of I3."""
         for row in self.alive.values():
             inverse = ASSOC_TYPES[row.atype].inverse
             other = self.alive.get((row.id2, inverse, row.id1))
@@ -224,16 +225,16 @@ class World:
                 yield f"{self._named(row.id1, row.atype)} {row.id2} has the inverse {other}"
 
     def wrong_tags(self) -> Iterator[str]:
-        """I4: and each stands in its tag's list at the time of the post."""
+        """Yield violations of I4, and entries of tag lists whose time is not the time of their post."""
         used = {(tag_id(tag), post.id) for post in self.all(Post) for tag in post.tags}
         for tag, post_id in used ^ self.pairs(TAG_OF):
             yield f"tag {tag} of {post_id}: in the text {(tag, post_id) in used}, in the list {(tag, post_id) not in used}"
         for tag, post_id in used & self.pairs(TAG_OF):
             if self.alive[tag, TAG_OF.number, post_id].time != post_id:
-                yield f"tag {tag} of {post_id} stands at another time"
+                yield f"tag {tag} of {post_id} has another time"
 
     def wrong_declarations(self) -> Iterator[str]:
-        """Members are listed under the accounts elsewhere that their profiles link to."""
+        """Yield members who are not listed under the external accounts that their profiles link to, or are listed wrongly."""
         linked = {
             (handle_id(f"{name}@{site}"), member.id)
             for member in self.all(Member)
@@ -244,18 +245,18 @@ class World:
             yield f"account {handle} of {member_id}: on the profile {(handle, member_id) in linked}"
 
     def cloud(self) -> Counter[str]:
-        """How many public posts that are in sight have each tag."""
+        """Return the number of visible public posts of each tag."""
         seen = [post for post in self.all(Post) if post.visibility is Visibility.PUBLIC and not post.hidden]
         return Counter(tag for post in seen for tag in post.tags)
 
     def wrong_sight(self) -> Iterator[str]:
-        """Posts are hidden with their authors, and are back with them."""
+        """Yield posts whose visibility does not match the suspension of their author."""
         for post in self.all(Post):
             if bool(post.hidden & HIDDEN_WITH_AUTHOR) is not self.suspended(post.author_id):
                 yield f"{post.id} is hidden for {post.hidden}, its author suspended: {self.suspended(post.author_id)}"
 
     def wrong_lists(self) -> Iterator[str]:
-        """Everybody's entries are in their list, at the time that is their id; nobody follows across a block."""
+        """Yield wrong entries of lists of posts, entries whose time is not their id, wrong pins, and follows across a block."""
         entries = {(node.author_id, node.id) for node in self.objects.values() if isinstance(node, Post | Share)}
         for author, entry in entries ^ self.pairs(POSTED):
             yield f"{author} posted {entry}: exists {(author, entry) in entries}"
@@ -264,9 +265,9 @@ class World:
                 yield f"{author} posted {entry} at another time"
         for atype, pairs in self._set_apart().items():
             for id1, id2 in pairs ^ self.pairs(atype):
-                yield f"{id1} {atype} {id2}: it should be {(id1, id2) in pairs}"
+                yield f"{id1} {atype} {id2}: expected {(id1, id2) in pairs}"
         for public, entry in self._published() ^ self.pairs(PUBLISHED):
-            yield f"{entry} in the public list: it should be {(public, entry) in self._published()}"
+            yield f"{entry} in the public list: expected {(public, entry) in self._published()}"
         for member, post_id in self.pairs(PINS):
             post = self.objects.get(post_id)
             if not isinstance(post, Post) or post.author_id != member:
@@ -276,7 +277,7 @@ class World:
                 yield f"{member} follows {other} across a block"
 
     def vain_shares(self) -> Iterator[str]:
-        """Nobody shares what they may not: it was narrowed since."""
+        """Yield shares that the visibility of their post does not allow, because it was narrowed."""
         for share in self.all(Share):
             post = self.objects.get(share.post_id)
             if not isinstance(post, Post) or post.visibility in (Visibility.PUBLIC, Visibility.UNLISTED):
@@ -285,7 +286,7 @@ class World:
                 yield f"{share} of {post}"
 
     def _set_apart(self) -> dict[AssocType, set[Pair]]:
-        """Comments that count and those that do not; entries that are not for everybody to count."""
+        """Return the expected lists of counted and restricted comments, and of entries with a restricted visibility."""
         found: dict[AssocType, set[Pair]] = {
             atype: set() for atype in (COMMENTS_ON, RESTRICTED_COMMENTS_ON, POSTED_TO_FOLLOWERS, POSTED_RESTRICTED)
         }
@@ -311,7 +312,7 @@ class World:
         }
 
     def wrong_votes(self) -> Iterator[str]:
-        """A vote chooses what it says, in any order, once; polls that are there stand on the agenda, and lead to their posts."""
+        """Yield votes that differ from their choices, and polls that are not on the agenda or not linked to their post."""
         chosen: dict[Pair, list[int]] = {}
         polls = {poll.id: poll for poll in self.all(Poll)}
         place = {option.id: (poll.id, at) for poll in polls.values() for at, option in enumerate(poll.options)}
@@ -324,25 +325,25 @@ class World:
             if poll_id in polls and sorted(data) != sorted(chosen.pop((member, poll_id), [])):
                 yield f"{member} voted {data} in {poll_id}"
             if poll_id in polls and not (len(data) == 1 or (polls[poll_id].multiple and data)):
-                yield f"{member} voted {data}, which is too much or too little"
+                yield f"{member} voted {data} in {poll_id}, a wrong number of options"
         if chosen:
             yield f"chosen without a vote: {chosen}"
         tickets = {ticket for ticket, _ in self.pairs(DUE_ON)}
         if tickets != {poll.ticket_id for poll in polls.values()}:
-            yield f"the agenda has {tickets}"
+            yield f"the agenda has the wrong tickets: {tickets}"
         asked = {(post.id, post.poll_id) for post in self.all(Post) if post.poll_id}
         if asked != {(poll.post_id, poll.id) for poll in polls.values()}:
-            yield f"polls and posts do not agree: {asked}"
+            yield f"posts link to the wrong polls: {asked}"
 
     def wrong_emoji(self) -> Iterator[str]:
-        """A member has the emoji on a post that they say, each at a place of that post; there are never too many."""
+        """Yield reactions that do not match the emoji of a post, duplicate emoji, and posts with too many emoji."""
         places = {place: post for post, place in self.pairs(SHOWS_EMOJI)}
         said = {(member, place.id) for member, post in self.pairs(REACTS) for place in self._chosen(member, post)}
         for member, place in said ^ self.pairs(PUTS_EMOJI):
-            yield f"{member} put {place}: said {(member, place) in said}"
+            yield f"{member} put {place}: in the reaction {(member, place) in said}"
         for member, place in said:
             if place not in places:
-                yield f"{member} put {place}, which is on no post"
+                yield f"{member} put {place}, which no post has"
         shown = Counter((post, self.alive[post, SHOWS_EMOJI.number, place].data[1:]) for place, post in places.items())
         yield from (f"{post} shows {emoji!r} {n} times" for (post, emoji), n in shown.items() if n > 1)
         for post, n in Counter(places.values()).items():
@@ -354,7 +355,10 @@ class World:
         return chosen_of(Assoc(post, row.time, row.data))
 
     def wrong_reviews(self) -> Iterator[str]:
-        """Posts are held and cleared as moderators say; those that wait were reported by two. Verdicts stand at the reporters."""
+        """Yield posts whose review state does not match their reports, and reporters without the outcome of a report.
+
+        A post waits for a review only after reports by two members.
+        """
         for post in self.all(Post):
             filed = [one for one in self.all(Report) if post.id in one.post_ids and one.reporter_id != one.target_id]
             reporters = {one.reporter_id for one in filed}
@@ -372,7 +376,7 @@ class World:
         for atype, upheld in ((REPORT_UPHELD, True), (REPORT_DISMISSED, False)):
             said = {(one.reporter_id, one.id) for one in self.all(Report) if one.closed_at and one.upheld is upheld}
             for pair in said ^ self.pairs(atype):
-                yield f"{pair} {atype}: it should be {pair in said}"
+                yield f"{pair} {atype}: expected {pair in said}"
         told = {(row.id1, notice.about) for row in self.alive.values() if (notice := self._verdict(row)) is not None}
         for pair in told ^ {(one.reporter_id, one.id) for one in self.all(Report) if one.closed_at}:
             yield f"{pair} in notifications of closed reports: {pair in told}"
@@ -382,25 +386,28 @@ class World:
         return notice if notice is not None and notice.kind is Kind.REPORT_RESOLVED else None
 
     def wrong_loudness(self, quiet_below: int) -> Iterator[str]:
-        """Nobody is loud any more who has few followers, and nobody is only about to be quiet."""
+        """Yield high-fan-out sources with few followers, and demotions that have not finished."""
         follower_set = Counter(source for source, _ in self.pairs(FOLLOWED_BY) | self.pairs(TAG_FOLLOWED_BY))
         for _, source in self.pairs(HIGH_FAN_OUT):
             mark = self.alive[EVERYBODY, HIGH_FAN_OUT.number, source]
             if mark.data or follower_set[source] < quiet_below:
-                yield f"{source} with {follower_set[source]} followers is marked as loud: {mark.data!r}"
+                yield f"{source} with {follower_set[source]} followers is marked as high-fan-out: {mark.data!r}"
 
     def wrong_threads(self) -> Iterator[str]:
-        """The root of a thread lists the comments in it, each with what it answers and who wrote it."""
+        """Yield comments that are missing from their thread or have another parent or author there."""
         comments = {(post.id, post.root_id): post for post in self.all(Post) if post.root_id}
         for pair in comments.keys() ^ self.pairs(IN_THREAD):
-            yield f"{pair} in a thread: it should be {pair in comments}"
+            yield f"{pair} in a thread: expected {pair in comments}"
         for (id_, root), post in comments.items():
             row = self.alive.get((id_, IN_THREAD.number, root))
             if row and row.data != post.parent_id.to_bytes(8) + post.author_id.to_bytes(8):
-                yield f"{id_} stands in its thread with {row.data!r}"
+                yield f"{id_} has the thread data {row.data!r}"
 
     def wrong_activity(self) -> Iterator[str]:
-        """A public post that others react to is listed as active, since their newest reaction or later."""
+        """Yield wrong entries of the lists of active posts.
+
+        A public post with reactions of other members is listed at the minute of the newest reaction or later.
+        """
         reacted = self._reacted()
         for public, id_ in self.pairs(ACTIVE):
             post = self.objects.get(id_)
@@ -409,14 +416,14 @@ class World:
         for id_, newest in reacted.items():
             row = self.alive.get((public_list(shard_of(id_)), ACTIVE.number, id_))
             if row is None or milliseconds_of(row.time) // 60_000 < milliseconds_of(newest) // 60_000:
-                yield f"{id_} got a reaction at {newest}, and is active since {row}"
+                yield f"{id_} got a reaction at {newest}, but is listed as active at {row}"
 
     @staticmethod
     def _may_be_active(node: Node | None) -> bool:
         return isinstance(node, Post) and node.visibility is Visibility.PUBLIC and not node.parent_id
 
     def _reacted(self) -> dict[int, int]:
-        """Return the time of the newest reaction that stands, of posts that may be active."""
+        """Return the time of the newest current reaction to each post that may be active."""
         made = [(member, post, self.alive[post, LIKED_BY.number, member].time) for post, member in self.pairs(LIKED_BY)]
         made += [(share.author_id, share.post_id, share.id) for share in self.all(Share)]
         for member, place in self.pairs(PUTS_EMOJI):
@@ -433,16 +440,16 @@ class World:
         return newest
 
     def remains(self) -> Iterator[str]:
-        """Yield what still hangs on a post that is gone."""
+        """Yield associations that remain of deleted posts and polls."""
         for atype in (LIKED_BY, SHARED_BY, BOOKMARKED_BY, REACTED_BY, POST_REPORTED_BY, REVISED):
             for post, other in self.pairs(atype):
                 if post not in self.objects:
-                    yield f"{post} is gone and still {atype} {other}"
+                    yield f"{post} is deleted and still {atype} {other}"
         there = {id_ for poll in self.all(Poll) for id_ in (poll.id, *[option.id for option in poll.options])}
         for atype in (VOTED_BY, CHOSEN_BY):
             for thing, member in self.pairs(atype):
                 if thing not in there:
-                    yield f"{thing} is gone and still {atype} {member}"
+                    yield f"{thing} is deleted and still {atype} {member}"
 
     def _named(self, id1: int, atype: int) -> str:
         node = self.objects.get(id1)

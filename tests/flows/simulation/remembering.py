@@ -1,4 +1,4 @@
-"""A check that pages which a process remembers are as those that it would make anew."""
+"""A check that the cached home pages of a process equal fresh ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.flows.simulation.chaos import Haltable
 
 
 class RememberedHomes:
-    """Home pages as a process with this graph gives them."""
+    """Home pages from the response cache of a process with this graph."""
 
     def __init__(self, reads: Reads, graph: CachedGraph, halting: Haltable) -> None:
         self._reads = reads
@@ -24,7 +24,7 @@ class RememberedHomes:
         self.answers: ResponseCache[Page] = ResponseCache(graph.changes, 1_000, lambda page: (page, 1), skip=0)
 
     async def compare(self, viewer: int, limit: int) -> None:
-        """Look at a page twice while nobody commits. Where its timeline stays as it is, both are as a fresh one."""
+        """Read a page twice while no commit runs. If its timeline does not change, both must equal a fresh page."""
         at = Cursor(limit=limit)
         async with self._halting.halted():
             await self._fresh(viewer, at)
@@ -32,7 +32,7 @@ class RememberedHomes:
             found = [await self._remembered(viewer, at) for _ in range(2)]
             fresh = await self._fresh(viewer, at)
             if await self._reads.timelines.read(viewer, Cursor(limit=1_000)) == before:
-                assert found == [fresh, fresh], "a remembered page is not as a fresh one"
+                assert found == [fresh, fresh], "a cached page differs from a fresh one"
 
     async def _remembered(self, viewer: int, at: Cursor) -> Page:
         async def make() -> Page:

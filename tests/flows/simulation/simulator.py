@@ -1,5 +1,8 @@
-"""A small network under a seeded scheduler: members act at once, while what follows from their acts comes late, twice, in any
-order, and dies half-way. In the end everything is delivered, and what must hold is counted again."""
+"""A simulation of a small network under a seeded scheduler.
+
+Members act concurrently, while the jobs of their operations run late, repeatedly, in any order, and crash half-way. In the end all
+events are delivered, and a recount checks the invariants.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +68,7 @@ from tests.running import TurnClock
 from tests.tagcloud.recount import stored_rows
 
 NAMES = ("ann", "ben", "cyd", "dan", "fay", "gus")
-"""The first three live in the upper half of the data sources, the others in the lower."""
+"""The first three members are in the upper half of the data sources, the others in the lower half."""
 TAGS = ("dawn", "reef", "surf")
 EMOJI = ("👍", "❤️", "🇳🇱")
 ELSEWHERE = ("https://reef.example/@harbour", "https://dawn.example/@harbour")
@@ -73,16 +76,16 @@ LENGTH = 4
 _REFUSALS = (Conflict, Gone, NotAllowed, NotFound, Unavailable)
 _PATIENCE = 2_000
 _FOR_EVER = 100_000.0
-"""Days."""
+"""A number of days."""
 _LOUD = ((2, 1), (4, 2), (1_000, 1), (1_000, 1))
-"""With more followers than the first one is loud, with less than the second quiet."""
+"""Pairs of the number of followers above which a source is high-fan-out and the number below which it is demoted."""
 _LOOKS = 0.3
-"""After so many acts a page is looked at that may be remembered."""
+"""Probability that a cached page is compared after an operation."""
 _FICKLE = ((1, 2), (2, 3), (3, 4), (3, 2))
 
 
 class Op(NamedTuple):
-    """An operation: a verb and its actor; the numbers choose the target and the manner."""
+    """An operation: a verb and its actor. The numbers choose the target and the options."""
 
     verb: str
     actor: int
@@ -91,13 +94,13 @@ class Op(NamedTuple):
 
 
 def _address(link: str) -> str:
-    """The one form of the account that a link of `ELSEWHERE` opens."""
+    """Return the canonical name of the account that a link of `ELSEWHERE` opens."""
     site, _, name = link.removeprefix("https://").partition("/@")
     return f"{name}@{site}"
 
 
 class Addressed(MemoryTimelines):
-    """Timelines whose seats are members, cold or warm, as those that several processes share."""
+    """Timelines whose slots are member ids, cold or warm, as in timelines that several processes share."""
 
     @property
     def slot_type(self) -> type[Any]:
@@ -114,10 +117,14 @@ class Addressed(MemoryTimelines):
 
 
 class Simulator:
-    """One network of `stores` stores, all of whose chances come from `seed`.
+    """A simulated network of `stores` stores. All random choices come from `seed`.
 
-    When it is `shared`, members write in one process and read in another, and a third works off events; each remembers.
-    With `engines` it is, on real ones. When it is `fickle`, a follower or two make a member or a tag loud, or quiet.
+    Args:
+        seed: The seed of the random choices.
+        stores: The number of stores.
+        shared: Members write through one process and read through another, and a third processes events. Each has a cache.
+        engines: Real engines, which several processes share, too.
+        fickle: One or two followers make a member or a tag high-fan-out, or cause its demotion.
     """
 
     def __init__(
@@ -141,7 +148,7 @@ class Simulator:
         self.halting = Haltable(self._store(stores))
         self.graph, reading, working = self._processes(dice)
         ticks = count(1)
-        # What is forgotten is made anew, and faults with it: in some runs nothing is.
+        # Evicted timelines are rebuilt, which hides errors, so some runs evict no timelines.
         kind = Addressed if shared else MemoryTimelines
         length = 3 * LENGTH if fickle and not engines else LENGTH
         memory = kind(dice.random.choice((4, 16)), length, clock=lambda: float(next(ticks)))
@@ -153,13 +160,13 @@ class Simulator:
         tags = TagCloud(self.cloud)
         self.reads = Reads(reading, lasting(reading), self.timelines, kept, tags, length, history_days=_FOR_EVER)
         self.remembered = RememberedHomes(self.reads, reading, self.halting)
-        # Later than what imports bring.
+        # Later than all backdated ids of imports.
         self._now = BACKDATED_UNTIL_MS + 10_000_000
         self.inbox = Inbox(self.cloud)
         unsafe = cast("Inbox", Between(self.inbox, dice.crash, dice.crash))
         self.emitter = Emitter(unsafe.send, seconds=0.0, changes=dice.random.choice((1, 20)), clock=self._clock)
         new_id = IdMaker(self._clock)
-        # Pictures play no part: nothing asks for the library.
+        # No operation of the simulation uses media.
         self.writes = Writes(self.graph, new_id, cast("MediaLibrary", None))
         graph = cast("Graph", Between(lasting(working), dice.crash, dice.crash))
         timelines = cast("Timelines", Between(self.timelines, dice.crash, dice.crash_later))
@@ -202,7 +209,7 @@ class Simulator:
         return one, two, three
 
     def _clock(self) -> int:
-        """Milliseconds that sometimes stand still and sometimes go back."""
+        """Return a time in milliseconds that sometimes repeats and sometimes goes back."""
         self._now += self.dice.random.choice((0, 1, 2, 5, -3))
         return self._now
 
@@ -221,7 +228,10 @@ class Simulator:
     # The run
 
     async def run(self, ops: Sequence[Op]) -> None:
-        """All the acts, with two workers beside them; then everything is delivered and checked, and all of it once more."""
+        """Run the operations and two workers concurrently, deliver all events, and check the network.
+
+        The check is repeated after a post of each member, and after all jobs have run again.
+        """
         with _quiet():
             self.members = [await self._registered(name) for name in NAMES]
             await self._begin()
@@ -243,11 +253,11 @@ class Simulator:
     async def _registered(self, name: str) -> Member:
         while True:
             with suppress(Unavailable):
-                # The answer to the first attempt may have been lost.
+                # The response to the first attempt may have been lost.
                 return await members.find(self.writes, name) or await members.register(self.writes, name)
 
     async def _begin(self) -> None:
-        """Many know each other from before."""
+        """Create follows that exist before the operations."""
         for actor, other in product(range(len(NAMES)), repeat=2):
             op = Op("follow", actor, other, other)
             if self.dice.happens(0.4):
@@ -262,7 +272,7 @@ class Simulator:
             await asyncio.sleep(0)
 
     async def _keep_watch(self) -> None:
-        """Somebody always reads: what is wrong for a moment is right in the end."""
+        """Check home timelines during the run, because later jobs may repair a temporary error."""
         while not self.dice.calm:
             fading = any(isinstance(event, FollowersLost) for event in await self.outbox.undone())
             for actor in range(len(NAMES)) if fading else (self.dice.random.randrange(len(NAMES)),):
@@ -271,7 +281,7 @@ class Simulator:
                 await asyncio.sleep(0)
 
     async def _act_all(self, ops: Sequence[Op]) -> None:
-        """A member does one thing after the other; members wait for each other only now and then."""
+        """Run the operations: in order for each member, mostly concurrently for different members."""
         under_way: dict[int, asyncio.Task[None]] = {}
         for op in ops:
             under_way[op.actor] = task = asyncio.create_task(self._act(op, under_way.get(op.actor)))
@@ -293,7 +303,7 @@ class Simulator:
             await self.remembered.compare(self._id(op.other), 1 + op.number % 2 * 4)
 
     async def _deliver(self) -> None:
-        """Nothing is left undone, and upkeep has been there."""
+        """Process all events, and review the high-fan-out sources."""
         await self._drain()
         await self.effects.high_fan_out_sources.review()
         await self._drain()
@@ -303,18 +313,18 @@ class Simulator:
             if not await self.outbox.backlog():
                 return
             if not await self.runner.run_once() and self._engines:
-                # What a commit owes is left to it for a moment.
+                # Workers leave the inverse operations of a commit to its process for a short time.
                 await asyncio.sleep(0.01)
-        raise AssertionError("the events never come to an end")
+        raise AssertionError(f"there are still events after {_PATIENCE} runs")
 
     async def _all_post(self) -> None:
-        """Whom nothing reaches any more has been forgotten."""
+        """Publish a post as each member, to find followers that a follower set has lost."""
         for actor in range(len(NAMES)):
             await self._act(Op("publish", actor, actor, 0x70), None)
         await self._deliver()
 
     async def _repeat_history(self) -> None:
-        """Everything that ever followed from anything follows again, in another order."""
+        """Run all jobs of the history again, in another order."""
         jobs = list(self.outbox.history)
         self.dice.random.shuffle(jobs)
         for job in jobs:
@@ -349,7 +359,9 @@ class Simulator:
         async with self.halting.halted():
             world = await World.of(cast("Store", self.graph))
             there = await self._first_after(post.author_id, post.id) == post.id
-            assert there is world.in_home(post.author_id, world.objects.get(post.id)), "one's own post is not there"
+            assert there is world.in_home(post.author_id, world.objects.get(post.id)), (
+                "the author's home timeline is wrong about a new post"
+            )
 
     async def _ask(self, op: Op) -> None:
         await self._post(op, Draft(text=self._text(op), poll=self._question(op)))
@@ -359,13 +371,13 @@ class Simulator:
         await posts.update(self.writes, self._id(op.actor), self._own(op).id, draft)
 
     async def _vote(self, op: Op) -> None:
-        """For one option, or for several, which may not be allowed."""
+        """Vote for one or more options, even where only one is allowed."""
         choices = [at for at in range(3) if op.number >> at & 1]
         with suppress(InvalidInput):
             await polls.vote(self.writes, self._id(op.actor), await self._poll_id(op), choices)
 
     async def _vote_twice(self, op: Op) -> None:
-        """From two devices."""
+        """Vote from two devices concurrently."""
         await _together(self._vote(op), self._vote(op._replace(number=op.number ^ 1)))
 
     async def _vote_and_delete(self, op: Op) -> None:
@@ -392,7 +404,7 @@ class Simulator:
         return PollDraft(options=options, seconds=600, multiple=bool(op.number & 2))
 
     async def _poll_id(self, op: Op) -> int:
-        """Return the poll of one of the newest posts that ask something: the current poll or an earlier one, perhaps gone."""
+        """Return the current or an earlier poll of one of the newest posts with a poll. It may have been deleted."""
         asking = [post for post in self.posts if post.poll_id][-3:]
         if not asking:
             raise NotFound("there is none yet")
@@ -404,7 +416,7 @@ class Simulator:
         await posts.update(self.writes, self._id(op.actor), self._own(op).id, Draft(text=self._text(op)))
 
     async def _narrow(self, op: Op) -> None:
-        """For fewer people, with or without another wording; to make it wider is refused."""
+        """Narrow the visibility of a post, with or without a new text. Widening it is refused."""
         held = await self._held(op)
         text = self._text(op) if op.number & 64 else held.text
         with suppress(InvalidInput):
@@ -414,24 +426,26 @@ class Simulator:
     async def _held(self, op: Op) -> Post:
         post = (await self.graph.obj_get((self._own(op).id,))).get(self._own(op).id)
         if not isinstance(post, Post):
-            raise NotFound("it is gone")
+            raise NotFound("the post is deleted")
         return post
 
     async def _narrow_and_edit(self, op: Op) -> None:
         await _together(self._narrow(op), self._update(op))
 
     async def _narrow_and_share(self, op: Op) -> None:
-        """While another member shares what is being narrowed."""
+        """Narrow a post while another member shares it."""
         place = self.posts.index(self._own(op))
         others = op._replace(actor=op.other, number=len(self.posts) - 1 - place)
         await _together(self._narrow(op), self._share(others))
 
     async def _delete(self, op: Op) -> None:
         post = await posts.delete(self.writes, self._id(op.actor), self._own(op).id)
-        assert await self._first_after(post.author_id, post.id) != post.id, "one's own deleted post is still there"
+        assert await self._first_after(post.author_id, post.id) != post.id, (
+            "the author's home timeline shows a deleted post"
+        )
 
     async def _edit_twice(self, op: Op) -> None:
-        """From two devices."""
+        """Edit a post from two devices concurrently."""
         await _together(self._update(op), self._update(op._replace(number=op.number ^ 0x70)))
 
     async def _edit_and_delete(self, op: Op) -> None:
@@ -441,7 +455,7 @@ class Simulator:
         await _together(self._follow(op), self._block(op._replace(actor=op.other, other=op.actor)))
 
     async def _waver(self, op: Op) -> None:
-        """Unfollow and follow from two devices, while the other one posts."""
+        """Unfollow and follow from two devices, while the other member posts."""
         reverse = op._replace(actor=op.other, other=op.actor)
         await _together(self._unfollow(op), self._publish(reverse), self._follow(op))
 
@@ -452,24 +466,24 @@ class Simulator:
         await relationships.follow(self.writes, self._id(op.actor), self._id(op.other))
 
     async def _follow_otherwise(self, op: Op) -> None:
-        """Follow, or change whether a follow brings notifications: whatever else it brings, the recount does not know."""
+        """Follow, or change whether a follow sends notifications. The recount does not support other options."""
         options = FollowOptions(notify=bool(op.number & 1))
         await relationships.follow(self.writes, self._id(op.actor), self._id(op.other), options)
 
     async def _follow_twice(self, op: Op) -> None:
-        """From two devices."""
+        """Follow from several devices concurrently."""
         await _together(self._follow(op), self._follow_otherwise(op), self._follow(op))
 
     async def _remove_follower(self, op: Op) -> None:
         await relationships.remove_follower(self.writes, self._id(op.actor), self._id(op.other))
 
     async def _part(self, op: Op) -> None:
-        """Both end a follow at once, and one begins anew."""
+        """Unfollow a member, be removed as a follower and follow again, concurrently."""
         removal = self._remove_follower(op._replace(actor=op.other, other=op.actor))
         await _together(self._unfollow(op), removal, self._follow_otherwise(op))
 
     async def _lock(self, op: Op) -> None:
-        """Have follows wait for an answer, or not any more."""
+        """Require approval of followers, or stop requiring it."""
         await members.update_profile(self.writes, self._id(op.actor), ProfileChange(locked=bool(op.number & 1)))
 
     async def _grant(self, op: Op) -> None:
@@ -527,14 +541,14 @@ class Simulator:
             post = await reactions.like(self.writes, viewer, chosen)
         async with self.halting.halted():
             found = await hydrate(self.graph, viewer, (post.id,), unasked=False)
-            assert all(entry.liked for entry in found), "one's own like is not there"
+            assert all(entry.liked for entry in found), "a liked post is not shown as liked"
 
     async def _unlike(self, op: Op) -> None:
         with self._request():
             await reactions.unlike(self.writes, self._id(op.actor), self._chosen(op).id)
 
     def _request(self) -> AbstractContextManager[None]:
-        """Half of the requests ask for every stamp once, and mark beforehand what they foresee that they change."""
+        """Return a context in which half of the requests read each version token once and mark foreseen changes in advance."""
         return one_request() if self.dice.happens(0.5) else nullcontext()
 
     async def _share(self, op: Op) -> None:
@@ -544,19 +558,19 @@ class Simulator:
             there = await self._first_after(share.author_id, share.id) == share.id
             node = world.objects.get(share.id)
             known = world.in_home(share.author_id, node)
-            assert known or not there, "one's own share is shown after it is gone"
-            # It may be left out for another entry of the post; what is still on its way to the home is not known here.
+            assert known or not there, "the sharer's home timeline shows a share that does not belong there"
+            # An older entry of the post may replace the share, and the recount does not see pending deliveries.
             assert there or not known or world.stands_by_another(share.author_id, share.id), (
-                "one's own share is not there"
+                "the sharer's home timeline lacks the share"
             )
 
     async def _declare(self, op: Op) -> None:
-        """Link to some accounts elsewhere on the profile, in place of those before."""
+        """Replace the links to external accounts on the profile."""
         fields = [("Elsewhere", link) for bit, link in enumerate(ELSEWHERE) if op.number & 1 << bit]
         await members.update_profile(self.writes, self._id(op.actor), ProfileChange(fields=fields))
 
     async def _declare_twice(self, op: Op) -> None:
-        """From two devices."""
+        """Replace the links from two devices concurrently."""
         await _together(self._declare(op), self._declare(op._replace(number=op.number ^ 3)))
 
     async def _turn_folding(self, op: Op) -> None:
@@ -585,7 +599,7 @@ class Simulator:
         await reactions.unreact(self.writes, self._id(op.actor), self._chosen(op).id, emoji)
 
     async def _report(self, op: Op) -> None:
-        """Report a post: from this moment on it is nowhere for the reporter."""
+        """Report a post, which is hidden from the reporter at once."""
         viewer, post = self._id(op.actor), self._chosen(op)
         filed = await reports.file(self.writes, viewer, post.author_id, Complaint(post_ids=(post.id,)))
         self.reports.append(filed.id)
@@ -603,7 +617,7 @@ class Simulator:
             await reports.reopen(self.writes, self.reports[op.number % len(self.reports)])
 
     async def _look(self, op: Op) -> None:
-        """Read one's home; nothing is shown that one may not see at this moment."""
+        """Read the home timeline, and check that the viewer may see each entry at this moment."""
         viewer = self._id(op.actor)
         async with self.halting.halted():
             world = await World.of(cast("Store", self.graph))
@@ -612,9 +626,7 @@ class Simulator:
                 assert world.in_home(viewer, world.objects.get(entry.id)), f"{entry.post} is shown"
 
     async def _discover(self, op: Op) -> None:
-        """Read one's ranked feed, and say that it was seen, and suggestions; nothing is there that one may not see or does not
-        want to.
-        """
+        """Read the ranked feed, suggestions and found accounts, and check that all results are allowed. Then send feedback."""
         viewer = self._id(op.actor)
         async with self.halting.halted():
             world = await World.of(cast("Store", self.graph))
@@ -657,7 +669,7 @@ class Simulator:
         await self.timelines.drop([self._id(op.actor), self._id(op.other)])
 
     async def _restart(self, op: Op) -> None:
-        """Whatever is not in the graph is lost."""
+        """Drop all timelines, as a restart does."""
         await self.timelines.drop([member.id for member in self.members])
 
     def _id(self, place: int) -> int:
@@ -669,7 +681,7 @@ class Simulator:
         return f"{op.number} {tags} {mention}"
 
     def _chosen(self, op: Op) -> Post:
-        """One of the newest posts, which may be gone."""
+        """Return one of the newest posts, which may be deleted."""
         if not self.posts:
             raise NotFound("there is none yet")
         return self.posts[-1 - op.number % min(5, len(self.posts))]
@@ -681,11 +693,11 @@ class Simulator:
         return mine[-1 - op.number % min(2, len(mine))]
 
     async def _first_after(self, viewer: int, entry: int) -> int | None:
-        """The oldest entry in a home timeline, from this one on."""
+        """Return the oldest entry of a home timeline that is not older than `entry`."""
         page = await home.page(self.reads, viewer, Cursor(after=entry - 1, limit=1, oldest_first=True))
         return page.entries[0].id if page.entries else None
 
-    # What holds in the end
+    # Final checks
 
     async def check(self) -> None:
         world = await World.of(cast("Store", self.graph))
@@ -709,13 +721,13 @@ class Simulator:
         assert not wrong, wrong
         await self._check_histories()
         await self._check_cloud(world)
-        # The warm ones first: those that are read become warm, and others cold for it.
+        # Warm timelines first, because reading a cold one warms it and may evict a warm one.
         cold = {member.id for member in self.members if await self.timelines.floor(member.id) is None}
         for member in sorted(self.members, key=lambda member: member.id in cold):
             await self._check_home(member, world.home(member.id, self.reach))
 
     async def _check_histories(self) -> None:
-        """Both ends of every follow tell what the story did, one from its own side and one from the other."""
+        """Check that both members of each follow are shown the periods of the story."""
         for follower, followee in self.story.pairs():
             told = [
                 FollowPeriod(milliseconds_of(since), milliseconds_of(until) if until else None)
@@ -726,7 +738,7 @@ class Simulator:
             assert one == other == told
 
     async def _check_cloud(self, world: World) -> None:
-        """I4, of the tag cloud: what is counted by increments is what a recount gives."""
+        """Check I4 for the tag cloud: the counts maintained by increments equal a recount."""
         await self.emitter.flush()
         collector = Collector(self.cloud, self.inbox, clock=self._clock)
         collector.take(await self.inbox.look())
@@ -736,7 +748,7 @@ class Simulator:
         assert all(not row.forms and not row.days for row in rows.values() if not row.n)
 
     async def _check_home(self, member: Member, expected: list[int]) -> None:
-        """I1: by pages of some size, downwards, upwards and from a point on, and by definition."""
+        """Check I1 for pages of a random size, in both directions and from a position, and for the definition."""
         limit = self.dice.random.choice((1, 2, 3, 5))
         assert await self._downwards(home.page, member.id, limit) == expected, (member.name, limit)
         assert await self._downwards(home.definition, member.id, 9) == expected, member.name
@@ -770,7 +782,7 @@ class Simulator:
 
 
 async def _together(*acts: Coroutine[Any, Any, object]) -> None:
-    """Several acts at the same time, each of which may be refused."""
+    """Run several operations concurrently. Each of them may be refused."""
     for answer in await asyncio.gather(*acts, return_exceptions=True):
         if isinstance(answer, BaseException) and not isinstance(answer, _REFUSALS):
             raise answer
@@ -778,8 +790,10 @@ async def _together(*acts: Coroutine[Any, Any, object]) -> None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Jobs take turns at every chance rather than by the clock, lists are cleared in small pages,
-    failures are not logged, and what a commit owes is soon anybody's."""
+    """Make jobs yield at every opportunity, independent of the clock, clear lists in small pages, and do not log failures.
+
+    Workers take over the inverse operations of a commit after a short time.
+    """
     logging.disable(logging.ERROR)
     try:
         with (
@@ -794,7 +808,7 @@ def _quiet() -> Iterator[None]:
 
 
 def run(seed: int, stores: int, ops: Sequence[Any], *, shared: bool = False, fickle: bool = False) -> object:
-    """One run in memory, from beginning to end; a seed always gives the same one. Return where its chances ended."""
+    """Simulate one run in memory, which depends only on the arguments. Return the final state of the random generator."""
 
     async def main() -> object:
         simulator = Simulator(seed, stores, shared=shared, fickle=fickle)
@@ -811,7 +825,7 @@ async def _run(simulator: Simulator, ops: Sequence[Any]) -> None:
 
 
 def run_on_engines(seed: int, ops: Sequence[Any], *, fickle: bool = False) -> None:
-    """One run on two PostgreSQL stores and a Redis Cluster."""
+    """Simulate one run on two PostgreSQL stores and a Redis Cluster."""
 
     async def main() -> None:
         async with opened(2, LENGTH, cluster=True) as engines:

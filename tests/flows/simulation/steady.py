@@ -1,4 +1,4 @@
-"""A check that a page read while everything moves lacks no post whose consequences are done."""
+"""A check that a page read during concurrent changes lacks no post whose consequences are done."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from tests.flows.simulation.chaos import Haltable, Unruly
 from tests.flows.simulation.recount import World
 
 _HARMLESS = (PostCreated, ShareCreated, LikeChanged, TagsUsed, FollowersLost)
-"""Commits with these take nothing out of a home."""
+"""Events whose commits remove nothing from a home timeline."""
 
 
 class _Moment(NamedTuple):
     posts: set[int]
-    """Ids of posts that are in the home timeline, with no consequence left to run."""
+    """Ids of posts in the home timeline with no pending consequences."""
     said: int
-    """How many events there had been."""
+    """Number of events so far."""
 
 
 async def watch(graph: Graph, reads: Reads, outbox: Unruly, halting: Haltable, viewer: int) -> None:
-    """Read a whole home beside everything else, and compare it with what it had to show before, and still has to."""
+    """Read a whole home timeline during concurrent changes, and check that it shows every post that was there before and after."""
 
     async def moment() -> _Moment | None:
         async with halting.halted():
@@ -48,14 +48,14 @@ async def watch(graph: Graph, reads: Reads, outbox: Unruly, halting: Haltable, v
     page = await home.page(reads, viewer, Cursor(limit=1_000))
     after = await moment()
     shown = [entry.id for entry in page.entries]
-    assert len(shown) == len(set(shown)), "an entry is there twice"
+    assert len(shown) == len(set(shown)), "an entry is duplicated"
     if before and after and all(_harmless(viewer, event) for event in halting.said[before.said : after.said]):
         missing = before.posts & after.posts - set(shown)
-        assert not missing, f"{missing} had come home, and are missing"
+        assert not missing, f"the page lacks {missing}, which were in the home timeline before and after the read"
 
 
 def _unsettled(viewer: int, undone: list[AnyEvent]) -> bool:
-    """Whether it may still change whom the viewer follows or sees."""
+    """Return whether pending events may still change the viewer's follows or visible members."""
     return any(
         isinstance(event, Blocked | SuspensionChanged)
         or (isinstance(event, FollowChanged) and event.follower_id == viewer)

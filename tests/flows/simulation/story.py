@@ -1,4 +1,4 @@
-"""The follows of a story as they were committed, noted beside the graph: what both ends must tell in the end."""
+"""A record of committed follows, kept outside the graph, to check the follow history that both members are shown."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ MOST = 20
 
 
 class Told(NamedTuple):
-    """A time during which somebody followed; 0 for an end that has not come."""
+    """A period of a follow. `until` is 0 if it has not ended."""
 
     since: int
     until: int
 
 
 class FollowStory:
-    """Every beginning and end of a follow, by follower and followee; an end is negative."""
+    """The times at which follows began and ended, by follower and followee. The time of an end is negative."""
 
     def __init__(self) -> None:
         self._moments: dict[Pair, set[int]] = defaultdict(set)
@@ -34,15 +34,15 @@ class FollowStory:
         self._locks: dict[tuple[int, int, int], asyncio.Lock] = defaultdict(asyncio.Lock)
 
     def noting(self, store: Store) -> Noting:
-        """Stand in for a store, and note what is committed to it."""
+        """Return a wrapper of a store that records its commits."""
         return Noting(store, self)
 
     def pairs(self) -> Iterable[Pair]:
-        """Followers and followees whose whole story is known."""
+        """Return the pairs of follower and followee whose history is fully known."""
         return self._moments.keys() - self._unknown
 
     def told(self, pair: Pair) -> list[Told]:
-        """The newest of the periods, the newest first, told anew from the moments in their order."""
+        """Return up to `MOST` periods, newest first, computed from the recorded times."""
         found: list[Told] = []
         since = 0
         for moment in sorted(self._moments[pair], key=lambda one: (abs(one), one < 0)):
@@ -52,14 +52,14 @@ class FollowStory:
                 found.append(Told(since, -moment))
                 since = 0
             else:
-                # Both sides ended it: the last counts.
+                # Both members ended the follow. The last end counts.
                 found[-1] = found[-1]._replace(until=-moment)
         if since:
             found.append(Told(since, 0))
         return found[::-1][:MOST]
 
     async def commit(self, store: Store, batch: Batch, act: Callable[[], Any]) -> Any:
-        """Commit, and note what that did to follows. Two commits to one end of a follow wait for each other."""
+        """Commit, and record the changes of follows. Commits that write one end of a follow are serialized."""
         ops = [op for op in batch.assocs if op.atype in _ENDS and not op.plain]
         locks = [self._locks[op[:3]] for op in sorted(ops, key=lambda op: op[:3])]
         for lock in locks:
@@ -77,7 +77,7 @@ class FollowStory:
     def _note(self, op: AssocOp, was: AssocRow | None, now: AssocRow | None) -> None:
         pair = (op.id1, op.id2) if op.atype == FOLLOWS.number else (op.id2, op.id1)
         if now is None or now.alive is not op.alive:
-            # Another end's act came between, or there was nothing to end.
+            # A change at the other end won, or there was no follow to end.
             if op.alive:
                 self._unknown.add(pair)
         elif op.alive:
@@ -87,7 +87,7 @@ class FollowStory:
 
 
 class Noting:
-    """A store whose commits are noted."""
+    """A store whose commits are recorded."""
 
     def __init__(self, store: Store, story: FollowStory) -> None:
         self._store = store
@@ -107,7 +107,7 @@ class Noting:
 
 
 def _beginning(row: AssocRow) -> int:
-    """A follow whose options were changed says when it began."""
+    """Return the time at which a follow began, which its data contains if its options were changed."""
     terms = msgspec.msgpack.decode(row.data) if row.data else []
     return (terms[3] if len(terms) > 3 else 0) or row.time
 

@@ -1,4 +1,4 @@
-"""Whether everybody can use a page: axe-core, which knows the rules of WCAG, looks at it."""
+"""Checks of the accessibility of pages against the WCAG rules of axe-core."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ def _script() -> str:
 
 
 def hindrances(page: Page) -> list[str]:
-    """Return what on a page is in somebody's way: rule, place and reason of each; whatever is moderate, serious or critical."""
-    # The page's own policy lets no other script in; a debugger may.
+    """Return the moderate, serious and critical violations on a page: the rule, the element and the reason of each."""
+    # The page's content security policy forbids other scripts, except from a debugger.
     page.context.new_cdp_session(page).send("Runtime.evaluate", {"expression": _script()})
     return _found(page, f"{_TAGS}")
 
 
 def pale(page: Page, *, dark: bool) -> list[str]:
-    """Return what cannot be read in the other colours of a page at which `hindrances` has looked: only contrast depends on them."""
+    """Return the contrast violations of a page in another color scheme. Only contrast differs from the result of `hindrances`."""
     page.emulate_media(color_scheme="dark" if dark else "light")
-    # Colours of buttons do not change at once.
+    # The colors of buttons have a transition.
     page.evaluate(_ALL_AT_ONCE)
     return _found(page, "{type: 'rule', values: ['color-contrast']}")
 

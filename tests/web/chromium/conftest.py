@@ -1,4 +1,4 @@
-"""A browser, and a network for it to look at; a module has each to itself."""
+"""Fixtures for each module: a browser, and a network for it to visit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A served Shoal with people in it, and real browsers in front of it."""
+"""A server of a network with members, and real browsers that open its pages."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ T = TypeVar("T")
 
 SECONDS = 60.0
 
-# A module that is asked for twice is the same one, and whoever asked first has it first.
+# A repeated import returns the loaded module, so these imports wait until the page's own imports have finished.
 _STARTED = """async () => {
   const app = document.querySelector('script[type=module]')?.src;
-  const named = [...document.querySelectorAll("[data-behaviour]")].flatMap((one) => one.dataset.behaviour.split(" "));
+  const named = [...document.querySelectorAll("[data-behavior]")].flatMap((one) => one.dataset.behavior.split(" "));
   if (app) await Promise.all(["app", ...named].map((name) => import(new URL(`${name}.js`, app))));
 }"""
 
 
 class Stage:
-    """A network that is served from a thread of its own, in memory."""
+    """A network in memory whose server runs in another thread."""
 
     def __init__(self, network: Network, loop: asyncio.AbstractEventLoop, url: str) -> None:
         self.network = network
@@ -48,23 +48,23 @@ class Stage:
         self._loop = loop
 
     def run(self, what: Coroutine[Any, Any, T]) -> T:
-        """Return what a coroutine does in the loop of the server."""
+        """Run a coroutine in the event loop of the server, and return its result."""
         return asyncio.run_coroutine_threadsafe(what, self._loop).result(SECONDS)
 
     def join(self, name: str, **more: Any) -> Member:
-        """Return a new member who can log in."""
+        """Register a member who can log in."""
         return self.run(
             members.register(self.network.writes, name, hashed=hashed(), email=f"{name}@example.org", **more)
         )
 
     def settle(self) -> None:
-        """Return once everything that follows from what was done has happened."""
+        """Wait until all jobs are done."""
         self.run(self.network.settle())
 
 
 @contextmanager
 def stage(**settings: Any) -> Iterator[Stage]:
-    """A served network."""
+    """Run a server of a new network in memory."""
     made: list[Stage] = []
     ready = threading.Event()
     ending: list[asyncio.Task[None]] = []
@@ -105,7 +105,7 @@ def stage(**settings: Any) -> Iterator[Stage]:
     thread = threading.Thread(target=lambda: asyncio.run(main()), name="shoal")
     thread.start()
     try:
-        assert ready.wait(SECONDS), "the server did not come up"
+        assert ready.wait(SECONDS), "the server did not start"
         yield made[0]
     finally:
         made[0]._loop.call_soon_threadsafe(ending[0].cancel)
@@ -115,14 +115,15 @@ def stage(**settings: Any) -> Iterator[Stage]:
 
 @contextmanager
 def browser() -> Iterator[Browser]:
-    """Debian's Chromium. A password is hashed before it starts: from then on its loop runs in this thread, and no other can."""
+    """Run Chromium until the block ends."""
+    # The cached hash needs an event loop, and none can start in this thread while Playwright's runs.
     hashed()
     with chromium() as found:
         yield found
 
 
 class Complaint(NamedTuple):
-    """An error that a page reported: a script that failed, a policy that was broken, a file that was not there."""
+    """An error that a page reported: a failed script, a policy violation or a missing file."""
 
     where: str
     what: str
@@ -131,11 +132,11 @@ class Complaint(NamedTuple):
 _LISTENING = """document.addEventListener("securitypolicyviolation", (event) => console.error(
     `${event.effectiveDirective} violated by ${event.blockedURI} in ${event.sourceFile}:${event.lineNumber} ${event.sample}`
 ));"""
-"""Reports each violation of a page's content security policy to the console, from where `Screen` takes it."""
+"""Logs each violation of a page's content security policy to the console, where `Screen` reads it."""
 
 
 class Screen:
-    """A browser window of one person. What its pages complain of is noted."""
+    """A browser window that records the errors of its pages."""
 
     def __init__(self, at: Stage, context: BrowserContext, scripts: bool = True) -> None:
         self.at = at
@@ -149,14 +150,14 @@ class Screen:
         context.on("response", self._answered)
 
     def open(self, path: str) -> Page:
-        """Open a page, and wait for the scripts of what is on it."""
+        """Open a page, and wait until its scripts are loaded."""
         self.page.goto(self.at.url + path)
         if self.scripts:
             self.page.evaluate(_STARTED)
         return self.page
 
     def log_in(self, name: str, password: str = PASSWORD) -> Page:
-        """Log in by the form."""
+        """Log in with the form."""
         page = self.open("/login")
         page.get_by_label("User name or e-mail address").fill(name)
         page.get_by_label("Password").fill(password)
@@ -165,7 +166,7 @@ class Screen:
         return page
 
     def _heard(self, message: ConsoleMessage) -> None:
-        # That an answer was no good is noted by its status.
+        # `_answered` records responses with an error status.
         if message.type == "error" and "Failed to load resource" not in message.text:
             self._note(message.text)
 
@@ -181,7 +182,7 @@ class Screen:
 def screen(
     at: Stage, of: Browser, width: int = 1_280, *, dark: bool = False, scripts: bool = True, touch: bool = False
 ) -> Iterator[Screen]:
-    """A window in front of a network; fails when its pages complained of anything."""
+    """Open a browser window on a network, and assert at the end that its pages reported no errors."""
     with window(of, width, 844 if touch else 900, dark=dark, scripts=scripts, touch=touch) as context:
         made = Screen(at, context, scripts)
         yield made
@@ -189,22 +190,25 @@ def screen(
 
 
 def until(page: Page, condition: str, seconds: float = 10) -> None:
-    """Wait until an expression is true in a page. (Playwright's own way evaluates strings in it, which its policy forbids.)"""
+    """Wait until an expression is true in a page.
+
+    Playwright's `wait_for_function` evaluates strings, which the content security policy forbids.
+    """
     for _ in range(int(seconds * 20)):
         if page.evaluate(condition):
             return
         page.wait_for_timeout(50)
-    raise AssertionError(f"not true after {seconds:g} s: {condition}")
+    raise AssertionError(f"condition is false after {seconds:g} s: {condition}")
 
 
 def file(name: str, width: int = 60, height: int = 40, data: bytes = b"") -> FilePayload:
-    """A file that a field for files takes: a picture of this size, or these bytes under the name of one."""
+    """Return a file for an upload field: a picture of this size, or other bytes with the name of a picture."""
     return {"name": name, "mimeType": "image/png", "buffer": data or picture(width, height)}
 
 
 @contextmanager
 def held(page: Page, script: str) -> Iterator[None]:
-    """A slow line: a module of the pages comes only when this ends."""
+    """Delay the response to requests for a script of the pages until the block ends."""
     waiting: list[Route] = []
 
     def hold(route: Route) -> None:
@@ -213,7 +217,7 @@ def held(page: Page, script: str) -> Iterator[None]:
     pattern = re.compile(rf"/{script}(-\w+)?\.js")
     page.context.route(pattern, hold)
     yield
-    assert waiting, f"no page asked for {script}.js"
+    assert waiting, f"no page requested {script}.js"
     for route in waiting:
         route.continue_()
     page.context.unroute(pattern)

@@ -203,7 +203,7 @@ def test_passkey_page_on_unsupported_address_shows_message(chromium: Browser) ->
             # The login page has other methods and shows no message.
             window.context.clear_cookies()
             page = window.open("/login")
-            expect(page.locator("[data-behaviour=passkey]").first).to_be_hidden()
+            expect(page.locator("[data-behavior=passkey]").first).to_be_hidden()
 
 
 def test_passkey_login_without_passkey_on_device_shows_message(here: Stage, chromium: Browser) -> None:

@@ -154,7 +154,7 @@ def opened(
     if zipped or head[257:262] == b"ustar":
         packed = folder / "packed.zip"
         with _faults():
-            _pack_anew(path, packed, most, going_on, zipped=zipped)
+            _convert_to_zip(path, packed, most, going_on, zipped=zipped)
         head = b"PK"
     if head[:2] != b"PK":
         entries = Entries(packed, None, most, going_on)
@@ -240,7 +240,7 @@ class _Document:
         return data
 
 
-def _pack_anew(path: Path, to: Path, most: int, going_on: Callable[[], None], *, zipped: bool) -> None:
+def _convert_to_zip(path: Path, to: Path, most: int, going_on: Callable[[], None], *, zipped: bool) -> None:
     """Copy the files of a tar into a ZIP: a tar has no directory, so finding a file would require reading it from the start."""
     try:
         with (

@@ -205,10 +205,10 @@ class _Counts:
         """Count an omission: see `ArchiveReport.omit`."""
         self._omitted.append((kind, reason, example))
 
-    def cut_to(self, whole: str, kept: str) -> str:
+    def cut_to(self, whole: str, shortened: str) -> str:
         """Return the shortened text, and count it if it was cut."""
-        self._cut += kept != whole
-        return kept
+        self._cut += shortened != whole
+        return shortened
 
     def add_to(self, report: ArchiveReport) -> None:
         for omitted in self._omitted:
@@ -238,14 +238,14 @@ class ArchiveImport:
         """Import posts that do not exist yet. Raises `Unavailable` if the store stays down, `Gone` if the member was deleted."""
         total, done = len(self.plan.order), 0
 
-        def told(finished: int) -> None:
+        def report_progress(finished: int) -> None:
             progress("posts", done + finished, total)
 
         for level in self.plan.levels():
             for start in range(0, len(level), _CHUNK):
                 chunk = level[start : start + _CHUNK]
                 await access_member(self.writes.graph, self.member_id)
-                await run_bounded(await self._missing(chunk), self._import_post, _POSTS_AT_ONCE, told)
+                await run_bounded(await self._missing(chunk), self._import_post, _POSTS_AT_ONCE, report_progress)
                 done += len(chunk)
                 progress("posts", done, total)
                 await self._wait_for_events()
@@ -368,7 +368,7 @@ class ArchiveImport:
                 await access_member(self.writes.graph, self.member_id)
                 return 0
             return made.id
-        raise Conflict("no free id was found; repeat")
+        raise Conflict("no free id found; try again")
 
     async def _photos(self, position: int, record: ArchivedPost, counted: _Counts) -> dict[int, int]:
         """Store the photos of a post that can be stored; return their ids by number in the record."""
@@ -378,7 +378,7 @@ class ArchiveImport:
                 try:
                     stored[number] = await self._photo(position, record, number, counted)
                 except Unfit:
-                    counted.omit("photos", Omission.NO_ROOM, photo.file)
+                    counted.omit("photos", Omission.OVER_QUOTA, photo.file)
                 except InvalidInput as error:
                     counted.omit("photos", Omission.UNREADABLE, f"{photo.file}: {error}")
         return stored
@@ -395,7 +395,7 @@ class ArchiveImport:
         name = next((name for name, key in zip(names, keys, strict=True) if key not in known), names[-1])
         data = await self.process.read(photo.file, self.network.media.limits.max_bytes)
         owner = await access_member(self.writes.graph, self.member_id)
-        media.check_room(self.writes, owner, len(data))
+        media.check_quota(self.writes, owner, len(data))
         most = self.writes.limits.description
         description = counted.cut_to(photo.description, photo.description[:most])
         focus = photo.focus if all(-1 <= part <= 1 for part in photo.focus) else (0.0, 0.0)
@@ -414,7 +414,7 @@ class ArchiveImport:
             except Taken:
                 continue
             return made.id
-        raise Conflict("no free id was found; repeat")
+        raise Conflict("no free id found; try again")
 
     def _key(self, record: ArchivedPost, part: int) -> Key:
         return import_key(self.shard, self._name("post", record, part))

@@ -45,7 +45,7 @@ _MOST_RECORD = 32 << 20
 """Maximum bytes of a saved post."""
 _MOST_ACCOUNT = 200
 """Maximum characters of the account name."""
-_TOLD_EACH = 500
+_CHUNK_POSTS = 500
 _NONE = -1
 _UNKNOWN, _DROPPED, _UNDER_WAY = -2, -1, -3
 """Depths of a post that is not visited yet, that is left out, and whose thread is being followed."""
@@ -123,7 +123,7 @@ class ArchivePlan:
         with _regular(plan._saved) as file:
             data = file.read(_MOST_PLAN + 1)
         if len(data) > _MOST_PLAN:
-            raise DamagedPlan(f"more than {_MOST_PLAN} bytes")
+            raise DamagedPlan(f"the plan has more than {_MOST_PLAN} bytes")
         saved = msgspec.msgpack.decode(data, type=_Saved)
         plan._at.frombytes(saved.at)
         plan.written.frombytes(saved.written)
@@ -156,10 +156,10 @@ class ArchivePlan:
             and len(self.handles) <= MOST_HANDLES
             and len(self.followees) <= MOST_HANDLES
         ):
-            raise DamagedPlan("it does not fit together")
+            raise DamagedPlan("the plan is inconsistent")
 
-    def fill(self, reader: ArchiveReader, now: int, told: Callable[[int], None]) -> ArchiveReport:
-        """Read an archive and return its report. `told` is called with the number of posts so far.
+    def fill(self, reader: ArchiveReader, now: int, on_progress: Callable[[int], None]) -> ArchiveReport:
+        """Read an archive and return its report. `on_progress` is called with the number of posts so far.
 
         Raises as `ArchiveReader.records`.
         """
@@ -173,7 +173,7 @@ class ArchivePlan:
                         left.add(_digest(record.id))
                 elif isinstance(record, FollowList):
                     self.handles.update(dict.fromkeys(record.handles))
-                    report.omit("follows", Omission.NOBODY, count=record.unreadable)
+                    report.omit("follows", Omission.NO_ACCOUNT, count=record.unreadable)
                 elif isinstance(record, KnownFollows):
                     self.followees.update(record.members)
                     report.omit("follows", Omission.TOO_MANY, count=record.beyond)
@@ -182,8 +182,8 @@ class ArchivePlan:
                 else:
                     self._add(cleaned, file.tell())
                     file.write(self._encoder.encode(cleaned))
-                    if len(self) % _TOLD_EACH == 0:
-                        told(len(self))
+                    if len(self) % _CHUNK_POSTS == 0:
+                        on_progress(len(self))
             self._at.append(file.tell())
         self._arrange(left, report)
         self._count(report)
@@ -210,9 +210,9 @@ class ArchivePlan:
 
     def _within(self, post: ArchivedPost, report: ArchiveReport) -> ArchivedPost:
         """Return a post with as many photos as the limits allow."""
-        kept = post.photos[: min(MOST_PHOTOS, self._photos_left)]
-        report.omit("photos", Omission.TOO_MANY, post.id, len(post.photos) - len(kept))
-        return msgspec.structs.replace(post, photos=kept)
+        retained = post.photos[: min(MOST_PHOTOS, self._photos_left)]
+        report.omit("photos", Omission.TOO_MANY, post.id, len(post.photos) - len(retained))
+        return msgspec.structs.replace(post, photos=retained)
 
     def _unfit(self, post: ArchivedPost, now: int) -> Omission | None:
         if not 0 < len(post.id) <= _MOST_ID or len(post.parent) > _MOST_ID or post.written <= 0:
@@ -246,8 +246,8 @@ class ArchivePlan:
         dropped = sorted(reasons)
         for position, post in zip(dropped, self._some(dropped), strict=True):
             report.omit("posts", reasons[position], post.id)
-        kept = (position for position in range(len(self)) if self._depths[position] >= 0)
-        self.order = array("i", sorted(kept, key=lambda position: (self.written[position], position)))
+        retained = (position for position in range(len(self)) if self._depths[position] >= 0)
+        self.order = array("i", sorted(retained, key=lambda position: (self.written[position], position)))
         self._by_depth = array("i", sorted(self.order, key=self._depths.__getitem__))
 
     def _follow_thread(self, position: int, left: set[bytes], reasons: dict[int, Omission]) -> None:
@@ -286,8 +286,8 @@ class ArchivePlan:
             report.sample(post.written, post.text, len(post.photos))
 
     def _some(self, positions: Sequence[int]) -> Iterator[ArchivedPost]:
-        for start in range(0, len(positions), _TOLD_EACH):
-            yield from self.read(positions[start : start + _TOLD_EACH])
+        for start in range(0, len(positions), _CHUNK_POSTS):
+            yield from self.read(positions[start : start + _CHUNK_POSTS])
 
 
 def _regular(path: Path) -> IO[bytes]:
@@ -296,7 +296,7 @@ def _regular(path: Path) -> IO[bytes]:
     if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         return file
     file.close()
-    raise DamagedPlan("it is not a file")
+    raise DamagedPlan("the plan is not a regular file")
 
 
 def _digest(id_: str) -> bytes:

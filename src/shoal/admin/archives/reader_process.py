@@ -90,7 +90,7 @@ class ArchiveProcess:
             count = 0
             while isinstance(message := await self._process.receive(_MESSAGES, _MAX_REPORT), PostsRead):
                 if not count < message.count <= MOST_POSTS:
-                    raise ChildDied(f"{message.count} posts after {count}")
+                    raise ChildDied(f"the post count decreased from {count} to {message.count}")
                 count = message.count
                 progress(count)
         if isinstance(message, Planned):
@@ -114,7 +114,7 @@ class ArchiveProcess:
         except (TimeoutError, ChildDied) as error:
             # A late answer must not be taken for the next one.
             self._process.kill()
-            _log.warning("the process that reads an archive exceeded its limits or died: %r", error)
+            _log.warning("archive reader process exceeded its limits or died: %r", error)
             raise self._past_limits() from error
 
     def _past_limits(self) -> ArchiveLimitsExceeded:
@@ -142,5 +142,5 @@ async def _spawned() -> ChildProcess:
     try:
         return await ChildProcess.start("shoal.admin.archives.reader", stderr=asyncio.subprocess.DEVNULL)
     except OSError as error:
-        _log.exception("the process that reads an archive cannot be started")
+        _log.exception("cannot start the archive reader process")
         raise Unavailable("archives cannot be read right now") from error

@@ -28,7 +28,7 @@ from shoal.core.model import Visibility
 
 MOST = 50
 """Maximum number of archives in the folder, not counting reports of finished imports."""
-KEPT_MS = 7 * 86_400_000
+RETENTION_MS = 7 * 86_400_000
 """Milliseconds after which an idle archive, or the report of a finished import, is removed."""
 LOOKED_MS = 86_400_000
 """Milliseconds after which a previewed archive may be evicted to make room for another."""
@@ -94,7 +94,7 @@ class ArchiveStorage:
         with self._lock():
             if self.state(member_id) is not None:
                 raise InvalidInput(_ALREADY, field="file")
-            if not self._has_room(now_ms()):
+            if not self._has_capacity(now_ms()):
                 raise Unavailable("Many archives are being imported; try again later", retry_after=_RETRY_SECONDS)
             private_files.make_folder(arriving)
         state = ArchiveState(phase="looking", token=token, file=file, size=size, changed=now_ms())
@@ -190,9 +190,9 @@ class ArchiveStorage:
         for member_id in self.members():
             state = self.state(member_id)
             if state is None:
-                if _changed(self._folder / str(member_id)) < now - KEPT_MS:
+                if _changed(self._folder / str(member_id)) < now - RETENTION_MS:
                     self.discard(member_id)
-            elif state.phase not in WORK and state.changed < now - KEPT_MS:
+            elif state.phase not in WORK and state.changed < now - RETENTION_MS:
                 self.discard(member_id, state.token)
             elif state.phase in OVER:
                 self.empty(member_id, state.token)
@@ -200,7 +200,7 @@ class ArchiveStorage:
             if _changed(place) < now - _LEFT_OVER_MS:
                 _remove(place)
 
-    def _has_room(self, now: int) -> bool:
+    def _has_capacity(self, now: int) -> bool:
         """Return whether another archive fits, after evicting the oldest expired preview if necessary."""
         states = [(member_id, state) for member_id in self.members() if (state := self.state(member_id)) is not None]
         held = [one for one in states if one[1].phase not in OVER]

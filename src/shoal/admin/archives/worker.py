@@ -83,7 +83,7 @@ class ArchiveWorker(BackgroundWorker):
                     swept = loop.time()
                 await self.once()
             except Exception:  # noqa: BLE001  # the folder or the store may recover
-                _log.exception("the archives could not be looked at")
+                _log.exception("checking for pending archives failed")
             await asyncio.sleep(self._every)
 
     async def _work(self, member_id: int) -> None:
@@ -126,7 +126,7 @@ class ArchiveWorker(BackgroundWorker):
         except Exception as error:  # noqa: BLE001  # must not stop the archives of others
             # An import that was discarded during the run fails on its missing files.
             await self._fail(member_id, begun, _INTERNAL)
-            _log.error("the archive of the member %d could not be taken in", member_id, exc_info=error)
+            _log.error("importing the archive of member %d failed", member_id, exc_info=error)
         else:
             phase = "done" if report.finished else "looked"
             done = replace(begun, phase=phase, report=report, changed=now_ms(), attempts=0)
@@ -144,7 +144,7 @@ class ArchiveWorker(BackgroundWorker):
         elif latest.attempts >= _MOST_ATTEMPTS:
             await self._fail(member_id, latest, str(error))
             return
-        _log.warning("the archive of the member %d waits: %s", member_id, error)
+        _log.warning("import of the archive of member %d is delayed: %s", member_id, error)
         self._retry_at[member_id] = asyncio.get_running_loop().time() + self._backoff_seconds
         await asyncio.to_thread(self.archive_storage.note, member_id, replace(latest, step=""))
 

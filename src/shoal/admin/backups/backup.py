@@ -32,8 +32,8 @@ from shoal.admin.backups.repository import (
     BackupDamaged,
     BackupRepository,
     DumpPart,
-    KeptTagRule,
     Manifest,
+    SavedTagRule,
 )
 from shoal.admin.report import Progress
 from shoal.admin.throttling import Throttle
@@ -112,7 +112,7 @@ class BackedNetwork:
     map: ShardMap
     snapshots: Sequence[SnapshotSource]
     media: MediaStore
-    tag_rules: Callable[[], Awaitable[Sequence[KeptTagRule]]]
+    tag_rules: Callable[[], Awaitable[Sequence[SavedTagRule]]]
     push_key: Path | None
 
 
@@ -130,14 +130,14 @@ async def back_up(network: BackedNetwork, repository: BackupRepository, throttle
             try:
                 await repository.abandon(name)
             except ShoalError:
-                _log.warning("what was written of %s stays until the next backup", name)
+                _log.warning("the incomplete generation %s stays until the next backup deletes it", name)
             raise
     try:
         # For the metrics only: a failure does not invalidate the backup.
         at = network.map.owners[source_of(backup_key().shard)]
         await network.snapshots[at].note(receipt(manifest.moment))
     except ShoalError as error:
-        _log.warning("the metrics do not learn of this backup: %s", error)
+        _log.warning("this backup was not recorded in the metrics: %s", error)
     return manifest
 
 
@@ -191,7 +191,7 @@ class _Backup:
         found = [known for known in [await each.map() for each in self.network.snapshots] if known is not None]
         newest = max((ours, *found), key=lambda known: known.version)
         if newest.stores != ours.stores:
-            raise Unavailable("data sources were moved to another store at this moment: run the backup again")
+            raise Unavailable("data sources moved to another store during the backup: run it again")
         return newest
 
     async def _dump(self, known: ShardMap) -> list[DumpPart]:
@@ -246,4 +246,4 @@ def _nodes(rows: Sequence[Row]) -> list[AnyNode]:
     try:
         return [decode_node(data) for _, _, data in rows]
     except (msgspec.DecodeError, NewerNeeded) as error:
-        raise BackupDamaged(f"an object in the store cannot be read, and so not be backed up: {error}") from error
+        raise BackupDamaged(f"an unreadable object in the store prevents the backup: {error}") from error

@@ -44,7 +44,7 @@ _LEVEL = 3
 """gzip level: output a third larger than at the best level, in a tenth of the time."""
 
 
-class KeptFile(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class BackupFile(msgspec.Struct, frozen=True, array_like=True, gc=False):
     key: str
     size: int
     sha256: bytes
@@ -58,7 +58,7 @@ ROWS: Mapping[str, Any] = {
     SnapshotTable.KEYS.value: KeyRow,
     SnapshotTable.EVENTS.value: tuple[int, bytes],
     SnapshotTable.BURIED.value: tuple[int, bytes, str],
-    MEDIA_TABLE: KeptFile,
+    MEDIA_TABLE: BackupFile,
 }
 _decoders = {table: msgspec.msgpack.Decoder(list[row]) for table, row in ROWS.items()}  # type: ignore[valid-type]
 _encode = msgspec.msgpack.Encoder().encode
@@ -74,14 +74,14 @@ def unpack(table: str, data: bytes) -> list[Any]:
     try:
         return _decoders[table].decode(gzip.decompress(data))
     except (OSError, EOFError, zlib.error, msgspec.DecodeError) as error:
-        raise BackupDamaged(f"rows of {table} cannot be read: {error}") from error
+        raise BackupDamaged(f"cannot read rows of {table}: {error}") from error
 
 
 def decode_part(part: DumpPart, data: bytes) -> Sequence[object]:
     """Return the rows of a part. Raises `BackupDamaged` if rows are missing or an object or event cannot be decoded."""
     rows = unpack(part.table, data)
     if len(rows) != part.rows:
-        raise BackupDamaged(f"{part.key} has {len(rows)} rows and not {part.rows}")
+        raise BackupDamaged(f"{part.key} has {len(rows)} rows instead of {part.rows}")
     try:
         for row in rows:
             if part.table == SnapshotTable.OBJECTS.value:
@@ -89,9 +89,9 @@ def decode_part(part: DumpPart, data: bytes) -> Sequence[object]:
             elif part.table in {SnapshotTable.EVENTS.value, SnapshotTable.BURIED.value}:
                 events.decode(row[1])
     except NewerNeeded as error:
-        raise BackupDamaged(f"{part.key} has an object that only a newer Shoal knows: use that one") from error
+        raise BackupDamaged(f"{part.key} has an object of a newer Shoal: restore with that version") from error
     except msgspec.DecodeError as error:
-        raise BackupDamaged(f"{part.key} has a row that cannot be read: {error}") from error
+        raise BackupDamaged(f"{part.key} has an unreadable row: {error}") from error
     return rows
 
 
@@ -127,7 +127,7 @@ _AT_ONCE = 8
 _IN_MEMORY = 4 << 20
 """Larger files are spooled to disk."""
 _PART_ROWS = 20_000
-_MOST_TOLD = 1_000
+_MAX_REPORTED = 1_000
 _ROUNDS = 2
 """The second round copies files that arrived during the first, which may take hours."""
 _KEY_PARTS = 5
@@ -169,7 +169,7 @@ def data_source_of(key: str) -> int | None:
     return int(parts[0])
 
 
-class KeptMedia(NamedTuple):
+class BackupMedia(NamedTuple):
     """The media of a generation: the parts that list them, their totals, and missing files."""
 
     parts: list[DumpPart]
@@ -200,7 +200,7 @@ class MediaCopier:
             if self.new_files == before:
                 return
 
-    async def keep(self, generation: str, names: MediaNames) -> KeptMedia:
+    async def keep(self, generation: str, names: MediaNames) -> BackupMedia:
         """Copy named files that are not in the repository yet, and list the available ones in the generation."""
         parts: list[DumpPart] = []
         lacking: list[str] = []
@@ -210,15 +210,15 @@ class MediaCopier:
             named = await asyncio.to_thread(names.of, source)
             if not named:
                 continue
-            kept = await self._bring(source, await self._sizes(source, named))
-            gone = [key for key, required in named.items() if required and key not in kept]
+            stored = await self._bring(source, await self._sizes(source, named))
+            gone = [key for key, required in named.items() if required and key not in stored]
             lacks += len(gone)
-            lacking += gone[: _MOST_TOLD - len(lacking)]
-            rows = [kept[key] for key in sorted(kept)]
+            lacking += gone[: _MAX_REPORTED - len(lacking)]
+            rows = [stored[key] for key in sorted(stored)]
             files += len(rows)
             size += sum(row.size for row in rows)
             parts += await self._list(generation, source, rows)
-        return KeptMedia(parts, MediaTotals(files, size, self.new_files, self.new_bytes), lacking, lacks)
+        return BackupMedia(parts, MediaTotals(files, size, self.new_files, self.new_bytes), lacking, lacks)
 
     async def _sizes(self, source: int, named: Mapping[str, bool]) -> dict[str, int]:
         """Return the sizes of the named files that exist in the network or already in the backup."""
@@ -228,7 +228,7 @@ class MediaCopier:
         here = await sizes_below(self.media, str(source))
         return {key: size for key in named if (size := here.get(key, there.get(key))) is not None}
 
-    async def _list(self, generation: str, source: int, rows: Sequence[KeptFile]) -> list[DumpPart]:
+    async def _list(self, generation: str, source: int, rows: Sequence[BackupFile]) -> list[DumpPart]:
         parts = []
         for start in range(0, len(rows), _PART_ROWS):
             some = rows[start : start + _PART_ROWS]
@@ -237,37 +237,37 @@ class MediaCopier:
             parts.append(await self.repository.put_part(generation, name, MEDIA_TABLE, data, len(some)))
         return parts
 
-    async def _bring(self, source: int, wanted: Mapping[str, int]) -> dict[str, KeptFile]:
+    async def _bring(self, source: int, requested: Mapping[str, int]) -> dict[str, BackupFile]:
         """Copy the wanted files to the backup and return the available ones. Files deleted in the meantime are left out."""
-        if not wanted:
+        if not requested:
             return {}
         there = await media_sizes(self.repository, source)
         known = await self._known(source)
         found = {
             key: known[key]
-            for key, size in wanted.items()
+            for key, size in requested.items()
             if key in known and known[key].size == size == there.get(key)
         }
 
         async def bring(key: str) -> None:
-            if there.get(key) == wanted[key]:
+            if there.get(key) == requested[key]:
                 # An unfinished backup copied it.
-                await self.throttle.spend(wanted[key])
-                kept = await hash_file(self.repository, key)
+                await self.throttle.spend(requested[key])
+                stored = await hash_file(self.repository, key)
             else:
-                kept = await self._copied(key)
-            if kept is not None:
-                found[key] = kept
+                stored = await self._copied(key)
+            if stored is not None:
+                found[key] = stored
 
-        await run_bounded([key for key in wanted if key not in found], bring, _AT_ONCE)
+        await run_bounded([key for key in requested if key not in found], bring, _AT_ONCE)
         await asyncio.to_thread(self._spool(source).write_bytes, msgspec.msgpack.encode(list(found.values())))
         return found
 
-    async def _known(self, source: int) -> dict[str, KeptFile]:
+    async def _known(self, source: int) -> dict[str, BackupFile]:
         """Return known files of the backup, from this run or from the newest generation."""
         spool = self._spool(source)
         if spool.exists():
-            rows = msgspec.msgpack.decode(await asyncio.to_thread(spool.read_bytes), type=list[KeptFile])
+            rows = msgspec.msgpack.decode(await asyncio.to_thread(spool.read_bytes), type=list[BackupFile])
         elif self.newest is not None:
             rows = await media_list(self.repository, self.newest, source)
         else:
@@ -277,14 +277,16 @@ class MediaCopier:
     def _spool(self, source: int) -> Path:
         return self.folder / f"kept-{source}"
 
-    async def _copied(self, key: str) -> KeptFile | None:
+    async def _copied(self, key: str) -> BackupFile | None:
         try:
-            kept = await copy_file(self.media, key, self.repository.files, f"{MEDIA}/{key}", self.folder, self.throttle)
+            stored = await copy_file(
+                self.media, key, self.repository.files, f"{MEDIA}/{key}", self.folder, self.throttle
+            )
         except NotFound:
             return None
         self.new_files += 1
-        self.new_bytes += kept.size
-        return kept
+        self.new_bytes += stored.size
+        return stored
 
 
 async def sizes_below(files: MediaStore, prefix: str) -> dict[str, int]:
@@ -304,16 +306,16 @@ async def media_sizes(repository: BackupRepository, source: int) -> dict[str, in
     return {key.removeprefix(f"{MEDIA}/"): size for key, size in found.items()}
 
 
-async def media_list(repository: BackupRepository, manifest: Manifest, source: int) -> list[KeptFile]:
+async def media_list(repository: BackupRepository, manifest: Manifest, source: int) -> list[BackupFile]:
     """Return the media list of a generation for one data source. Raises `BackupDamaged`."""
-    rows: list[KeptFile] = []
+    rows: list[BackupFile] = []
     for part in manifest.parts:
         if part.table == MEDIA_TABLE and part.key.startswith(f"media-{source:02}-"):
             rows += unpack(part.table, await repository.part(manifest.generation, part))
     return rows
 
 
-async def hash_file(repository: BackupRepository, key: str) -> KeptFile | None:
+async def hash_file(repository: BackupRepository, key: str) -> BackupFile | None:
     """Return a media file of a backup with its hash, or None."""
     digest, size = hashlib.sha256(), 0
     try:
@@ -323,7 +325,7 @@ async def hash_file(repository: BackupRepository, key: str) -> KeptFile | None:
             size += len(piece)
     except NotFound:
         return None
-    return KeptFile(key, size, digest.digest())
+    return BackupFile(key, size, digest.digest())
 
 
 async def copy_file(
@@ -333,8 +335,8 @@ async def copy_file(
     to: str,
     folder: Path,
     throttle: Throttle,
-    expected: KeptFile | None = None,
-) -> KeptFile:
+    expected: BackupFile | None = None,
+) -> BackupFile:
     """Copy one file to another store and return its size and hash.
 
     Raises `NotFound` if it does not exist, `BackupDamaged` if it differs from `expected`. Nothing is stored then.
@@ -343,23 +345,25 @@ async def copy_file(
     await throttle.spend(found.size)
     if found.size <= _IN_MEMORY:
         data = b"".join([piece async for piece in found.pieces])
-        kept = KeptFile(key, len(data), hashlib.sha256(data).digest())
-        _compare(kept, found.size, expected)
+        stored = BackupFile(key, len(data), hashlib.sha256(data).digest())
+        _compare(stored, found.size, expected)
         await target.put(to, data, type_of(key))
-        return kept
+        return stored
     with tempfile.NamedTemporaryFile(dir=folder) as scratch:
         digest, size = hashlib.sha256(), 0
         async for piece in found.pieces:
             digest.update(piece)
             size += len(piece)
             await asyncio.to_thread(scratch.write, piece)
-        kept = KeptFile(key, size, digest.digest())
-        _compare(kept, found.size, expected)
+        stored = BackupFile(key, size, digest.digest())
+        _compare(stored, found.size, expected)
         await asyncio.to_thread(scratch.flush)
         await target.put(to, Path(scratch.name), type_of(key))
-        return kept
+        return stored
 
 
-def _compare(kept: KeptFile, size: int, expected: KeptFile | None) -> None:
-    if kept.size != size or (expected is not None and (kept.size, kept.sha256) != (expected.size, expected.sha256)):
-        raise BackupDamaged(f"the file {kept.key} is not what it was: its hash is another one")
+def _compare(stored: BackupFile, size: int, expected: BackupFile | None) -> None:
+    if stored.size != size or (
+        expected is not None and (stored.size, stored.sha256) != (expected.size, expected.sha256)
+    ):
+        raise BackupDamaged(f"the file {stored.key} is damaged: its hash differs from the manifest")

@@ -34,7 +34,7 @@ class Pruned(msgspec.Struct, frozen=True):
     media_bytes: int
 
 
-def kept(manifests: Sequence[Manifest], keeping: Keeping) -> set[str]:
+def generations_to_keep(manifests: Sequence[Manifest], keeping: Keeping) -> set[str]:
     """Return the names of the generations to keep."""
     newest_first = sorted(manifests, key=lambda each: (each.moment, each.generation), reverse=True)
     days = {each.at.date(): each for each in reversed(newest_first)}
@@ -54,7 +54,7 @@ async def prune(repository: BackupRepository, keeping: Keeping, tell: Progress) 
     `BackupDamaged` if a generation cannot be read, before any media are deleted; `Conflict` once the lease has expired.
     """
     manifests = await repository.manifests()
-    names = kept(manifests, keeping)
+    names = generations_to_keep(manifests, keeping)
     deleted = [each.generation for each in manifests if each.generation not in names]
     for name in deleted:
         repository.check_lease()

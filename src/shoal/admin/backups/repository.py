@@ -50,7 +50,7 @@ class DumpPart(msgspec.Struct, frozen=True):
     rows: int
 
 
-class KeptTagRule(msgspec.Struct, frozen=True):
+class SavedTagRule(msgspec.Struct, frozen=True):
     """An admin's rule on a tag: it is not in the graph and cannot be recomputed."""
 
     name: str
@@ -81,7 +81,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     stores: Mapping[str, str]
     """Data sources by store URL, without users and passwords."""
     parts: tuple[DumpPart, ...]
-    tag_rules: tuple[KeptTagRule, ...] = ()
+    tag_rules: tuple[SavedTagRule, ...] = ()
     media: MediaTotals = MediaTotals()
     lacking: tuple[str, ...] = ()
     """Media files that were deleted before they could be copied; at most 1,000."""
@@ -119,8 +119,8 @@ def decode(data: bytes, generation: str) -> Manifest:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InvalidInput(f"the manifest of {generation} is damaged: use another generation") from error
     if head.format > FORMAT:
-        raise InvalidInput(f"{generation} was written by a newer Shoal: use that one, or a newer one")
-    raise InvalidInput(f"the manifest of {generation} is that of another generation: use another one")
+        raise InvalidInput(f"{generation} was written by a newer Shoal: restore with that version")
+    raise InvalidInput(f"the manifest of {generation} belongs to another generation: use another generation")
 
 
 def plain(manifest: Manifest) -> dict[str, Any]:
@@ -175,10 +175,10 @@ class BackupRepository:
         """
         parts = urlsplit(url)
         if parts.scheme not in {"file", "s3"}:
-            raise InvalidInput("backups lie in a directory, or at s3://bucket/prefix")
+            raise InvalidInput("backups must be in a directory or at s3://bucket/prefix")
         folder = Path(unquote(parts.path)) if parts.scheme == "file" else None
         if folder is not None and not make and not folder.is_dir():
-            raise InvalidInput(f"there is no directory {folder}")
+            raise InvalidInput(f"no directory {folder}: create it first")
         return cls(MediaStore.open(url), folder, dead=dead)
 
     @asynccontextmanager
@@ -211,8 +211,8 @@ class BackupRepository:
         """
         if self._folder is None and self._renewed is not None and time.time() - self._renewed > self._dead * _OWN_PART:
             raise Conflict(
-                f"this backup gave no sign for {self._dead * _OWN_PART / 60:.0f} minutes, so another one may have deleted "
-                "its files: run it again"
+                f"the lease of this backup expired after {self._dead * _OWN_PART / 60:.0f} minutes; another one may have deleted "
+                "its files. Run it again"
             )
 
     async def _renew(self, name: str) -> None:
@@ -245,8 +245,8 @@ class BackupRepository:
             silent = now - max(file.modified for file in files)
             if self._folder is None and silent < self._dead:
                 raise Conflict(
-                    f"another backup is under way there ({name}): wait for it; one that was killed counts as over "
-                    f"{self._dead / 60:.0f} minutes after its last sign"
+                    f"another backup is running there ({name}): wait for it to finish; a killed backup expires "
+                    f"{self._dead / 60:.0f} minutes after its last renewal"
                 )
             await self.files.delete([file.key for file in files])
 
@@ -301,14 +301,14 @@ class BackupRepository:
         if not name:
             names = await self.generations()
             if not names:
-                raise InvalidInput("there is no backup at this place")
+                raise InvalidInput("no backups found at this location")
             name = names[-1]
         if not _NAME.fullmatch(name):
-            raise InvalidInput(f"{name!r} is no generation: `shoal backup list` shows them")
+            raise InvalidInput(f"{name!r} is not a generation: list generations with `shoal backup list`")
         try:
             data, _ = await self.files.get(f"{name}/{_MANIFEST}")
         except NotFound as error:
-            raise InvalidInput(f"there is no generation {name}: `shoal backup list` shows them") from error
+            raise InvalidInput(f"no generation {name}: list generations with `shoal backup list`") from error
         return decode(data, name)
 
     async def manifests(self) -> list[Manifest]:
@@ -324,9 +324,9 @@ class BackupRepository:
         try:
             data, _ = await self.files.get(f"{generation}/{part.key}")
         except NotFound as error:
-            raise BackupDamaged(f"{generation}/{part.key} is gone") from error
+            raise BackupDamaged(f"{generation}/{part.key} is missing") from error
         if len(data) != part.size or hashlib.sha256(data).hexdigest() != part.sha256:
-            raise BackupDamaged(f"{generation}/{part.key} is not what was written: its hash is another one")
+            raise BackupDamaged(f"{generation}/{part.key} is damaged: its hash differs from the manifest")
         return data
 
 
@@ -347,7 +347,7 @@ def _locked(folder: Path | None) -> Iterator[None]:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         os.close(handle)
-        raise Conflict("another backup is being written there: wait for it") from error
+        raise Conflict("another backup is running there: wait for it to finish") from error
     try:
         yield
     finally:

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from shoal import private_files
-from shoal.admin.backups.contents import KeptFile, copy_file, decode_part, media_list, sizes_below
+from shoal.admin.backups.contents import BackupFile, copy_file, decode_part, media_list, sizes_below
 from shoal.admin.backups.repository import MEDIA, PUSH_KEY, BackupDamaged, BackupRepository, DumpPart, Manifest
 from shoal.admin.consistency.check import check
 from shoal.admin.contract import AnyNetwork
@@ -115,20 +115,22 @@ class _Restore:
     async def _check_empty(self) -> None:
         begun = await marked(self.store)
         if begun and begun != self.mark.id:
-            raise InvalidInput("another generation was being restored there: name that one, or an empty store")
+            raise InvalidInput(
+                "a restore of another generation into this store is unfinished: restore that generation, or use an empty store"
+            )
         if not begun and await has_content(self.store):
-            raise InvalidInput("the store to restore to is not empty: name an empty one with --store")
+            raise InvalidInput("the target store is not empty: name an empty store with --store")
 
     async def _push_key(self) -> bytes:
         """Return the web push key, or nothing. Raises `InvalidInput` if another key already exists."""
-        kept = [part for part in self.manifest.parts if part.table == PUSH_KEY]
-        if not kept:
+        key_parts = [part for part in self.manifest.parts if part.table == PUSH_KEY]
+        if not key_parts:
             return b""
-        key = await self.repository.part(self.manifest.generation, kept[0])
+        key = await self.repository.part(self.manifest.generation, key_parts[0])
         path = self.target.push_key
         there = await asyncio.to_thread(path.read_bytes) if path is not None and path.exists() else b""
         if there.strip() not in {b"", key.strip()}:
-            raise InvalidInput(f"{path} is another key for web push than that of the backup: move it away")
+            raise InvalidInput(f"{path} differs from the web push key of the backup: move the file away")
         return key
 
     async def _check_rows(self) -> None:
@@ -170,11 +172,11 @@ class _Restore:
     async def _put_media(self, folder: Path) -> None:
         media, done, total = self.target.media, self.done, self.manifest.media.files
 
-        async def put(row: KeptFile) -> None:
+        async def put(row: BackupFile) -> None:
             try:
                 await copy_file(self.repository.files, f"{MEDIA}/{row.key}", media, row.key, folder, self.throttle, row)
             except (BackupDamaged, NotFound):
-                done.faults.append(f"the file {row.key} is damaged or gone")
+                done.faults.append(f"the file {row.key} is damaged or missing")
             else:
                 done.media_files += 1
 

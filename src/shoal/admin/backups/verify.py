@@ -6,7 +6,7 @@ import asyncio
 
 import msgspec
 
-from shoal.admin.backups.contents import MEDIA_TABLE, KeptFile, decode_part, hash_file, media_list, media_sizes
+from shoal.admin.backups.contents import MEDIA_TABLE, BackupFile, decode_part, hash_file, media_list, media_sizes
 from shoal.admin.backups.repository import PUSH_KEY, BackupDamaged, BackupRepository, DumpPart, Manifest
 from shoal.admin.report import Progress
 from shoal.admin.throttling import Throttle, run_bounded
@@ -77,7 +77,7 @@ async def _verify_media(
     there = await media_sizes(repository, source) if rows else {}
     found.media_files += len(rows)
 
-    async def compare(row: KeptFile) -> None:
+    async def compare(row: BackupFile) -> None:
         await throttle.spend(row.size)
         if await hash_file(repository, row.key) != row:
             found.add_fault(f"the file {row.key} is not what was written: its hash is another one")
@@ -87,6 +87,6 @@ async def _verify_media(
         if there.get(row.key) == row.size:
             complete.append(row)
         else:
-            found.add_fault(f"the file {row.key} is {'gone' if row.key not in there else 'of another size'}")
+            found.add_fault(f"the file {row.key} is {'missing' if row.key not in there else 'of another size'}")
     if not quick:
         await run_bounded(complete, compare, _AT_ONCE)

@@ -130,7 +130,7 @@ async def check(
         report.repaired = await _repaired(network, first, sample, progress, young)
         left = sum(found.wrong for found in first.values()) - report.repaired
         if left:
-            report.notes.append(f"{left} findings could not be repaired, or came anew: see them with another check")
+            report.notes.append(f"{left} findings could not be repaired or are new: run another check to list them")
     report.seconds = time.monotonic() - began
     return report
 
@@ -168,8 +168,8 @@ async def _confirmed(
 
 def _in_both(first: Found, second: Found) -> Found:
     known = set(first.findings)
-    kept = [finding for finding in second.findings if finding in known]
-    return Found(second.checked, second.wrong if second.wrong > MOST else len(kept), kept)
+    confirmed = [finding for finding in second.findings if finding in known]
+    return Found(second.checked, second.wrong if second.wrong > MOST else len(confirmed), confirmed)
 
 
 async def _check_once(
@@ -250,27 +250,27 @@ class _Keys:
         self.checked += len(named)
         for key, id_ in named:
             if (owner := owners.get(key, 0)) != id_:
-                words = f"the {key.space.replace('_', ' ')} key {key.name!r} does not lead to {{0}}"
+                words = f"the {key.space.replace('_', ' ')} key {key.name!r} does not refer to {{0}}"
                 self.findings.append(Finding(words, (id_,), key=(key.space, key.name, key.shard, id_, owner)))
 
 
 async def _report(network: AnyNetwork, look: Look, *, read_only: bool) -> CheckReport:
     lines = [await _line(network, name, look[name]) for name in PROMISES if name in look]
     notes = (
-        ["home timelines, the tag cloud and the search index are of the process that serves the store: not checked"]
+        ["not checked: home timelines, the tag cloud and the search index, which only the serving process has"]
         if read_only
         else []
     )
     if buried := len(await network.store.buried()):
-        notes.append(f"{buried} events were set aside after failing: what follows from them has not happened")
+        notes.append(f"{buried} failed jobs: their effects are missing until `shoal jobs replay`")
     return CheckReport(invariants=lines, notes=notes)
 
 
 async def _line(network: AnyNetwork, name: str, found: Found) -> Invariant:
     examples = found.findings[:EXAMPLES]
     nodes = await network.store.obj_get(list({id_ for finding in examples for id_ in finding.about if id_ > 0}))
-    told = [finding.words.format(*(_name(id_, nodes) for id_ in finding.about)) for finding in examples]
-    return Invariant(name=name, promise=PROMISES[name], checked=found.checked, found=found.wrong, examples=told)
+    messages = [finding.words.format(*(_name(id_, nodes) for id_ in finding.about)) for finding in examples]
+    return Invariant(name=name, promise=PROMISES[name], checked=found.checked, found=found.wrong, examples=messages)
 
 
 def _name(id_: int, nodes: Mapping[int, AnyNode]) -> str:
@@ -288,7 +288,7 @@ NEWEST = 100
 """Entries of a list that are read. For a longer list, only a too small count is detected."""
 _OTHER_ENDS = 20
 """Entries of a list whose other end is checked."""
-_NEIGHBOURS = 64
+_NEIGHBORS = 64
 """Objects after a random position among which a member is searched."""
 _DRAWS = 200
 """Random positions that are tried, at most: some are followed by posts only."""
@@ -338,7 +338,7 @@ async def random_member(store: Store, chance: random.Random) -> Member | None:
             if not halves:
                 break
             low, high = chance.choice(halves)
-        found = [node for node in await store.obj_scan(low, _NEIGHBOURS) if isinstance(node, Member)]
+        found = [node for node in await store.obj_scan(low, _NEIGHBORS) if isinstance(node, Member)]
         if found:
             return chance.choice(found)
     return None
@@ -363,7 +363,7 @@ async def _check_member(network: AnyNetwork, member: Member) -> Findings:
     found: Findings = {name: [] for name in _LINES}
     owners = await graph.key_get((user_name_key(member.name),))
     if member.id not in owners.values():
-        found["keys"].append(Finding(f"the name {member.name} does not lead to {{0}}", (member.id,)))
+        found["keys"].append(Finding(f"the name {member.name} does not refer to {{0}}", (member.id,)))
     counts = await graph.assoc_count((member.id,), _COUNTED)
     for atype in _COUNTED:
         newest = await graph.assoc_range(member.id, atype, Cursor(limit=NEWEST + 1))
@@ -400,14 +400,14 @@ async def _one_sided(graph: Graph, id1: int, atype: AssocType, newest: Sequence[
     for assoc in newest:
         other = await association(graph, assoc.id2, inverse, id1)
         if other is None or (other.time, other.data) != (assoc.time, assoc.data):
-            words = f"{{0}} {atype.name.replace('_', ' ')} {{1}}, but {{1}} does not say so"
+            words = f"{{0}} {atype.name.replace('_', ' ')} {{1}}, but the inverse association of {{1}} is missing"
             found.append(Finding(words, (id1, assoc.id2), (assoc.time,)))
     return found
 
 
 async def _not_posted(graph: Graph, id1: int, newest: Sequence[Assoc]) -> list[Finding]:
     nodes = await graph.obj_get([assoc.id2 for assoc in newest])
-    words = "{0} 'posted' {1}, but there is no object that says so"
+    words = "{0} 'posted' {1}, but there is no such object"
     return [
         Finding(words, (id1, assoc.id2))
         for assoc in newest
@@ -423,4 +423,4 @@ async def _check_search(network: AnyNetwork, member: Member) -> list[Finding]:
     row = (await index.rows((member.id,))).get(member.id)
     if not isinstance(node, Member) or row == member_row(node):
         return []
-    return [Finding("the search index does not have {0} as it is", (member.id,))]
+    return [Finding("the search index is out of date for {0}", (member.id,))]

@@ -90,8 +90,8 @@ async def settled_difference(network: AnyNetwork, member: int) -> str | None:
         found &= await _timeline_difference(network, member)
     if not found:
         return None
-    lacking, extra = ([id_ for id_, missing in found if missing is wanted] for wanted in (True, False))
-    return f"the home timeline of {{0}} lacks {_listed(lacking)} and has {_listed(extra)} too much"
+    lacking, extra = ([id_ for id_, missing in found if missing is expected] for expected in (True, False))
+    return f"the home timeline of {{0}} lacks {_listed(lacking)} and has {_listed(extra)} in excess"
 
 
 async def _timeline_difference(network: AnyNetwork, member: int) -> set[tuple[int, bool]]:
@@ -105,8 +105,8 @@ async def _timeline_difference(network: AnyNetwork, member: int) -> set[tuple[in
 async def _compared(reads: Reads, member: int, cursor: Cursor, most: int) -> set[tuple[int, bool]]:
     shown = await _ids(home.page, reads, member, cursor, most)
     defined = await _ids(home.definition, reads, member, cursor, most)
-    wanted = set(defined)
-    return {(id_, id_ in wanted) for id_ in wanted.symmetric_difference(shown)}
+    expected = set(defined)
+    return {(id_, id_ in expected) for id_ in expected.symmetric_difference(shown)}
 
 
 def _listed(ids: Sequence[int]) -> str:
@@ -222,9 +222,9 @@ class TagCounts:
         if stored.n != counted.n:
             what = f"counts {stored.n:,} uses of #{counted.name}, there are {counted.n:,}"
         elif days != counted.days:
-            what = f"does not count the last days of #{counted.name} as they were"
+            what = f"has wrong counts of the last days of #{counted.name}"
         elif stored.forms != counted.forms and sum(stored.forms.values()) != stored.n:
-            what = f"does not count the spellings of #{counted.name} as they are"
+            what = f"has wrong counts of the spellings of #{counted.name}"
         if what:
             yield Finding(f"the tag cloud {what}".replace("{", "{{").replace("}", "}}"), (), tag=counted.name)
 
@@ -252,13 +252,13 @@ async def constant(
             if settled is not None:
                 await settled.settle()
             differ = {finding: by for finding, by in differ.items() if by == await difference(finding)}
-    kept = [finding for finding in found.findings if finding in differ]
-    return Found(found.checked, len(kept), kept)
+    confirmed = [finding for finding in found.findings if finding in differ]
+    return Found(found.checked, len(confirmed), confirmed)
 
 
 async def tag_difference(network: AnyNetwork, name: str) -> tuple[object, ...]:
     """Return by how many uses, on which days and in which spellings the cloud and a recount differ; empty if they are equal."""
-    counted, _ = await _counted_anew(network, name)
+    counted, _ = await _recounted(network, name)
     stored = (await network.tag_store.tags((counted.id,))).get(counted.id) or empty_row(counted.id, name)
     days = {day: held for day, held in stored.days.items() if day >= horizon()}
     difference = (
@@ -273,7 +273,7 @@ async def recount_tags(network: AnyNetwork, findings: Sequence[Finding]) -> None
     """Recount the tags of these findings from the graph."""
     names = [finding.tag for finding in findings if finding.tag]
     for start in range(0, len(names), _TAGS_AT_ONCE):
-        counted = [await _counted_anew(network, name) for name in names[start : start + _TAGS_AT_ONCE]]
+        counted = [await _recounted(network, name) for name in names[start : start + _TAGS_AT_ONCE]]
         authors: dict[AuthorKey, int] = {}
         for _, of_tag in counted:
             authors |= of_tag
@@ -298,7 +298,7 @@ async def count_all(network: AnyNetwork, progress: Progress) -> int:
     return len(rows)
 
 
-async def _counted_anew(network: AnyNetwork, name: str) -> tuple[TagRow, dict[AuthorKey, int]]:
+async def _recounted(network: AnyNetwork, name: str) -> tuple[TagRow, dict[AuthorKey, int]]:
     """Return the recounted row of a tag, and its authors on the days that are stored or counted: 0 for those to remove."""
     id_ = tag_id(name)
     counts = TagCounts()

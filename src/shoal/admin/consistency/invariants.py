@@ -87,9 +87,9 @@ def _disagreeing(atype: AssocType, there: Links, back: Links) -> Iterator[Findin
         return Finding(words, (id1, id2), tuple(map(int, times)), agree=(id1, atype.number, id2))
 
     for at in matched.first[there.alive[matched.first]]:
-        yield found(f"{{0}} {name} {{1}}, but {{1}} does not say so", one, at, there.time[at])
+        yield found(f"{{0}} {name} {{1}}, but the inverse association of {{1}} is missing", one, at, there.time[at])
     for at in matched.second[back.alive[matched.second]]:
-        yield found(f"{{1}} {inverse} {{0}}, but {{0}} does not say so", other, at, back.time[at])
+        yield found(f"{{1}} {inverse} {{0}}, but the inverse association of {{0}} is missing", other, at, back.time[at])
     here, away = matched.both
     either = there.alive[here] | back.alive[away]
     for words, differ in (
@@ -164,7 +164,7 @@ def _passed(links: Links, id1: Column, atype: Column, time: Column) -> Column:
 
 def _misplaced(blocks: Blocks, at: int, has: int) -> Finding:
     id1, number, level, upto, n = (int(part[at]) for part in blocks)
-    words = f"a block of the list '{_words(ASSOC_TYPES[number])}' of {{0}} has {has} entries, but says {n}"
+    words = f"a block of the list '{_words(ASSOC_TYPES[number])}' of {{0}} has {has} entries, but its count is {n}"
     return Finding(words, (id1,), (level, upto), divide=(id1, number))
 
 
@@ -184,17 +184,17 @@ def lists(links: Links, objects: Objects) -> Found:
 
 
 def _listed(atype: AssocType, links: Links, objects: Objects) -> Found:
-    id1s, id2s = objects.said[atype.number]
+    id1s, id2s = objects.declared[atype.number]
     stored = links.of(atype.number)
     matched = match((id1s, id2s), (stored.id1, stored.id2))
     findings: list[Finding] = []
     for at in matched.first[:MOST]:
         id1, id2 = int(id1s[at]), int(id2s[at])
-        words = f"{{0}} '{_words(atype)}' {{1}} is missing, though the object is there"
+        words = f"{{0}} '{_words(atype)}' {{1}} is missing, but the object exists"
         findings.append(Finding(words, (id1, id2), begin=((id1, atype.number, id2), _made(atype, id1, id2), b"")))
     for at in matched.second[:MOST]:
         id1, _, id2 = stored.triple(at)
-        words = f"{{0}} '{_words(atype)}' {{1}}, but there is no object that says so"
+        words = f"{{0}} '{_words(atype)}' {{1}}, but there is no such object"
         findings.append(Finding(words, (id1, id2), end=(id1, atype.number, id2)))
     checked = len(id1s) + len(matched.second)
     return Found(checked, len(matched.first) + len(matched.second), findings)

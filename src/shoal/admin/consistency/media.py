@@ -85,7 +85,7 @@ class MediaFiles:
 
     def _compare_media(self, objects: Objects, links: Links, owners: Column, sizes: Column) -> None:
         ids, _, stored, unused, tickets = map(column, self._media)
-        used = np.unique(objects.said[ATTACHED.number][0])
+        used = np.unique(objects.declared[ATTACHED.number][0])
         planned = np.unique(links.of(DUE_ON.number).id1)
         order = np.argsort(ids)
         there = np.zeros(len(ids), np.int64)
@@ -97,7 +97,7 @@ class MediaFiles:
             ("{0} is in a post, and does not know it", in_post & waits),
             ("{0} is in no post, and does not know it", ~in_post & ~waits),
             (
-                "nobody will look whether {0} is still in no post",
+                "{0} is in no post and has no ticket for its deletion",
                 (waits | (tickets != 0)) & ~found_in(tickets, planned),
             ),
             ("{0} has files of other sizes than it says", stored != there),
@@ -107,13 +107,13 @@ class MediaFiles:
 
     def _compare_sums(self) -> None:
         _, owners, stored, *_ = map(column, self._media)
-        members, said = map(column, self._members)
+        members, declared = map(column, self._members)
         order = np.argsort(members)
         sums = np.zeros(len(members), np.int64)
         mine = found_in(owners, members[order])
         np.add.at(sums, order[np.searchsorted(members[order], owners[mine])], stored[mine])
-        for at in np.nonzero(sums != said)[0]:
-            words = f"the media of {{0}} have {sums[at]} bytes, but the count says {said[at]}"
+        for at in np.nonzero(sums != declared)[0]:
+            words = f"the media of {{0}} have {sums[at]} bytes, but the count says {declared[at]}"
             self._add(words, int(members[at]), sum_of=True)
 
     def _add(self, words: str, id_: int = 0, *, file: str = "", sum_of: bool = False) -> None:

@@ -107,35 +107,37 @@ class _Histories(NamedTuple):
 
 def _unended(rows: _Histories, links: Links, atype: AssocType) -> Iterator[Finding]:
     """Find histories that are open although there is no follow, or that end after a live follow began."""
-    told, alive = rows.only(rows.atype == atype.number), links.of(atype.number)
-    matched = match(told.pairs, (alive.id1, alive.id2))
+    histories, alive = rows.only(rows.atype == atype.number), links.of(atype.number)
+    matched = match(histories.pairs, (alive.id1, alive.id2))
     name = atype.name.replace("_", " ")
-    for at in matched.first[told.begun[matched.first] > told.ended[matched.first]]:
-        yield _finding(f"the history of '{{0}} {name} {{1}}' does not end, but the follow has", told, int(at))
+    for at in matched.first[histories.begun[matched.first] > histories.ended[matched.first]]:
+        yield _finding(f"the history of '{{0}} {name} {{1}}' has no end, but the follow has ended", histories, int(at))
     one, other = matched.both
-    for at in one[told.ended[one] >= alive.time[other]]:
-        yield _finding(f"the history of '{{0}} {name} {{1}}' ends, but the follow goes on", told, int(at))
+    for at in one[histories.ended[one] >= alive.time[other]]:
+        yield _finding(
+            f"the history of '{{0}} {name} {{1}}' has ended, but the follow still exists", histories, int(at)
+        )
 
 
 def _disagreeing(rows: _Histories, kept: int) -> Iterator[Finding]:
     """Find ends with different moments, ignoring moments that one end has forgotten or has no room for."""
     here, there = (rows.only(rows.atype == atype.number) for atype in (FOLLOWS, FOLLOWED_BY))
     matched = match(here.pairs, (there.id2, there.id1))
-    for words, told, alone in (
+    for words, histories, alone in (
         ("{0} remembers when they followed {1}, but {1} does not", here, matched.first),
         ("{0} remembers when {1} followed them, but {1} does not", there, matched.second),
     ):
-        for at in alone[np.maximum(told.begun[alone], told.ended[alone]) >= kept]:
-            yield _finding(words, told, int(at))
+        for at in alone[np.maximum(histories.begun[alone], histories.ended[alone]) >= kept]:
+            yield _finding(words, histories, int(at))
     one, other = matched.both
     whole = np.maximum(here.n[one], there.n[other]) < 2 * MOST_PERIODS
     for at in one[whole & (here.sums[one] != there.sums[other])]:
-        yield _finding("{0} and {1} do not remember the same of when {0} followed {1}", here, int(at))
+        yield _finding("{0} and {1} have different histories of when {0} followed {1}", here, int(at))
 
 
-def _finding(words: str, told: _Histories, at: int) -> Finding:
-    triple = int(told.id1[at]), int(told.atype[at]), int(told.id2[at])
-    seen = int(told.begun[at]), int(told.ended[at]), int(told.sums[at])
+def _finding(words: str, histories: _Histories, at: int) -> Finding:
+    triple = int(histories.id1[at]), int(histories.atype[at]), int(histories.id2[at])
+    seen = int(histories.begun[at]), int(histories.ended[at]), int(histories.sums[at])
     return Finding(words, (triple[0], triple[2]), seen, remember=triple)
 
 
@@ -212,20 +214,20 @@ class FreshIds:
         owners, tickets = _pairs(self._tickets)
         due = links.of(DUE_ON.number)
         # Links hold the hash of their data, which is the id of the due object.
-        wanted = np.fromiter((hash(int(id_).to_bytes(8)) for id_ in owners), np.int64, len(owners))
+        expected = np.fromiter((hash(int(id_).to_bytes(8)) for id_ in owners), np.int64, len(owners))
         at = np.minimum(np.searchsorted(due.id1, tickets), max(0, len(due.id1) - 1))
         is_planned = found_in(tickets, due.id1)
-        is_right = is_planned & (due.mark[at] == wanted) if len(due.id1) else is_planned
+        is_right = is_planned & (due.mark[at] == expected) if len(due.id1) else is_planned
         wrong = owners[~is_right & (is_planned | (np.array(self._seen_to) == 0))]
-        words = "{0} is not on the agenda: nothing happens when it is due"
+        words = "{0} is not on the agenda and will not be processed when due"
         return Found(len(owners), len(wrong), [Finding(words, (id_,), plan=id_) for id_ in wrong[:MOST].tolist()])
 
     def shared(self, links: Links) -> Found:
         """Find poll options that belong to several polls, and emoji that belong to several posts. There is no repair."""
         shown = links.of(SHOWS_EMOJI.number)
         findings = [
-            *_shared(*_pairs(self._options), "{0} and {1} have an option with one id: votes for either count in both"),
-            *_shared(shown.id1, shown.id2, "{0} and {1} have an emoji with one id: both show the reactions to either"),
+            *_shared(*_pairs(self._options), "{0} and {1} share an option id: votes for either count in both"),
+            *_shared(shown.id1, shown.id2, "{0} and {1} share an emoji id: both show the reactions to either"),
         ]
         return Found(len(self._options) // 2 + len(shown.id1), len(findings), findings[:MOST])
 
@@ -315,7 +317,7 @@ class UnusedApps:
         planned = found_in(column(self._tickets), np.unique(links.of(DUE_ON.number).id1))
         wrong = ids[~used & ~planned]
         findings = [
-            Finding("nobody uses {0}, nor will look whether somebody does", (id_,), app=id_) for id_ in wrong.tolist()
+            Finding("{0} is unused and has no ticket for its deletion", (id_,), app=id_) for id_ in wrong.tolist()
         ]
         return Found(self._checked, len(findings), findings[:MOST])
 

@@ -203,7 +203,7 @@ async def _recount(network: AnyNetwork, id1: int, atype: int, *, of_posts: bool)
         if now == counted:
             return
         counted = now
-    raise Conflict("a count changes faster than it can be counted; repeat")
+    raise Conflict("a count kept changing during the check; try again")
 
 
 class _Counted(NamedTuple):

@@ -169,7 +169,7 @@ class Objects(NamedTuple):
     members: Column
     posts: Column
     authors: Column
-    said: dict[int, Pairs]
+    declared: dict[int, Pairs]
 
     def exist(self, ids: Column) -> NDArray[np.bool_]:
         """Return which ids are existing objects, or need none: negative ids (hashes of names) always exist."""
@@ -250,7 +250,7 @@ def parts_of(node: AnyNode) -> tuple[int, ...]:
 class _ObjectArrays:
     def __init__(self) -> None:
         self.ids, self.members, self.posts, self.authors = (array("q") for _ in range(4))
-        self.said = {atype.number: (array("q"), array("q")) for atype in (*LISTED, TAG_OF)}
+        self.declared = {atype.number: (array("q"), array("q")) for atype in (*LISTED, TAG_OF)}
 
     def take(self, node: AnyNode) -> None:
         self.ids.append(node.id)
@@ -261,16 +261,18 @@ class _ObjectArrays:
             self.posts.append(node.id)
             self.authors.append(node.author_id)
         for id1, atype, id2 in implied_by(node):
-            first, second = self.said[atype]
+            first, second = self.declared[atype]
             first.append(id1)
             second.append(id2)
 
     def objects(self) -> Objects:
-        said = {atype: (column(first), column(second)) for atype, (first, second) in self.said.items()}
+        declared = {atype: (column(first), column(second)) for atype, (first, second) in self.declared.items()}
         # A post and its earlier revision may both name a media object.
-        named = np.unique(np.stack(said[ATTACHED.number]), axis=1)
-        said[ATTACHED.number] = (named[0], named[1])
-        return Objects(np.sort(column(self.ids)), column(self.members), column(self.posts), column(self.authors), said)
+        named = np.unique(np.stack(declared[ATTACHED.number]), axis=1)
+        declared[ATTACHED.number] = (named[0], named[1])
+        return Objects(
+            np.sort(column(self.ids)), column(self.members), column(self.posts), column(self.authors), declared
+        )
 
 
 def column(values: array[int]) -> Column:

@@ -62,7 +62,7 @@ def in_directory(folder: Path) -> Sources:
     )
     if not (sources.members or sources.follows or sources.posts):
         raise InvalidInput(
-            f"{folder} has neither graph/nodes.csv nor graph/edges.csv nor posts/*.jsonl.gz: name the files"
+            f"{folder} has no graph/nodes.csv, graph/edges.csv or posts/*.jsonl.gz: name the files with options"
         )
     return sources
 
@@ -116,8 +116,8 @@ class RecordSpool(Generic[R]):
 def number_of(sources: Sources) -> int:
     """Return a 40-bit fingerprint of these files and options, from sizes, beginnings and ends."""
     digest = md5(usedforsecurity=False)
-    told = (sources.mutual, sources.authors, sources.photos_newest, sorted(sources.columns.items()))
-    digest.update(repr(told).encode())
+    inputs = (sources.mutual, sources.authors, sources.photos_newest, sorted(sources.columns.items()))
+    digest.update(repr(inputs).encode())
     for path in (sources.members, sources.follows, sources.posts):
         digest.update(_sample(path) if path else b"none")
     return int.from_bytes(digest.digest()[:8]) >> (64 - _BITS)

@@ -76,7 +76,7 @@ def row_moment(since: str, number: int, latest: int) -> int:
         return (1 + number) * TICKS
     moment = moment_of(since)
     if moment > latest:
-        raise InvalidInput("its date is in the future")
+        raise InvalidInput("date is in the future")
     return ticks_of(moment) + number % TICKS
 
 
@@ -112,8 +112,8 @@ def _columns(head: list[str], named: Mapping[str, str]) -> tuple[itemgetter[int]
     fields = Fields("follows", dict.fromkeys(head), named)
     # If several columns have this name, the last one counts, as for other kinds.
     last = {name: at for at, name in enumerate(head)}
-    wanted = ("follower", "followee", "since") if fields.has("since") else ("follower", "followee")
-    return tuple(itemgetter(last[fields.column(field)]) for field in wanted)
+    expected = ("follower", "followee", "since") if fields.has("since") else ("follower", "followee")
+    return tuple(itemgetter(last[fields.column(field)]) for field in expected)
 
 
 def _block(
@@ -175,8 +175,8 @@ def _of_lines(path: Path, named: Mapping[str, str], summary: Summary) -> Iterato
             followees.append(fields.text(line.row, "followee"))
             dates.append(fields.text(line.row, "since"))
             places.append(place)
-        told = dates if fields is not None and fields.has("since") else None
-        yield _block(followers, followees, places, told, summary=summary)
+        timestamps = dates if fields is not None and fields.has("since") else None
+        yield _block(followers, followees, places, timestamps, summary=summary)
 
 
 OPERATIONS = 1_000
@@ -214,11 +214,11 @@ def distinct_times(moments: Column) -> Column:
 
 async def _follow(network: AnyNetwork, job: _Job, summary: Summary) -> None:
     """Create follows; one read finds existing ones and blocks."""
-    stands = await network.store.assoc_get(job.follower, (FOLLOWS, BLOCKS, BLOCKED_BY), job.followees)
+    relations = await network.store.assoc_get(job.follower, (FOLLOWS, BLOCKS, BLOCKED_BY), job.followees)
     shard = shard_of(job.follower)
     batch = Batch(shard)
-    there = [followee for followee in job.followees if followee in stands[FOLLOWS]]
-    barred = (stands[BLOCKS].keys() | stands[BLOCKED_BY].keys()) - stands[FOLLOWS].keys()
+    there = [followee for followee in job.followees if followee in relations[FOLLOWS]]
+    barred = (relations[BLOCKS].keys() | relations[BLOCKED_BY].keys()) - relations[FOLLOWS].keys()
     blocked = [followee for followee in job.followees if followee in barred]
     passed = {*there, *blocked}
     for followee, moment in zip(job.followees, job.moments, strict=True):
@@ -474,10 +474,10 @@ def _lengths(links: Table) -> Table:
 
 def _refusal(follower: int, followee: int) -> str:
     if follower < 0 and followee < 0:
-        return "the follower and the followee are not among the members"
+        return "neither the follower nor the followee is a member"
     if follower == followee:
-        return "nobody follows themselves"
-    return f"the {'follower' if follower < 0 else 'followee'} is not among the members"
+        return "a member cannot follow themselves"
+    return f"the {'follower' if follower < 0 else 'followee'} is not a member"
 
 
 async def _store(network: AnyNetwork, store: Loading, part: LoadPart, summary: Summary, patience: float) -> None:

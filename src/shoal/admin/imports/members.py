@@ -71,13 +71,13 @@ class _Index(NamedTuple):
     hashes: NDArray[np.int64]
     positions: NDArray[np.int32]
 
-    def find(self, wanted: NDArray[np.int64]) -> Positions:
+    def find(self, candidates: NDArray[np.int64]) -> Positions:
         """Return the positions of these hashes, -1 for unknown ones; the last one of equal hashes."""
-        found = np.full(len(wanted), -1, np.int64)
+        found = np.full(len(candidates), -1, np.int64)
         if len(self.hashes):
             # Sorted lookups hit nearby memory: a third of the time.
-            order = np.argsort(wanted)
-            ascending = wanted[order]
+            order = np.argsort(candidates)
+            ascending = candidates[order]
             at = np.maximum(np.searchsorted(self.hashes, ascending, side="right") - 1, 0)
             found[order] = np.where(self.hashes[at] == ascending, self.positions[at], -1)
         return found
@@ -201,7 +201,7 @@ class ImportedMembers:
         """
         start = 0
 
-        def told(done: int) -> None:
+        def report_progress(done: int) -> None:
             progress("members", start + done, len(self))
 
         async def create(job: _Job) -> None:
@@ -210,7 +210,7 @@ class ImportedMembers:
 
         for records in self._spool.blocks(_AT_ONCE):
             missing = await self._missing(network, records, start, origin, summary)
-            await run_bounded(missing, create, _REGISTERED_AT_ONCE, told, patience=patience)
+            await run_bounded(missing, create, _REGISTERED_AT_ONCE, report_progress, patience=patience)
             start += len(records)
 
     async def _missing(
@@ -272,10 +272,10 @@ class ImportedMembers:
         """Write missing members directly into the store. `first_posts` is as for `register`."""
         start = 0
         for records in self._spool.blocks(_AT_ONCE):
-            wanted = await asyncio.to_thread(
+            candidates = await asyncio.to_thread(
                 partial(self._new_members, records, start, origin, since, first_posts, network.writes.limits, summary)
             )
-            await self._store(network, store, wanted, summary)
+            await self._store(network, store, candidates, summary)
             start += len(records)
             progress("members", start, len(self))
 
@@ -309,9 +309,9 @@ class ImportedMembers:
         summary.refuse("members", name, reason)
 
     async def _store(
-        self, network: AnyNetwork, store: Loading, wanted: Mapping[int, NewMember], summary: Summary
+        self, network: AnyNetwork, store: Loading, candidates: Mapping[int, NewMember], summary: Summary
     ) -> None:
-        missing = wanted
+        missing = candidates
         while missing:
             try:
                 await store.load(await asyncio.to_thread(_part, list(missing.values())))
@@ -330,13 +330,13 @@ class ImportedMembers:
         for at, new in missing.items():
             self.ids[at] = new.member.id
 
-    async def _existing(self, network: AnyNetwork, wanted: Mapping[int, NewMember], summary: Summary) -> set[int]:
+    async def _existing(self, network: AnyNetwork, candidates: Mapping[int, NewMember], summary: Summary) -> set[int]:
         """Return the positions of records that exist already or must be rejected."""
-        names = {at: user_name_key(new.member.name) for at, new in wanted.items()}
-        records = {at: import_key(key.shard, wanted[at].record) for at, key in names.items()}
+        names = {at: user_name_key(new.member.name) for at, new in candidates.items()}
+        records = {at: import_key(key.shard, candidates[at].record) for at, key in names.items()}
         owners = await bulk_keys(network, [*names.values(), *records.values()])
         known: set[int] = set()
-        for at, new in wanted.items():
+        for at, new in candidates.items():
             named, recorded = owners.get(names[at]), owners.get(records[at])
             if named is None and recorded is None:
                 continue

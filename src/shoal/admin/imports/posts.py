@@ -51,7 +51,7 @@ from shoal.media.protocol import Rendering
 _AT_ONCE = 512
 """Concurrent posts: their commits are grouped."""
 _PICTURES_AT_ONCE = 32
-NO_AUTHOR = "its author is not among the members"
+NO_AUTHOR = "the author is not a member"
 _ID_TRIES = 8
 _REMEMBERED_BYTES = 256 * 1024 * 1024
 
@@ -62,15 +62,15 @@ class CachingDecoder(Decoder):
     def __init__(self, limits: UploadLimits, *, children: int) -> None:
         super().__init__(limits, children=children, max_waiting=_PICTURES_AT_ONCE, max_of_one=_PICTURES_AT_ONCE)
         self._made: dict[bytes, asyncio.Task[Rendering]] = {}
-        self._room = _REMEMBERED_BYTES
+        self._bytes_left = _REMEMBERED_BYTES
 
     async def render(self, data: bytes, *, member: str = "", keep_kind: bool = False, still: bool = False) -> Rendering:
         name = sha256(data).digest()
         task = self._made.get(name)
         if task is None:
             task = asyncio.create_task(super().render(data, member=member, keep_kind=keep_kind, still=still))
-            self._room -= len(data)
-            if self._room > 0:
+            self._bytes_left -= len(data)
+            if self._bytes_left > 0:
                 self._made[name] = task
         return await asyncio.shield(task)
 
@@ -177,9 +177,9 @@ async def _create(writes: Writes, job: PostJob, draft: Draft) -> None:
     for step in range(_ID_TRIES):
         id_ = job.id + step
         moment = job.record.created_at
-        told = 0 if milliseconds_of(id_) == moment else moment
+        explicit_time = 0 if milliseconds_of(id_) == moment else moment
         try:
-            await posts.create(writes, job.author, draft, id_=id_, created_at=told, record=record)
+            await posts.create(writes, job.author, draft, id_=id_, created_at=explicit_time, record=record)
         except Conflict:
             if step == _ID_TRIES - 1:
                 raise
@@ -341,12 +341,12 @@ async def _commit_posts(
     async def make(job: PostJob) -> None:
         wording = worded(job.record, writes.limits.text)
         moment = job.record.created_at
-        told = 0 if milliseconds_of(job.id) == moment else moment
+        explicit_time = 0 if milliseconds_of(job.id) == moment else moment
         draft = draft_of(job.record, wording.text, 0)
         try:
             record = f"post:{job.name}"
             await writes.graph.commit(
-                await posts.imported(writes, job.author, draft, id_=job.id, created_at=told, record=record)
+                await posts.imported(writes, job.author, draft, id_=job.id, created_at=explicit_time, record=record)
             )
         except Conflict:
             # It exists, or its id belongs to another post: the ordinary way finds out.

@@ -59,7 +59,7 @@ COLUMNS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 }
 """Column names to try, by kind of record and field."""
 
-UNEVEN = "the row has not as many columns as the first one"
+UNEVEN = "the row has a different number of columns than the header"
 _NEEDED = {"members": ("name",), "follows": ("follower", "followee"), "posts": ("id", "author", "created_at")}
 
 
@@ -100,14 +100,14 @@ class Fields:
     def __init__(self, kind: str, row: Row, named: Mapping[str, str]) -> None:
         self._column: dict[str, str] = {}
         for field, usual in COLUMNS[kind].items():
-            wanted = named.get(f"{kind}.{field}")
-            if wanted is not None and wanted not in row:
-                raise InvalidInput(f"{kind}: there is no column {wanted!r}, only {', '.join(row)}")
-            found = wanted or next((name for name in usual if name in row), None)
+            requested = named.get(f"{kind}.{field}")
+            if requested is not None and requested not in row:
+                raise InvalidInput(f"{kind}: no column {requested!r}; columns are {', '.join(row)}")
+            found = requested or next((name for name in usual if name in row), None)
             if found is not None:
                 self._column[field] = found
             elif field in _NEEDED[kind]:
-                raise InvalidInput(f"{kind}: no column for {field}: name it, --column {kind}.{field}=COLUMN")
+                raise InvalidInput(f"{kind}: no column for {field}: name it with --column {kind}.{field}=COLUMN")
 
     def text(self, row: Row, field: str) -> str:
         """Return the field as text; "" if it is missing or null."""
@@ -142,7 +142,7 @@ def check_columns(named: Mapping[str, str]) -> None:
     known = [f"{kind}.{field}" for kind, fields in COLUMNS.items() for field in fields]
     for name in named:
         if name not in known:
-            raise InvalidInput(f"there is no field {name!r}; there are {', '.join(known)}")
+            raise InvalidInput(f"no field {name!r}; choose one of {', '.join(known)}")
 
 
 def member_record(fields: Fields, line: NumberedRow) -> MemberRecord:
@@ -164,7 +164,7 @@ def post_record(fields: Fields, line: NumberedRow) -> PostRecord:
     row = line.row
     moment = fields.value(row, "created_at")
     if moment in (None, ""):
-        raise InvalidInput("no created_at")
+        raise InvalidInput("created_at is missing")
     return PostRecord(
         id=fields.text(row, "id"),
         author=fields.text(row, "author"),
@@ -208,9 +208,7 @@ def written_as_csv(path: Path) -> bool:
     """Return whether a file has rows of CSV rather than JSON. Raises `InvalidInput` for other kinds of files."""
     plain = path.with_suffix("") if path.suffix == ".gz" else path
     if plain.suffix not in (".csv", ".jsonl", ".ndjson"):
-        raise InvalidInput(
-            f"{path.name}: members, follows and posts are read from .csv, .jsonl and .ndjson files (.gz too)"
-        )
+        raise InvalidInput(f"{path.name}: unsupported file type; use .csv, .jsonl or .ndjson, optionally with .gz")
     return plain.suffix == ".csv"
 
 
@@ -225,7 +223,7 @@ def opened(path: Path) -> Iterator[IO[str]]:
             with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
                 yield file
     except EOFError as error:
-        raise InvalidInput(f"{path.name} is cut short") from error
+        raise InvalidInput(f"{path.name} is truncated") from error
 
 
 def _csv_lines(file: IO[str]) -> Iterator[NumberedRow]:
@@ -411,13 +409,13 @@ def worded(record: PostRecord, limit: int) -> Wording:
     ended = with_line_ends(typed)
     body = as_text(ended)
     tags, refused = _tags_within(record.tags, limit // 2)
-    room = limit - len(tags) - 2 if tags else limit
-    kept = cut(body, room)
-    text = "\n\n".join(part for part in (kept, tags) if part)
-    return Wording(text, refused, len(record.tags) - len(refused), kept != body, body != ended)
+    space_left = limit - len(tags) - 2 if tags else limit
+    shortened = cut(body, space_left)
+    text = "\n\n".join(part for part in (shortened, tags) if part)
+    return Wording(text, refused, len(record.tags) - len(refused), shortened != body, body != ended)
 
 
-def _tags_within(names: tuple[str, ...], room: int) -> tuple[str, list[tuple[str, str]]]:
+def _tags_within(names: tuple[str, ...], space_left: int) -> tuple[str, list[tuple[str, str]]]:
     taken: dict[str, str] = {}
     refused: list[tuple[str, str]] = []
     for name in names:
@@ -426,7 +424,7 @@ def _tags_within(names: tuple[str, ...], room: int) -> tuple[str, list[tuple[str
         except InvalidInput as error:
             refused.append((name, str(error)))
             continue
-        if sum(map(len, taken.values())) + 2 * len(taken) + len(name) + 2 > room:
+        if sum(map(len, taken.values())) + 2 * len(taken) + len(name) + 2 > space_left:
             refused.append((name, "half of the post is tags already"))
         else:
             taken.setdefault(canonical, name.removeprefix("#"))
@@ -438,10 +436,10 @@ def cut(text: str, limit: int) -> str:
     if text_length(text) <= limit:
         return text
     # No link, mention or tag contains a space, so the length of a text is the sum over its words and spaces.
-    room, end = limit - 1, 0
+    space_left, end = limit - 1, 0
     for piece in _PIECES.finditer(text):
-        room -= text_length(piece[0])
-        if room < 0:
+        space_left -= text_length(piece[0])
+        if space_left < 0:
             break
         end = piece.end()
     if head := text[:end].rstrip():

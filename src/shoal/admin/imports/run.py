@@ -48,16 +48,16 @@ async def bulk_store(network: AnyNetwork, sources: Sources, summary: Summary) ->
     if begun is not None:
         if store is None or sources.members is None or begun.files != await asyncio.to_thread(number_of, sources):
             raise InvalidInput(
-                "an import in bulk of other files was begun here and is not finished: run that one again first, "
-                "or begin with an empty store"
+                "a bulk import of other files into this store is unfinished: run that import again first, "
+                "or use an empty store"
             )
         if sources.bulk is False:
-            raise InvalidInput("this import was begun in bulk: it must go on in bulk")
-        summary.way = f"{IN_BULK}, from where it was ended"
+            raise InvalidInput("this import began in bulk: resume it in bulk")
+        summary.way = f"{IN_BULK}, resumed"
         return store
     against = await _against(network, sources)
     if sources.bulk and against:
-        raise InvalidInput(f"the import cannot go in bulk: {against}")
+        raise InvalidInput(f"the import cannot run in bulk: {against}")
     if against or sources.bulk is False:
         summary.way = f"{ONE_BY_ONE}: {against or 'as asked'}"
         return None
@@ -69,9 +69,9 @@ async def _against(network: AnyNetwork, sources: Sources) -> str:
     """Return the reason against a bulk import, or an empty string."""
     store = network.store
     if not (isinstance(store, Loading) and store.loads):
-        return "this kind of store takes no rows in bulk"
+        return "this kind of store does not support bulk import"
     if sources.members is None:
-        return "there is no file of members"
+        return "no file of members is given"
     found = await store.obj_scan(-1, _ASKED)
     if len(found) == _ASKED or any(isinstance(node, Member | Post) for node in found):
         return "the network is not empty"

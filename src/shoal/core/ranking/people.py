@@ -58,7 +58,7 @@ WEIGHTS = PeopleWeights()
 REASONS = (
     Term(
         "friends",
-        "63 followees who follow nobody else",
+        "63 followees who follow no other members",
         "min(1, log2(1 + sum of 1 / sqrt(follows of a followee who follows them)) / 6)",
         "between Adamic and Adar (2003) and the resource allocation of Zhou, Lü and Zhang (2009), by measurement",
     ),
@@ -66,7 +66,7 @@ REASONS = (
         "followers",
         "1,048,575 followers",
         "min(1, log2(1 + followers) / 20)",
-        "the preferential attachment of Barabási and Albert (1999); each doubling counts the same",
+        "the preferential attachment of Barabási and Albert (1999); each doubling counts equally",
     ),
     Term(
         "follows_you", "the candidate follows the member", "1 or 0", "reciprocity: most ties among people go both ways"
@@ -75,19 +75,19 @@ REASONS = (
         "liked",
         "the member's favorite author",
         "affinity of the member to the author, 0 to 1",
-        "the relevance feedback of Rocchio (1971), of authors instead of words",
+        "the relevance feedback of Rocchio (1971), with authors instead of words",
     ),
     Term(
         "tags",
-        "more tags that the member cares about than anybody uses",
+        "an unlimited number of tags that the member cares about",
         "sum / (sum + 1) of the affinities to the tags that both use",
-        "the same, of tags, with inverse document frequency (Sparck Jones 1972)",
+        "as `liked`, with tags weighted by inverse document frequency (Sparck Jones 1972)",
     ),
     Term(
         "nearby",
         "a post at the member's own place",
         "1 / (1 + (distance / scale)^2) of the nearest post; 0 where a place is not known",
-        "the kernel of Cauchy: half at the scale, and a long tail, as the distances of friends have (Liben-Nowell 2005)",
+        "the Cauchy kernel: one half at the scale, with a long tail like the distances between friends (Liben-Nowell 2005)",
     ),
 )
 
@@ -113,16 +113,16 @@ class FriendsOfFriends(NamedTuple):
 
     def of(self, ids: Ids) -> FriendsOfFriends:
         """Return the rows of these distinct members; an empty row for a member whom no followee follows."""
-        _, wanted, here = np.intersect1d(ids, self.ids, assume_unique=True, return_indices=True)
+        _, matched, here = np.intersect1d(ids, self.ids, assume_unique=True, return_indices=True)
         # The last row is the empty one.
         at = np.full(len(ids), len(self.ids))
-        at[wanted] = here
-        nobody = np.full((1, 2), len(self.asked) - 1, np.uint16)
+        at[matched] = here
+        empty_row = np.full((1, 2), len(self.asked) - 1, np.uint16)
         return FriendsOfFriends(
             ids,
             np.append(self.friends, np.uint16(0))[at],
             np.append(self.bonds, np.float32(0))[at],
-            np.vstack((self.named, nobody))[at],
+            np.vstack((self.named, empty_row))[at],
             self.asked,
         )
 
@@ -219,7 +219,7 @@ def words_of(name: str, number: float, named: Sequence[str] = ()) -> str:
             return (
                 "posts from where you post" if number < 1 else f"posts from about {number:,.0f} km from where you post"
             )
-    raise ValueError(f"name: one of {', '.join(REASON_NAMES)}, not {name!r}")
+    raise ValueError(f"name: expected one of {', '.join(REASON_NAMES)} (got {name!r})")
 
 
 def _friends(count: int, named: Sequence[str]) -> str:

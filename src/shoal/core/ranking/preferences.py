@@ -87,8 +87,8 @@ _decoder = msgspec.msgpack.Decoder(_Unpacked)
 def pack(interests: Interests) -> PackedInterests:
     followees = frozenset(interests.followees)
     usual = author_affinity(FOLLOWED_STRENGTH)
-    told = {id_: force for id_, force in interests.authors.items() if force != usual or id_ not in followees}
-    *others, near = interests._replace(authors=told)
+    explicit = {id_: force for id_, force in interests.authors.items() if force != usual or id_ not in followees}
+    *others, near = interests._replace(authors=explicit)
     return PackedInterests(_encoder.encode(others), near)
 
 
@@ -131,8 +131,8 @@ def strongest(affinities: Mapping[str, float]) -> dict[str, float]:
     """Return the 100 tag affinities farthest from 0, keeping their order."""
     if len(affinities) <= _MOST_TAGS:
         return dict(affinities)
-    kept = set(heapq.nlargest(_MOST_TAGS, affinities, key=lambda tag: abs(affinities[tag])))
-    return {tag: force for tag, force in affinities.items() if tag in kept}
+    retained = set(heapq.nlargest(_MOST_TAGS, affinities, key=lambda tag: abs(affinities[tag])))
+    return {tag: force for tag, force in affinities.items() if tag in retained}
 
 
 TAP = 0.4
@@ -167,14 +167,14 @@ def tapped(taps: Mapping[K, int], key: K, step: int) -> dict[K, int]:
     """Return the taps after one more for a key: `step` is 1 for more, -1 for less, and 0 clears them."""
     count = max(-MOST_TAPS, min(MOST_TAPS, taps.get(key, 0) + step)) if step else 0
     others = {other: number for other, number in taps.items() if other != key}
-    kept = dict(list(others.items())[-(MOST_REMEMBERED - 1) :])
-    return kept | {key: count} if count else others
+    retained = dict(list(others.items())[-(MOST_REMEMBERED - 1) :])
+    return retained | {key: count} if count else others
 
 
 def check_picked(picked: tuple[str, ...]) -> None:
     """Raise `InvalidInput` for more than 50 tags, or 4,096 bytes of them."""
     if len(picked) > MOST_PICKED:
-        raise InvalidInput(f"tags: at most {MOST_PICKED}", field="tags")
+        raise InvalidInput(f"tags: at most {MOST_PICKED} tags", field="tags")
     if len(encode_feedback(Feedback(picked=picked))) > _MOST_PICKED_BYTES:
         raise InvalidInput(f"tags: at most {_MOST_PICKED_BYTES:,} bytes together", field="tags")
 
@@ -277,10 +277,10 @@ def add_seen(data: bytes, ids: Iterable[int]) -> bytes:
     """Return the memory after one more view of each of these posts, the last of them most recent."""
     times = dict(zip(*_entries(data), strict=True))
     latest = [int(mark) for mark in _marks(list(dict.fromkeys(ids)))]
-    kept = {mark: min(times.get(mark, 0) + 1, MOST_TIMES) for mark in reversed(latest)}
+    retained = {mark: min(times.get(mark, 0) + 1, MOST_TIMES) for mark in reversed(latest)}
     for mark, seen in times.items():
-        kept.setdefault(mark, seen)
-    packed = [mark << _TIMES_BITS | seen for mark, seen in kept.items()]
+        retained.setdefault(mark, seen)
+    packed = [mark << _TIMES_BITS | seen for mark, seen in retained.items()]
     return np.array(packed[:MOST], "<u4").tobytes()
 
 

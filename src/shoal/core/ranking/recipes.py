@@ -121,23 +121,23 @@ def recipe_of_link(link: str) -> Recipe:
     not a number or out of bounds.
     """
     if len(link) > MOST_LINK:
-        raise _refused(f"at most {MOST_LINK} characters")
+        raise _refused(f"a link has at most {MOST_LINK} characters")
     numbers: dict[str, Any] = {}
     for name, value in _parts(link.partition("#")[0].rpartition("?")[2]):
         if name not in NAMES or name in numbers:
-            raise _refused(f"{name[:32]!r} is {'there twice' if name in numbers else 'none of ' + ', '.join(NAMES)}")
+            raise _refused(f"{name[:32]!r} is {'given twice' if name in numbers else 'not one of ' + ', '.join(NAMES)}")
         numbers[name] = _number(name, value)
     return recipe_of(_document(numbers))
 
 
 def _parts(query: str) -> list[tuple[str, str]]:
-    wanted = f"numbers by their names, each once, as in ?friends=4&half_life_hours=12: {', '.join(NAMES)}"
+    expected = f"numbers by their names, each once, as in ?friends=4&half_life_hours=12: {', '.join(NAMES)}"
     try:
         parts = parse_qsl(query, keep_blank_values=True, strict_parsing=True, max_num_fields=len(NAMES))
     except ValueError:
-        raise _refused(wanted) from None
+        raise _refused(expected) from None
     if not parts:
-        raise _refused(wanted)
+        raise _refused(expected)
     return parts
 
 
@@ -163,7 +163,7 @@ def _number(name: str, text: str) -> float:
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise _refused(f"{name} is a number, not {text[:32]!r}")
+        raise _refused(f"{name} must be a number (got {text[:32]!r})")
     return int(value) if value.is_integer() else value
 
 

@@ -131,10 +131,10 @@ class _Order:
         if self._full < 0:
             taken = self._best(queues)
         else:
-            room = [queue for queue in queues if self._source[queue[-1]] != self._full]
-            if len(room) < len(queues):
+            available = [queue for queue in queues if self._source[queue[-1]] != self._full]
+            if len(available) < len(queues):
                 self._ever_full.add(self._full)
-            taken = self._best(room) or self._best(queues)
+            taken = self._best(available) or self._best(queues)
         row, queue = taken or (queues[0][-1], queues[0])
         _take(queues, queue, row)
         lost = len(self.placed) - row

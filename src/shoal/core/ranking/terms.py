@@ -88,7 +88,7 @@ class Term(NamedTuple):
     """Origin of the formula."""
 
 
-_SATURATION = "each doubling counts the same, as in the logarithmic term frequency of Salton and Buckley (1988)"
+_SATURATION = "the logarithmic term frequency of Salton and Buckley (1988): each doubling counts equally"
 
 TERMS = (
     Term(
@@ -107,39 +107,39 @@ TERMS = (
         "author",
         "the member's favorite author",
         "affinity of the member to the author, -1 to 1",
-        "the same, of authors instead of tags",
+        "as `tags`, with authors instead of tags",
     ),
     Term(
         "nearby",
         "the member's own place",
         "1 / (1 + (distance / scale)^2); 0 where a place is not known",
-        "the kernel of Cauchy: half at the scale, and a long tail, as the distances of friends have (Liben-Nowell 2005)",
+        "the Cauchy kernel: one half at the scale, with a long tail like the distances between friends (Liben-Nowell 2005)",
     ),
     Term(
         "friends",
         "many friends like the post or follow the author",
         "1 - 2^-(friends who like or share it + friends who follow the author / 2)",
-        "the probability that one of several independent reasons holds (the independent cascade of Goldenberg 2001)",
+        "the probability that at least one of several independent reasons applies (the independent cascade of Goldenberg 2001)",
     ),
     Term("rising", "the use of a tag grew sixteenfold", "min(1, log2(growth) / 4)", _SATURATION),
     Term(
         "velocity",
         "64 times the author's usual number of reactions, right now",
         "min(1, max(0, log2((1 + recent) / (1 + usual)) / 6))",
-        "the logarithm of the observed over the expected, with one added to each (Laplace). Recent are members who reacted,"
-        " half as much for every six hours since; usual are the likes and shares of another post of the author",
+        "the logarithm of the observed over the expected number, with one added to each (Laplace). `recent` counts members who"
+        " reacted, halved for every six hours since; `usual` is the average number of likes and shares of the author's other posts",
     ),
     Term(
         "common",
         "identical followers and followed accounts",
         "common / sqrt(members around the viewer * members around the author)",
-        "the cosine of Salton (1983) of two sets of neighbours",
+        "the cosine similarity of Salton (1983) between two sets of neighbors",
     ),
     Term(
         "seen",
         "seen many times or already reacted to",
         "1 if the member has acted on it, else 1 - 2^-times",
-        "the half-life of novelty: each time it is seen leaves half of what was new",
+        "exponential decay of novelty: each view halves the rest",
     ),
     Term(
         "freshness",
@@ -151,7 +151,7 @@ TERMS = (
         "quality",
         "all pictures described, and at least a sentence of text",
         "described / 2 + min(1, words / 8) / 2; without media min(1, words / 8)",
-        "our own: what makes a post readable for everybody, and more than a list of tags",
+        "our own: favors accessible posts with more text than a list of tags",
     ),
 )
 
@@ -211,8 +211,8 @@ def _cosine(common: Column, one: Column, other: Column) -> Column:
 
 
 def _quality(described: Column, words: Column) -> Column:
-    said = np.minimum(words / _SENTENCE_WORDS, 1.0)
-    return np.where(np.isnan(described), said, np.nan_to_num(described) / 2 + said / 2)
+    text_quality = np.minimum(words / _SENTENCE_WORDS, 1.0)
+    return np.where(np.isnan(described), text_quality, np.nan_to_num(described) / 2 + text_quality / 2)
 
 
 TITLES: Mapping[str, str] = {

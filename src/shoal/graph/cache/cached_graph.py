@@ -451,7 +451,7 @@ class CachedGraph:
 
     async def load(self, part: LoadPart) -> None:
         if not isinstance(self._store, Loading):
-            raise TypeError("this store takes no parts")
+            raise TypeError("this store does not support partial writes")
         changed = part.changed()
 
         def forget() -> None:

@@ -261,8 +261,8 @@ class CacheEntries:
 
     def keep_lists(self, id1: int, lists: Mapping[int, dict[int, Assoc]]) -> None:
         """Cache whole lists of an object, by type."""
-        kept = {**(self.lists.get(id1) or {}), **lists}
-        self.lists.put(id1, kept, sum(map(len, kept.values())))
+        merged = {**(self.lists.get(id1) or {}), **lists}
+        self.lists.put(id1, merged, sum(map(len, merged.values())))
 
     def forget(self, id_: int) -> None:
         """Invalidate everything about an object."""

@@ -85,7 +85,7 @@ class Recent(Generic[K, V]):
         if self._fresh > self._most_fresh:
             self._rotate()
         if self._filled > self._size:
-            self._make_room()
+            self._evict()
 
     def _rotate(self) -> None:
         for key in list(self._old):
@@ -93,7 +93,7 @@ class Recent(Generic[K, V]):
         self._old, self._young, self._fresh = self._young, {}, 0
         self._part = 1 + len(self._old) // _PARTS
 
-    def _make_room(self) -> None:
+    def _evict(self) -> None:
         while self._filled > self._size and len(self) > 1:
             if not self._old:
                 self._rotate()
@@ -126,4 +126,4 @@ class ByType(Recent[int, dict[int, W]]):
     def keep(self, id1: int, number: int, value: W) -> None:
         held = self.get(id1) or {}
         held[number] = value
-        self.put(id1, held, 1 + sum(kept.size for kept in held.values()))
+        self.put(id1, held, 1 + sum(entry.size for entry in held.values()))

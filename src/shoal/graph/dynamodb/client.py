@@ -60,10 +60,10 @@ def parse(url: str) -> TableLocation:
         or parts.path.strip("/")
         or options.keys() - TableLocation._fields
     ):
-        raise InvalidInput("a table's URL is dynamodb://table?region=...&endpoint=...&spread=...&cafile=...")
+        raise InvalidInput("expected dynamodb://table?region=...&endpoint=...&spread=...&cafile=...")
     spread = options.get("spread", str(SPREAD))
     if not spread.isdecimal() or not 1 <= int(spread) <= _LARGEST_SPREAD:
-        raise InvalidInput(f"spread is a number from 1 to {_LARGEST_SPREAD}")
+        raise InvalidInput(f"spread must be a number from 1 to {_LARGEST_SPREAD}")
     # Not `hostname`, which is in lower case, unlike table names.
     cafile = options.get("cafile")
     if cafile is not None:
@@ -112,7 +112,7 @@ _REFUSED = {
 
 
 _CHANGES = {"transact_write_items", "batch_write_item", "put_item", "update_item", "delete_item", "create_table"}
-UNANSWERED = "the store did not answer: what was sent may have been stored or not"
+UNANSWERED = "the store did not respond: the change may or may not have been stored"
 
 
 class ConditionFailed(Exception):
@@ -175,7 +175,7 @@ class Backoff:
         if time.monotonic() + delay > self._deadline:
             if unknown:
                 raise OutcomeUnknown(UNANSWERED) from error
-            raise Unavailable("the store does not keep up at the moment") from error
+            raise Unavailable("the store is overloaded; try again in a moment") from error
         await asyncio.sleep(delay)
 
 
@@ -215,7 +215,7 @@ class Service:
             )
             client = await stack.enter_async_context(making)
         except (NoRegionError, ValueError) as error:
-            raise Unavailable(f"the store {place.table} cannot be opened: {error}") from error
+            raise Unavailable(f"cannot open the store {place.table}: {error}") from error
         return cls(client, place.table, patience, stack)
 
     async def close(self) -> None:
@@ -251,8 +251,8 @@ class Service:
 
     async def get(self, addresses: Sequence[ItemKey], *attributes: str) -> list[Item]:
         """Return existing items by consistent reads, unordered, with all attributes or with the key and these attributes."""
-        wanted = list(dict.fromkeys(addresses))
-        parts = [wanted[start : start + READ_AT_ONCE] for start in range(0, len(wanted), READ_AT_ONCE)]
+        distinct = list(dict.fromkeys(addresses))
+        parts = [distinct[start : start + READ_AT_ONCE] for start in range(0, len(distinct), READ_AT_ONCE)]
         answers = await asyncio.gather(*[self._get(part, attributes) for part in parts])
         return [item for answer in answers for item in answer]
 
@@ -356,20 +356,22 @@ def _code(error: ClientError) -> str:
 def _passing(error: ClientError | BotoCoreError) -> str:
     """Return the name of a retryable error; raise any other, translated if possible."""
     if is_lasting(error):
-        raise MisconfiguredEngine("the store cannot be used as it is set up") from UnreachableEngine(why(error))
+        raise MisconfiguredEngine("the store is misconfigured") from UnreachableEngine(why(error))
     if isinstance(error, HTTPClientError | CutOff):
         return type(error).__name__
     if isinstance(error, NoCredentialsError):
-        raise Unavailable("there are no credentials for the store in the environment") from error
+        raise Unavailable(
+            "no AWS credentials in the environment: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+        ) from error
     if not isinstance(error, ClientError):
-        raise ShoalError("the store cannot be asked") from error
+        raise ShoalError("querying the store failed") from error
     code = _code(error)
     if code == "ConditionalCheckFailedException":
         raise ConditionFailed from error
     if code == "TransactionCanceledException":
         return _cancelled(error)
     if code in _REFUSED:
-        raise Unavailable("the store does not accept the credentials") from error
+        raise Unavailable("the store rejected the credentials") from error
     if code in _BUSY | _PASSING or error.response["ResponseMetadata"]["HTTPStatusCode"] >= 500:
         return code
     raise error

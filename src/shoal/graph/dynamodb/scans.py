@@ -64,11 +64,11 @@ class DynamoScans:
         # An association that was just deleted or added again may be in two parts of the index for a moment.
         page: dict[ItemKey, Item] = {}
         while len(page) < limit:
-            wanted = limit - len(page)
-            places = await self._places(parts, after + END, wanted)
+            needed = limit - len(page)
+            places = await self._places(parts, after + END, needed)
             items = await self._service.get([address for _, address in places])
             page |= {address_of(item): item for item in items}
-            if len(places) < wanted:
+            if len(places) < needed:
                 break
             after = places[-1][0]
         return sorted(page.values(), key=order)

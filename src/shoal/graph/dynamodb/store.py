@@ -137,9 +137,9 @@ class DynamoGraph:
         return [entry_of(item) for item in items]
 
     async def assoc_ranges(self, id1s: Sequence[int], atype: AssocType, at: Cursor) -> dict[int, list[Assoc]]:
-        wanted = list(dict.fromkeys(id1s))
-        pages = await asyncio.gather(*[self.assoc_range(id1, atype, at) for id1 in wanted])
-        return {id1: page for id1, page in zip(wanted, pages, strict=True) if page}
+        distinct = list(dict.fromkeys(id1s))
+        pages = await asyncio.gather(*[self.assoc_range(id1, atype, at) for id1 in distinct])
+        return {id1: page for id1, page in zip(distinct, pages, strict=True) if page}
 
     async def assoc_count(self, id1s: Sequence[int], atypes: Sequence[AssocType]) -> dict[AssocType, dict[int, int]]:
         answer: dict[AssocType, dict[int, int]] = {atype: {} for atype in atypes}
@@ -150,9 +150,9 @@ class DynamoGraph:
         return answer
 
     async def assoc_ranks(self, id1s: Sequence[int], atype: AssocType, times: Sequence[int]) -> dict[int, list[int]]:
-        wanted = list(dict.fromkeys(id1s))
-        found = await asyncio.gather(*[self._ranks(Pair(id1, atype.number), times) for id1 in wanted])
-        return dict(zip(wanted, found, strict=True))
+        distinct = list(dict.fromkeys(id1s))
+        found = await asyncio.gather(*[self._ranks(Pair(id1, atype.number), times) for id1 in distinct])
+        return dict(zip(distinct, found, strict=True))
 
     async def _ranks(self, pair: Pair, times: Sequence[int]) -> list[int]:
         """Count the entries between neighboring times once: the service has no order statistics."""

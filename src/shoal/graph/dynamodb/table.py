@@ -45,8 +45,8 @@ async def _move_tombstones(service: Service, spread: int, part: int) -> None:
     after, full = "0", True
     while full:
         page = await service.index(f"dead#{part}", after, END, _AT_ONCE)
-        wanted = [address_of(item) for item in page if triple_in(item)[1] in REMEMBERED]
-        await asyncio.gather(*(_move_tombstone(service, spread, address) for address in wanted))
+        addresses = [address_of(item) for item in page if triple_in(item)[1] in REMEMBERED]
+        await asyncio.gather(*(_move_tombstone(service, spread, address) for address in addresses))
         full = len(page) == _AT_ONCE
         after = page[-1]["place"]["S"] + END if page else after
 
@@ -59,7 +59,7 @@ async def _move_tombstone(service: Service, spread: int, address: ItemKey) -> No
         if not stored or not stored[0].get("part", {}).get("S", "").startswith("dead#"):
             return
         transaction = Transaction(service.table, spread)
-        transaction.store_anew(triple_in(stored[0]), link_of(stored[0]))
+        transaction.rewrite_assoc(triple_in(stored[0]), link_of(stored[0]))
         try:
             await service.transact(transaction.writes)
         except TransactionOvertaken as error:
@@ -84,7 +84,7 @@ async def prepare(service: Service, spread: int) -> int:
         description = await _ready(service)
     indexes = description.get("GlobalSecondaryIndexes", [])
     if _keys_of(description) != _KEYS or [_keys_of(index) for index in indexes] != [_INDEX_KEYS]:
-        raise Unavailable(f"{service.table} is a table, but not Shoal's: name another one")
+        raise Unavailable(f"the table {service.table} was not created by Shoal: name another table")
     return await _layout(service, spread)
 
 
@@ -100,7 +100,7 @@ async def _layout(service: Service, spread: int) -> int:
     if version == 1:
         await upgrade(service, typed(item, "spread"))
     elif version < LAYOUT_VERSION or oldest > LAYOUT_VERSION:
-        raise Unavailable(f"the table {service.table} is of another version; this Shoal reads {LAYOUT_VERSION}")
+        raise Unavailable(f"the table {service.table} has another layout version; this Shoal requires {LAYOUT_VERSION}")
     stored: int = typed(item, "spread")
     return stored
 

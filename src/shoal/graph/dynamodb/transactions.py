@@ -135,7 +135,7 @@ class Transaction:
         if is_at is not None:
             self.put(item_of(is_at, {"data": now.data}))
 
-    def store_anew(self, triple: Triple, link: StoredAssoc) -> None:
+    def rewrite_assoc(self, triple: Triple, link: StoredAssoc) -> None:
         """Rewrite an association unchanged, with its current place in the index and its entry in a list."""
         self._link(triple, link, link)
 
@@ -157,9 +157,11 @@ class Transaction:
         check_number(len(self.writes))
         sizes = [sum(_bytes(item)) for item in self._items()]
         if max(sizes, default=0) > ITEM_BYTES:
-            raise TooLarge(f"one item is larger than the store takes: at most {ITEM_BYTES // 1024} kB")
+            raise TooLarge(f"an item is too large for the store: at most {ITEM_BYTES // 1024} kB")
         if sum(sizes) > TRANSACTION_BYTES:
-            raise TooLarge(f"too much at once for the store: at most {TRANSACTION_BYTES // 1024 // 1024} MB")
+            raise TooLarge(
+                f"the transaction is too large for the store: at most {TRANSACTION_BYTES // 1024 // 1024} MB"
+            )
 
     def _items(self) -> Iterator[Item]:
         for write in self.writes:
@@ -177,7 +179,7 @@ def _entry(triple: Triple, link: StoredAssoc | None) -> ItemKey | None:
 
 def check_number(items: int) -> None:
     if items > TRANSACTION_ITEMS:
-        raise TooLarge(f"too much at once for the store: at most {TRANSACTION_ITEMS} items, these are {items}")
+        raise TooLarge(f"the transaction has too many items for the store: at most {TRANSACTION_ITEMS} (got {items})")
 
 
 def _bytes(item: Item) -> Iterator[int]:

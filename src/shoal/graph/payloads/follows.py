@@ -104,7 +104,7 @@ def beginning(time: int, data: bytes) -> int:
     return terms.began(time) if terms is not None else time
 
 
-def begun_anew(data: bytes) -> bytes:
+def restarted(data: bytes) -> bytes:
     """Return the data of a follow that begins at the time of its association."""
     terms = _terms(data)
     return encode(structs.replace(terms, since=0)) if terms is not None else data

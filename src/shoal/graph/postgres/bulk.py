@@ -146,13 +146,15 @@ async def load(pool: ConnectionPool, owned_by: int, part: LoadPart) -> None:
         async with connection.transaction():
             owned, moving = await connection.fetchrow(_ALLOWED, owned_by)
             if moving or not owned:
-                raise Unavailable("data sources are being moved, or others have the store: import when that is over")
+                raise Unavailable(
+                    "data sources are being moved or other processes have the store open: import when that is done"
+                )
             await _copy(connection, part)
 
     try:
         await pool.use(write, patience=LONG_PATIENCE)
     except asyncpg.UniqueViolationError as error:
-        raise Occupied("a row is there already") from error
+        raise Occupied("the row already exists") from error
 
 
 async def _copy(connection: asyncpg.Connection, part: LoadPart) -> None:
@@ -215,7 +217,7 @@ _PAGES: Mapping[SnapshotTable, str] = {
     SnapshotTable.EVENTS: "SELECT seq, event FROM shoal.outbox WHERE seq > $1 ORDER BY seq LIMIT $2",
     SnapshotTable.BURIED: "SELECT seq, event, error FROM shoal.buried WHERE seq > $1 ORDER BY seq LIMIT $2",
 }
-_LOST = "the store was lost while it was read: run the backup again"
+_LOST = "lost the connection to the store: run the backup again"
 
 
 class PostgresSnapshot:

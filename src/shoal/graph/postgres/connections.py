@@ -33,9 +33,9 @@ LONG_PATIENCE = 120.0
 _BACKOFF_SECONDS = 0.5
 _GOODBYE_SECONDS = 2.0
 
-_LOST_ANSWER = "the store was lost before it answered: what was sent may have been stored or not"
-_FULL = "the store's disk is full: nothing was stored; free some room and repeat"
-_BUSY = "the store is busy: repeat in a moment"
+_LOST_ANSWER = "lost the connection to the store: the change may or may not have been stored"
+_FULL = "the store's disk is full: nothing was stored; free disk space and try again"
+_BUSY = "the store is busy: try again in a moment"
 
 # Every query is a few index lookups, planned once: outdated statistics of a table that has just grown must not lead to a full
 # scan.
@@ -135,10 +135,10 @@ class ConnectionPool:
             try:
                 rows: list[Any] = await (self._alone if self._pooled else _fetch)(connection, statement, values)
             except asyncpg.PostgresError as error:
-                told = translate(error) if translate is not None else error
-                if told is error:
+                translated = translate(error) if translate is not None else error
+                if translated is error:
                     raise
-                raise told from error
+                raise translated from error
             return rows
 
         return await timed("postgres", statement, self._have(answer, patience, reads=reads, history=history))
@@ -309,7 +309,7 @@ def _lost(*, reads: bool) -> Unavailable:
 
 
 def frozen_refusal() -> Frozen:
-    return Frozen("this part of the network is being moved: repeat in a moment", retry_after=1.0)
+    return Frozen("this part of the network is being moved: try again in a moment", retry_after=1.0)
 
 
 def refusal(error: Exception) -> Exception:

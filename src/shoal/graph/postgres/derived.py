@@ -53,5 +53,5 @@ class DerivedStore:
 
     def _durable(self) -> ConnectionPool:
         if self._writing is None:
-            raise ShoalError(f"{self.title} was opened for reading only")
+            raise ShoalError(f"{self.title} was opened read-only")
         return self._writing

@@ -32,7 +32,7 @@ from shoal.tasks import cancel
 SESSION = "shoal schema "
 """Prefix of the session name of a process that uses the store; the schema version of its code follows."""
 SESSION_NAME = f"{SESSION}{len(MIGRATIONS)}"
-UPGRADING = "{} is being upgraded by another process: start this one when that is done"
+UPGRADING = "{} is being upgraded by another process: wait for it to finish, then start again"
 
 
 class VersionLedger(NamedTuple):
@@ -85,7 +85,7 @@ async def check_own_version(connection: asyncpg.Connection) -> None:
 
 async def apply(connection: asyncpg.Connection, ledger: VersionLedger, found: int) -> None:
     """Apply the versions after `found`, in the open transaction."""
-    await _check_room(connection, ledger)
+    await _check_sessions(connection, ledger)
     for number, migration in enumerate(ledger.migrations[found:], found + 1):
         for part in migration.parts:
             if isinstance(part, TableIndex):
@@ -94,7 +94,7 @@ async def apply(connection: asyncpg.Connection, ledger: VersionLedger, found: in
                 await connection.execute(part)
             else:
                 raise TypeError(
-                    "a walk is for SQLite: on PostgreSQL rows are changed beside the processes that write them"
+                    "row-by-row migrations are for SQLite: PostgreSQL migrations must be SQL statements or indexes"
                 )
         # The first version of the graph creates the schema that this table is in.
         await connection.execute(sql.VERSIONS.format(ledger.table))
@@ -111,7 +111,7 @@ async def _make_index(connection: asyncpg.Connection, part: TableIndex) -> None:
         await connection.execute(f"CREATE INDEX {part.name} ON {part.on}")
 
 
-async def _check_room(connection: asyncpg.Connection, ledger: VersionLedger) -> None:
+async def _check_sessions(connection: asyncpg.Connection, ledger: VersionLedger) -> None:
     if ledger.table != GRAPH.table:
         return
     oldest = readable_from(ledger.migrations, len(ledger.migrations))
@@ -119,20 +119,18 @@ async def _check_room(connection: asyncpg.Connection, ledger: VersionLedger) -> 
     old = sorted({int(name.removeprefix(SESSION)) for (name,) in running if int(name.removeprefix(SESSION)) < oldest})
     if old:
         raise Unavailable(
-            f"{ledger.name} cannot be upgraded while processes of an older Shoal use it (schema version {old[0]}; from "
-            f"version {oldest} on it can): replace those first"
+            f"{ledger.name} cannot be upgraded while processes of an older Shoal use it (schema version {old[0]}; required: "
+            f"{oldest} or newer): stop them first"
         )
     # Sessions have names since schema version 4, which older code cannot use.
     if await connection.fetchval(sql.UNNAMED_OWNER, SESSION + "%"):
-        raise Unavailable(
-            f"{ledger.name} cannot be upgraded while processes of Shoal 0.2 use it: stop all of those first"
-        )
+        raise Unavailable(f"{ledger.name} cannot be upgraded while processes of Shoal 0.2 use it: stop them first")
 
 
 async def _check_ours(connection: asyncpg.Connection) -> None:
     state = await connection.fetchrow(sql.STATE)
     if state["encoding"] != "UTF8":
-        raise Unavailable("the database does not keep its texts in UTF-8: make another one")
+        raise Unavailable("the encoding of the database is not UTF8: create a database with ENCODING 'UTF8'")
     if state["schema"] and not state["ours"]:
         raise Unavailable("the database has a schema named shoal that is not Shoal's: use another database")
 
@@ -210,7 +208,7 @@ class PostgresUpgrade:
             with lost_if_closed(working, looking):
                 await self._upgrade(working, looking, progress)
         except (*LOST, asyncpg.PostgresError) as error:
-            raise Unavailable(f"the upgrade was interrupted ({error}): run it again, and it goes on") from error
+            raise Unavailable(f"the upgrade was interrupted ({error}): run it again to resume") from error
         finally:
             await goodbye(looking)
             await goodbye(working)

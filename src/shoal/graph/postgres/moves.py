@@ -71,7 +71,7 @@ _WIPED_AT_ONCE = 10_000
 _PREFETCHED_CHUNKS = 16
 """Chunks of a copy that wait to be written at the other end."""
 
-_BROKEN = "the other end of the copy has failed"
+_BROKEN = "the other store failed during the copy"
 
 _LOCK_SECONDS = 2.0
 
@@ -83,7 +83,7 @@ async def _lock(connection: asyncpg.Connection) -> None:
     deadline = asyncio.get_running_loop().time() + _LOCK_SECONDS
     while not await connection.fetchval(sql.MOVER_LOCK):
         if asyncio.get_running_loop().time() > deadline:
-            raise Unavailable("another move is under way, or one store has two names here")
+            raise Unavailable("another move is running, or source and target are one store")
         await asyncio.sleep(_LOCK_SECONDS / 20)
 
 

@@ -139,17 +139,17 @@ class Table:
         self.columns = list(types)
         self.key = list(key)
         names, keys = ", ".join(types), ", ".join(key)
-        wanted = f"unnest({_arrays(key_types)}) AS w ({keys})"
+        key_rows = f"unnest({_arrays(key_types)}) AS w ({keys})"
         same = " AND ".join(f"t.{column} = w.{column}" for column in key)
         place = len(key)
         self.copy = f"SELECT {names} FROM shoal.{name} AS t WHERE {source} IN ({{sources}}) ORDER BY {keys}"
         """Contains the numbers of the data sources: COPY takes no parameters."""
         self.digest = _digest(name, digest, f"FROM shoal.{name} AS t WHERE {source} = ANY ($1::smallint[])")
-        self.digest_of = _digest(name, digest, f"FROM {wanted} JOIN shoal.{name} AS t ON {same}")
+        self.digest_of = _digest(name, digest, f"FROM {key_rows} JOIN shoal.{name} AS t ON {same}")
         self.get = (
-            f"SELECT {', '.join(f't.{column}' for column in types)} FROM {wanted} JOIN shoal.{name} AS t ON {same}"
+            f"SELECT {', '.join(f't.{column}' for column in types)} FROM {key_rows} JOIN shoal.{name} AS t ON {same}"
         )
-        self.drop = f"DELETE FROM shoal.{name} AS t USING {wanted} WHERE {same}"
+        self.drop = f"DELETE FROM shoal.{name} AS t USING {key_rows} WHERE {same}"
         self.put = f"INSERT INTO shoal.{name} ({names}) SELECT * FROM unnest({_arrays(list(types.values()))})"
         after = ", ".join(f"${number}::{type_}" for number, type_ in enumerate(key_types, 1))
         self.wipe = f"""

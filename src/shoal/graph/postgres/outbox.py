@@ -135,8 +135,8 @@ class PostgresOutbox:
             done, back = list(self._done), dict(self._back)
             rows = await self._lazy.ask(statement, done, *_columns(back), self._me, *more)
             self._done.difference_update(done)
-            for seq, kept in back.items():
-                if self._back.get(seq) is kept:
+            for seq, entry in back.items():
+                if self._back.get(seq) is entry:
                     del self._back[seq]
             return rows
 

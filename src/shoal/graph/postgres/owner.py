@@ -24,9 +24,9 @@ from shoal.graph.postgres.primary import LOST, PrimaryConnection, PrimaryFinder,
 
 _log = logging.getLogger(__name__)
 
-_TAKEN = "the store is in use by another process: stop that one first, or let all of them share the store's timelines"
-MEANWHILE = "another process has used the store meanwhile: start this one again"
-_WAITING = "the store was lost for a moment and is being taken again: repeat in a few seconds"
+_TAKEN = "the store is in use by another process: stop it first, or set shared timelines (redis://) for all processes"
+MEANWHILE = "another process used the store while the connection was lost: restart this process"
+_WAITING = "reconnecting to the store: try again in a few seconds"
 _OPEN_SECONDS = 3.0
 """The server may not have noticed yet that a process was killed."""
 _BEAT_SECONDS = 5.0

@@ -56,14 +56,14 @@ def parse(url: str) -> PostgresLocation:
             check_file(value, "store")
     login, at, hosts = parts.netloc.rpartition("@")
     if "," in hosts and not all(hosts.split(",")):
-        raise InvalidInput("store: its URL names several servers as host:port,host:port", field="store")
+        raise InvalidInput("store: separate several servers with commas, as in host:port,host:port", field="store")
     poolers = [value for name, value in options if name == _POOLER]
     server = parts._replace(query=urlencode([(name, value) for name, value in options if name != _POOLER]))
     if not poolers:
         return PostgresLocation(url, url)
     if len(poolers) > 1 or not all(map(_is_address, poolers[-1].split(","))):
         raise InvalidInput(
-            f"store: {_POOLER} names a PgBouncer as host:port, several as host:port,host:port", field="store"
+            f"store: {_POOLER} must be host:port of PgBouncer, or several as host:port,host:port", field="store"
         )
     return PostgresLocation(server.geturl(), server._replace(netloc=f"{login}{at}{poolers[-1]}").geturl())
 
@@ -84,9 +84,9 @@ def _is_address(text: str) -> bool:
 _log = logging.getLogger(__name__)
 
 LOST = (OSError, TimeoutError, asyncpg.InterfaceError, asyncpg.InternalClientError, asyncpg.PostgresConnectionError)
-UNREACHABLE = "the store cannot be reached at the moment: repeat in a few seconds"
-_MISCONFIGURED = "the store cannot be used as it is set up"
-_NO_PRIMARY = "no server of the store may be written to"
+UNREACHABLE = "the store is unreachable: try again in a few seconds"
+_MISCONFIGURED = "the store is misconfigured"
+_NO_PRIMARY = "no server of the store accepts writes"
 _CONNECT_SECONDS = 2.5
 _HEAD_START_SECONDS = 0.5
 _GRACE_SECONDS = 0.3
@@ -105,7 +105,7 @@ _LOOK = """
 
 # asyncpg raises `AttributeError` for a connection that ends while a statement is prepared.
 _EXPECTED = (*LOST, asyncpg.PostgresError, ValueError, AttributeError)
-_said: dict[str, str] = {}
+_last_logged: dict[str, str] = {}
 """The last logged reason why a server that accepted us before refuses now, by its hosts."""
 
 
@@ -149,7 +149,7 @@ def lost_if_closed(*connections: asyncpg.Connection) -> Iterator[None]:
     except AttributeError as error:
         if not any(connection.is_closed() for connection in connections):
             raise
-        raise ConnectionError("the connection ended") from error
+        raise ConnectionError("the connection was closed") from error
 
 
 _Asked = dict[asyncio.Task[PrimaryConnection], str]
@@ -185,7 +185,7 @@ class PrimaryFinder:
             # Another task has found a newer server since.
             connection.terminate()
             raise Unavailable(UNREACHABLE)
-        self._last, _said[self._place] = host, ""
+        self._last, _last_logged[self._place] = host, ""
         return connection
 
     def forget(self) -> None:
@@ -250,10 +250,10 @@ class PrimaryFinder:
 
     def _objection(self, history: int, *, standby: bool, frozen: bool) -> str:
         if standby:
-            return "it is a standby, which accepts no writes"
+            return "the server is a standby, which accepts no writes"
         if history < self._histories.newest(self._name):
-            return "another server has taken over from it: stop it, or make it a standby of that one"
-        return "it accepts no writes (default_transaction_read_only)" if frozen else ""
+            return "the server is a former primary: stop it, or make it a standby of the new primary"
+        return "the server accepts no writes (default_transaction_read_only)" if frozen else ""
 
     def _refused(self, errors: Mapping[str, Exception]) -> Unavailable:
         """Return the error that says why no host can be used.
@@ -262,8 +262,9 @@ class PrimaryFinder:
         answers and is not the primary.
         """
         reasons = {host: why(error) for host, error in errors.items()}
-        told = (
-            "; ".join(f"{place_of(host)}: {reason}" for host, reason in reasons.items()) or f"{self._place}: no answer"
+        details = (
+            "; ".join(f"{place_of(host)}: {reason}" for host, reason in reasons.items())
+            or f"{self._place}: no response"
         )
         lasting = bool(errors) and all(
             isinstance(error, _REFUSALS) or is_lasting(error) or "rejected SSL" in reasons[host]
@@ -271,20 +272,20 @@ class PrimaryFinder:
         )
         answering = [host for host, error in errors.items() if isinstance(error, NotThePrimary)]
         if lasting:
-            self._say(logging.ERROR, f"{_MISCONFIGURED}: {told}")
+            self._say(logging.ERROR, f"{_MISCONFIGURED}: {details}")
         elif answering:
             # This may last until a standby is promoted, or forever: the operator has to decide.
             wrong = "; ".join(f"{place_of(host)}: {reasons[host]}" for host in sorted(answering))
             self._say(logging.WARNING, f"{_NO_PRIMARY}: {wrong}")
         refused = MisconfiguredEngine(_MISCONFIGURED) if lasting else Unavailable(UNREACHABLE)
-        refused.__cause__ = UnreachableEngine(told)
+        refused.__cause__ = UnreachableEngine(details)
         refused.__cause__.__cause__ = next(iter(errors.values()), None)
         return refused
 
     def _say(self, level: int, text: str) -> None:
-        if _said.get(self._place, text) != text:
+        if _last_logged.get(self._place, text) != text:
             _log.log(level, "%s", text)
-            _said[self._place] = text
+            _last_logged[self._place] = text
 
 
 async def _best_of(

@@ -101,7 +101,7 @@ class PostgresGraph:
 
     def _check(self) -> None:
         if self._read_only:
-            raise ShoalError("the store was opened for reading only")
+            raise ShoalError("the store was opened read-only")
         self._owner.check()
 
     async def obj_get(self, ids: Sequence[int]) -> dict[int, AnyNode]:
@@ -155,9 +155,9 @@ class PostgresGraph:
             return {}
         statement = sql.ASSOC_RANGES_OLDEST if at.oldest_first else sql.ASSOC_RANGES
         # Each list once, even if it was named twice.
-        wanted = list(dict.fromkeys(id1s))
+        distinct = list(dict.fromkeys(id1s))
         lists: dict[int, list[Assoc]] = {}
-        for id1, *entry in await self._reading.ask(statement, wanted, atype.number, at.before, at.after, at.limit):
+        for id1, *entry in await self._reading.ask(statement, distinct, atype.number, at.before, at.after, at.limit):
             lists.setdefault(id1, []).append(Assoc(*entry))
         return lists
 
@@ -199,7 +199,7 @@ class PostgresGraph:
     async def _submit(self, batch: Batch, *, settles: bool) -> PendingInverses:
         self._check()
         if any("\0" in op.key.name for op in batch.keys):
-            raise InvalidInput("a name may not have a null character in it")
+            raise InvalidInput("a name must not contain a null character")
         # If the caller is cancelled, the group is committed nevertheless.
         return await timed("postgres", "commit", self._writer.submit(batch, settles=settles))
 

@@ -269,7 +269,11 @@ class Writer:
             return [copied(error) for _ in tasks]
         except _Overtaken:
             if len(tasks) == 1:
-                return [Unavailable("too many others change the same things: repeat in a moment", retry_after=1.0)]
+                return [
+                    Unavailable(
+                        "too many concurrent changes to the same objects: try again in a moment", retry_after=1.0
+                    )
+                ]
         except Exception as error:  # noqa: BLE001  # whatever it is, those who wait must hear of it
             if len(tasks) == 1:
                 return [error]
@@ -345,14 +349,16 @@ class Writer:
     async def _store(self, values: Sequence[Any], history: int) -> list[int]:
         """Store the decisions in the history that they were made in: a revision may occur again in the next one."""
         try:
-            rows = await self._connections.ask(sql.COMMIT, self._owned_by, *values, translate=_told, history=history)
+            rows = await self._connections.ask(
+                sql.COMMIT, self._owned_by, *values, translate=_translate_error, history=history
+            )
         except HistoryEnded:
             raise _Overtaken from None
         seqs: list[int] = rows[0][0]
         return seqs
 
 
-def _told(error: Exception) -> Exception:
+def _translate_error(error: Exception) -> Exception:
     state = getattr(error, "sqlstate", None)
     if state in _OVERTAKEN:
         return _Overtaken()

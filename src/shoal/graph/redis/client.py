@@ -331,10 +331,10 @@ class Nodes:
                 self._topology, self._last_refusal = found, ""
                 return found
         refused = await refusal(failures, tls=self._url.tls)
-        said = str(refused.__cause__) if isinstance(refused, MisconfiguredEngine) else ""
-        if said and said != self._last_refusal and not self._opening:
-            _log.error("the cache cannot be used as it is set up: %s", said)
-        self._last_refusal = said
+        message = str(refused.__cause__) if isinstance(refused, MisconfiguredEngine) else ""
+        if message and message != self._last_refusal and not self._opening:
+            _log.error("the cache is misconfigured: %s", message)
+        self._last_refusal = message
         raise refused
 
     def _looked(self, task: asyncio.Task[Topology]) -> None:
@@ -417,7 +417,7 @@ def _answered(at: NDArray[np.intp], reply: Any) -> tuple[PartialAnswer, NDArray[
 
 
 def _unreachable() -> Unavailable:
-    return Unavailable("the cache cannot be reached", retry_after=1.0)
+    return Unavailable("the cache is unreachable", retry_after=1.0)
 
 
 def _words(error: Exception) -> str:
@@ -444,7 +444,7 @@ class ShardConnection:
             answer = await self._client.execute_command(*words)
         except (RedisError, OSError, TimeoutError) as error:
             await self.close()
-            raise Unavailable("the cache cannot be reached", retry_after=1.0) from error
+            raise Unavailable("the cache is unreachable", retry_after=1.0) from error
         # The client sends under `asyncio.wait_for`, which loses a cancellation that arrives as it ends (before Python 3.12).
         if (task := asyncio.current_task()) is not None and task.cancelling():
             raise asyncio.CancelledError

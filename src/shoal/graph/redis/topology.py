@@ -69,8 +69,8 @@ class Url(NamedTuple):
         """Ask a server for the topology; None from a replica outside a Cluster. Raises the errors of the client."""
         if self.clustered:
             return _of_cluster(await client.execute_command("CLUSTER SLOTS"), address)
-        standing = await client.info("replication")
-        return Topology((address,), np.zeros(SHARDS, np.int16)) if standing["role"] == "master" else None
+        replication = await client.info("replication")
+        return Topology((address,), np.zeros(SHARDS, np.int16)) if replication["role"] == "master" else None
 
 
 def parse(url: str) -> Url:
@@ -83,17 +83,17 @@ def parse(url: str) -> Url:
     named, _, query = url.partition("?")
     scheme, _, rest = named.partition("://")
     if scheme not in {"redis", "rediss", "redis+cluster", "rediss+cluster"}:
-        raise ValueError("a Redis is given as redis://, rediss://, redis+cluster:// or rediss+cluster://")
+        raise ValueError("expected a Redis URL with redis://, rediss://, redis+cluster:// or rediss+cluster://")
     hosts, _, db = rest.partition("/")
     login, _, hosts = hosts.rpartition("@")
     user, _, password = login.partition(":")
     addresses = tuple(_address(host) for host in hosts.split(","))
     if not (db or "0").isdecimal() or ("cluster" in scheme and int(db or 0)):
-        raise ValueError("the path of a Redis URL is the number of a database, and a Cluster has only 0")
+        raise ValueError("the path of a Redis URL must be a database number (only 0 for a cluster)")
     files = dict(parse_qsl(query, keep_blank_values=True))
     if (query and not files) or files.keys() - set(_TLS_FILES) or (files and not scheme.startswith("rediss")):
         raise ValueError(
-            f"the options of a Redis URL are {', '.join(_TLS_FILES)}, of rediss:// and rediss+cluster:// only"
+            f"only the Redis URL options {', '.join(_TLS_FILES)} are allowed, with rediss:// and rediss+cluster://"
         )
     for name, file in files.items():
         (read_authorities if name == "ssl_ca_certs" else check_file)(file, "timelines")
@@ -113,7 +113,7 @@ def _address(text: str) -> ServerAddress:
     if not colon:
         host, port = text, str(_PORT)
     if not host or not port.isdecimal():
-        raise ValueError("a Redis URL names its servers as host:port,host:port")
+        raise ValueError("expected the servers of a Redis URL as host:port,host:port")
     return ServerAddress(host.strip("[]"), int(port))
 
 
@@ -180,23 +180,23 @@ def _of_cluster(ranges: Any, asked: ServerAddress) -> Topology:
     return Topology(tuple(addresses), slots[_SLOT_OF])
 
 
-_WANTS_TLS = "it speaks TLS: name it as rediss:// or rediss+cluster://"
-_WANTS_NONE = "it does not speak TLS at this port"
+_WANTS_TLS = "the server requires TLS: use rediss:// or rediss+cluster://"
+_WANTS_NONE = "the server does not support TLS on this port"
 _PROBE_SECONDS = 1.0
 
 
 async def refusal(failures: Sequence[tuple[ServerAddress, Exception]], *, tls: bool) -> Unavailable:
     """Return the error to raise, with the reason of each server as its cause. `tls`: we used TLS."""
     reasons = [(address, await _reason(address, error, tls=tls)) for address, error in failures]
-    said = "; ".join(sorted({f"{host}:{port}: {reason}" for (host, port), reason in reasons}))
+    message = "; ".join(sorted({f"{host}:{port}: {reason}" for (host, port), reason in reasons}))
     lasts = any(
         is_lasting(error) or isinstance(error, AuthenticationError | NoPermissionError) for _, error in failures
     )
     other = any(reason in {_WANTS_TLS, _WANTS_NONE} for _, reason in reasons)
-    unavailable = Unavailable("the cache cannot be reached", retry_after=1.0)
+    unavailable = Unavailable("the cache is unreachable", retry_after=1.0)
     if lasts or other:
-        unavailable = MisconfiguredEngine("the cache cannot be used as it is set up", retry_after=1.0)
-    unavailable.__cause__ = UnreachableEngine(said or "no server is a master")
+        unavailable = MisconfiguredEngine("the cache is misconfigured", retry_after=1.0)
+    unavailable.__cause__ = UnreachableEngine(message or "no server is a primary")
     return unavailable
 
 

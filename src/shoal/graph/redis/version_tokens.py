@@ -268,8 +268,8 @@ class RedisVersionTokens:
 
         def arguments(at: NDArray[np.intp]) -> tuple[bytes, ...]:
             places = at.tolist()
-            own, told = [tokens[place] for place in places], [words[place] for place in places]
-            return keys[at].tobytes(), b"".join(own), b"".join(told), *more
+            own, sent = [tokens[place] for place in places], [words[place] for place in places]
+            return keys[at].tobytes(), b"".join(own), b"".join(sent), *more
 
         results: list[bytes | None] = [None] * len(every)
         for part in await self._nodes.each(script, shards_of(every), arguments, batch=_BATCH):
@@ -287,7 +287,7 @@ class RedisVersionTokens:
             else:
                 self._pending_shards[shard_of(id_)] = change.token
         if self._reporting is None:
-            _log.warning("the versions cannot be reached: changes are reported when they can be")
+            _log.warning("the version tokens are unreachable: changes are reported after reconnecting")
             self._reporting = asyncio.ensure_future(self._retry())
 
     async def _retry(self) -> None:
@@ -296,15 +296,15 @@ class RedisVersionTokens:
             with contextlib.suppress(Unavailable):
                 await self._report_pending()
         self._reporting = None
-        _log.info("the versions can be reached again: all changes are reported")
+        _log.info("the version tokens are reachable again: all changes are reported")
 
     async def _report_pending(self) -> None:
         """Report unreported changes to each reachable server. Raises `Unavailable` if no server is known."""
         ids = np.fromiter(self._pending, np.int64, len(self._pending))
         shards = np.fromiter(self._pending_shards, np.int64, len(self._pending_shards))
-        told = [self._report_objects(ids[at].tolist()) for at in await self._nodes.by_server(shards_of(ids))]
-        told += [self._report_shards(shards[at]) for at in await self._nodes.by_server(shards)]
-        for outcome in await asyncio.gather(*told, return_exceptions=True):
+        sent = [self._report_objects(ids[at].tolist()) for at in await self._nodes.by_server(shards_of(ids))]
+        sent += [self._report_shards(shards[at]) for at in await self._nodes.by_server(shards)]
+        for outcome in await asyncio.gather(*sent, return_exceptions=True):
             if isinstance(outcome, BaseException) and not isinstance(outcome, Unavailable):
                 raise outcome
 
@@ -338,9 +338,9 @@ class RedisVersionTokens:
                 await self._report_pending()
 
 
-def _forget(unsent: dict[int, bytes], told: Mapping[int, bytes]) -> None:
+def _forget(unsent: dict[int, bytes], sent: Mapping[int, bytes]) -> None:
     """Remove reported changes, unless they have changed again since."""
-    for key, token in told.items():
+    for key, token in sent.items():
         if unsent.get(key) is token:
             del unsent[key]
 

@@ -66,7 +66,7 @@ class _Away:
 
     def __getattr__(self, name: str) -> Any:
         async def refuse(*_: Any, **__: Any) -> Any:
-            raise Unavailable("the store cannot be reached at the moment: repeat in a few seconds")
+            raise Unavailable("the store is unreachable: try again in a few seconds")
 
         return refuse
 
@@ -137,7 +137,7 @@ class LiveMap:
                     # That heartbeat may have started before this call.
                     await self._beaten[self.map.stores[place]].wait()
         if not self.fresh(place):
-            raise Unavailable("the store cannot be reached at the moment: repeat in a few seconds")
+            raise Unavailable("the store is unreachable: try again in a few seconds")
 
     def _post(self, url: str) -> MapKeeper:
         if url not in self._posts:
@@ -169,9 +169,9 @@ class LiveMap:
                     continue
                 self._prepare(heard.joining)
             except ShoalError:
-                _log.debug("%s does not confirm the map", shown_url(url))
+                _log.debug("%s does not confirm the shard map", shown_url(url))
             except Exception:  # noqa: BLE001  # without its beat the process would fall silent for good
-                _log.exception("the map could not be followed")
+                _log.exception("following the shard map failed")
                 pause = _RETRY_SECONDS
             self._stir(url)
             await self._pause(pause)
@@ -220,7 +220,7 @@ class LiveMap:
                 if here:
                     await self._post(url).admit(here, known.version, DEAD_SECONDS)
             except ShoalError:
-                _log.debug("%s cannot be told of the map", shown_url(url))
+                _log.debug("sending the shard map to %s failed", shown_url(url))
 
     def _prepare(self, urls: list[str]) -> None:
         """Open stores that are about to join, so that the switch need not wait for it."""
@@ -233,7 +233,7 @@ class LiveMap:
             async with asyncio.timeout(_OPEN_SECONDS):
                 return await self._store(url)
         except (ShoalError, TimeoutError):
-            _log.warning("%s is part of the network and cannot be opened", shown_url(url))
+            _log.warning("cannot open %s, a store of this network", shown_url(url))
             return None
 
     async def _store(self, url: str) -> Store:

@@ -75,7 +75,7 @@ class ShardedGraph:
 
     def __init__(self, stores: Sequence[Store], owners: Sequence[int]) -> None:
         if len(owners) != DATA_SOURCES:
-            raise ValueError(f"a shard map names {DATA_SOURCES} data sources, not {len(owners)}")
+            raise ValueError(f"a shard map must have {DATA_SOURCES} data sources (got {len(owners)})")
         self._stores = list(stores)
         self._owners = owners if isinstance(owners, list) else list(owners)
         self._version = 0
@@ -181,7 +181,12 @@ class ShardedGraph:
                 continue
             except Unavailable:
                 # The batch is stored nevertheless.
-                self._outage.warning("%d inverses stay owed to store %d, which is away", len(jobs), target, name=target)
+                self._outage.warning(
+                    "%d inverse associations are pending for store %d, which is unreachable",
+                    len(jobs),
+                    target,
+                    name=target,
+                )
         return []
 
     async def _commit(self, batch: Batch) -> tuple[Store, PendingInverses]:
@@ -232,7 +237,7 @@ class ShardedGraph:
         shards = [shard_of(op.id) for op in objects] + [op.key.shard for op in batch.keys]
         shards += [shard_of(op.id1) for op in batch.assocs]
         if any(self._at(shard) != at for shard in shards):
-            raise ValueError("a batch names something that belongs to another store than its acting shard")
+            raise ValueError("a batch contains an object of another store than its acting shard")
 
     async def claim(self, limit: int, lease: float) -> list[Job]:
         """Claim a fair share of each store, starting with another one each time. A store that is down delays no other."""
@@ -244,7 +249,7 @@ class ShardedGraph:
             try:
                 claimed = await self._stores[at].claim(share, lease)
             except Unavailable:
-                self._outage.warning("store %d cannot be reached; its events wait", at, name=at)
+                self._outage.warning("store %d is unreachable; its events stay pending", at, name=at)
                 continue
             jobs += [job._replace(store=at) for job in claimed]
             if claimed and len(claimed) == share and self._wake is not None:
@@ -363,7 +368,7 @@ class ShardedGraph:
     async def spread(self) -> dict[int, Spread]:
         """Return the size of each data source in its own store. Raises `InvalidInput` if a store does not know it."""
         if not all(isinstance(store, Spreading) for store in self._stores):
-            raise InvalidInput("a store of this kind cannot tell how much it holds")
+            raise InvalidInput("this kind of store does not report its sizes")
         answers = await side_by_side(store.spread() for store in self._stores if isinstance(store, Spreading))
         return {
             source: held
@@ -394,5 +399,5 @@ class ShardedGraph:
 
 def _movable(store: Store) -> Movable:
     if not isinstance(store, Movable):
-        raise InvalidInput("a network cannot be moved to or from a store of this kind")
+        raise InvalidInput("this kind of store does not support moving a network")
     return store

@@ -98,7 +98,7 @@ def load(write: sqlite3.Connection, part: LoadPart) -> None:
         _links(write, part.links)
         write.executemany(sql.NEW_COUNT, part.counts.tolist())
     except sqlite3.IntegrityError as error:
-        raise Occupied("a row is there already") from error
+        raise Occupied("the row already exists") from error
 
 
 def _links(write: sqlite3.Connection, links: Table) -> None:
@@ -137,7 +137,7 @@ class SqliteSnapshot:
         try:
             return await asyncio.to_thread(cls, path)
         except (sqlite3.Error, OSError) as error:
-            raise Unavailable(f"the store {path.name} cannot be opened: {error}") from error
+            raise Unavailable(f"cannot open the store {path.name}: {error}") from error
 
     async def hold(self) -> None:
         def hold(connection: sqlite3.Connection) -> None:

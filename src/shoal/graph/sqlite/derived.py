@@ -60,7 +60,7 @@ class DerivedFile:
         try:
             return await asyncio.to_thread(cls, path, read_only=read_only)
         except (sqlite3.Error, OSError) as error:
-            raise Unavailable(f"{cls.title} {path.name} cannot be opened: {error}") from error
+            raise Unavailable(f"cannot open {cls.title} {path.name}: {error}") from error
 
     async def close(self) -> None:
         await asyncio.to_thread(self._writer.shutdown)
@@ -74,7 +74,7 @@ class DerivedFile:
     async def _write(self, change: Callable[[sqlite3.Connection], T]) -> T:
         """Run a change in the writer thread; it continues if the caller is cancelled."""
         if self._writing is None:
-            raise ShoalError(f"{self.title} was opened for reading only")
+            raise ShoalError(f"{self.title} was opened read-only")
         work = asyncio.get_running_loop().run_in_executor(self._writer, asked, change, self._writing)
         return await timed("sqlite", f"{self.name} write", work)
 

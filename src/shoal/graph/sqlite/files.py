@@ -102,7 +102,7 @@ def note(lock: int) -> None:
         os.pwrite(lock, str(os.getpid()).encode(), 0)
 
 
-def told(lock: int) -> str:
+def describe_owner(lock: int) -> str:
     """Describe the process in the lock file, such as ", 57 (shoal serve)"; empty if there is none or it has ended."""
     with suppress(OSError, ValueError):
         pid = int(os.pread(lock, 20, 0))
@@ -124,7 +124,7 @@ def own(path: Path) -> int:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        by = told(lock)
+        by = describe_owner(lock)
         os.close(lock)
         raise InUse(f"the store {path.name} is in use by another process{by}: stop that one first") from error
     note(lock)

@@ -266,7 +266,7 @@ def _statements(script: str) -> Iterator[str]:
 
 def _check_ours(connection: sqlite3.Connection, path: Path) -> None:
     if place(connection).version == 0 and connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
-        raise Unavailable(f"{path} is a database, but not Shoal's: name another file")
+        raise Unavailable(f"{path} is a database that Shoal did not create: name another file")
 
 
 def _has(connection: sqlite3.Connection, table: str) -> bool:

@@ -82,7 +82,7 @@ class SqliteGraph:
         try:
             return cls(path, owns, read_only=read_only)
         except (sqlite3.Error, OSError) as error:
-            raise Unavailable(f"the store {path.name} cannot be opened: {error}") from error
+            raise Unavailable(f"cannot open the store {path.name}: {error}") from error
 
     def _woken(self) -> None:
         if self._wake is not None:
@@ -189,7 +189,7 @@ class SqliteGraph:
 
     async def _write(self, work: Batch | Callable[[sqlite3.Connection], Any]) -> Any:
         if self._writer is None:
-            raise ShoalError("the store was opened for reading only")
+            raise ShoalError("the store was opened read-only")
         await announce()
         return await self._written(self._writer, work)
 
@@ -244,8 +244,8 @@ class SqliteGraph:
         return await self._in_thread(lambda read: [(_job(*row[:5]), row[5]) for row in read.execute(sql.BURIED)])
 
     async def unbury(self, jobs: Sequence[Job]) -> int:
-        wanted = {job.seq for job in jobs}
-        given = [job for job, _ in await self.buried() if job.seq in wanted]
+        requested = {job.seq for job in jobs}
+        given = [job for job, _ in await self.buried() if job.seq in requested]
         seqs = [job.seq for job in given]
 
         def unbury(write: sqlite3.Connection) -> int:

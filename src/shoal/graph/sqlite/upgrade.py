@@ -77,7 +77,7 @@ def _connected(path: Path, work: Callable[[sqlite3.Connection], T], *, read_only
         with closing(connect(path, _CACHE_KIB, read_only=read_only)) as connection:
             return asked(work, connection)
     except (sqlite3.Error, OSError) as error:
-        raise Unavailable(f"the store {path.name} cannot be opened: {error}") from error
+        raise Unavailable(f"cannot open the store {path.name}: {error}") from error
 
 
 def _plan(path: Path, connection: sqlite3.Connection, migrations: Sequence[Migration]) -> list[PendingStep]:

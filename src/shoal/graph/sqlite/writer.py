@@ -65,7 +65,7 @@ T = TypeVar("T")
 
 _GROUP_BATCHES = 512
 _GROUP_OPERATIONS = 20_000
-_UNKNOWN = "the disk failed while the store was written: what was sent may have been stored or not"
+_UNKNOWN = "the disk failed during a write: the change may or may not have been stored"
 _IDLE_SECONDS = 0.05
 """How long an acknowledgment may wait for a commit to be written with."""
 _GATHERED = 3
@@ -304,13 +304,13 @@ def refusal(error: Exception) -> Exception:
     if isinstance(error, ShoalError):
         return error
     if _code(error) == sqlite3.SQLITE_FULL:
-        return StorageFull("the store's disk is full: nothing was stored; free some room and repeat")
+        return StorageFull("the store's disk is full: nothing was stored; free disk space and try again")
     if _code(error) in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
         damaged = Unavailable("the store's file is damaged: nothing was stored; restore the newest backup")
         damaged.__cause__ = error
         return damaged
     if isinstance(error, sqlite3.OperationalError):
-        refused = Unavailable("the store cannot be written to at the moment: nothing was stored")
+        refused = Unavailable("writing to the store failed: nothing was stored; try again in a moment")
         refused.__cause__ = error
         return refused
     return error

@@ -187,7 +187,7 @@ async def get_account(context: Context, params: One) -> object:
 async def delete(context: Context, params: One) -> object:
     """Refused: posts are not deleted on behalf of a member. Suspend the account to hide them."""
     await _member(context, params.id)
-    raise NotAllowed("Accounts cannot be deleted; a suspension takes everything of theirs out of sight")
+    raise NotAllowed("Accounts cannot be deleted; suspend the account to hide all its content")
 
 
 @router.post("/api/v1/admin/accounts/{id}/action", scope="admin:write:accounts", answer=dict)
@@ -198,7 +198,7 @@ async def act(context: Context, params: Act) -> object:
     """
     app_context = context.app
     if params.warning_preset_id:
-        raise InvalidInput("warning_preset_id: there are no presets of warnings", field="warning_preset_id")
+        raise InvalidInput("warning_preset_id: warning presets are not supported", field="warning_preset_id")
     target = await _target(context, params.id)
     if params.report_id is not None:
         await reports.access_report(app_context.graph, params.report_id, about=target.id)

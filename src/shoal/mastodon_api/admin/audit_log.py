@@ -13,7 +13,7 @@ from shoal.http.pagination import PageQuery
 from shoal.http.params import Id
 from shoal.mastodon_api.context import Context, Router, cursor_of, paged
 from shoal.queries import moderation
-from shoal.queries.moderation import WantedEntries
+from shoal.queries.moderation import AuditFilter
 
 router = Router(role=Role.ADMIN)
 
@@ -34,7 +34,7 @@ async def list_entries(context: Context, params: AuditQuery) -> object:
     A page may be short; follow its link for more.
     """
     cursor = cursor_of(params, 40, 100)
-    query = WantedEntries(params.actor_id, params.target_id, frozenset(params.verb))
+    query = AuditFilter(params.actor_id, params.target_id, frozenset(params.verb))
     found, after = await moderation.audit_page(context.app.graph, cursor, query)
     body = [record_of(one) for one in found]
     return paged(context, body, [one.id for one in found], after, cursor)

@@ -22,7 +22,7 @@ from shoal.mastodon_api.entities.statuses import Status
 from shoal.mastodon_api.reports import Category, RuleIds, known_rules
 from shoal.queries import moderation
 from shoal.queries.hydration import Entry, hydrate_reported
-from shoal.queries.moderation import WantedReports
+from shoal.queries.moderation import ReportFilter
 
 router = Router(role=Role.MODERATOR)
 
@@ -56,7 +56,7 @@ class Resolving(msgspec.Struct, frozen=True, kw_only=True):
 async def list_reports(context: Context, params: ReportsQuery) -> object:
     """List open (or `resolved`) reports, newest first."""
     cursor = cursor_of(params, 100, 200)
-    query = WantedReports(params.resolved, params.account_id, params.target_account_id, params.waiting)
+    query = ReportFilter(params.resolved, params.account_id, params.target_account_id, params.waiting)
     found, after = await moderation.reports_page(context.app.graph, cursor, query)
     return paged(context, await _shown(context, found), [one.id for one in found], after, cursor)
 

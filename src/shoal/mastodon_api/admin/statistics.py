@@ -128,7 +128,7 @@ class Subjects(StatisticsPeriod, frozen=True, kw_only=True):
         if not isinstance(subject, OfServer):
             raise InvalidInput(f"{key}: the domain of a server is missing", field=key)
         if subject.domain.lower() == app_context.at.netloc.lower():
-            raise InvalidInput(f"{key}: this is the server itself, which the other keys are about", field=key)
+            raise InvalidInput(f"{key}: this is the local server; use the other keys", field=key)
 
 
 class FigureQuestion(NamedTuple):
@@ -367,7 +367,7 @@ class Retention(StatisticsPeriod, frozen=True, kw_only=True):
 
 @router.post("/api/v1/admin/measures", scope="admin:read", answer=list[Measure])
 async def measures(context: Context, params: Measures) -> list[Measure]:
-    """Return measures by day: active members (those who posted), interactions, reports and tag uses."""
+    """Return measures by day: active members (who posted), interactions, reports and tag uses."""
     question = await _question(context.app, params)
     return [await measured(question, key) for key in dict.fromkeys(params.keys)]
 
@@ -384,7 +384,7 @@ async def retention(context: Context, params: Retention) -> list[Cohort]:
     """Return the retention of cohorts: how many members who joined in a day or month posted then and later."""
     period = _period(params)
     if params.frequency == "day" and len(period.days) > _COHORT_DAYS:
-        raise InvalidInput(f"end_at: by day, a period has at most {_COHORT_DAYS} days", field="end_at")
+        raise InvalidInput(f"end_at: a period by day has at most {_COHORT_DAYS} days", field="end_at")
     if params.frequency == "month":
         period = Period(_month(period.first), _month(_month(period.last) + 31) - 1)
     starts = [day for day in period.days if params.frequency == "day" or day == _month(day)]
@@ -412,7 +412,7 @@ async def _known(app_context: AppContext, period: Period) -> Figures:
     figures = await app_context.ledger.figures()
     if not figures.knows(period):
         since = _EPOCH + timedelta(days=figures.since)
-        raise InvalidInput(f"start_at: figures go back to {since.isoformat()}", field="start_at")
+        raise InvalidInput(f"start_at: statistics begin at {since.isoformat()}", field="start_at")
     return figures
 
 
@@ -421,7 +421,7 @@ def _period(params: StatisticsPeriod) -> Period:
     last = _day(params.end_at, "end_at") if params.end_at else today
     first = _day(params.start_at, "start_at") if params.start_at else last - _DEFAULT_DAYS + 1
     if last < first:
-        raise InvalidInput("end_at: a period ends after its beginning", field="end_at")
+        raise InvalidInput("end_at: must be after start_at", field="end_at")
     if last - first >= PERIOD_DAYS:
         raise InvalidInput(f"end_at: a period has at most {PERIOD_DAYS} days", field="end_at")
     return Period(first, last)
@@ -430,7 +430,7 @@ def _period(params: StatisticsPeriod) -> Period:
 def _day(text: str, field: str) -> int:
     moment = moment_of_text(text)
     if moment is None or not 0 <= moment < _LAST_MS:
-        raise InvalidInput(f"{field}: a date as in ISO 8601, from 1970 on", field=field)
+        raise InvalidInput(f"{field}: expected an ISO 8601 date, 1970 or later", field=field)
     return moment // DAY_MS
 
 

@@ -169,7 +169,7 @@ class SuggestionReason(msgspec.Struct):
     source: str
     """`friends`, `followers`, `follows_you`, `liked`, `tags` or `nearby`."""
     number: float
-    """The number of mutual connections, followers, liked posts or tags, or the distance in kilometres, depending on the
+    """The number of mutual connections, followers, liked posts or tags, or the distance in kilometers, depending on the
     source."""
     value: float
     """0 to 1."""

@@ -70,7 +70,7 @@ async def catch_up(
     check_limit(Cursor(limit=limit))
     now = reads.tags.clock()
     if since is not None and since > now:
-        raise InvalidInput("since: a moment in the past", field="since")
+        raise InvalidInput("since: must be in the past", field="since")
     with one_request():
         return await _caught_up(reads, viewer, since, now, limit, explain=explain)
 

@@ -47,7 +47,7 @@ from shoal.queries.foryou.ranking import (
     new_reading_id,
     reading_of,
 )
-from shoal.queries.foryou.scoring import RULE_WORDS, Rule, Scored, kept_out_by, scored
+from shoal.queries.foryou.scoring import RULE_WORDS, Rule, Scored, excluding_rule, scored
 from shoal.queries.foryou.sources import Proposal, candidates, proposals
 from shoal.queries.hydration import Entry, hydrate, viewer_state
 from shoal.queries.pagination import check_limit
@@ -94,7 +94,7 @@ async def page(
     """Return a page for a member, by their own recipe or the server's. Raises `InvalidInput` for a limit below 1."""
     check_limit(Cursor(limit=limit))
     with one_request():
-        before = await kept(reads, viewer, cursor.reading_id) if cursor is not None else None
+        before = await cached_reading(reads, viewer, cursor.reading_id) if cursor is not None else None
         if cursor is not None and before is not None:
             return await _page_of(reads, viewer, before, cursor, limit)
         reading = await new_reading(reads, viewer, explain=explain, deadline=deadline)
@@ -116,7 +116,7 @@ async def new_reading(
     try:
         reading = await _in_time(reads, viewer, personalization, deadline, explain=explain)
     except Unavailable:
-        _outage.warning("a feed could not be ranked; the home timeline is shown", exc_info=True)
+        _outage.warning("ranking a feed failed; falling back to the home timeline", exc_info=True)
         return FAILED
     return LATE if reading is None else reading
 
@@ -145,7 +145,7 @@ def _let_go(under_way: dict[int, asyncio.Task[Reading]], viewer: int, done: asyn
         done.exception()
 
 
-async def kept(reads: Reads, viewer: int, id_: int) -> Reading | None:
+async def cached_reading(reads: Reads, viewer: int, id_: int) -> Reading | None:
     """Return the viewer's cached ranking; None if it has expired."""
     try:
         data = await reads.readings.get(id_)
@@ -160,7 +160,7 @@ async def keep(reads: Reads, id_: int, reading: Reading) -> None:
     try:
         await reads.readings.keep(id_, encode_reading(reading))
     except Unavailable:
-        _outage.warning("a reading could not be kept: its next page is ranked anew")
+        _outage.warning("saving a feed snapshot failed: its next page will be ranked again")
 
 
 async def _page_of(reads: Reads, viewer: int, reading: Reading, at: ReadingCursor, limit: int) -> ForYou:
@@ -183,7 +183,7 @@ async def part(reads: Reads, viewer: int, reading: Reading, place: int, limit: i
         shown += [
             RankedEntry(entry, why[entry.id])
             for entry in found
-            if kept_out_by(viewer, entry.post, entry.author.member, entry.relation, frozenset()) is None
+            if excluding_rule(viewer, entry.post, entry.author.member, entry.relation, frozenset()) is None
         ]
         place += len(ids)
     return shown, place
@@ -294,9 +294,9 @@ async def _explain(reads: Reads, viewer: int, post: Post) -> FeedExplanation:
         if post.review is Review.UPHELD:
             return FeedExplanation("filter", Rule.REPORTED.value, RULE_WORDS[Rule.REPORTED])
         return FeedExplanation("filter", "muted", "you mute its author")
-    member, stand = seen.members[post.author_id], seen.stands[post.author_id]
+    member, relation = seen.members[post.author_id], seen.relationships[post.author_id]
     apart = await lists.set_apart(reads.graph, viewer)
-    if (rule := kept_out_by(viewer, post, member, stand, apart)) is not None:
+    if (rule := excluding_rule(viewer, post, member, relation, apart)) is not None:
         return FeedExplanation("filter", rule.value, RULE_WORDS[rule])
     if not await (await content_filters_of(reads.graph, viewer, FilterContext.HOME)).admitted(
         await hydrate(reads.graph, viewer, (post.id,))
@@ -336,7 +336,7 @@ async def list_page(
     """
     check_limit(cursor)
     with one_request():
-        before = await kept(reads, viewer, viewer)
+        before = await cached_reading(reads, viewer, viewer)
         if before is not None and cursor.before < MAX_TIME and (place := before.place_of(cursor.before)) is not None:
             return await _from(reads, viewer, before, place + 1, cursor.limit), ""
         reading = await new_reading(reads, viewer, deadline=deadline)

@@ -53,10 +53,10 @@ async def preview(reads: Reads, viewer: int, recipe: Recipe, limit: int = 10) ->
             near_km: await _look(reads, viewer, personalization, interests, near_km)
             for near_km in dict.fromkeys((recipe.near_km, present.near_km))
         }
-        wanted = _reading(viewer, looks[recipe.near_km], recipe, recipe.author_most)
+        requested = _reading(viewer, looks[recipe.near_km], recipe, recipe.author_most)
         now = _reading(viewer, looks[present.near_km], present, author_most_for(personalization, interests, present))
         places = {id_: place for place, id_ in enumerate(now.part(0, len(now)), 1)}
-        shown, _ = await part(reads, viewer, wanted, 0, limit)
+        shown, _ = await part(reads, viewer, requested, 0, limit)
         return [Previewed(one.entry, one.why, places.get(one.entry.id)) for one in shown]
 
 

@@ -75,7 +75,7 @@ RULE_WORDS: Mapping[Rule, str] = {
 }
 
 
-def kept_out_by(viewer: int, post: Post, author: Member, relation: Relation, apart: frozenset[int]) -> Rule | None:
+def excluding_rule(viewer: int, post: Post, author: Member, relation: Relation, apart: frozenset[int]) -> Rule | None:
     """Return the rule that excludes a visible post from the viewer's ranked feed, or None.
 
     `apart`: followees whom the viewer reads in an exclusive list.
@@ -104,7 +104,7 @@ def kept_out_by(viewer: int, post: Post, author: Member, relation: Relation, apa
 
 Ids = npt.NDArray[np.int64]
 
-_NEIGHBOURS = 40
+_NEIGHBORS = 40
 """Newest followers, and newest followees, by which an author is compared with the viewer."""
 _HOUR_MS = 3_600_000
 _MARK_BITS = 14
@@ -128,7 +128,7 @@ async def facts_of(
     counts, received, around, growth, stirred = await asyncio.gather(
         reads.graph.assoc_count(ids, _COUNTS),
         reads.graph.assoc_count(authors, (LIKED_BY, SHARED_BY, POSTED)),
-        _neighbours(reads, [author for author in authors if not viewer_state.members[author].hides_connections]),
+        _neighbors(reads, [author for author in authors if not viewer_state.members[author].hides_connections]),
         _growth(reads),
         trends.weights(reads, outdated=True),
     )
@@ -139,7 +139,7 @@ async def facts_of(
     liked = _column([counts[LIKED_BY].get(id_, 0) + counts[SHARED_BY].get(id_, 0) for id_ in ids])
     reactions = _column([received[LIKED_BY].get(id_, 0) + received[SHARED_BY].get(id_, 0) for id_ in authors])[by]
     posted = _column([received[POSTED].get(id_, 0) for id_ in authors])[by]
-    said = [_said(post, viewer_state) for post in posts]
+    content_facts = [_content_facts_of(post, viewer_state) for post in posts]
     return CandidateFacts(
         likes=liked,
         friend_likes=_column([proposals[id_].friends for id_ in ids]),
@@ -157,8 +157,8 @@ async def facts_of(
         seen=times_seen(seen, ids),
         acted=_column([id_ in interests.acted for id_ in ids]),
         age_hours=(now - _column([post.created_at for post in posts])) / _HOUR_MS,
-        described=_column([described for described, _ in said]),
-        words=_column([words for _, words in said]),
+        described=_column([described for described, _ in content_facts]),
+        words=_column([words for _, words in content_facts]),
         author_reactions=reactions,
     )
 
@@ -191,16 +191,16 @@ _known: Recent[int, tuple[Post, tuple[Media, ...], tuple[float, int]]] = Recent(
 """Descriptions and words of posts, by id; valid while the post and its media are unchanged."""
 
 
-def _said(post: Post, viewer_state: ViewerState) -> tuple[float, int]:
+def _content_facts_of(post: Post, viewer_state: ViewerState) -> tuple[float, int]:
     """Return the fraction of a post's media with a description (NaN without media), and its number of words without tags."""
     media = viewer_state.media(post) if post.media else ()
     known = _known.get(post.id)
     if known is not None and known[0] is post and known[1] == media:
         return known[2]
     described = sum(bool(item.description) for item in media) / len(media) if media else math.nan
-    said = described, _plain_words(post.text)
-    _known.put(post.id, (post, media, said))
-    return said
+    content_facts = described, _plain_words(post.text)
+    _known.put(post.id, (post, media, content_facts))
+    return content_facts
 
 
 def _plain_words(text: str) -> int:
@@ -208,19 +208,19 @@ def _plain_words(text: str) -> int:
     return len(words) - len([word for word in words if word[0] == "#"]) if "#" in text else len(words)
 
 
-async def _neighbours(reads: Reads, authors: Sequence[int]) -> dict[int, Ids]:
+async def _neighbors(reads: Reads, authors: Sequence[int]) -> dict[int, Ids]:
     """Return the newest followers and followees of each author; two reads, none for authors cached within ten minutes."""
     now = reads.tags.clock()
-    known = {author: held for author in authors if (held := reads.neighbours.get(author, now)) is not None}
+    known = {author: held for author in authors if (held := reads.neighbors.get(author, now)) is not None}
     if missing := [author for author in authors if author not in known]:
         followers, followees = await asyncio.gather(
-            reads.lasting.assoc_ranges(missing, FOLLOWED_BY, Cursor(limit=_NEIGHBOURS)),
-            reads.lasting.assoc_ranges(missing, FOLLOWS, Cursor(limit=_NEIGHBOURS)),
+            reads.lasting.assoc_ranges(missing, FOLLOWED_BY, Cursor(limit=_NEIGHBORS)),
+            reads.lasting.assoc_ranges(missing, FOLLOWS, Cursor(limit=_NEIGHBORS)),
         )
         for author in missing:
             rows = (*followers.get(author, ()), *followees.get(author, ()))
             known[author] = np.unique(np.array([row.id2 for row in rows], np.int64))
-            reads.neighbours.put(author, known[author], now)
+            reads.neighbors.put(author, known[author], now)
     return known
 
 
@@ -344,11 +344,11 @@ async def _admitted(
     Interests are cached for a minute, but a post that the viewer has just liked must drop immediately.
     """
     rows, apart = await asyncio.gather(seen.look(list(proposed)), lists.set_apart(seen.graph, viewer))
-    members, stands = seen.members, seen.stands
+    members, relationships = seen.members, seen.relationships
     rows = [
         row
         for row in rows
-        if kept_out_by(viewer, row[1], members[row[1].author_id], stands[row[1].author_id], apart) is None
+        if excluding_rule(viewer, row[1], members[row[1].author_id], relationships[row[1].author_id], apart) is None
     ]
     found, own = await asyncio.gather(
         seen.graph.assoc_get(viewer, (REPORTS_POST, *_ACTS), [row[0] for row in rows]),

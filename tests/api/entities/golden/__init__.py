@@ -1,7 +1,7 @@
-"""Real answers of a small world, as they should stay: `python -m tests.api.entities.golden` writes them anew.
+"""Golden API responses of a small network. `python -m tests.api.entities.golden` regenerates them.
 
-What differs from run to run is replaced by a word: ids (numbered as they come), moments, hashes and secrets. Keys, types and all
-other values are compared as they are.
+Placeholders replace the values that vary between runs: ids (numbered in order of appearance), timestamps, hashes and secrets. All
+other values, and all keys and types, are compared exactly.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 _RELEASE = version("shoal")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _STRETCH = re.compile(r"(?<=-)\d{5,9}$")
-"""The half of a day that ends the key of a group of notifications."""
+"""The half-day number at the end of the key of a notification group."""
 _HASH = re.compile(r"-[0-9a-f]{8}(?:[0-9a-f]{8})?(?=[.-])")
 _BY_KEY: dict[str, Any] = {
     "access_token": "SECRET",
@@ -39,11 +39,11 @@ _BY_KEY: dict[str, Any] = {
     "length": "LENGTH",
     "week": "WEEK",
 }
-"""Replacements for any value of the same type."""
+"""Placeholders by key, each for any value of the same type."""
 
 
 def steady(value: Any) -> Any:
-    """The value with words for what differs from run to run."""
+    """Return the value with placeholders for everything that varies between runs."""
     return _steady(value, {})
 
 
@@ -68,13 +68,13 @@ def _of_key(key: str, value: Any, ids: dict[str, str]) -> Any:
 
 @contextlib.contextmanager
 def small_world(**settings: Any) -> Iterator[World]:
-    """Where the answers come from."""
+    """Open the network that the responses come from."""
     with world(rules=("Be kind.",), **settings) as made:
         yield made
 
 
 def answers(shoal: World) -> dict[str, Any]:
-    """One answer for each entity, by the name of its file."""
+    """Return one response per entity, keyed by file name without extension."""
     needed()
     ann, ben = shoal.join("ann"), shoal.join("ben")
     profile = {"display_name": "Ann", "note": "hello #dawn", "fields_attributes[0][name]": "site"}
@@ -141,5 +141,5 @@ def _short(shoal: World, who: Any) -> str:
 
 
 def written(value: Any) -> str:
-    """As it stands in a file."""
+    """Return the text of the golden file for a value."""
     return json.dumps(steady(value), indent=2, ensure_ascii=False) + "\n"

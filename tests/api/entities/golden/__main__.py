@@ -1,4 +1,4 @@
-"""Writes the answers anew."""
+"""Regenerates the golden responses."""
 
 from __future__ import annotations
 

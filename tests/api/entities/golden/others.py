@@ -1,4 +1,4 @@
-"""More of the answers: what comes of polls, lists, filters, notifications, reports and the rest of what members do."""
+"""More golden responses: relationships, polls, filters, moderation, notifications, search and the instance."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STAFF = ("read", "write", "profile", "admin:read", "admin:write")
 
 
 def moderator(shoal: World, name: str, role: Role = Role.MODERATOR) -> Someone:
-    """Somebody who looks after the place."""
+    """Register a member with a staff role, moderator by default, and a token with admin scopes."""
     made = shoal.join(name, STAFF)
     shoal.run(moderation.set_role(shoal.network.writes, made.member.id, role))
     shoal.settle()
@@ -22,7 +22,7 @@ def moderator(shoal: World, name: str, role: Role = Role.MODERATOR) -> Someone:
 
 
 def more_answers(shoal: World, ann: Someone, ben: Someone, status: str) -> dict[str, Any]:
-    """An answer for each entity, by the name of its file, where ben follows ann, who wrote the status."""
+    """Return one response per entity, keyed by file name. `ben` follows `ann`, the author of `status`."""
     mo, cara = moderator(shoal, "mo"), shoal.join("cara")
     about = {"display_name": "Lighthouse keeper"}
     shoal.json("PATCH", "/api/v1/accounts/update_credentials", cara, json=about)

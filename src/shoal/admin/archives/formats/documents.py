@@ -62,33 +62,37 @@ class _Fitting:
     def __init__(self) -> None:
         self.dropped = 0
 
-    def fit(self, value: Any, wanted: inspect.Type) -> Any:
+    def fit(self, value: Any, expected: inspect.Type) -> Any:
         """Convert a value. Raises `_Odd` if it does not fit, even without the parts that may be dropped."""
-        match wanted:
+        match expected:
             case inspect.UnionType():
-                return self._first(value, wanted)
+                return self._first(value, expected)
             case inspect.ListType():
-                return self._list(value, wanted.item_type)
-        if isinstance(value, list) and len(value) == 1 and not isinstance(wanted, inspect.TupleType | inspect.AnyType):
+                return self._list(value, expected.item_type)
+        if (
+            isinstance(value, list)
+            and len(value) == 1
+            and not isinstance(expected, inspect.TupleType | inspect.AnyType)
+        ):
             value = value[0]
-        match wanted:
+        match expected:
             case inspect.StructType():
-                return self._struct(value, wanted)
+                return self._struct(value, expected)
             case inspect.DictType():
-                return self._dict(value, wanted)
+                return self._dict(value, expected)
             case inspect.StrType() if isinstance(value, int) and not isinstance(value, bool):
                 return str(value)
             case inspect.FloatType() if not _is_finite(value):
                 raise _Odd
         try:
-            return msgspec.convert(value, _python(wanted), strict=False)
+            return msgspec.convert(value, _python(expected), strict=False)
         except (msgspec.ValidationError, OverflowError) as error:
             raise _Odd from error
 
-    def _first(self, value: Any, wanted: inspect.UnionType) -> Any:
-        if value is None and wanted.includes_none:
+    def _first(self, value: Any, expected: inspect.UnionType) -> Any:
+        if value is None and expected.includes_none:
             return None
-        for type_ in wanted.types:
+        for type_ in expected.types:
             if isinstance(type_, inspect.NoneType):
                 continue
             dropped = self.dropped
@@ -109,22 +113,22 @@ class _Fitting:
                 self.dropped += 1
         return found
 
-    def _dict(self, value: Any, wanted: inspect.DictType) -> dict[Any, Any]:
+    def _dict(self, value: Any, expected: inspect.DictType) -> dict[Any, Any]:
         if not isinstance(value, dict):
             raise _Odd
         found = {}
         for key, one in value.items():
             try:
-                found[self.fit(key, wanted.key_type)] = self.fit(one, wanted.value_type)
+                found[self.fit(key, expected.key_type)] = self.fit(one, expected.value_type)
             except _Odd:
                 self.dropped += 1
         return found
 
-    def _struct(self, value: Any, wanted: inspect.StructType) -> Any:
+    def _struct(self, value: Any, expected: inspect.StructType) -> Any:
         if not isinstance(value, dict):
             raise _Odd
         given = {}
-        for field in wanted.fields:
+        for field in expected.fields:
             if field.encode_name not in value:
                 continue
             part = value[field.encode_name]
@@ -134,7 +138,7 @@ class _Fitting:
                 # A null is an absent value, so it is not counted.
                 self.dropped += part is not None and not field.required
         try:
-            return wanted.cls(**given)
+            return expected.cls(**given)
         except TypeError as error:
             raise _Odd from error
 
@@ -155,10 +159,10 @@ _LEAVES: Mapping[type[inspect.Type], Any] = {
 }
 
 
-def _python(wanted: inspect.Type) -> Any:
-    if isinstance(wanted, inspect.TupleType):
-        return tuple[tuple(map(_python, wanted.item_types))]  # type: ignore[misc]  # made at run time
-    return wanted.cls if isinstance(wanted, inspect.EnumType) else _LEAVES.get(type(wanted), Any)
+def _python(expected: inspect.Type) -> Any:
+    if isinstance(expected, inspect.TupleType):
+        return tuple[tuple(map(_python, expected.item_types))]  # type: ignore[misc]  # made at run time
+    return expected.cls if isinstance(expected, inspect.EnumType) else _LEAVES.get(type(expected), Any)
 
 
 _X_FORM = "%a %b %d %H:%M:%S %z %Y"
@@ -339,7 +343,7 @@ class _Metered:
         data = self._file.read(size)
         self.since += len(data)
         if self.since > MAX_ITEM + _PIECE:
-            raise TooLarge(f"file: at most {MAX_ITEM} bytes of one item in a document", field="file")
+            raise TooLarge(f"file: at most {MAX_ITEM} bytes per item in a document", field="file")
         return data
 
 
@@ -358,7 +362,7 @@ class _Rest:
         return head or self._file.read(size)
 
 
-_NOBODY = FollowList((), 0)
+_NO_FOLLOWS = FollowList((), 0)
 
 
 def follow_list(entries: Entries, name: str) -> FollowList | SkippedRecord:
@@ -377,4 +381,4 @@ def follow_list(entries: Entries, name: str) -> FollowList | SkippedRecord:
     except TooLarge:
         return SkippedRecord("follows", name, Omission.TOO_MANY)
     except InvalidInput:
-        return _NOBODY
+        return _NO_FOLLOWS

@@ -1,8 +1,8 @@
-// Starts the behaviors of a page: each is a module, fetched when an element has `data-behaviour="its-name"`.
+// Starts the behaviors of a page: each is a module, fetched when an element has `data-behavior="its-name"`.
 const started = new WeakMap();
 
 async function start(element) {
-  for (const name of element.dataset.behaviour.split(" ")) {
+  for (const name of element.dataset.behavior.split(" ")) {
     const names = started.get(element) ?? started.set(element, new Set()).get(element);
     if (names.has(name)) continue;
     names.add(name);
@@ -20,8 +20,8 @@ async function start(element) {
 }
 
 function look(within) {
-  if (within.matches?.("[data-behaviour]")) start(within);
-  for (const element of within.querySelectorAll?.("[data-behaviour]") ?? []) start(element);
+  if (within.matches?.("[data-behavior]")) start(within);
+  for (const element of within.querySelectorAll?.("[data-behavior]") ?? []) start(element);
 }
 
 // A change during a view transition skips the rest of it. htmx does not handle that rejection, and browsers would report an error.
@@ -40,7 +40,7 @@ if (glide) {
 document.addEventListener(
   "submit",
   (event) => {
-    if (!event.target.matches(".htmx-request:not([data-behaviour~=act])")) return;
+    if (!event.target.matches(".htmx-request:not([data-behavior~=act])")) return;
     event.preventDefault();
     event.stopImmediatePropagation();
   },

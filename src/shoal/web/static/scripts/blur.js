@@ -5,7 +5,7 @@ const number = (text) => [...text].reduce((sum, digit) => sum * 83 + DIGITS.inde
 const linear = (value) => (value / 255 <= 0.04045 ? value / 255 / 12.92 : ((value / 255 + 0.055) / 1.055) ** 2.4);
 const shade = (value) => Math.round(255 * (value <= 0.0031308 ? value * 12.92 : 1.055 * Math.min(1, value) ** (1 / 2.4) - 0.055));
 
-function colours(hash) {
+function colors(hash) {
   const most = (number(hash[1]) + 1) / 166;
   const first = number(hash.slice(2, 6));
   const found = [[linear(first >> 16), linear((first >> 8) & 255), linear(first & 255)]];
@@ -21,7 +21,7 @@ function draw(link) {
   const image = link.querySelector("img");
   if (!hash || hash.length < 6 || !image || image.complete) return;
   const across = (number(hash[0]) % 9) + 1;
-  const parts = colours(hash);
+  const parts = colors(hash);
   const canvas = document.createElement("canvas");
   canvas.width = canvas.height = SIZE;
   const pen = canvas.getContext("2d");

@@ -1,4 +1,4 @@
-"""Update the translation catalogues of the web app: `python -m scripts.catalogue`.
+"""Update the translation catalogs of the web app: `python -m scripts.catalog`.
 
 Messages are extracted from templates and modules. New ones are added without a translation, unused ones are removed. The number
 of untranslated messages per language is printed; `tests/web/test_words.py` requires 0.
@@ -89,26 +89,25 @@ def template() -> Catalog:
 
 
 def path_of(language: str) -> Path:
-    """Return the path of a language's catalogue."""
+    """Return the path of a language's catalog."""
     return LOCALES / language / "LC_MESSAGES" / "shoal.po"
 
 
-def catalogue(language: str) -> Catalog:
-    """Return the stored catalogue of a language, or an empty one."""
+def catalog(language: str) -> Catalog:
+    """Return the stored catalog of a language, or an empty one."""
     path = path_of(language)
     return read_po(io.BytesIO(path.read_bytes()), locale=language) if path.exists() else Catalog(locale=language)
 
 
 def updated(language: str) -> Catalog:
-    """Return the catalogue of a language with the current messages."""
-    held = catalogue(language)
+    """Return the catalog of a language with the current messages."""
+    held = catalog(language)
     held.update(template(), no_fuzzy_matching=True)
     held.obsolete.clear()
     return held
 
 
 def main() -> None:
-    """Update every catalogue."""
     for folder in sorted(LOCALES.iterdir()):
         fresh = updated(folder.name)
         fresh.fuzzy, fresh.header_comment = False, f"# Words of Shoal's web app: {folder.name}."

@@ -1,4 +1,4 @@
-"""The catalogue of client endpoints: required ones are implemented, optional ones have routes, others return an error."""
+"""The catalog of client endpoints: required ones are implemented, optional ones have routes, others return an error."""
 
 from __future__ import annotations
 
