@@ -1,7 +1,7 @@
 """Update the translation catalogs of the web app: `python -m scripts.catalog`.
 
 Messages are extracted from templates and modules. New ones are added without a translation, unused ones are removed. The number
-of untranslated messages per language is printed; `tests/web/test_words.py` requires 0.
+of untranslated messages per language is printed; `tests/web/test_translations.py` requires 0.
 """
 
 from __future__ import annotations

@@ -14,10 +14,10 @@ from scripts import sync_library
 
 from shoal.commands import authentication
 from tests.durations import Durations
-from tests.engines.ending import at_the_end
-from tests.engines.shared import offer
-from tests.examples import examples
-from tests.side_by_side import LONGEST
+from tests.engines.shared_engines import offer
+from tests.engines.shutdown import at_the_end
+from tests.example_counts import examples
+from tests.longest_test_files import LONGEST
 from tests.stores import BACKENDS, DURABLE, Backend
 from tests.tiers import is_deep
 from tests.wheel import built, installed

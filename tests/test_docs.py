@@ -22,7 +22,7 @@ from shoal.search import sqlite_sql as search_sqlite
 from shoal.settings import Settings
 from shoal.tagcloud import postgres_sql, sqlite_sql
 from shoal.tagcloud.dynamodb_items import ITEMS
-from tests import api_page, pages, ranking_page
+from tests import api_page, doc_snippets, ranking_page
 from tests.planner import planning_page
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -146,14 +146,14 @@ def test_decision_index_page_lists_every_record() -> None:
 
 
 def test_readme_script_prints_promised_output(tmp_path: Path) -> None:
-    script = pages.code(README, "python", "Shoal.open")
+    script = doc_snippets.code(README, "python", "Shoal.open")
     done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert done.stdout == pages.PROMISED
+    assert done.stdout == doc_snippets.PROMISED
 
 
 def test_readme_server_commands_succeed(tmp_path: Path) -> None:
     folder = Path(sys.executable).parent
-    pages.type_commands(folder, tmp_path)
+    doc_snippets.type_commands(folder, tmp_path)
     listed = subprocess.run(
         [folder / "shoal", "member", "list"], cwd=tmp_path, capture_output=True, text=True, check=True
     )

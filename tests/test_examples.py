@@ -20,8 +20,8 @@ from mastodon import Mastodon
 from websockets.sync.client import connect
 
 from shoal import Shoal
-from tests.running import run
-from tests.serving import first_url, served
+from tests.async_runner import run
+from tests.server_process import first_url, served
 from tests.wheel import Installed
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"

@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 from packaging.requirements import Requirement
 
-from tests import pages
+from tests import doc_snippets
 from tests.wheel import Installed
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -55,9 +55,12 @@ def test_shoal_demo_of_installed_package_serves_requests(installed: Installed) -
 
 
 def test_readme_scripts_run_with_installed_package(installed: Installed) -> None:
-    assert installed.run("python", "-c", pages.code(pages.README, "python", "Shoal.open")) == pages.PROMISED
-    pages.type_commands(installed.programs, installed.folder)
-    script = pages.code(pages.README, "python", "mastodon")
+    assert (
+        installed.run("python", "-c", doc_snippets.code(doc_snippets.README, "python", "Shoal.open"))
+        == doc_snippets.PROMISED
+    )
+    doc_snippets.type_commands(installed.programs, installed.folder)
+    script = doc_snippets.code(doc_snippets.README, "python", "mastodon")
     with installed.serving("shoal", "serve", "--port", "0") as url:
         shown = installed.run("python", "-c", script.replace("http://127.0.0.1:8500", url))
     assert "Hello from a client" in shown

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from shoal.tasks import cancel, running
-from tests.running import in_loop
+from tests.async_runner import in_loop
 
 
 @in_loop

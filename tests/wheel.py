@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.serving import first_url
+from tests.server_process import first_url
 
 ROOT = Path(__file__).resolve().parent.parent
 

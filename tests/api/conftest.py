@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from shoal.http.event_streams import USUAL
-from tests.api.world import World, served, world
+from tests.api.in_memory_network import World, served, world
 
 
 @pytest.fixture

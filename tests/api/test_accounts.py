@@ -10,7 +10,7 @@ from shoal.core.model import Role
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import FOLLOWED_BY, LIKES
 from shoal.queries import members, posts, public_timelines
-from tests.api.world import World
+from tests.api.in_memory_network import World
 
 
 def test_relationships_followed_by_is_true_for_followers_of_caller(shoal: World) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.api.world import Someone, World, picture
+from tests.api.in_memory_network import Someone, World, picture
 
 
 def posted(shoal: World, who: Someone, photos: int = 1, **more: Any) -> Any:

@@ -16,7 +16,7 @@ from shoal.http.authentication import KNOWN, granted
 from shoal.http.routes import Route
 from shoal.mastodon_api.routes import table
 from shoal.settings import Settings
-from tests.api.world import SCOPES, Someone, World, world
+from tests.api.in_memory_network import SCOPES, Someone, World, world
 
 ROUTES = table(Settings())
 GUARDED = [route for route in ROUTES if route.auth in {"app", "client", "user"}]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.api.in_memory_network import Someone, World
 from tests.api.test_notifications import walked
-from tests.api.world import Someone, World
 
 HERE = "/api/v1/conversations"
 

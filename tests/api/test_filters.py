@@ -9,7 +9,7 @@ import pytest
 
 from shoal.commands import filters
 from shoal.core.events import FiltersChanged
-from tests.api.world import Someone, World, picture, world
+from tests.api.in_memory_network import Someone, World, picture, world
 
 Json = Any
 

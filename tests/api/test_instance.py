@@ -11,7 +11,7 @@ import pytest
 
 from shoal.commands import members, moderation
 from shoal.settings import SettingsError, load
-from tests.api.world import BASE, World, world
+from tests.api.in_memory_network import BASE, World, world
 
 WEEK = 7 * 86_400
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.world import Someone, World
+from tests.api.in_memory_network import Someone, World
 
 
 def follow(shoal: World, who: Someone, *others: Someone) -> None:

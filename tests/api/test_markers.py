@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.api.world import World
+from tests.api.in_memory_network import World
 
 
 def test_markers_unset_timeline_is_omitted(shared: World) -> None:

@@ -17,7 +17,7 @@ from mastodon.errors import (
     MastodonUnauthorizedError,
 )
 
-from tests.api.world import picture, served
+from tests.api.in_memory_network import picture, served
 
 PASSWORD = "low tide at dawn"
 _numbers = itertools.count()

@@ -15,10 +15,10 @@ import pytest
 from PIL import Image
 
 from shoal.media.library import MediaLibrary
-from tests.api.login.signing_up import signed_up
-from tests.api.world import Someone, World, picture, served, world
+from tests.api.in_memory_network import Someone, World, picture, served, world
+from tests.api.login.signup import signed_up
 from tests.media.clips import clip, film, moving_gif, needed, silent, tone
-from tests.serving import served as served_process
+from tests.server_process import served as served_process
 
 FAILED = {"error": "this file is damaged: it cannot be read"}
 

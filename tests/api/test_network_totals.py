@@ -10,7 +10,7 @@ from shoal import Shoal, Visibility
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import AnyNode
 from shoal.mastodon_api.network_totals import NetworkTotals, Totals
-from tests.running import run
+from tests.async_runner import run
 
 
 def test_network_totals_count_only_public_posts() -> None:

@@ -12,7 +12,7 @@ from shoal.core.model import Member, Role
 from shoal.graph.contract import Batch
 from shoal.graph.schema import EVERYBODY, SERVES
 from tests.api.http.test_server import reads_of
-from tests.api.world import Someone, World
+from tests.api.in_memory_network import Someone, World
 
 V1 = "/api/v1/notifications"
 

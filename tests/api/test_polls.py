@@ -10,7 +10,7 @@ import pytest
 
 from shoal.mastodon_api.entities.serializers import moment
 from shoal.scheduler import Agenda
-from tests.api.world import Someone, World, picture
+from tests.api.in_memory_network import Someone, World, picture
 
 POLL = {"options": ["tea", "coffee"], "expires_in": 600}
 

@@ -9,7 +9,7 @@ import pytest
 
 from shoal.commands import moderation
 from shoal.core.model import Role
-from tests.api.world import Someone, World, world
+from tests.api.in_memory_network import Someone, World, world
 
 RULES = ("Be kind.", "No spam.")
 STAFF = ("read", "write", "admin:read", "admin:write")

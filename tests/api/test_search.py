@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.world import BASE, Someone, World, world
+from tests.api.in_memory_network import BASE, Someone, World, world
 
 
 @pytest.fixture(scope="module")

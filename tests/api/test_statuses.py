@@ -15,7 +15,7 @@ from shoal.graph.contract import Assoc, Cursor
 from shoal.graph.schema import AssocType
 from shoal.queries import posts as post_queries
 from shoal.queries.posts import media_then
-from tests.api.world import World, picture
+from tests.api.in_memory_network import World, picture
 
 PLACE = {"latitude": 0.0, "longitude": -4.5}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import quote
 
-from tests.api.world import Someone, World, picture
+from tests.api.in_memory_network import Someone, World, picture
 
 
 def write(shoal: World, who: Someone, text: str, **more: Any) -> str:

@@ -17,8 +17,8 @@ from shoal.tagcloud.memory import MemoryCloud
 from shoal.tagcloud.reader import TagCloud
 from shoal.tagcloud.rules import denying, merging
 from tests.api.http.test_bad_input import refused
-from tests.api.world import Someone, World, world
-from tests.tagcloud.filled import NOW, a_cloud, uses
+from tests.api.in_memory_network import Someone, World, world
+from tests.tagcloud.factories import NOW, a_cloud, uses
 
 CLOUD = "/api/shoal/v1/tags/cloud"
 SVG = "{http://www.w3.org/2000/svg}"

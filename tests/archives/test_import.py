@@ -28,9 +28,9 @@ from shoal.graph.contract import Cursor
 from shoal.graph.payloads.notifications import Kind
 from shoal.graph.schema import OWNS
 from shoal.library import Handle
-from tests.archives import made
-from tests.archives.made import FOLLOWERS, PUBLIC
-from tests.running import in_loop
+from tests.archives import factories
+from tests.archives.factories import FOLLOWERS, PUBLIC
+from tests.async_runner import in_loop
 
 
 def opened(**settings: Any) -> AbstractAsyncContextManager[Shoal]:
@@ -62,23 +62,23 @@ async def read(shoal: Shoal, who: Handle, folder: Path, name: str = "out.zip") -
 
 def of_mastodon(folder: Path) -> Path:
     """Return a Mastodon archive with one activity of each type."""
-    ids = [made.note(n, "")["object"]["id"] for n in range(9)]
+    ids = [factories.note(n, "")["object"]["id"] for n in range(9)]
     name = "media_attachments/files/109/001/original/3f2a.jpeg"
     bob = "https://other.example/users/bob"
     activities = [
-        made.note(1, "<p>Low tide #dawn</p>", attachment=[made.document(f"/{name}", "A gull")]),
-        made.note(2, "<p>And further</p>", inReplyTo=ids[1]),
-        made.note(3, "<p>Quiet, @ben</p>", to=[FOLLOWERS], cc=[], summary="Hush"),
-        made.note(4, "<p>To Bob</p>", inReplyTo=f"{bob}/statuses/1"),
-        made.note(5, "<p>Psst</p>", to=[bob], cc=[]),
-        made.announce(6, f"{bob}/statuses/2"),
-        made.note(7, "<p>Unlisted</p>", to=[FOLLOWERS], cc=[PUBLIC]),
+        factories.note(1, "<p>Low tide #dawn</p>", attachment=[factories.document(f"/{name}", "A gull")]),
+        factories.note(2, "<p>And further</p>", inReplyTo=ids[1]),
+        factories.note(3, "<p>Quiet, @ben</p>", to=[FOLLOWERS], cc=[], summary="Hush"),
+        factories.note(4, "<p>To Bob</p>", inReplyTo=f"{bob}/statuses/1"),
+        factories.note(5, "<p>Psst</p>", to=[bob], cc=[]),
+        factories.announce(6, f"{bob}/statuses/2"),
+        factories.note(7, "<p>Unlisted</p>", to=[FOLLOWERS], cc=[PUBLIC]),
     ]
-    files = made.mastodon_files(activities, {name: made.picture()})
+    files = factories.mastodon_files(activities, {name: factories.picture()})
     addresses = ["@ben@shoal.example", "cyd@shoal.example", "ben@elsewhere.example", "dan@elsewhere.example"]
     rows = "".join(f"{address},true,false,\n" for address in addresses)
     files["following_accounts.csv"] = f"Account address,Show boosts,Notify on new posts,Languages\n{rows}"
-    return made.zipped(folder / "mastodon.zip", files)
+    return factories.zipped(folder / "mastodon.zip", files)
 
 
 @in_loop
@@ -89,7 +89,7 @@ async def test_archive_import_dry_run_reports_without_changes(tmp_path: Path) ->
         report = await taken(shoal, ann, of_mastodon(tmp_path), dry_run=True)
         found = report.found
         assert (found.posts, found.comments, found.photos, found.follows) == (3, 1, 1, 1)
-        assert (report.with_photos, report.finished, report.account) == (1, False, made.ANN)
+        assert (report.with_photos, report.finished, report.account) == (1, False, factories.ANN)
         assert [sample.text for sample in report.samples] == [
             "Low tide #dawn",
             "And further",
@@ -178,9 +178,9 @@ async def test_archive_import_into_full_home_timeline_keeps_newer_posts(tmp_path
         later = [await cyd.create(f"Later {number}") for number in range(20)]
         assert len((await ben.home(limit=40)).entries) == 40
         await shoal.settle()
-        notes = [made.note(n, f"<p>Old {n} #dawn</p>") for n in range(60)]
-        notes.append(made.note(99, "<p>Between</p>", published=between))
-        await taken(shoal, ann, made.zipped(tmp_path / "m.zip", made.mastodon_files(notes)))
+        notes = [factories.note(n, f"<p>Old {n} #dawn</p>") for n in range(60)]
+        notes.append(factories.note(99, "<p>Between</p>", published=between))
+        await taken(shoal, ann, factories.zipped(tmp_path / "m.zip", factories.mastodon_files(notes)))
         assert (await check(shoal.network)).clean
         texts = [entry.post.text for entry in (await ben.home(limit=42)).entries]
         of_cyd = [post.text for post in (*reversed(later), *reversed(earlier))]
@@ -220,13 +220,13 @@ def album(path: Path, number: int, unreadable: tuple[int, ...] = (), title: str 
     """Return an Instagram archive with a single post of n photos, some of them unreadable."""
     uris = [f"media/posts/202211/{n}_n.jpg" for n in range(number)]
     post = {
-        "media": [made.instagram_file(uri, 1_667_640_000) for uri in uris],
-        "title": made.mojibake(title),
+        "media": [factories.instagram_file(uri, 1_667_640_000) for uri in uris],
+        "title": factories.mojibake(title),
         "creation_timestamp": 1_667_640_000,
     }
-    files = {uri: b"no picture" if n in unreadable else made.picture(f"#{n}{n}8844") for n, uri in enumerate(uris)}
+    files = {uri: b"no picture" if n in unreadable else factories.picture(f"#{n}{n}8844") for n, uri in enumerate(uris)}
     files["your_instagram_activity/media/posts_1.json"] = json.dumps([post]).encode()
-    return made.zipped(path, files)
+    return factories.zipped(path, files)
 
 
 @in_loop
@@ -250,7 +250,7 @@ async def test_archive_import_moves_excess_photos_into_comments(tmp_path: Path) 
 async def test_archive_import_of_shoal_export_round_trips(tmp_path: Path) -> None:
     async with opened() as shoal:
         ann, ben, cyd, eve = [await shoal.register(name) for name in ("ann", "ben", "cyd", "eve")]
-        media = await ann.upload(made.picture("teal"), description="A teal square", focus=(0.5, -0.25))
+        media = await ann.upload(factories.picture("teal"), description="A teal square", focus=(0.5, -0.25))
         post = await ann.create(
             "Low tide, “quoted”, \n#dawn", media=[media], place=(10.5, 2.25), data={"a": [1]}, language="en"
         )
@@ -296,13 +296,15 @@ def _size(data: bytes) -> tuple[int, int]:
 
 @in_loop
 async def test_archive_import_of_posts_with_equal_timestamps_keeps_both(tmp_path: Path) -> None:
-    notes = [made.note(n, f"<p>{n}</p>", published="2025-01-01T00:00:00Z") for n in range(30)]
+    notes = [factories.note(n, f"<p>{n}</p>", published="2025-01-01T00:00:00Z") for n in range(30)]
     when = {"created_at": "Wed Jan 01 00:00:00 +0000 2025"}
-    scripts = {"data/tweets.js": made.script("tweets.part0", [made.tweet(n, f"X {n}", **when) for n in range(30)])}
+    scripts = {
+        "data/tweets.js": factories.script("tweets.part0", [factories.tweet(n, f"X {n}", **when) for n in range(30)])
+    }
     async with opened() as shoal:
         ann = await shoal.register("ann")
-        one = await taken(shoal, ann, made.zipped(tmp_path / "m.zip", made.mastodon_files(notes)))
-        other = await taken(shoal, ann, made.zipped(tmp_path / "x.zip", scripts))
+        one = await taken(shoal, ann, factories.zipped(tmp_path / "m.zip", factories.mastodon_files(notes)))
+        other = await taken(shoal, ann, factories.zipped(tmp_path / "x.zip", scripts))
         assert (one.taken.posts, other.taken.posts, other.omitted) == (30, 30, [])
         posts = (await read(shoal, ann, tmp_path))["posts"]
         assert len({post["id"] for post in posts}) == 60
@@ -338,9 +340,9 @@ async def test_archive_import_stores_deleted_unattached_photo_again(tmp_path: Pa
             "posts.json": json.dumps([{**told, "data": value, "media": ["media/a.jpg"]}]),
             "comments.json": "[]",
             "media.json": json.dumps([{"file": "media/a.jpg", "kind": "image", "description": "A gull"}]),
-            "media/a.jpg": made.picture(),
+            "media/a.jpg": factories.picture(),
         }
-        return made.zipped(tmp_path / f"{name}.zip", files)
+        return factories.zipped(tmp_path / f"{name}.zip", files)
 
     async with opened() as shoal:
         ann = await shoal.register("ann")
@@ -365,7 +367,7 @@ async def test_archive_import_of_post_with_undecodable_photo_keeps_text(tmp_path
     files = {
         "content/posts_1.json": json.dumps(
             [
-                {"media": [made.instagram_file(f"media/{name}", 1_667_640_000)], "title": "By the sea"}
+                {"media": [factories.instagram_file(f"media/{name}", 1_667_640_000)], "title": "By the sea"}
                 for name in ("a.heic",)
             ]
         ),
@@ -373,7 +375,7 @@ async def test_archive_import_of_post_with_undecodable_photo_keeps_text(tmp_path
     }
     async with opened() as shoal:
         ann = await shoal.register("ann")
-        report = await taken(shoal, ann, made.zipped(tmp_path / "i.zip", files))
+        report = await taken(shoal, ann, factories.zipped(tmp_path / "i.zip", files))
         assert (report.taken.posts, report.taken.photos) == (1, 0)
         (omitted,) = report.omitted
         assert (omitted.kind, omitted.reason, omitted.count) == ("photos", Omission.UNREADABLE, 1)

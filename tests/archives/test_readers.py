@@ -20,8 +20,8 @@ from shoal.admin.archives.records import ArchivedPost, ArchiveKind, ArchiveRepor
 from shoal.core.errors import InvalidInput
 from shoal.core.handles import FollowList
 from shoal.core.model import Visibility
-from tests.archives import made
-from tests.archives.made import ANN, DID, FOLLOWERS, HOST, PUBLIC
+from tests.archives import factories
+from tests.archives.factories import ANN, DID, FOLLOWERS, HOST, PUBLIC
 
 NOW = 2_000_000_000_000
 
@@ -55,12 +55,12 @@ def moment(text: str) -> int:
 
 
 def mastodon(tmp_path: Path, activities: list[dict[str, Any]], files: dict[str, bytes] | None = None) -> Read:
-    return Read(made.zipped(tmp_path / "archive.zip", made.mastodon_files(activities, files)), tmp_path)
+    return Read(factories.zipped(tmp_path / "archive.zip", factories.mastodon_files(activities, files)), tmp_path)
 
 
 def test_mastodon_archive_post_keeps_date_text_photos_and_spoiler(tmp_path: Path) -> None:
     name = "media_attachments/files/109/002/original/3f2a.jpeg"
-    photo = made.document(f"/{name}", "A gull", focalPoint=[0.25, -0.5])
+    photo = factories.document(f"/{name}", "A gull", focalPoint=[0.25, -0.5])
     content = (
         "<p>Low tide, &quot;quoted&quot; &amp; &lt;raw&gt;<br />second line</p>"
         f'<p><a href="{HOST}/tags/dawn" class="mention hashtag" rel="tag">#<span>dawn</span></a> with '
@@ -70,8 +70,8 @@ def test_mastodon_archive_post_keeps_date_text_photos_and_spoiler(tmp_path: Path
         '<span class="invisible">https://</span><span class="ellipsis">example.org/a/very/long/path/t</span>'
         '<span class="invisible">hat/is/cut</span></a></p>'
     )
-    activity = made.note(2, content, summary="Gulls", sensitive=True, attachment=[photo])
-    read = mastodon(tmp_path, [activity], {name: made.picture()})
+    activity = factories.note(2, content, summary="Gulls", sensitive=True, attachment=[photo])
+    read = mastodon(tmp_path, [activity], {name: factories.picture()})
     assert (read.kind, read.account) == (ArchiveKind.MASTODON, ANN)
     (post,) = read.posts
     assert post.text == (
@@ -85,8 +85,10 @@ def test_mastodon_archive_post_keeps_date_text_photos_and_spoiler(tmp_path: Path
 
 def test_mastodon_archive_tar_is_read_like_zip(tmp_path: Path) -> None:
     name = "media_attachments/files/109/002/original/3f2a.jpeg"
-    files = made.mastodon_files([made.note(1, "<p>One</p>", attachment=[made.document(name)])], {name: made.picture()})
-    read = Read(made.tarred(tmp_path / "archive.tar.gz", files), tmp_path)
+    files = factories.mastodon_files(
+        [factories.note(1, "<p>One</p>", attachment=[factories.document(name)])], {name: factories.picture()}
+    )
+    read = Read(factories.tarred(tmp_path / "archive.tar.gz", files), tmp_path)
     assert (read.texts, [photo.file for photo in read.posts[0].photos]) == (["One"], [name])
 
 
@@ -95,11 +97,11 @@ def test_mastodon_archive_post_visibility_is_derived_from_to_and_cc(tmp_path: Pa
     read = mastodon(
         tmp_path,
         [
-            made.note(1, "<p>Public</p>"),
-            made.note(2, "<p>Unlisted</p>", to=[FOLLOWERS], cc=[PUBLIC]),
-            made.note(3, "<p>Followers</p>", to=[FOLLOWERS], cc=[bob]),
-            made.note(4, "<p>Secret</p>", to=[bob], cc=[]),
-            made.announce(5, "https://other.example/users/bob/statuses/1"),
+            factories.note(1, "<p>Public</p>"),
+            factories.note(2, "<p>Unlisted</p>", to=[FOLLOWERS], cc=[PUBLIC]),
+            factories.note(3, "<p>Followers</p>", to=[FOLLOWERS], cc=[bob]),
+            factories.note(4, "<p>Secret</p>", to=[bob], cc=[]),
+            factories.announce(5, "https://other.example/users/bob/statuses/1"),
         ],
     )
     assert [post.visibility for post in read.posts] == [Visibility.PUBLIC, Visibility.UNLISTED, Visibility.FOLLOWERS]
@@ -110,7 +112,7 @@ def test_mastodon_archive_poll_becomes_text(tmp_path: Path) -> None:
     options = [
         {"type": "Note", "name": name, "replies": {"type": "Collection", "totalItems": 3}} for name in ("Gull", "Tern")
     ]
-    activity = made.note(
+    activity = factories.note(
         1, "<p>Which?</p>", type="Question", oneOf=options, endTime="2022-11-06T00:00:00Z", votersCount=6
     )
     (post,) = mastodon(tmp_path, [activity]).posts
@@ -118,24 +120,27 @@ def test_mastodon_archive_poll_becomes_text(tmp_path: Path) -> None:
 
 
 def test_mastodon_archive_missing_files_and_videos_are_omitted(tmp_path: Path) -> None:
-    attached = [made.document("media_attachments/files/1/original/a.jpg"), made.document("b.mp4", kind="video/mp4")]
-    read = mastodon(tmp_path, [made.note(1, "<p>Show posts</p>", attachment=attached)])
+    attached = [
+        factories.document("media_attachments/files/1/original/a.jpg"),
+        factories.document("b.mp4", kind="video/mp4"),
+    ]
+    read = mastodon(tmp_path, [factories.note(1, "<p>Show posts</p>", attachment=attached)])
     assert read.left == [("photos", Omission.MISSING), ("photos", Omission.VIDEO)]
     assert read.posts[0].photos == ()
 
 
 def test_mastodon_archive_self_replies_form_thread_and_other_replies_are_omitted(tmp_path: Path) -> None:
-    ids = [made.note(n, "")["object"]["id"] for n in range(10)]
+    ids = [factories.note(n, "")["object"]["id"] for n in range(10)]
     bob = "https://other.example/users/bob/statuses/1"
     activities = [
-        made.note(1, "<p>First</p>"),
-        made.note(2, "<p>Second</p>", inReplyTo=ids[1]),
-        made.note(3, "<p>Third</p>", inReplyTo=ids[2]),
-        made.note(4, "<p>To Bob</p>", inReplyTo=bob),
-        made.note(5, "<p>Further to Bob</p>", inReplyTo=ids[4]),
-        made.note(6, "<p>To one that is gone</p>", inReplyTo=ids[9]),
+        factories.note(1, "<p>First</p>"),
+        factories.note(2, "<p>Second</p>", inReplyTo=ids[1]),
+        factories.note(3, "<p>Third</p>", inReplyTo=ids[2]),
+        factories.note(4, "<p>To Bob</p>", inReplyTo=bob),
+        factories.note(5, "<p>Further to Bob</p>", inReplyTo=ids[4]),
+        factories.note(6, "<p>To one that is gone</p>", inReplyTo=ids[9]),
     ]
-    path = made.zipped(tmp_path / "archive.zip", made.mastodon_files(activities))
+    path = factories.zipped(tmp_path / "archive.zip", factories.mastodon_files(activities))
     with planned(path, tmp_path) as (plan, report):
         levels = [[post.text for post in plan.read(level)] for level in plan.levels()]
     assert levels == [["First", "To one that is gone"], ["Second"], ["Third"]]
@@ -144,9 +149,9 @@ def test_mastodon_archive_self_replies_form_thread_and_other_replies_are_omitted
 
 
 def test_mastodon_archive_cyclic_replies_are_broken_into_thread(tmp_path: Path) -> None:
-    ids = [made.note(n, "")["object"]["id"] for n in range(4)]
-    ring = [made.note(n, f"<p>{n}</p>", inReplyTo=ids[n % 3 + 1]) for n in (1, 2, 3)]
-    path = made.zipped(tmp_path / "archive.zip", made.mastodon_files(ring))
+    ids = [factories.note(n, "")["object"]["id"] for n in range(4)]
+    ring = [factories.note(n, f"<p>{n}</p>", inReplyTo=ids[n % 3 + 1]) for n in (1, 2, 3)]
+    path = factories.zipped(tmp_path / "archive.zip", factories.mastodon_files(ring))
     with planned(path, tmp_path) as (plan, report):
         assert [len(level) for level in plan.levels()] == [1, 1, 1]
     assert (report.found.posts, report.found.comments, report.omitted) == (1, 2, [])
@@ -155,16 +160,16 @@ def test_mastodon_archive_cyclic_replies_are_broken_into_thread(tmp_path: Path) 
 def test_pixelfed_archive_posts_are_read_with_photos_from_zip_only(tmp_path: Path) -> None:
     url = "https://pixelfed.example/storage/m/_v2/7/0a1b2c/xyz/Qw3rTy.jpg"
     posts = [
-        made.status(
-            1, "Dawn & dew\n#dawn", media_attachments=[made.attachment(url, "Dew on grass")], spoiler_text="Wet"
+        factories.status(
+            1, "Dawn & dew\n#dawn", media_attachments=[factories.attachment(url, "Dew on grass")], spoiler_text="Wet"
         ),
-        made.status(2, "Followers only", visibility="private", sensitive=True),
-        made.status(3, "Mine again", in_reply_to_id="1", in_reply_to_account_id="7", pf_type="text"),
-        made.status(4, "", pf_type="share"),
-        made.status(5, "Psst", visibility="direct"),
+        factories.status(2, "Followers only", visibility="private", sensitive=True),
+        factories.status(3, "Mine again", in_reply_to_id="1", in_reply_to_account_id="7", pf_type="text"),
+        factories.status(4, "", pf_type="share"),
+        factories.status(5, "Psst", visibility="direct"),
     ]
     bare = tmp_path / "pixelfed-statuses.json"
-    bare.write_text(made.statuses(posts))
+    bare.write_text(factories.statuses(posts))
     read = Read(bare, tmp_path)
     assert (read.kind, read.account) == (ArchiveKind.PIXELFED, "https://pixelfed.example/ann")
     assert read.texts == ["Dawn & dew\n#dawn", "Followers only", "Mine again"]
@@ -173,8 +178,12 @@ def test_pixelfed_archive_posts_are_read_with_photos_from_zip_only(tmp_path: Pat
     assert (read.posts[2].parent, read.posts[2].own_parent) == ("1", True)
     assert read.left == [("photos", Omission.MISSING), ("posts", Omission.BOOST), ("posts", Omission.DIRECT)]
     following = json.dumps(["https://pixelfed.example/bob"])
-    files = {bare.name: made.statuses(posts), "m/Qw3rTy.jpg": made.picture(), "pixelfed-following.json": following}
-    whole = Read(made.zipped(tmp_path / "p.zip", files), tmp_path)
+    files = {
+        bare.name: factories.statuses(posts),
+        "m/Qw3rTy.jpg": factories.picture(),
+        "pixelfed-following.json": following,
+    }
+    whole = Read(factories.zipped(tmp_path / "p.zip", files), tmp_path)
     assert [(photo.file, photo.description) for photo in whole.posts[0].photos] == [("m/Qw3rTy.jpg", "Dew on grass")]
     assert whole.follows == ["bob@pixelfed.example"]
 
@@ -182,19 +191,19 @@ def test_pixelfed_archive_posts_are_read_with_photos_from_zip_only(tmp_path: Pat
 @pytest.mark.parametrize("folder", ["your_instagram_activity/media/", "your_instagram_activity/content/", "content/"])
 def test_instagram_archive_captions_of_post_or_photo_are_decoded(tmp_path: Path, folder: str) -> None:
     one, two, clip = "media/posts/202211/1_n.jpg", "media/posts/202211/2_n.webp", "media/posts/202211/3_n.mp4"
-    single = {"media": [made.instagram_file(one, 1_667_637_015, "Frühstück 🥐 #morgen\nzweite Zeile")]}
+    single = {"media": [factories.instagram_file(one, 1_667_637_015, "Frühstück 🥐 #morgen\nzweite Zeile")]}
     album = {
-        "media": [made.instagram_file(one, 1_667_640_000), made.instagram_file(two, 1_667_640_000)],
-        "title": made.mojibake("Überall"),
+        "media": [factories.instagram_file(one, 1_667_640_000), factories.instagram_file(two, 1_667_640_000)],
+        "title": factories.mojibake("Überall"),
         "creation_timestamp": 1_667_640_100,
     }
     files = {
         f"{folder}posts_1.json": json.dumps([single, album], indent=2),
-        f"{folder}posts_2.json": json.dumps([{"media": [made.instagram_file(clip, 1_667_640_200, "Clip")]}]),
-        f"{folder}stories.json": json.dumps({"ig_stories": [made.instagram_file(one, 1)] * 3}),
+        f"{folder}posts_2.json": json.dumps([{"media": [factories.instagram_file(clip, 1_667_640_200, "Clip")]}]),
+        f"{folder}stories.json": json.dumps({"ig_stories": [factories.instagram_file(one, 1)] * 3}),
         f"{folder}archived_posts.json": json.dumps({"ig_archived_post_media": [single]}),
-        one: made.picture(),
-        two: made.picture("navy", form="WEBP"),
+        one: factories.picture(),
+        two: factories.picture("navy", form="WEBP"),
         "connections/followers_and_following/following.json": json.dumps(
             {
                 "relationships_following": [
@@ -203,7 +212,7 @@ def test_instagram_archive_captions_of_post_or_photo_are_decoded(tmp_path: Path,
             }
         ),
     }
-    read = Read(made.zipped(tmp_path / "instagram.zip", files), tmp_path)
+    read = Read(factories.zipped(tmp_path / "instagram.zip", files), tmp_path)
     assert (read.kind, read.account) == (ArchiveKind.INSTAGRAM, "")
     assert read.texts == ["Frühstück 🥐 #morgen\nzweite Zeile", "Überall", "Clip"]
     assert [post.written for post in read.posts] == [1_667_637_015_000, 1_667_640_100_000, 1_667_640_200_000]
@@ -217,7 +226,7 @@ def test_instagram_archive_captions_of_post_or_photo_are_decoded(tmp_path: Path,
 
 
 def test_instagram_archive_in_html_format_is_refused(tmp_path: Path) -> None:
-    path = made.zipped(tmp_path / "i.zip", {"your_instagram_activity/media/posts_1.html": "<html>"})
+    path = factories.zipped(tmp_path / "i.zip", {"your_instagram_activity/media/posts_1.html": "<html>"})
     with pytest.raises(InvalidInput, match="in JSON format"):
         Read(path, tmp_path)
 
@@ -227,9 +236,9 @@ def x_files(*tweets: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {
         "Your archive.html": "<html>",
         "data/manifest.js": "window.__THAR_CONFIG = {}",
-        "data/account.js": made.script("account.part0", made.ACCOUNT),
-        "data/tweets.js": made.script("tweets.part0", list(tweets)),
-        "data/following.js": made.script(
+        "data/account.js": factories.script("account.part0", factories.ACCOUNT),
+        "data/tweets.js": factories.script("tweets.part0", list(tweets)),
+        "data/following.js": factories.script(
             "following.part0",
             [{"following": {"accountId": "12", "userLink": "https://twitter.com/intent/user?user_id=12"}}],
         ),
@@ -241,19 +250,23 @@ def test_x_archive_expands_links_and_finds_photos_by_post_id(tmp_path: Path) -> 
     short, medium = "https://t.co/AbCdEfGhIj", "https://t.co/MeDiAmEdIa"
     entities = {
         "urls": [{"url": short, "expanded_url": "https://example.org/long", "display_url": "example.org/long"}],
-        "media": [made.x_medium("FgbB4NKaUAAY-9X.png", medium)],
+        "media": [factories.x_medium("FgbB4NKaUAAY-9X.png", medium)],
     }
-    extended = {"media": [made.x_medium("FgbB4NKaUAAY-9X.png", medium), made.x_medium("v.jpg", medium, "video")]}
+    extended = {
+        "media": [factories.x_medium("FgbB4NKaUAAY-9X.png", medium), factories.x_medium("v.jpg", medium, "video")]
+    }
     id_ = 1_500_000_000_000_000_001
     tweets = (
-        made.tweet(1, f"Ebb &amp; flow &lt;3 {short} #tide {medium}", entities=entities, extended_entities=extended),
-        made.tweet(2, "RT @bob: Not mine"),
-        made.tweet(3, "Go on", in_reply_to_status_id_str=str(id_), in_reply_to_user_id_str="4711", lang="qme"),
-        made.tweet(4, "@bob no", in_reply_to_status_id_str="9", in_reply_to_user_id_str="12"),
+        factories.tweet(
+            1, f"Ebb &amp; flow &lt;3 {short} #tide {medium}", entities=entities, extended_entities=extended
+        ),
+        factories.tweet(2, "RT @bob: Not mine"),
+        factories.tweet(3, "Go on", in_reply_to_status_id_str=str(id_), in_reply_to_user_id_str="4711", lang="qme"),
+        factories.tweet(4, "@bob no", in_reply_to_status_id_str="9", in_reply_to_user_id_str="12"),
     )
-    files = x_files(*tweets, **{f"data/tweets_media/{id_}-FgbB4NKaUAAY-9X.png": made.picture(form="PNG")})
-    files["data/tweets-part1.js"] = made.script("tweets.part1", [made.tweet(5, "Of the second script")])
-    read = Read(made.zipped(tmp_path / "x.zip", files), tmp_path)
+    files = x_files(*tweets, **{f"data/tweets_media/{id_}-FgbB4NKaUAAY-9X.png": factories.picture(form="PNG")})
+    files["data/tweets-part1.js"] = factories.script("tweets.part1", [factories.tweet(5, "Of the second script")])
+    read = Read(factories.zipped(tmp_path / "x.zip", files), tmp_path)
     assert (read.kind, read.account) == (ArchiveKind.X, "ann_by_the_sea")
     by_text = {post.text: post for post in read.posts}
     assert set(by_text) == {"Ebb & flow <3 https://example.org/long #tide", "Go on", "@bob no", "Of the second script"}
@@ -266,27 +279,27 @@ def test_x_archive_expands_links_and_finds_photos_by_post_id(tmp_path: Path) -> 
 
 
 def test_bluesky_archive_keeps_full_links_threads_and_photos(tmp_path: Path) -> None:
-    photo = made.picture("gold")
+    photo = factories.picture("gold")
     text = "Ebbe – siehe example.org/a/long/p... und 🦀"
     start = text.encode().index(b"example")
     facet = {
         "index": {"byteStart": start, "byteEnd": start + len("example.org/a/long/p...")},
         "features": [{"$type": "app.bsky.richtext.facet#link", "uri": "https://example.org/a/long/path"}],
     }
-    first = f"at://{DID}/{made.post_key(1)}"
+    first = f"at://{DID}/{factories.post_key(1)}"
     ref = {"uri": first, "cid": "bafy"}
     records = {
-        made.post_key(1): made.bluesky_post(1, text, facets=[facet]),
-        made.post_key(2): made.bluesky_post(
+        factories.post_key(1): factories.bluesky_post(1, text, facets=[facet]),
+        factories.post_key(2): factories.bluesky_post(
             2,
             "Go on",
-            embed={"$type": "app.bsky.embed.images", "images": [made.image(photo, "Gold")]},
+            embed={"$type": "app.bsky.embed.images", "images": [factories.image(photo, "Gold")]},
             reply={"root": ref, "parent": ref},
         ),
-        made.post_key(3): made.bluesky_post(
+        factories.post_key(3): factories.bluesky_post(
             3, "@bob no", reply={"root": ref, "parent": {"uri": "at://did:plc:bob/app.bsky.feed.post/1", "cid": "bafy"}}
         ),
-        made.post_key(4): made.bluesky_post(
+        factories.post_key(4): factories.bluesky_post(
             4,
             "A card",
             embed={"$type": "app.bsky.embed.external", "external": {"uri": "https://example.org/x", "title": "X"}},
@@ -298,7 +311,7 @@ def test_bluesky_archive_keeps_full_links_threads_and_photos(tmp_path: Path) -> 
         "app.bsky.actor.profile/self": {"$type": "app.bsky.actor.profile", "displayName": "Ann"},
     }
     car = tmp_path / "repo.car"
-    car.write_bytes(made.repository(records))
+    car.write_bytes(factories.repository(records))
     read = Read(car, tmp_path)
     assert (read.kind, read.account) == (ArchiveKind.BLUESKY, DID)
     assert read.texts == [
@@ -312,15 +325,15 @@ def test_bluesky_archive_keeps_full_links_threads_and_photos(tmp_path: Path) -> 
     assert read.posts[3].sensitive
     assert read.left == [("photos", Omission.MISSING), ("posts", Omission.BOOST)]
     assert read.follows == ["did:plc:bob@bsky.app"]
-    name = f"blobs/{encode_cid(made.cid_of(photo, 0x55))}.jpeg"
-    whole = Read(made.zipped(tmp_path / "b.zip", {"ann.car": car.read_bytes(), name: photo}), tmp_path)
+    name = f"blobs/{encode_cid(factories.cid_of(photo, 0x55))}.jpeg"
+    whole = Read(factories.zipped(tmp_path / "b.zip", {"ann.car": car.read_bytes(), name: photo}), tmp_path)
     assert [(one.file, one.description) for one in whole.posts[1].photos] == [(name, "Gold")]
 
 
 def test_bluesky_repository_yields_all_records_in_order(tmp_path: Path) -> None:
-    records = {made.post_key(n): made.bluesky_post(n, f"Post {n}") for n in range(1_500)}
+    records = {factories.post_key(n): factories.bluesky_post(n, f"Post {n}") for n in range(1_500)}
     car = tmp_path / "repo.car"
-    car.write_bytes(made.repository(records))
+    car.write_bytes(factories.repository(records))
     assert Read(car, tmp_path).texts == [f"Post {n}" for n in range(1_500)]
 
 
@@ -342,9 +355,11 @@ def test_x_archive_long_post_has_full_text_of_note(tmp_path: Path) -> None:
             ("06", "A note of a post that was deleted", []),
         )
     ]
-    short = made.tweet(2, "Ebb & flow " * 3)
-    files = x_files(made.tweet(1, cut), short, **{"data/note-tweet.js": made.script("note_tweet.part0", notes)})
-    read = Read(made.zipped(tmp_path / "x.zip", files), tmp_path)
+    short = factories.tweet(2, "Ebb & flow " * 3)
+    files = x_files(
+        factories.tweet(1, cut), short, **{"data/note-tweet.js": factories.script("note_tweet.part0", notes)}
+    )
+    read = Read(factories.zipped(tmp_path / "x.zip", files), tmp_path)
     assert read.texts == [
         whole.replace("https://t.co/AbCdEfGhIj", "https://example.org/long"),
         ("Ebb & flow " * 3).strip(),
@@ -353,18 +368,18 @@ def test_x_archive_long_post_has_full_text_of_note(tmp_path: Path) -> None:
 
 
 def test_x_archive_community_posts_are_read(tmp_path: Path) -> None:
-    community = made.script("community_tweet.part0", [made.tweet(2, "In a community")])
-    files = x_files(made.tweet(1, "One"), **{"data/community-tweet.js": community})
-    assert sorted(Read(made.zipped(tmp_path / "x.zip", files), tmp_path).texts) == ["In a community", "One"]
+    community = factories.script("community_tweet.part0", [factories.tweet(2, "In a community")])
+    files = x_files(factories.tweet(1, "One"), **{"data/community-tweet.js": community})
+    assert sorted(Read(factories.zipped(tmp_path / "x.zip", files), tmp_path).texts) == ["In a community", "One"]
 
 
 @pytest.mark.parametrize("folder", ["", "data/", "twitter-2019/", "twitter-2019/data/"])
 def test_x_archive_before_2020_with_bare_posts_is_read(tmp_path: Path, folder: str) -> None:
     files = {
-        f"{folder}account.js": made.script("account.part0", made.ACCOUNT),
-        f"{folder}tweet.js": made.script("tweet.part0", [made.tweet(1, "An older post")["tweet"]]),
+        f"{folder}account.js": factories.script("account.part0", factories.ACCOUNT),
+        f"{folder}tweet.js": factories.script("tweet.part0", [factories.tweet(1, "An older post")["tweet"]]),
     }
-    read = Read(made.zipped(tmp_path / "x.zip", files), tmp_path)
+    read = Read(factories.zipped(tmp_path / "x.zip", files), tmp_path)
     assert (read.kind, read.account, read.texts) == (ArchiveKind.X, "ann_by_the_sea", ["An older post"])
 
 
@@ -397,16 +412,16 @@ def test_bluesky_archive_link_with_wrong_position_keeps_text(
     tmp_path: Path, text: str, facets: list[tuple[int, int, str]], whole: str, odd: int
 ) -> None:
     car = tmp_path / "repo.car"
-    post = made.bluesky_post(1, text, facets=[link_facet(*facet) for facet in facets])
-    car.write_bytes(made.repository({made.post_key(1): post}))
+    post = factories.bluesky_post(1, text, facets=[link_facet(*facet) for facet in facets])
+    car.write_bytes(factories.repository({factories.post_key(1): post}))
     read = Read(car, tmp_path)
     assert (read.texts, read.left) == ([whole], [("parts", Omission.MALFORMED)] * odd)
 
 
 def test_bluesky_archive_damaged_record_omits_only_itself(tmp_path: Path) -> None:
     car = tmp_path / "repo.car"
-    records = {made.post_key(n): made.bluesky_post(n, f"Number {n}") for n in range(3)}
-    car.write_bytes(made.repository(records).replace(b"Number 1", b"Number \xff"))
+    records = {factories.post_key(n): factories.bluesky_post(n, f"Number {n}") for n in range(3)}
+    car.write_bytes(factories.repository(records).replace(b"Number 1", b"Number \xff"))
     read = Read(car, tmp_path)
     assert (read.texts, read.left) == (["Number 0", "Number 2"], [("posts", Omission.MALFORMED)])
 
@@ -414,10 +429,10 @@ def test_bluesky_archive_damaged_record_omits_only_itself(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("title", "caption"),
     [
-        (made.mojibake("Café 😀"), "Café 😀"),
-        (made.mojibake("café") + " ’tis", "café ’tis"),
-        (made.mojibake("naïve é")[:-1], "naïve "),
-        (made.mojibake("naïve 😀")[:-1], "naïve "),
+        (factories.mojibake("Café 😀"), "Café 😀"),
+        (factories.mojibake("café") + " ’tis", "café ’tis"),
+        (factories.mojibake("naïve é")[:-1], "naïve "),
+        (factories.mojibake("naïve 😀")[:-1], "naïve "),
         ("Ça alors", "Ça alors"),
         ("ÇA MAÇÃ", "ÇA MAÇÃ"),
     ],
@@ -428,7 +443,7 @@ def test_instagram_archive_partly_encoded_or_truncated_caption_is_decoded(title:
 
 def test_pixelfed_archive_caption_character_references_are_unescaped(tmp_path: Path) -> None:
     path = tmp_path / "pixelfed-statuses.json"
-    path.write_text(made.statuses([made.status(1, "", content_text="you &amp; me &#39;here&#39;")]))
+    path.write_text(factories.statuses([factories.status(1, "", content_text="you &amp; me &#39;here&#39;")]))
     assert Read(path, tmp_path).texts == ["you & me 'here'"]
 
 
@@ -444,7 +459,7 @@ def test_pixelfed_archive_caption_character_references_are_unescaped(tmp_path: P
     ],
 )
 def test_mastodon_archive_post_with_malformed_part_keeps_text(tmp_path: Path, more: dict[str, Any]) -> None:
-    read = mastodon(tmp_path, [made.note(1, "<p>Words</p>", **more)])
+    read = mastodon(tmp_path, [factories.note(1, "<p>Words</p>", **more)])
     assert read.texts == ["Words"]
     assert len(read.left) == ("attachment" in more) + ("focalPoint" in str(more))
     if "inReplyTo" in more:
@@ -453,12 +468,14 @@ def test_mastodon_archive_post_with_malformed_part_keeps_text(tmp_path: Path, mo
 
 def test_pixelfed_archive_invalid_photo_url_omits_photo(tmp_path: Path) -> None:
     path = tmp_path / "pixelfed-statuses.json"
-    path.write_text(made.statuses([made.status(1, "One", media_attachments=[made.attachment("http://[", None)])]))
+    path.write_text(
+        factories.statuses([factories.status(1, "One", media_attachments=[factories.attachment("http://[", None)])])
+    )
     read = Read(path, tmp_path)
     assert (read.texts, read.left) == (["One"], [("photos", Omission.MISSING)])
 
 
 def test_mastodon_archive_oversized_follow_list_omits_no_post(tmp_path: Path) -> None:
     rows = "Account address\n" + "".join(f"u{n}@other.example\n" for n in range(10_001))
-    read = mastodon(tmp_path, [made.note(1, "<p>One</p>")], {"following_accounts.csv": rows.encode()})
+    read = mastodon(tmp_path, [factories.note(1, "<p>One</p>")], {"following_accounts.csv": rows.encode()})
     assert (read.texts, read.follows, read.left) == (["One"], [], [("follows", Omission.TOO_MANY)])

@@ -19,13 +19,13 @@ from shoal.core.errors import ShoalError
 from shoal.core.model import AccountDeletion, Member
 from shoal.graph.contract import Batch, find_object
 from shoal.graph.schema import AUDITED
-from tests.api.world import World, world
-from tests.audit.clients import From
-from tests.audit.reading import entries
+from tests.api.in_memory_network import World, world
+from tests.async_runner import eventually, in_loop
+from tests.audit.log_reader import entries
+from tests.audit.login_clients import From
 from tests.engines import dynamodb
-from tests.engines.authenticator import code_of
-from tests.examples import examples
-from tests.running import eventually, in_loop
+from tests.engines.authenticator_app import code_of
+from tests.example_counts import examples
 from tests.stores import all_links
 
 FAILED = AuditVerb.LOGIN_FAILED

@@ -25,9 +25,9 @@ from shoal.media.library import MediaLibrary
 from shoal.queries import moderation, pagination
 from shoal.queries.moderation import AuditFilter, AuditPage
 from shoal.scheduler import Upkeep
-from tests.audit.reading import entries
-from tests.examples import examples
-from tests.running import in_loop, run
+from tests.async_runner import in_loop, run
+from tests.audit.log_reader import entries
+from tests.example_counts import examples
 from tests.stores import ANN, BEN, CYD, Backend, all_links
 
 WHERE = "203.0.113.9"

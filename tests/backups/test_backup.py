@@ -27,12 +27,12 @@ from shoal.media.store import RAW, MediaStore
 from shoal.settings import Settings, build
 from shoal.tagcloud.contract import TagRule
 from shoal.tagcloud.merger import Amendment
-from tests.backups.worlds import FAST, backed_up, brought_back, opened, repository
+from tests.async_runner import in_loop, run
+from tests.backups.backup_helpers import FAST, backed_up, brought_back, opened, repository
 from tests.flows.media.test_media_posts import picture
-from tests.flows.people import register
-from tests.ops.moving_world import Databases, contents_of, mover, populate, process
-from tests.ops.test_moving import events_of, network_with_everything
-from tests.running import in_loop, run
+from tests.flows.members import register
+from tests.ops.shard_move_network import Databases, contents_of, mover, populate, process
+from tests.ops.test_network_moves import events_of, network_with_everything
 
 ENGINES = ("sqlite", "three sqlite", "postgres", "two postgres")
 

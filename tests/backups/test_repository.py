@@ -34,11 +34,11 @@ from shoal.core.errors import Conflict, InvalidInput, Unavailable
 from shoal.graph.bulk import SnapshotSource
 from shoal.media.store import RAW, MediaStore
 from shoal.settings import build
-from tests.backups.worlds import FAST, backed_up, repository
-from tests.examples import DEEP, examples
+from tests.async_runner import in_loop
+from tests.backups.backup_helpers import FAST, backed_up, repository
+from tests.example_counts import DEEP, examples
 from tests.flows.media.test_media_posts import picture
-from tests.flows.people import register
-from tests.running import in_loop
+from tests.flows.members import register
 
 KILLS = 8 if DEEP else 3
 

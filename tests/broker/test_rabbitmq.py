@@ -19,10 +19,10 @@ from shoal.outbox.rabbitmq import RabbitOutbox, write
 from shoal.outbox.relay import Relay
 from shoal.outbox.runner import Runner
 from shoal_devcluster.program import Program
-from tests.broker.relayed import claim
+from tests.async_runner import eventually, in_loop
+from tests.broker.relayed_store import claim
 from tests.engines import rabbitmq
 from tests.faults.proxy import Link, moved, port_of
-from tests.running import eventually, in_loop
 from tests.stores import ANN
 
 

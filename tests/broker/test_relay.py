@@ -14,7 +14,7 @@ from shoal.core.ids import shard_of
 from shoal.graph.contract import Batch, Job, WakeUp
 from shoal.graph.memory import MemoryGraph
 from shoal.outbox.relay import Relay
-from tests.running import eventually, in_loop
+from tests.async_runner import eventually, in_loop
 from tests.stores import ANN, Clock
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from shoal.core.events import PostCreated
 from shoal.graph.contract import Job
 from shoal.outbox.rabbitmq import RabbitOutbox
+from tests.async_runner import at_a_desk, eventually, in_loop
 from tests.broker.workers import HANGS, KILLS
 from tests.engines import rabbitmq
-from tests.running import at_a_desk, eventually, in_loop
 from tests.stores import ANN
 
 ROOT = Path(__file__).resolve().parent.parent.parent

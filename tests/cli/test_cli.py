@@ -21,9 +21,9 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 from PIL import Image
+from tests.async_runner import at_a_desk, in_loop
 from tests.engines import postgres
 from tests.engines.smtp import post_office
-from tests.running import at_a_desk, in_loop
 
 from shoal import Shoal
 from shoal.cli import group, main, member

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from tests.serving import alive, children
+from tests.server_process import alive, children
 from tests.stores import all_objects
 
 from shoal import Shoal

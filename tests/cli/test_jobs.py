@@ -14,9 +14,9 @@ from typing import Any
 import msgspec
 import pytest
 from click.testing import CliRunner, Result
-from tests.broker.relayed import claim
+from tests.async_runner import in_loop, run
+from tests.broker.relayed_store import claim
 from tests.engines import rabbitmq
-from tests.running import in_loop, run
 from tests.stores import ANN
 
 from shoal.admin.control import listening

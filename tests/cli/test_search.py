@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from tests.running import in_loop, run
+from tests.async_runner import in_loop, run
 
 from shoal import Shoal
 from shoal.app.indexes import open_search

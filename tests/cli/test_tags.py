@@ -14,8 +14,8 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 from rich.cells import cell_len
-from tests.running import run
-from tests.tagcloud.filled import NOW, count_into, uses
+from tests.async_runner import run
+from tests.tagcloud.factories import NOW, count_into, uses
 
 from shoal import Shoal
 from shoal.app.network import open_network

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.serving import served
+from tests.server_process import served
 from tests.tracing.logs import SLOW_MS, TRACE, TRACEPARENT, locked, logged, signed_up
 
 from shoal.cli import main

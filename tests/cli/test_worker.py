@@ -10,8 +10,8 @@ import sys
 
 import pytest
 from click.testing import CliRunner
+from tests.async_runner import at_a_desk, eventually, in_loop
 from tests.engines import postgres, redis
-from tests.running import at_a_desk, eventually, in_loop
 from tests.stores import ANN
 
 from shoal.cli import main

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.clients.serving import Served, a_shoal
+from tests.clients.server import Served, a_shoal
 
 
 @pytest.fixture(scope="module")

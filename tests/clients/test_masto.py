@@ -7,9 +7,9 @@ import re
 import subprocess
 from pathlib import Path
 
-from tests.api.world import picture
-from tests.clients.installed import masto_command
-from tests.clients.serving import Served
+from tests.api.in_memory_network import picture
+from tests.clients.client_programs import masto_command
+from tests.clients.server import Served
 
 HERE = Path(__file__).resolve().parent / "masto"
 

@@ -6,18 +6,18 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.clients.mastodon_py import keeping_out, people, posting, reading, watching
-from tests.clients.mastodon_py.cast import Cast
-from tests.clients.serving import Served
+from tests.clients.mastodon_py import accounts, blocklists, moderation_and_streaming, statuses, timelines_and_search
+from tests.clients.mastodon_py.recorded_members import Cast
+from tests.clients.server import Served
 
 Story = Callable[[Cast], None]
 
 STORIES: tuple[Story, ...] = (
-    *people.STORIES,
-    *posting.STORIES,
-    *reading.STORIES,
-    *watching.STORIES,
-    *keeping_out.STORIES,
+    *accounts.STORIES,
+    *statuses.STORIES,
+    *timelines_and_search.STORIES,
+    *moderation_and_streaming.STORIES,
+    *blocklists.STORIES,
 )
 
 

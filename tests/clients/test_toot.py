@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.api.world import picture
-from tests.clients.installed import toot_command
-from tests.clients.serving import PASSWORD, Account, Served, until
+from tests.api.in_memory_network import picture
+from tests.clients.client_programs import toot_command
+from tests.clients.server import PASSWORD, Account, Served, until
 
 
 class Terminal:

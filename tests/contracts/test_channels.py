@@ -15,10 +15,10 @@ from redis import Redis
 from shoal.graph.redis.client import Nodes
 from shoal.streaming.contract import Channel, ChannelMessage, Gap, MemoryChannel, Position
 from shoal.streaming.redis import RedisChannel
+from tests.async_runner import eventually, in_loop, run
+from tests.channel_followers import following, publish, told
 from tests.engines import redis
-from tests.examples import examples
-from tests.following import following, publish, told
-from tests.running import eventually, in_loop, run
+from tests.example_counts import examples
 
 Open = Callable[[int], AbstractAsyncContextManager[Channel]]
 SLACK = 200

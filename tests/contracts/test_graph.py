@@ -59,9 +59,9 @@ from shoal.graph.schema import (
     Key,
 )
 from shoal.graph.sqlite import store as sqlite_store
-from tests.examples import examples
-from tests.filled import KINDS, bare, filled
-from tests.running import eventually, in_loop, run
+from tests.async_runner import eventually, in_loop, run
+from tests.example_counts import examples
+from tests.object_factories import KINDS, bare, filled
 from tests.stores import (
     ANN,
     BACKENDS,

@@ -22,7 +22,7 @@ from shoal.core.model import Member
 from shoal.graph.contract import Assoc, AssocOp, AssocRow, Batch, Cursor
 from shoal.graph.payloads.follows import moments_until
 from shoal.graph.schema import ASSOC_TYPES, FOLLOWS, LIKED_BY, LIKES, POSTED, REMEMBERED, SHARES, AssocType, Key
-from tests.examples import DEEP, examples
+from tests.example_counts import DEEP, examples
 from tests.stores import (
     ANN,
     BACKENDS,

@@ -28,8 +28,8 @@ from shoal.core.ids import shard_of
 from shoal.core.model import Member, Visibility
 from shoal.graph.contract import Batch, Job, Store
 from shoal.graph.schema import FOLLOWS, POSTED
-from tests.broker.relayed import RelayedBackend
-from tests.running import eventually, in_loop
+from tests.async_runner import eventually, in_loop
+from tests.broker.relayed_store import RelayedBackend
 from tests.stores import ANN, BACKENDS, BEN, CYD, DURABLE, Backend, add, begin, id_on, moment
 from tests.tiers import deep
 

@@ -35,9 +35,9 @@ from shoal.search.contract import (
 from shoal.search.memory import MemoryIndex
 from shoal.search.postgres import PostgresIndex
 from shoal.search.sqlite import SqliteIndex
+from tests.async_runner import in_loop, run
 from tests.engines import postgres
-from tests.examples import examples
-from tests.running import in_loop, run
+from tests.example_counts import examples
 
 ANN, BEN, CYD = 101, 102, 103
 

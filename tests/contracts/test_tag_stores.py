@@ -16,8 +16,8 @@ from shoal.tagcloud.heat import DAY as IN_A_DAY
 from shoal.tagcloud.heat import HOUR as IN_AN_HOUR
 from shoal.tagcloud.heat import HOUR_MS, Heat
 from shoal.tagcloud.heat import WEEK as IN_A_WEEK
-from tests.examples import DEEP
-from tests.running import in_loop
+from tests.async_runner import in_loop
+from tests.example_counts import DEEP
 from tests.tagcloud.stores import (
     AT,
     CLOUDS,
@@ -466,7 +466,7 @@ async def test_tag_store_version_is_atomic_when_writer_is_killed_at_random_time(
 
 
 async def _writing(durable: CloudBackend, steps: int) -> asyncio.subprocess.Process:
-    command = [sys.executable, "-m", "tests.tagcloud.writer_child", durable.name, await durable.url(), str(TAGS)]
+    command = [sys.executable, "-m", "tests.tagcloud.store_writer", durable.name, await durable.url(), str(TAGS)]
     return await asyncio.create_subprocess_exec(*command, str(steps), stdout=asyncio.subprocess.PIPE)
 
 

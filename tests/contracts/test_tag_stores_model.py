@@ -14,8 +14,8 @@ from shoal.graph.schema import tag_id
 from shoal.tagcloud.contract import AuthorKey, CloudStore, Day, Merge, Overtaken, TagRow, TagRule
 from shoal.tagcloud.heat import Heat
 from shoal.tagcloud.memory import MemoryCloud
-from tests.examples import examples
-from tests.running import run
+from tests.async_runner import run
+from tests.example_counts import examples
 from tests.tagcloud.stores import AT, DAY, FIRST, CloudBackend, increment_id, merge
 
 NAMES = ("dawn", "reef", "surf", "tide", "wind", "salt")

@@ -16,9 +16,9 @@ from shoal.tagcloud.contract import Parcel, Transport
 from shoal.tagcloud.memory import MemoryCloud
 from shoal.tagcloud.rabbitmq import MOST_BYTES, QUEUES, RabbitTransport
 from shoal_devcluster.program import Program
+from tests.async_runner import eventually, in_loop
 from tests.engines import rabbitmq
 from tests.faults.proxy import Link, moved, port_of
-from tests.running import eventually, in_loop
 from tests.tiers import deep
 
 TURN = 0.02

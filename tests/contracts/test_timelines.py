@@ -18,9 +18,9 @@ from shoal.multiprocess.shared_memory import NEWEST, USED, VERSION, SharedMemory
 from shoal.timelines.contract import Timelines, Window
 from shoal.timelines.memory import MemoryTimelines, OwnersTimelines, ReadTimelines, SharedRows, TimelineRows
 from shoal.timelines.redis import RedisTimelines
+from tests.async_runner import in_loop, run
 from tests.engines import redis
-from tests.examples import examples
-from tests.running import in_loop, run
+from tests.example_counts import examples
 
 Open = Callable[[int], AbstractAsyncContextManager[Timelines]]
 ANN, BEN, CYD = 11 << 10, 12 << 10, 5_000 << 10

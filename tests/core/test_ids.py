@@ -25,7 +25,7 @@ from shoal.core.model import Member
 from shoal.core.placement import SHARDS, place
 from shoal.graph.contract import Batch, IdTaken
 from shoal.graph.memory import MemoryGraph
-from tests.running import in_loop
+from tests.async_runner import in_loop
 
 NOW = EPOCH_MS + 60_000_000_000
 milliseconds = st.integers(EPOCH_MS, EPOCH_MS + 2**40 - 2)

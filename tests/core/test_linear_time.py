@@ -34,7 +34,7 @@ from shoal.search.query import misread, read_question
 from shoal.web.conversations import addressed, unaddressed
 from shoal.web.form_errors import complaint
 from shoal.web.revisions import difference
-from tests.nasty import UNITS, assert_linear
+from tests.linear_time import UNITS, assert_linear
 
 FILTER = compiled(
     Filter(

@@ -21,7 +21,7 @@ from shoal.core.places import (
     distance_km,
     rounded,
 )
-from tests.examples import examples
+from tests.example_counts import examples
 
 ZURICH, BERN = Place(47.3769, 8.5417), Place(46.948, 7.4474)
 WIDEST_KM = {PlacePrecision.M100: 0.1, PlacePrecision.KM: 1.0, PlacePrecision.KM10: 10.0}

@@ -29,7 +29,7 @@ from shoal.core.text import (
     text_length,
 )
 from shoal.core.tokenizer import fold
-from tests.examples import DEEP
+from tests.example_counts import DEEP
 
 # Combinations of these pieces find more bugs than characters drawn from all of Unicode.
 PIECES = [

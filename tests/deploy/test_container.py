@@ -22,10 +22,10 @@ import yaml
 
 from shoal.settings import SECRET, Settings, load
 from shoal_devcluster.program import free_port
-from tests.deploy.bare import sh
-from tests.deploy.images import FILE, Image, image, instructions
+from tests.deploy.bare_debian import sh
+from tests.deploy.container_images import FILE, Image, image, instructions
 from tests.deploy.programs import DEPLOY, program
-from tests.serving import children, first_url
+from tests.server_process import children, first_url
 
 COMPOSE = ("compose.yaml", "compose.cluster.yaml")
 SERVICE_KEYS = {

@@ -12,7 +12,7 @@ import yaml
 
 from shoal.cli.group import COMMANDS
 from shoal.settings import load
-from tests.deploy.images import instructions
+from tests.deploy.container_images import instructions
 from tests.deploy.programs import DEPLOY
 from tests.deploy.test_container import VARIABLES
 from tests.test_package import PROJECT

@@ -16,7 +16,7 @@ import pytest
 from shoal.observability.metrics import METRICS
 from shoal_devcluster.program import free_port
 from tests.deploy.programs import DEPLOY, PATIENCE, changed, program, running
-from tests.serving import Server, served
+from tests.server_process import Server, served
 
 ALERTS = DEPLOY / "prometheus" / "alerts.yml"
 CONFIGURATION = DEPLOY / "prometheus" / "prometheus.yml"

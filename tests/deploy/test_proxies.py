@@ -20,10 +20,10 @@ from websockets.sync.client import connect
 from shoal.app.network import open_network
 from shoal.commands import members, oauth
 from shoal.settings import Settings
-from tests.api.world import picture
+from tests.api.in_memory_network import picture
+from tests.async_runner import run
 from tests.deploy.proxies import PROXIES, trusting
-from tests.running import run
-from tests.serving import served
+from tests.server_process import served
 
 SCOPES = ("read", "write")
 LIMITS = '{"pages": "2/1h"}'

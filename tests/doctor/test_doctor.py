@@ -32,11 +32,11 @@ from shoal.push.encryption import new_key
 from shoal.settings import Settings
 from shoal_devcluster.program import free_port
 from tests.disks import small_disk
-from tests.doctor.asking import visit, visit_file
+from tests.doctor.findings import visit, visit_file
 from tests.engines import postgres, rabbitmq, redis
 from tests.engines.certificates import self_signed
 from tests.engines.smtp import post_office
-from tests.serving import served
+from tests.server_process import served
 
 
 async def made(url: str) -> None:

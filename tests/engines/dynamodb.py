@@ -13,9 +13,9 @@ import pytest
 
 from shoal_devcluster.dynamodb import start
 from shoal_devcluster.program import NotInstalled, Program
-from tests.engines.ending import at_the_end
-from tests.engines.shared import shared
-from tests.engines.wanted import wanted
+from tests.engines.engine_requirement import wanted
+from tests.engines.shared_engines import shared
+from tests.engines.shutdown import at_the_end
 
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "tests", "AWS_SECRET_ACCESS_KEY": "tests"}
 """DynamoDB Local accepts any credentials."""

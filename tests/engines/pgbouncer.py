@@ -11,7 +11,7 @@ import pytest
 
 from shoal_devcluster.program import NotInstalled, Program, find, free_port, hand_over, listens
 from tests.engines import postgres
-from tests.engines.ending import at_the_end
+from tests.engines.shutdown import at_the_end
 
 _CONFIG = """\
 [databases]

@@ -19,9 +19,9 @@ import pytest
 
 from shoal_devcluster import postgres
 from shoal_devcluster.program import NotInstalled, Program
-from tests.engines.ending import at_the_end
-from tests.engines.shared import shared
-from tests.engines.wanted import wanted
+from tests.engines.engine_requirement import wanted
+from tests.engines.shared_engines import shared
+from tests.engines.shutdown import at_the_end
 
 PATIENT_SECONDS = 60.0
 """Timeout of a store in tests. On a loaded machine, a commit may take longer than the default timeout."""

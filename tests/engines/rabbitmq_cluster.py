@@ -15,7 +15,7 @@ import pytest
 
 from shoal_devcluster import rabbitmq as engine
 from shoal_devcluster.program import NotInstalled, Program, find, free_port, hand_over
-from tests.engines.wanted import wanted
+from tests.engines.engine_requirement import wanted
 
 NODES = 3
 _FIRST = "cluster_formation.peer_discovery_backend = classic_config\ncluster_formation.classic_config.nodes.1 = {}\n"

@@ -20,8 +20,8 @@ from redis import Redis
 
 from shoal_devcluster import redis as engine
 from shoal_devcluster.program import NotInstalled, Program, find
-from tests.engines.ending import at_the_end
-from tests.engines.wanted import wanted
+from tests.engines.engine_requirement import wanted
+from tests.engines.shutdown import at_the_end
 
 PATIENT = {"connect_seconds": 30.0, "answer_seconds": 30.0}
 """Long timeouts for tests in which no server fails, so that a busy machine does not break them."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.engines.standby import Standby
+from tests.engines.postgres_standby import Standby
 from tests.faults.load import Load, Person
 from tests.faults.proxy import Link, moved, port_of
 

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 from bs4 import BeautifulSoup
 from httpx import Client
-from tests.archives import made
+from tests.archives import factories
 from tests.archives.test_import import said
-from tests.serving import served
+from tests.server_process import served
 
 from shoal import Shoal
 from shoal.admin.consistency.check import check
@@ -36,19 +36,19 @@ def archive(folder: Path) -> Path:
     uris = [f"media/posts/202211/{n}_n.jpg" for n in range(60)]
     albums = [
         {
-            "media": [made.instagram_file(uri, 1_667_640_000 + at) for uri in uris[at * 6 : at * 6 + 6]],
+            "media": [factories.instagram_file(uri, 1_667_640_000 + at) for uri in uris[at * 6 : at * 6 + 6]],
             "title": f"Album {at}",
             "creation_timestamp": 1_667_640_000 + at,
         }
         for at in range(10)
     ]
     words = [
-        {"media": [made.instagram_file(f"media/posts/{n}.mp4", 1_600_000_000 + 7 * n, f"Number {n} #tag{n % 9}")]}
+        {"media": [factories.instagram_file(f"media/posts/{n}.mp4", 1_600_000_000 + 7 * n, f"Number {n} #tag{n % 9}")]}
         for n in range(POSTS)
     ]
-    files: dict[str, Any] = {uri: made.picture(f"#{at:02}8844") for at, uri in enumerate(uris)}
+    files: dict[str, Any] = {uri: factories.picture(f"#{at:02}8844") for at, uri in enumerate(uris)}
     files["your_instagram_activity/media/posts_1.json"] = json.dumps([*albums, *words])
-    return made.zipped(folder / "archive.zip", files)
+    return factories.zipped(folder / "archive.zip", files)
 
 
 async def _begun(store: Path) -> int:

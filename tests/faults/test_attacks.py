@@ -18,8 +18,8 @@ import httpx
 import pytest
 from benchmarks.attackers import ATTACKS, Outcomes, Target
 from benchmarks.measure import tree_rss
-from tests.running import run
-from tests.serving import Server, served
+from tests.async_runner import run
+from tests.server_process import Server, served
 
 from shoal.app.network import open_network
 from shoal.commands import authentication, members, oauth

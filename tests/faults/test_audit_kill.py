@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 
 import httpx
-from tests.audit.reading import entries
-from tests.serving import Server, served
+from tests.audit.log_reader import entries
+from tests.server_process import Server, served
 
 from shoal import Shoal
 from shoal.admin.consistency.check import check

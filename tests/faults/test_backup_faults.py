@@ -15,10 +15,10 @@ from pathlib import Path
 import asyncpg
 import httpx
 import pytest
+from tests.async_runner import run
 from tests.engines import postgres
 from tests.flows.media.test_media_posts import picture
-from tests.running import run
-from tests.serving import served
+from tests.server_process import served
 from tests.stores import all_objects
 
 from shoal import Shoal

@@ -11,8 +11,8 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from tests.async_runner import eventually, in_loop, run
 from tests.engines import postgres, rabbitmq_cluster, redis
-from tests.running import eventually, in_loop, run
 
 from shoal import Shoal, amqp
 from shoal.admin.consistency.check import check

@@ -19,11 +19,11 @@ from itertools import cycle
 import httpx
 import pytest
 from redis.exceptions import ResponseError
-from tests.examples import DEEP
+from tests.async_runner import eventually
+from tests.example_counts import DEEP
 from tests.faults.cluster import Place, Places, crowd
 from tests.faults.load import Person
 from tests.faults.proxy import Link
-from tests.running import eventually
 
 from shoal.app.network import Network, open_network
 from shoal.app.outboxes import open_outboxes

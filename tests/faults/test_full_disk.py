@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 from tests import disks
-from tests.serving import served
+from tests.server_process import served
 
 from shoal import Shoal
 from shoal.admin.consistency.check import check

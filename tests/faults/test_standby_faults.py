@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import httpx
+from tests.async_runner import run
 from tests.faults.cluster import Place, a_place
-from tests.running import run
 
 from shoal.admin.consistency.check import check
 from shoal.admin.report import CheckReport

@@ -18,10 +18,10 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from tests.async_runner import eventually, run
 from tests.engines import rabbitmq
 from tests.faults.tag_processes import NOW, Job, Place, collect, emit
 from tests.real_data import real_data
-from tests.running import eventually, run
 from tests.tagcloud.recount import differences, horizon_at, recounted, stored_rows
 
 from shoal.core.text import canonical_tag

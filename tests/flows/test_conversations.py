@@ -20,7 +20,7 @@ from shoal.graph.contract import Assoc, Cursor, Graph
 from shoal.graph.payloads.conversations import Talk, talk_of
 from shoal.graph.schema import CONVERSES
 from shoal.settings import build
-from tests.running import in_loop
+from tests.async_runner import in_loop
 
 
 class Meeting:

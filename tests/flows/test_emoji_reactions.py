@@ -38,11 +38,11 @@ from shoal.graph.schema import (
 )
 from shoal.queries.hydration import Entry, emoji_counts
 from shoal.queries.notifications import Notification
-from tests.examples import examples
-from tests.flows.notifications.listening import listening
-from tests.flows.people import register
-from tests.flows.simulation.recount import World
-from tests.running import in_loop, run
+from tests.async_runner import in_loop, run
+from tests.example_counts import examples
+from tests.flows.members import register
+from tests.flows.notifications.home_listener import listening
+from tests.flows.simulation.invariants import World
 from tests.stores import BACKENDS, Backend, started
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from shoal.core.filters import FilterAction, FilterContext
 from shoal.graph.access import filters_of
 from shoal.graph.contract import Cursor
 from shoal.queries import home
-from tests.flows.people import register
-from tests.flows.reading import Read, calls
-from tests.running import in_loop
+from tests.async_runner import in_loop
+from tests.flows.members import register
+from tests.flows.query_counts import Read, calls
 
 EVERYWHERE = tuple(FilterContext)
 

@@ -21,9 +21,9 @@ from shoal.graph.payloads.follows import MuteTerms, encode
 from shoal.graph.schema import ENDORSES, FOLLOWS, MUTES
 from shoal.queries import home, members
 from shoal.settings import build
-from tests.examples import examples
-from tests.flows.people import home_texts, register, texts
-from tests.running import in_loop
+from tests.async_runner import in_loop
+from tests.example_counts import examples
+from tests.flows.members import home_texts, register, texts
 
 
 async def stands(one: Handle, other: Handle) -> Relation:

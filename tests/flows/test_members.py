@@ -16,8 +16,8 @@ from shoal.core.audit import AuditVerb
 from shoal.core.credentials import Login
 from shoal.core.errors import InvalidInput, NotFound, Taken, Unauthenticated, Unavailable
 from shoal.core.model import Member, ProfileField, Visibility
-from tests.flows.people import register
-from tests.running import in_loop
+from tests.async_runner import in_loop
+from tests.flows.members import register
 
 SECRET = "correct horse battery"
 

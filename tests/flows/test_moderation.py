@@ -19,8 +19,8 @@ from shoal.core.model import Member, Post, Role
 from shoal.graph.contract import Batch, Cursor, Graph
 from shoal.graph.schema import EVERYBODY, STAFF, tag_id
 from shoal.settings import build
-from tests.flows.people import home_texts, register
-from tests.running import in_loop
+from tests.async_runner import in_loop
+from tests.flows.members import home_texts, register
 
 
 async def uses(shoal: Shoal, *names: str) -> list[int]:

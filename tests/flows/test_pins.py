@@ -14,8 +14,8 @@ from shoal.core.model import Post
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import PINS
 from shoal.queries.posts import MemberFeedQuery, pinned
-from tests.flows.people import register, texts
-from tests.running import in_loop
+from tests.async_runner import in_loop
+from tests.flows.members import register, texts
 
 
 async def pin(shoal: Shoal, who: Handle, post: Post) -> None:

@@ -24,11 +24,11 @@ from shoal.core.model import Poll, Post
 from shoal.graph.contract import AssocOp, Batch
 from shoal.graph.schema import CHOOSES, CHOSEN_BY, VOTED_BY, VOTES, vote_key
 from shoal.queries.hydration import PollView, hydrate
-from tests.examples import examples
-from tests.flows.people import register
-from tests.flows.reading import calls
-from tests.flows.simulation.recount import World
-from tests.running import in_loop, run
+from tests.async_runner import in_loop, run
+from tests.example_counts import examples
+from tests.flows.members import register
+from tests.flows.query_counts import calls
+from tests.flows.simulation.invariants import World
 
 ASKED = PollDraft(options=("tea", "coffee", "water"), seconds=600)
 

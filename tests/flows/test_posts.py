@@ -17,8 +17,8 @@ from shoal.core.places import Place
 from shoal.graph import access
 from shoal.graph.contract import Cursor, Reader
 from shoal.graph.schema import REVISED, TAG_OF, tag_id
-from tests.flows.people import home_texts, register, texts
-from tests.running import in_loop
+from tests.async_runner import in_loop
+from tests.flows.members import home_texts, register, texts
 
 KIB_64 = 64 * 1024
 

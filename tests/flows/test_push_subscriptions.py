@@ -10,8 +10,8 @@ from shoal.commands import push_subscriptions
 from shoal.core.errors import NotFound
 from shoal.push.encryption import public_bytes
 from shoal.push.messages import PushSubscription
-from tests.flows.people import register
-from tests.running import in_loop
+from tests.async_runner import in_loop
+from tests.flows.members import register
 
 
 @in_loop

@@ -36,8 +36,8 @@ from shoal.graph.schema import (
 from shoal.queries import members as member_queries
 from shoal.queries.hydration import Entry
 from shoal.settings import build
-from tests.flows.people import home_texts, register, texts
-from tests.running import in_loop
+from tests.async_runner import in_loop
+from tests.flows.members import home_texts, register, texts
 
 Verb = Callable[[Handle, Post | int], Awaitable[object]]
 PAIRS: dict[str, tuple[Verb, Verb]] = {

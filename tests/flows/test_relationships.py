@@ -14,8 +14,8 @@ from shoal.core.errors import InvalidInput, NotAllowed, NotFound
 from shoal.core.visibility import Relation
 from shoal.graph.access import relation
 from shoal.library import AnyMember
-from tests.flows.people import home_texts, register, texts
-from tests.running import in_loop
+from tests.async_runner import in_loop
+from tests.flows.members import home_texts, register, texts
 
 Verb = Callable[[Handle, AnyMember], Awaitable[Relation]]
 

@@ -16,11 +16,11 @@ from shoal.graph.schema import POST_REPORTED_BY, REPORTS_POST
 from shoal.queries.hydration import Entry, hydrate_taken_back
 from shoal.queries.pipeline import Page
 from shoal.queries.posts import SavedPage
-from tests.flows.notifications.listening import listening
-from tests.flows.people import home_texts, register, texts
-from tests.flows.reading import calls
-from tests.flows.simulation.recount import World
-from tests.running import in_loop
+from tests.async_runner import in_loop
+from tests.flows.members import home_texts, register, texts
+from tests.flows.notifications.home_listener import listening
+from tests.flows.query_counts import calls
+from tests.flows.simulation.invariants import World
 
 
 @pytest.fixture(params=["one store", "two stores"])

@@ -50,8 +50,8 @@ from shoal.graph.member_lookup import login_of
 from shoal.graph.payloads.posts import emoji_places
 from shoal.graph.schema import AGENDA, AUDITED, CHOSEN_BY, DUE, public_list
 from shoal.scheduler import Agenda
-from tests.api.world import picture
-from tests.running import in_loop
+from tests.api.in_memory_network import picture
+from tests.async_runner import in_loop
 
 PROCESSES = 12
 MINUTE = 60_000

@@ -21,8 +21,8 @@ from shoal.queries.foryou import feed
 from shoal.queries.foryou.catchup import catch_up
 from shoal.queries.hydration import Entry, hydrate, profiles_by_id
 from shoal.queries.public_timelines import TagQuery
-from tests.flows.scene import AUTHORS_ADDRESS, HARBOUR, KINDS, VIEWERS, Cell, Scene, a_scene
-from tests.running import in_loop
+from tests.async_runner import in_loop
+from tests.flows.visibility_cases import AUTHORS_ADDRESS, HARBOUR, KINDS, VIEWERS, Cell, Scene, a_scene
 
 PUBLIC, UNLISTED, FOLLOWERS, DIRECT = Visibility
 OPEN = {PUBLIC, UNLISTED}

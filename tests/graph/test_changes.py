@@ -14,7 +14,7 @@ from shoal.core.model import Post
 from shoal.graph.changes import change_object, retry_on_conflict
 from shoal.graph.contract import Batch, Graph
 from shoal.graph.memory import MemoryGraph
-from tests.running import in_loop
+from tests.async_runner import in_loop
 from tests.stores import ANN, POST_OF_BEN
 
 

@@ -30,6 +30,7 @@ from shoal.graph.schema import (
     TAGGED,
     user_name_key,
 )
+from tests.async_runner import eventually, in_loop
 from tests.engines.dynamodb import PATIENT_SECONDS, new_table
 from tests.engines.dynamodb_faults import (
     Fault,
@@ -41,7 +42,6 @@ from tests.engines.dynamodb_faults import (
     moody,
     says,
 )
-from tests.running import eventually, in_loop
 from tests.stores import (
     ANN,
     BEN,

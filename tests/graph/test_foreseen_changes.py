@@ -17,7 +17,7 @@ from shoal.graph.cache.coherence import MarkedChange, Renewal, foreseen_change, 
 from shoal.graph.contract import Batch, Job
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import LIKED_BY, LIKES, AnyNode
-from tests.running import in_loop
+from tests.async_runner import in_loop
 from tests.stores import ANN, BEN, CYD, POST_OF_BEN, add, begin, moment
 from tests.version_tokens import LocalVersionTokens
 

@@ -25,10 +25,10 @@ from shoal.graph.postgres import PostgresGraph, moves_sql, ranks, sql
 from shoal.graph.postgres import schema as postgres_schema
 from shoal.graph.postgres.migrations import GRAPH, migrate
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, LIKES, PINS, POSTED, TAGGED, Key
+from tests.async_runner import eventually, in_loop, run
 from tests.engines import postgres
 from tests.faults.proxy import Link, moved, port_of
-from tests.graph.committing import batch_of
-from tests.running import eventually, in_loop, run
+from tests.graph.commit_process import batch_of
 from tests.stores import ANN, BEN, CYD, POST_OF_BEN, add, all_links, begin, broken_promises, end, id_on, moment
 
 LONG = 3600.0
@@ -570,7 +570,7 @@ def test_postgres_acknowledged_commits_survive_kill_9_of_server_and_client() -> 
     server = postgres.start_own()
     done: list[int] = []
     for round_ in range(2):
-        command = [sys.executable, "-m", "tests.graph.committing_postgres", server.url, str(round_)]
+        command = [sys.executable, "-m", "tests.graph.commit_process_postgres", server.url, str(round_)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
             assert child.stdout is not None
             for line in child.stdout:

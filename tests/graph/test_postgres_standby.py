@@ -22,12 +22,12 @@ from shoal.graph.postgres.connections import ConnectionPool
 from shoal.graph.postgres.primary import each_host, parse
 from shoal.graph.schema import LIKES
 from shoal_devcluster.program import Program
+from tests.async_runner import eventually, in_loop
 from tests.engines import postgres
 from tests.engines.pgbouncer import in_front_of
-from tests.engines.standby import Standby, set_of
+from tests.engines.postgres_standby import Standby, set_of
 from tests.faults.proxy import Link, moved, port_of
 from tests.graph.test_postgres import Database, ann
-from tests.running import eventually, in_loop
 from tests.stores import ANN, POST_OF_BEN, add, begin, moment
 
 BOUND_SECONDS = 5.0

@@ -19,7 +19,7 @@ from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, LIKES, POSTED, Key
 from shoal.graph.shard_map import parse_shard_map
 from shoal.graph.sharding.sharded_graph import ShardedGraph
-from tests.running import eventually, in_loop
+from tests.async_runner import eventually, in_loop
 from tests.stores import (
     ANN,
     BEN,

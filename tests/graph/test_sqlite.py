@@ -31,7 +31,7 @@ from shoal.graph.sqlite import SqliteGraph, sql
 from shoal.graph.sqlite import store as sqlite_store
 from shoal.graph.sqlite.store import LOG_BYTES, PAGE_BYTES
 from tests import disks
-from tests.running import eventually, in_loop, run
+from tests.async_runner import eventually, in_loop, run
 from tests.stores import (
     ANN,
     BEN,
@@ -124,7 +124,7 @@ def test_sqlite_acknowledged_commits_survive_kill_9(path: Path) -> None:
     dice = random.Random(9)
     printed: list[int] = []
     for round_ in range(5):
-        command = [sys.executable, "-m", "tests.graph.committing", str(path), str(round_)]
+        command = [sys.executable, "-m", "tests.graph.commit_process", str(path), str(round_)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=REPOSITORY) as child:
             assert child.stdout is not None
             answered = [child.stdout.readline() for _ in range(dice.randint(20, 60))]

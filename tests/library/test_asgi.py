@@ -23,8 +23,8 @@ from websockets.sync.client import connect
 
 from shoal import Shoal
 from shoal.asgi import asgi_app
-from tests.running import in_loop
-from tests.serving import first_url
+from tests.async_runner import in_loop
+from tests.server_process import first_url
 
 PASSWORD = "a long password"
 PIXEL = bytes.fromhex(

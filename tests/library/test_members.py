@@ -9,9 +9,9 @@ import pytest
 from shoal import Shoal
 from shoal.commands.polls import PollDraft
 from shoal.errors import Gone, InvalidInput, NotAllowed, NotFound, Taken, Unauthenticated, Unfit
-from tests.api.world import picture
-from tests.library.opened import opened, stores
-from tests.running import in_loop
+from tests.api.in_memory_network import picture
+from tests.async_runner import in_loop
+from tests.library.network_fixtures import opened, stores
 
 
 @stores

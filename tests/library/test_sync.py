@@ -18,8 +18,8 @@ import pytest
 from shoal import errors
 from shoal.queries.streaming import Arrived, News
 from shoal.sync import Handle, Shoal, Visitor
-from tests.library.routes import SURFACES
-from tests.running import at_a_desk, in_loop
+from tests.async_runner import at_a_desk, in_loop
+from tests.library.route_methods import SURFACES
 
 _HANG_SECONDS = 60
 

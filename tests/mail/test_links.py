@@ -25,9 +25,10 @@ from shoal.core.model import Role
 from shoal.core.placement import place
 from shoal.core.signup import Invited
 from shoal.graph.payloads.notifications import Kind
+from tests.async_runner import eventually, in_loop
 from tests.engines import dynamodb, postgres
 from tests.engines.smtp import PostOffice
-from tests.mail.people import (
+from tests.mail.mail_network import (
     ANN,
     NEW,
     OTHER,
@@ -39,7 +40,6 @@ from tests.mail.people import (
     shoal_member,
     tried,
 )
-from tests.running import eventually, in_loop
 from tests.stores import all_objects
 
 

@@ -25,8 +25,8 @@ from shoal.core.errors import InvalidInput, TooLarge, Unavailable, Unsupported
 from shoal.media import decoder as child_module
 from shoal.media.decoder import Child, Decoder
 from shoal.media.limits import MIB, UploadLimits
-from tests.examples import examples
-from tests.serving import alive
+from tests.example_counts import examples
+from tests.server_process import alive
 
 PAST_LIMITS = "could not be decoded within the limits: at most 16 MiB, .* million pixels, .* seconds and .* of memory"
 GONE = 10.0

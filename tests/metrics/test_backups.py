@@ -12,10 +12,10 @@ from shoal.app.network import open_network
 from shoal.monitoring.metrics_server import telling
 from shoal.settings import build
 from shoal_devcluster.program import free_port
-from tests.backups.worlds import backed_up, repository
+from tests.async_runner import in_loop
+from tests.backups.backup_helpers import backed_up, repository
 from tests.engines import postgres, redis
 from tests.metrics.scraping import scrape
-from tests.running import in_loop
 
 
 @pytest.mark.parametrize("engine", ["sqlite", "postgres"])

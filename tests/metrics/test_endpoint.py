@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from shoal.monitoring.metrics_server import answering
-from tests.running import eventually, in_loop
+from tests.async_runner import eventually, in_loop
 
 LARGE = b"x" * (32 << 20)
 """Larger than all buffers between the server and a client."""

@@ -25,11 +25,11 @@ from shoal.graph.postgres import PostgresGraph
 from shoal.observability.metrics import METRICS
 from shoal.settings import Settings
 from shoal_devcluster.program import free_port
-from tests.api.world import picture
+from tests.api.in_memory_network import picture
+from tests.async_runner import at_a_desk, in_loop, run
 from tests.engines import postgres, redis
 from tests.metrics.scraping import Scrape, scrape, scraped_until, two_ports
-from tests.running import at_a_desk, in_loop, run
-from tests.serving import Server, children, served
+from tests.server_process import Server, children, served
 from tests.stores import ANN
 
 SCOPES = ("read", "write", "follow")

@@ -10,7 +10,7 @@ import pytest
 
 from shoal.monitoring.collectors import PauseTimes, garbage_watched, loop_watched, pauses_watched
 from shoal.observability.metrics import Families
-from tests.running import eventually, in_loop
+from tests.async_runner import eventually, in_loop
 
 
 def test_longest_pause_metric_is_reported_for_a_minute() -> None:

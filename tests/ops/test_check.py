@@ -13,8 +13,8 @@ from unittest.mock import patch
 
 import pytest
 from msgspec.structs import replace
-from tests.api.world import picture
-from tests.running import in_loop
+from tests.api.in_memory_network import picture
+from tests.async_runner import in_loop
 from tests.stores import all_links
 
 from shoal import Shoal

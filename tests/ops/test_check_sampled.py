@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from tests.running import in_loop
+from tests.async_runner import in_loop
 
 from shoal import Shoal
 from shoal.admin.consistency.check import check_sampled, random_member

@@ -15,9 +15,9 @@ from pathlib import Path
 import httpx
 import pytest
 from click.testing import CliRunner, Result
-from tests.examples import DEEP
+from tests.async_runner import at_a_desk
+from tests.example_counts import DEEP
 from tests.ops.test_supervisor import until
-from tests.running import at_a_desk
 
 from shoal.cli import main
 from shoal.core.errors import InvalidInput, Unavailable

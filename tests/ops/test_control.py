@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.running import in_loop
+from tests.async_runner import in_loop
 
 from shoal import Shoal
 from shoal.admin import control

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from PIL import Image
-from tests.running import in_loop
+from tests.async_runner import in_loop
 
 from shoal import Shoal
 from shoal.admin import export as streamed_export

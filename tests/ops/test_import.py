@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
-from tests.running import in_loop
+from tests.async_runner import in_loop
 
 from shoal import Shoal
 from shoal.admin.consistency.check import check

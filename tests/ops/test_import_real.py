@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from tests.async_runner import run
 from tests.real_data import real_data
-from tests.running import run
 
 from shoal import Shoal
 from shoal.admin.consistency.check import check

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
-from tests.running import in_loop
+from tests.async_runner import in_loop
 from tests.stores import all_objects
-from tests.upgrades.store import unpack_all
+from tests.upgrades.stored_networks import unpack_all
 
 from shoal import Shoal
 from shoal.admin.consistency.check import check

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.running import eventually, in_loop
+from tests.async_runner import eventually, in_loop
 
 from shoal.core.errors import InvalidInput, TooLarge, Unavailable
 from shoal.multiprocess import link, rpc

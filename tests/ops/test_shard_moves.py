@@ -16,8 +16,8 @@ from unittest.mock import patch
 
 import asyncpg
 import pytest
-from tests.ops.moving_world import Databases, Load, contents_of, member_on, mover, populate, process
-from tests.running import eventually, in_loop
+from tests.async_runner import eventually, in_loop
+from tests.ops.shard_move_network import Databases, Load, contents_of, member_on, mover, populate, process
 from tests.stores import all_links, all_objects, broken_promises, id_on
 
 from shoal.core.errors import Conflict, InvalidInput, Unavailable
@@ -81,7 +81,7 @@ async def execute(url: str, statement: str) -> None:
 
 
 def child(*arguments: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "tests.ops.movers_child", *arguments]
+    command = [sys.executable, "-m", "tests.ops.shard_move_processes", *arguments]
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
 
 

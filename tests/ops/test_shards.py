@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.ops.moving_world import Databases, member_on, mover, populate, process
-from tests.running import in_loop
+from tests.async_runner import in_loop
+from tests.ops.shard_move_network import Databases, member_on, mover, populate, process
 from tests.stores import Backend, add, all_links, all_objects, id_on
 
 from shoal.admin.report import nothing

@@ -8,7 +8,7 @@ from collections import Counter
 from typing import NamedTuple
 
 import pytest
-from tests.running import run
+from tests.async_runner import run
 
 from shoal.admin import statistics
 from shoal.admin.statistics import WINDOW_DAYS, Figures, Ledger, Period, by_day, count, summed, uses

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.running import at_a_desk
-from tests.serving import alive
+from tests.async_runner import at_a_desk
+from tests.server_process import alive
 
 _CHILD = """
 import asyncio, os, signal, sys, time

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.flows.test_agenda import an_app, stays
-from tests.running import in_loop
+from tests.async_runner import in_loop
+from tests.flows.test_scheduler import an_app, stays
 
 from shoal import Shoal
 from shoal.admin.consistency.check import check

@@ -13,8 +13,8 @@ from shoal_planner.one_process import HIGH_FAN_OUT_FROM, NAME, one_process, wait
 from shoal_planner.plan import Size, affordable, carried, chosen, cluster, needed, plan, swings
 from shoal_planner.report import summary, tables
 from shoal_planner.workload import Assumptions, Prices, changed, load_of, spreads
-from tests.examples import examples
-from tests.planner.assumed import NETWORKS
+from tests.example_counts import examples
+from tests.planner.assumed_networks import NETWORKS
 
 COSTS = shipped()
 MORE = ("posts", "pages", "changes", "years", "follows")

@@ -26,7 +26,7 @@ from shoal_planner.simulation.scenario import (
 )
 from shoal_planner.simulation.simulate import ONE, SEVERAL, Course, GivenSize, simulate
 from shoal_planner.workload import Assumptions, load_of
-from tests.examples import examples
+from tests.example_counts import examples
 
 COSTS = shipped()
 SMALL = Assumptions(members=200_000, follows=30)

@@ -10,7 +10,7 @@ import httpcore
 import pytest
 
 from shoal.push.sender import GuardedBackend, is_public
-from tests.running import in_loop
+from tests.async_runner import in_loop
 
 PUBLIC = (
     "1.1.1.1",

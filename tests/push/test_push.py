@@ -18,7 +18,7 @@ from shoal.core.tokens import TokenUse
 from shoal.graph.contract import Batch, Cursor
 from shoal.graph.schema import PUSHES
 from shoal.push.encryption import new_key
-from tests.api.world import Someone, World, world
+from tests.api.in_memory_network import Someone, World, world
 from tests.push.service import App, PushService, push_service
 
 PATH = "/api/v1/push/subscription"

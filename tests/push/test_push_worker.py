@@ -20,10 +20,10 @@ from shoal.outbox.rabbitmq import RabbitOutbox
 from shoal.push.encryption import new_key
 from shoal.settings import Settings, build, environment
 from shoal_devcluster.program import Program
+from tests.async_runner import run
 from tests.engines import postgres, rabbitmq, redis
 from tests.push.service import App, PushService, Request, push_service
-from tests.running import run
-from tests.serving import served
+from tests.server_process import served
 
 SCOPES = ("read", "write", "push")
 SECONDS = 60.0

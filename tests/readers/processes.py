@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from shoal import Shoal
 from shoal.commands import oauth
 from shoal.multiprocess.supervisor import VARIABLE
-from tests.serving import Server, children
+from tests.server_process import Server, children
 
 OWNER, READER = 0, 1
 _SCOPES = ("read", "write", "follow")

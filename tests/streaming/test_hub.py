@@ -22,7 +22,7 @@ from shoal.streaming import updates
 from shoal.streaming.contract import MemoryChannel, Position
 from shoal.streaming.hub import Connection, Hub, Missed, PlacedUpdate
 from shoal.streaming.subscriptions import CONVERSATIONS, HOME, NOTIFICATIONS, PRESENCE, Everybody, Listed, TagInterest
-from tests.running import in_loop, run
+from tests.async_runner import in_loop, run
 
 ANN, BEN, CYD, DAN = 1 << 10, 2 << 10, 3 << 10, 4 << 10
 REEF, SURF = -7, -8

@@ -17,9 +17,9 @@ from shoal.streaming.contract import Gap, Position
 from shoal.streaming.redis import RedisChannel
 from shoal_devcluster import redis as engine
 from shoal_devcluster.redis import RedisCluster, RedisServer
+from tests.async_runner import eventually, in_loop
+from tests.channel_followers import publish, told
 from tests.engines import redis
-from tests.following import publish, told
-from tests.running import eventually, in_loop
 
 
 @pytest.fixture(scope="module")

@@ -30,7 +30,7 @@ from shoal_study.names import (
     generated_batches,
     network_batches,
 )
-from tests.running import in_loop
+from tests.async_runner import in_loop
 
 line_names = st.text(st.characters(exclude_characters="\0\n\r\t ", exclude_categories=("Cs", "Cc", "Z")), max_size=90)
 

@@ -14,7 +14,7 @@ from shoal.settings import Settings, SettingsError, load
 from shoal.tagcloud.collection import Collector, Inbox
 from shoal.tagcloud.contract import Increment, Parcel, TagChange, Transport, Use, encode
 from shoal.tagcloud.memory import MemoryCloud
-from tests.running import eventually, in_loop
+from tests.async_runner import eventually, in_loop
 from tests.tagcloud.stores import AT, increment_id
 
 EMITTER = b"emitter"

@@ -13,9 +13,9 @@ from shoal.core.errors import Unavailable
 from shoal.tagcloud import dynamodb
 from shoal.tagcloud.contract import KEEP_CLOUDS, Overtaken
 from shoal.tagcloud.dynamodb import DynamoCloud
+from tests.async_runner import in_loop
 from tests.engines.dynamodb import PATIENT_SECONDS, new_table
 from tests.engines.dynamodb_faults import after, loses_its_answer, moody, says
-from tests.running import in_loop
 from tests.tagcloud.stores import DAY, FIRST, increment_id, large, merge, row, whole
 from tests.tiers import deep
 

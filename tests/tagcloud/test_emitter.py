@@ -6,7 +6,7 @@ import asyncio
 
 from shoal.tagcloud.collection import Emitter
 from shoal.tagcloud.contract import TagChange, Use, decode
-from tests.running import in_loop
+from tests.async_runner import in_loop
 
 
 class Sent:

@@ -25,9 +25,9 @@ from shoal.tagcloud.contract import DAY_MS, CloudStore, Parcel, TagChange, Trans
 from shoal.tagcloud.memory import MemoryCloud
 from shoal.tagcloud.merger import Sizes
 from shoal.tagcloud.sqlite import SqliteCloud
-from tests.examples import examples
-from tests.flows.simulation.chaos import Between, Crash, Dice
-from tests.running import TurnClock, run
+from tests.async_runner import TurnClock, run
+from tests.example_counts import examples
+from tests.flows.simulation.faults import Between, Crash, Dice
 from tests.tagcloud.recount import differences, first_of, horizon_at, recounted, stored_rows
 
 NOW = 20_500 * DAY_MS + 5_000_000

@@ -8,7 +8,7 @@ import pytest
 
 from shoal.graph.contract import Cursor
 from shoal.timelines.memory import MemoryTimelines
-from tests.running import in_loop
+from tests.async_runner import in_loop
 from tests.stores import Clock
 
 

@@ -19,9 +19,9 @@ from shoal.graph.redis.client import Nodes, keys_of
 from shoal.timelines.contract import Timelines
 from shoal.timelines.memory import MemoryTimelines
 from shoal.timelines.redis import RedisTimelines
+from tests.async_runner import eventually, in_loop, run
 from tests.engines import redis
-from tests.examples import examples
-from tests.running import eventually, in_loop, run
+from tests.example_counts import examples
 
 MANY = 5_000
 

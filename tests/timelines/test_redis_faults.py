@@ -20,8 +20,8 @@ from shoal.graph.redis.client import Nodes, shards_of
 from shoal.graph.redis.topology import Topology
 from shoal.timelines.redis import RedisTimelines
 from shoal_devcluster.redis import RedisCluster, RedisServer
+from tests.async_runner import eventually, in_loop
 from tests.engines import redis
-from tests.running import eventually, in_loop
 from tests.timelines.test_redis import ANN, entry, ids, key, nodes_at, people, warm_up
 
 T = TypeVar("T")

@@ -18,8 +18,8 @@ from shoal_devcluster.program import Program, free_port, hand_over
 from shoal_devcluster.redis import RedisCluster
 from tests.engines import postgres, rabbitmq, redis
 from tests.engines.certificates import SelfSigned, trusted
-from tests.engines.ending import at_the_end
-from tests.engines.wanted import wanted
+from tests.engines.engine_requirement import wanted
+from tests.engines.shutdown import at_the_end
 from tests.media.conftest import wait_for
 
 PASSWORD = redis.PASSWORD

@@ -23,8 +23,8 @@ from shoal.http.rate_limits import OFF, MemoryLimiter
 from shoal.observability.request_log import LoggedRequest
 from shoal.observability.requests import MAX_LOGGED, Recorder, RequestLog
 from tests.api.harness import ROUTES, authenticate
-from tests.running import in_loop
-from tests.serving import Server, served
+from tests.async_runner import in_loop
+from tests.server_process import Server, served
 from tests.tracing.logs import SLOW_MS, SPAN, TRACE, TRACEPARENT, Line, lines, locked, logged, request, signed_up
 
 numbers = itertools.count()

@@ -20,7 +20,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 from shoal.app.outboxes import open_recorder
 from shoal.core.errors import InvalidInput
 from shoal.settings import Settings
-from tests.serving import served
+from tests.server_process import served
 from tests.tracing.logs import SPAN, TRACE, TRACEPARENT, request, signed_up
 
 BATCHES = {"OTEL_BSP_SCHEDULE_DELAY": "50", "SHOAL_OPENTELEMETRY": "true", "SHOAL_LOG_FORMAT": "json"}

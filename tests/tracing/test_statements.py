@@ -14,7 +14,7 @@ from shoal.core.ids import shard_of
 from shoal.graph.contract import Batch, Cursor, Store
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, Key
 from shoal.observability.tracing import Record, TraceContext, begin_recording, end_recording
-from tests.running import in_loop
+from tests.async_runner import in_loop
 from tests.stores import ANN, BEN, Backend, id_on, moment
 
 KINDS = {"sqlite": "sqlite", "postgres": "postgres", "dynamodb": "dynamodb"}

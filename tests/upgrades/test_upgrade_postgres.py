@@ -19,11 +19,11 @@ from shoal.graph.postgres import PostgresGraph, migrations, sql
 from shoal.graph.postgres.bulk import PostgresSnapshot
 from shoal.graph.postgres.migrations import GRAPH, PostgresUpgrade
 from shoal.graph.schema import FOLLOWS, LIKES
+from tests.async_runner import eventually, in_loop
 from tests.engines import postgres as engine
-from tests.running import eventually, in_loop
 from tests.stores import ANN, BEN, moment
-from tests.upgrades.store import DUMP, restore, unpack
-from tests.upgrades.test_stored import Database
+from tests.upgrades.stored_networks import DUMP, restore, unpack
+from tests.upgrades.test_schema_versions import Database
 
 
 def following(n: int) -> Batch:

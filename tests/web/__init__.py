@@ -1,1 +1,1 @@
-"""Pages, visited as people do: by what is written on them. `visitor.py` has a browser without scripts, `chromium/` real ones."""
+"""Pages, operated through their visible texts. `browser.py` has a browser without scripts, `chromium/` real ones."""

@@ -12,7 +12,7 @@ import pytest
 
 from shoal.web.assets import assets, read_assets
 from shoal.web.rendering import icon_names
-from tests.api.world import world
+from tests.api.in_memory_network import world
 
 TOKEN = re.compile("[0-9a-f]{128}")
 IMPORTED = re.compile(r"""(?:\bfrom |\bimport\()["']\./([\w-]+\.js)["']""")

@@ -10,8 +10,8 @@ from shoal.commands import polls, posts
 from shoal.commands.polls import PollDraft
 from shoal.commands.posts import Draft
 from shoal.core.model import Post, Visibility
-from tests.api.world import World, world
-from tests.web.visitor import Visitor, member, visitor
+from tests.api.in_memory_network import World, world
+from tests.web.browser import Visitor, member, visitor
 
 SCRIPT = {"HX-Request": "true"}
 

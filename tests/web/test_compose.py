@@ -20,8 +20,8 @@ from shoal.graph.contract import Assoc, Cursor
 from shoal.graph.schema import OWNS, POSTED
 from shoal.queries.posts import waiting
 from shoal.scheduler import Agenda
-from tests.api.world import World, picture, world
-from tests.web.visitor import Page, Visitor, member, visitor
+from tests.api.in_memory_network import World, picture, world
+from tests.web.browser import Page, Visitor, member, visitor
 
 
 @pytest.fixture(scope="module")

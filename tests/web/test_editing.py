@@ -16,8 +16,8 @@ from shoal.commands.polls import PollDraft
 from shoal.commands.posts import Draft
 from shoal.core.model import Media, Post, Visibility
 from shoal.web.revisions import MOST_WORDINGS, difference
-from tests.api.world import World, picture, world
-from tests.web.visitor import Page, member, visitor
+from tests.api.in_memory_network import World, picture, world
+from tests.web.browser import Page, member, visitor
 
 
 @pytest.fixture(scope="module")

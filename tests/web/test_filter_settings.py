@@ -11,8 +11,8 @@ from shoal.commands.filters import FilterChange
 from shoal.commands.posts import Draft
 from shoal.core.filters import Filter, FilterAction, FilterContext
 from shoal.graph.access import filters_of
-from tests.api.world import World, world
-from tests.web.visitor import Visitor, member, visitor
+from tests.api.in_memory_network import World, world
+from tests.web.browser import Visitor, member, visitor
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,8 @@ import pytest
 from shoal.commands import lists, posts, ranking, relationships
 from shoal.commands.posts import Draft
 from shoal.core.model import Visibility
-from tests.api.world import World, world
-from tests.web.visitor import member, visitor
+from tests.api.in_memory_network import World, world
+from tests.web.browser import member, visitor
 
 
 @pytest.fixture(scope="module")

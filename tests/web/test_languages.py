@@ -10,8 +10,8 @@ import pytest
 from shoal.commands import members, posts
 from shoal.commands.posts import Draft
 from shoal.i18n import language_for, language_tag
-from tests.api.world import World, world
-from tests.web.visitor import member, visitor
+from tests.api.in_memory_network import World, world
+from tests.web.browser import member, visitor
 
 
 @pytest.fixture(scope="module")

@@ -14,9 +14,9 @@ from shoal.core.visibility import STRANGER
 from shoal.queries.hydration import Entry, Profile
 from shoal.web.maps import map_of
 from shoal.web.request_context import PageContext
-from tests.api.world import world
-from tests.examples import examples
-from tests.web.visitor import plain_ctx
+from tests.api.in_memory_network import world
+from tests.example_counts import examples
+from tests.web.browser import plain_ctx
 
 ANN = Profile(Member(id=1, name="ann"))
 

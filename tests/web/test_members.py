@@ -9,9 +9,9 @@ import pytest
 from shoal.commands import members, moderation, reactions, relationships, tags
 from shoal.commands.members import ProfileChange
 from shoal.core.model import Visibility
-from tests.api.world import World, world
+from tests.api.in_memory_network import World, world
+from tests.web.browser import Page, found_in, member, visitor
 from tests.web.pictures import posted
-from tests.web.visitor import Page, found_in, member, visitor
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,8 @@ from shoal.commands.posts import Draft
 from shoal.core.model import Post, Visibility
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import POSTED, user_name_key
-from tests.api.world import World, picture, world
-from tests.web.visitor import Page, Visitor, member, visitor
+from tests.api.in_memory_network import World, picture, world
+from tests.web.browser import Page, Visitor, member, visitor
 
 TEXT = "The key is under the mat"
 

@@ -10,8 +10,8 @@ from shoal.commands import moderation, posts, reports
 from shoal.commands.posts import Draft
 from shoal.commands.reports import Complaint
 from shoal.core.model import Role
-from tests.api.world import World, world
-from tests.web.visitor import member, visitor
+from tests.api.in_memory_network import World, world
+from tests.web.browser import member, visitor
 
 
 @pytest.fixture(scope="module")

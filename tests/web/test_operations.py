@@ -14,8 +14,8 @@ from shoal.commands.posts import Draft
 from shoal.core.model import Member, Role, Visibility
 from shoal.graph.bulk import Spread
 from shoal.graph.contract import Store
-from tests.api.world import World, world
-from tests.web.visitor import Visitor, member, visitor
+from tests.api.in_memory_network import World, world
+from tests.web.browser import Visitor, member, visitor
 
 PUSHED, POPULAR = "Fan-out writes", "High fan-out members and tags"
 

@@ -14,10 +14,10 @@ from shoal.core.model import Role
 from shoal.graph.contract import Cursor
 from shoal.web import profiles
 from shoal.web.routes import pages
-from tests.api.visitor import Client
-from tests.api.visitor import Visitor as AppVisitor
-from tests.api.world import World, world
-from tests.web.visitor import PASSWORD, Page, Visitor, member, visitor
+from tests.api.in_memory_network import World, world
+from tests.api.oauth_browser import Client
+from tests.api.oauth_browser import Visitor as AppVisitor
+from tests.web.browser import PASSWORD, Page, Visitor, member, visitor
 
 _SECRET = re.compile(r"\{(proof|receipt|code|token|secret)\}")
 

@@ -13,8 +13,8 @@ from shoal.core.ranking.recipes import BALANCED, PRESETS, TERM_NAMES, Recipe, We
 from shoal.core.ranking.terms import TERMS
 from shoal.graph.payloads.members import personalization_of
 from shoal.queries.foryou.preview import preview
-from tests.api.world import BASE, World, world
-from tests.web.visitor import Page, Visitor, member, visitor
+from tests.api.in_memory_network import BASE, World, world
+from tests.web.browser import Page, Visitor, member, visitor
 
 QUIET = Recipe(weights=Weights(reactions=-10.0, freshness=0.0, author=0.0, friends=0.0, velocity=-10.0, quality=0.0))
 

@@ -10,10 +10,10 @@ import pytest
 
 from shoal.commands import members, moderation
 from shoal.core.model import Role
-from tests.api.visitor import Client
-from tests.api.world import World, world
+from tests.api.in_memory_network import World, world
+from tests.api.oauth_browser import Client
 from tests.engines.smtp import PostOffice, post_office
-from tests.web.visitor import PASSWORD, member, visitor
+from tests.web.browser import PASSWORD, member, visitor
 
 OTHER = "high tide at noon"
 ANN, NEW = "ann@example.org", "ann@new.example.org"

@@ -8,9 +8,9 @@ import pytest
 
 from shoal.commands import relationships
 from shoal.core.errors import Unavailable
-from tests.api.world import BASE, World, world
+from tests.api.in_memory_network import BASE, World, world
+from tests.web.browser import Page, member, visitor
 from tests.web.pictures import posted
-from tests.web.visitor import Page, member, visitor
 
 SCRIPT = {"HX-Request": "true"}
 

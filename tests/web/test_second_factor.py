@@ -11,12 +11,12 @@ import pytest
 from shoal.commands import account_deletions, members, moderation, second_factor
 from shoal.core.model import Role
 from shoal.server import build
-from tests.api.visitor import Client
-from tests.api.visitor import Visitor as AppVisitor
-from tests.api.world import STAFF_SCOPES, World, world
-from tests.engines.authenticator import code_of
+from tests.api.in_memory_network import STAFF_SCOPES, World, world
+from tests.api.oauth_browser import Client
+from tests.api.oauth_browser import Visitor as AppVisitor
+from tests.engines.authenticator_app import code_of
 from tests.engines.smtp import post_office
-from tests.web.visitor import PASSWORD, Page, Visitor, member, visitor
+from tests.web.browser import PASSWORD, Page, Visitor, member, visitor
 
 PATH = "/settings/second_factor"
 

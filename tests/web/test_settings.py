@@ -11,8 +11,8 @@ from shoal.commands import members, oauth, ranking, relationships
 from shoal.core.model import Member, NoticePolicy, Treatment, Visibility
 from shoal.core.places import PlacePrecision
 from shoal.graph.payloads.members import personalization_of
-from tests.api.world import World, picture, world
-from tests.web.visitor import PASSWORD, Visitor, member, visitor
+from tests.api.in_memory_network import World, picture, world
+from tests.web.browser import PASSWORD, Visitor, member, visitor
 
 
 @pytest.fixture(scope="module")

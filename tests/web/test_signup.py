@@ -11,9 +11,9 @@ import pytest
 from shoal.commands import blocklists, members, moderation
 from shoal.core.blocklists import IpSeverity
 from shoal.core.model import Role
-from tests.api.world import BASE, World, world
+from tests.api.in_memory_network import BASE, World, world
 from tests.proof_of_work import find_proof
-from tests.web.visitor import PASSWORD, Page, member, visitor
+from tests.web.browser import PASSWORD, Page, member, visitor
 
 RULES = ("Be kind.", "Describe your pictures.")
 

@@ -12,9 +12,9 @@ from shoal.commands import members, posts, reactions
 from shoal.commands.members import ProfileChange
 from shoal.commands.posts import Draft
 from shoal.core.model import Visibility
-from tests.api.world import BASE, World, world
+from tests.api.in_memory_network import BASE, World, world
+from tests.web.browser import Page, member, visitor
 from tests.web.pictures import posted
-from tests.web.visitor import Page, member, visitor
 
 ATOM = {"a": "http://www.w3.org/2005/Atom"}
 

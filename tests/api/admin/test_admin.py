@@ -12,7 +12,7 @@ from shoal.commands import credentials, members, moderation
 from shoal.core.model import Role
 from shoal.queries import moderation as moderation_queries
 from shoal.queries.context import Trending
-from tests.api.world import SCOPES, Someone, World, picture, world
+from tests.api.in_memory_network import SCOPES, Someone, World, picture, world
 
 ACCOUNTS = "/api/v1/admin/accounts"
 

@@ -10,7 +10,7 @@ import pytest
 
 from shoal.core.model import Role
 from shoal.graph.schema import tag_id
-from tests.api.world import Someone, World, picture, world
+from tests.api.in_memory_network import Someone, World, picture, world
 
 MEASURES = "/api/v1/admin/measures"
 DIMENSIONS = "/api/v1/admin/dimensions"

@@ -11,8 +11,8 @@ import httpx
 import pytest
 
 from shoal.core.model import Role
-from tests.api.visitor import Client
-from tests.api.world import Someone, World, world
+from tests.api.in_memory_network import Someone, World, world
+from tests.api.oauth_browser import Client
 
 DOMAINS = "/api/v1/admin/email_domain_blocks"
 ADDRESSES = "/api/v1/admin/canonical_email_blocks"

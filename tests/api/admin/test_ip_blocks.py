@@ -21,8 +21,8 @@ from shoal.core.model import Role
 from shoal.http.event_streams import USUAL
 from shoal.http.middleware import IpGuard
 from shoal.scheduler import Agenda
-from tests.api.visitor import Client
-from tests.api.world import BASE, STAFF_SCOPES, Someone, World, served, world
+from tests.api.in_memory_network import BASE, STAFF_SCOPES, Someone, World, served, world
+from tests.api.oauth_browser import Client
 
 BLOCKS = "/api/v1/admin/ip_blocks"
 OUTSIDE = "203.0.113.9"

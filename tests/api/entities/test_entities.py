@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.world import BASE, Someone, World, picture
+from tests.api.in_memory_network import BASE, Someone, World, picture
 
 TEXT, FLAG, NUMBER, MOMENT = str, bool, int, "moment"
 MAYBE_TEXT = (str, type(None))

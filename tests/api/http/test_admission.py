@@ -19,7 +19,7 @@ from shoal.http.middleware import Gate, Refusal, outside
 from shoal.http.rate_limits import OFF, MemoryLimiter
 from shoal.http.routes import Context, Route
 from tests.api.harness import ROUTES, authenticate, serving
-from tests.running import eventually, in_loop
+from tests.async_runner import eventually, in_loop
 
 
 class Works:

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from shoal.http.routes import Body
 from shoal.mastodon_api.routes import table
 from shoal.settings import Settings
-from tests.api.world import Someone, World, picture, served
-from tests.examples import examples
+from tests.api.in_memory_network import Someone, World, picture, served
+from tests.example_counts import examples
 
 MIB = 1 << 20
 

@@ -20,8 +20,8 @@ from shoal import server
 from shoal.http.connections import DescriptorLimits, Doubts, Idleness, OpenConnections, Patience, Proxies
 from shoal.http.protocol import HttpConnection
 from shoal.settings import load
-from tests.api.live.streams import SLOW, Place, a_place
-from tests.running import TurnClock, eventually, in_loop, run
+from tests.api.streaming.stream_clients import SLOW, Place, a_place
+from tests.async_runner import TurnClock, eventually, in_loop, run
 
 QUICK = Patience(interval=0.02, head=0.2, rate=100_000, grace=0.2, advance=0.4, idle=0.3, idle_proxy=0.3, unread=0.2)
 GET = b"GET /api/v1/instance HTTP/1.1\r\nHost: x\r\n"

@@ -12,9 +12,9 @@ from shoal.core.model import Role
 from shoal.http.routes import Route
 from shoal.mastodon_api.routes import table
 from shoal.settings import Settings
-from tests.api.world import Someone, World
-from tests.examples import DEEP
-from tests.nasty import assert_linear
+from tests.api.in_memory_network import Someone, World
+from tests.example_counts import DEEP
+from tests.linear_time import assert_linear
 
 UNITS = (
     *("marks out of order", "half-width sound marks", "emoji sequences", "flags", "one long word", "tags", "mentions"),

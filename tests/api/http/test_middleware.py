@@ -10,7 +10,7 @@ from starlette.types import Receive, Scope, Send
 
 from shoal.server import build
 from tests.api.harness import ask, make_app
-from tests.api.world import World, world
+from tests.api.in_memory_network import World, world
 
 
 @pytest.mark.parametrize(

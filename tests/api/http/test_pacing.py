@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal.http.connections import RequestPace
-from tests.examples import examples
-from tests.running import in_loop
+from tests.async_runner import in_loop
+from tests.example_counts import examples
 
 
 class Requests:

@@ -17,11 +17,11 @@ from shoal.http.routes import Body, Route
 from shoal.mastodon_api.instance import health, ready
 from shoal.settings import build
 from tests.api.harness import authenticate
-from tests.api.live.streams import a_place
+from tests.api.streaming.stream_clients import a_place
+from tests.async_runner import eventually, in_loop
 from tests.engines import rabbitmq, redis
 from tests.faults.proxy import Link, moved, port_of
-from tests.flows.sharing import Place
-from tests.running import eventually, in_loop
+from tests.flows.shared_network import Place
 
 
 class Asked:

@@ -20,7 +20,7 @@ from shoal.core.ids import shard_of
 from shoal.graph.contract import Batch
 from shoal.http.responses import Reply, plain_page
 from shoal.server import listen
-from tests.api.world import BASE, Someone, World, picture, served, world
+from tests.api.in_memory_network import BASE, Someone, World, picture, served, world
 
 _PROGRAM = """
 import asyncio, sys

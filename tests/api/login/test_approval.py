@@ -13,8 +13,8 @@ from shoal.consumers import members
 from shoal.core.events import MemberRegistered
 from shoal.core.model import Role
 from shoal.graph.schema import email_key
-from tests.api.visitor import Client
-from tests.api.world import Someone, World, world
+from tests.api.in_memory_network import Someone, World, world
+from tests.api.oauth_browser import Client
 
 ACCOUNTS = "/api/v1/admin/accounts"
 GOOD = {"username": "dora", "email": "dora@example.org", "password": "a long password", "agreement": True}

@@ -10,8 +10,8 @@ from shoal.admin.consistency.check import check
 from shoal.commands import blocklists, moderation
 from shoal.core.blocklists import IpSeverity
 from shoal.core.model import Role
-from tests.api.visitor import Client
-from tests.api.world import STAFF_SCOPES, Someone, World, world
+from tests.api.in_memory_network import STAFF_SCOPES, Someone, World, world
+from tests.api.oauth_browser import Client
 
 INVITES, ACCOUNTS = "/api/shoal/v1/invites", "/api/v1/accounts"
 

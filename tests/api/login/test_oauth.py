@@ -16,8 +16,8 @@ from shoal.core.ids import shard_of
 from shoal.core.model import Member
 from shoal.graph.contract import Batch
 from shoal.server import build
-from tests.api.visitor import CALLBACK, CHALLENGE, PASSWORD, VERIFIER, Client, Visitor, register, text_of, told
-from tests.api.world import World, world
+from tests.api.in_memory_network import World, world
+from tests.api.oauth_browser import CALLBACK, CHALLENGE, PASSWORD, VERIFIER, Client, Visitor, register, text_of, told
 
 OUT_OF_BAND = "urn:ietf:wg:oauth:2.0:oob"
 

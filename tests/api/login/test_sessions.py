@@ -14,8 +14,8 @@ from shoal.core.ids import IdMaker
 from shoal.core.model import Grant, Token
 from shoal.graph.schema import EXPIRING, LOGGED_IN, AnyNode
 from shoal.server import build
-from tests.api.visitor import PASSWORD, Client, Visitor, register
-from tests.api.world import BASE, World, world
+from tests.api.in_memory_network import BASE, World, world
+from tests.api.oauth_browser import PASSWORD, Client, Visitor, register
 
 SESSIONS = "/api/shoal/v1/sessions"
 NEW = "another long password"

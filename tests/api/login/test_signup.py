@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.visitor import Client
-from tests.api.world import World, world
+from tests.api.in_memory_network import World, world
+from tests.api.oauth_browser import Client
 
 GOOD = {"username": "ann", "email": "ann@example.org", "password": "a long password", "agreement": True}
 

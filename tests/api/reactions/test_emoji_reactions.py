@@ -7,8 +7,8 @@ from urllib.parse import quote
 
 import pytest
 
+from tests.api.in_memory_network import Someone, World
 from tests.api.test_notifications import of, walked
-from tests.api.world import Someone, World
 
 HEART, UP = "❤️", "👍"
 

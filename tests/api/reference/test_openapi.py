@@ -20,7 +20,7 @@ from shoal.http.routes import Route
 from shoal.mastodon_api.routes import parts, table
 from shoal.settings import Settings
 from tests.api.harness import Text, make_app
-from tests.api.world import World
+from tests.api.in_memory_network import World
 
 ROUTES = table(Settings())
 DOCUMENT = document_of(parts(Settings()))

@@ -30,8 +30,8 @@ from shoal.core.model import Role
 from shoal.http.openapi import document_of
 from shoal.mastodon_api.routes import parts
 from shoal.settings import Settings
-from tests.api.world import served
-from tests.examples import examples
+from tests.api.in_memory_network import served
+from tests.example_counts import examples
 
 LEAST = examples(400, full=2_500)
 """Minimum number of requests in total."""

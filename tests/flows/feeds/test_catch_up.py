@@ -18,9 +18,9 @@ from shoal.errors import InvalidInput
 from shoal.queries.context import Reads, Remembered
 from shoal.queries.foryou.catchup import CatchUp, catch_up
 from shoal.queries.foryou.feed import RankedEntry
-from tests.flows.people import register
-from tests.flows.reading import calls
-from tests.running import in_loop
+from tests.async_runner import in_loop
+from tests.flows.members import register
+from tests.flows.query_counts import calls
 
 DAY_MS = 86_400_000
 

@@ -18,9 +18,9 @@ from shoal.graph.schema import DECLARES, contact_salt_key, handle_id
 from shoal.queries import members
 from shoal.queries.context import Reads
 from shoal.queries.members import ContactsFound
-from tests.flows.people import register
-from tests.flows.reading import calls
-from tests.running import in_loop
+from tests.async_runner import in_loop
+from tests.flows.members import register
+from tests.flows.query_counts import calls
 from tests.stores import FIRST
 
 

@@ -21,8 +21,8 @@ from shoal.graph.schema import ASSOC_TYPES, EVERYBODY, FOLLOWED_BY, FOLLOWS, HIS
 from shoal.queries import follows
 from shoal.queries.follows import FollowersOfDay, FollowPeriod
 from shoal.scheduler import Upkeep
-from tests.flows.people import register
-from tests.running import in_loop
+from tests.async_runner import in_loop
+from tests.flows.members import register
 
 DAY_MS = 86_400_000
 TWO_STORES = {"0-31": "memory://one", "32-63": "memory://two"}

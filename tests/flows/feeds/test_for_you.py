@@ -23,9 +23,9 @@ from shoal.queries.foryou.feed import RankedEntry
 from shoal.queries.foryou.ranking import ReadingCursor, Why, decode_cursor
 from shoal.queries.foryou.sources import MOST, _interleaved
 from shoal.timelines.contract import MemoryReadings
-from tests.flows.people import register
-from tests.flows.reading import calls
-from tests.running import in_loop
+from tests.async_runner import in_loop
+from tests.flows.members import register
+from tests.flows.query_counts import calls
 
 NONE = Weights(**dict.fromkeys(TERM_NAMES, 0.0))
 PATIENT = 60.0

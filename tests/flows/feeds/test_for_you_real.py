@@ -22,9 +22,9 @@ from shoal.core.places import Place
 from shoal.core.ranking.recipes import BALANCED, TERM_NAMES, Recipe
 from shoal.queries.foryou.interests import interests_of
 from shoal.queries.foryou.sources import closest_followees
+from tests.async_runner import run
 from tests.flows.feeds.test_for_you import only, ranked
 from tests.real_data import real_data
-from tests.running import run
 
 GRAPH, EDGES, POSTS = "graph/nodes.csv", "graph/edges.csv", "posts/photos_cc0_pdm.jsonl.gz"
 SEA = Place(52.5, 13.4)

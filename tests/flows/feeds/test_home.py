@@ -24,8 +24,8 @@ from shoal.graph.sharding.sharded_graph import ShardedGraph
 from shoal.queries import home
 from shoal.settings import Settings
 from shoal.timelines.follower_sets import FollowerSet, FollowerSetCache
-from tests.flows.people import home_texts, register, texts
-from tests.running import in_loop
+from tests.async_runner import in_loop
+from tests.flows.members import home_texts, register, texts
 
 
 async def warm(*handles: Handle) -> None:

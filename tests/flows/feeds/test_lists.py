@@ -14,9 +14,9 @@ from shoal.graph.contract import Batch, Cursor
 from shoal.graph.schema import LISTED_IN, LISTS, OWNS_LIST
 from shoal.queries import home
 from shoal.queries import lists as feed
-from tests.flows.people import home_texts, register, texts
-from tests.flows.reading import Read, calls
-from tests.running import in_loop
+from tests.async_runner import in_loop
+from tests.flows.members import home_texts, register, texts
+from tests.flows.query_counts import Read, calls
 
 
 async def a_list(owner: Handle, *on: Handle, **options: object) -> MemberList:

@@ -22,11 +22,11 @@ from shoal.graph.contract import AssocOp, Batch, Cursor
 from shoal.graph.schema import CELL_OF, PLACED_IN, cell_id
 from shoal.queries import public_timelines
 from shoal.queries.context import Reads
+from tests.async_runner import in_loop, run
 from tests.engines import dynamodb, postgres
-from tests.examples import examples
-from tests.flows.people import register, texts
-from tests.flows.reading import calls, statements
-from tests.running import in_loop, run
+from tests.example_counts import examples
+from tests.flows.members import register, texts
+from tests.flows.query_counts import calls, statements
 
 HARBOUR, TOWER, ABROAD = Place(54.1, -0.2), Place(54.13, -0.2), Place(47.38, 8.54)
 """The tower is 3.3 km north of the harbour."""

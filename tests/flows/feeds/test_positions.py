@@ -15,8 +15,8 @@ from shoal.core.model import Visibility
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import POSTED, TAG_OF, tag_id
 from shoal.queries import home, pagination, posts
-from tests.flows.people import register, texts
-from tests.running import in_loop
+from tests.async_runner import in_loop
+from tests.flows.members import register, texts
 
 _ALL = Cursor(limit=1_000)
 

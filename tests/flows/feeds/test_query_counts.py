@@ -34,9 +34,9 @@ from shoal.queries import posts as post_queries
 from shoal.queries.context import Reads
 from shoal.queries.follows import history
 from shoal.timelines.memory import MemoryTimelines
+from tests.async_runner import in_loop
 from tests.engines import dynamodb, postgres
-from tests.flows.reading import Read, calls, statements, traced
-from tests.running import in_loop
+from tests.flows.query_counts import Read, calls, statements, traced
 from tests.tiers import deep
 
 PAGE = Cursor(limit=40)

@@ -35,12 +35,12 @@ from shoal.search.contract import FORM, FillState
 from shoal.search.indexing import Filler, fill, refill
 from shoal.search.memory import MemoryIndex
 from shoal.tagcloud.rules import denying, merging
-from tests.api.world import Counting, picture
+from tests.api.in_memory_network import Counting, picture
+from tests.async_runner import in_loop, run
 from tests.engines import postgres
-from tests.examples import examples
-from tests.flows.people import register
-from tests.flows.scene import VIEWERS, a_scene
-from tests.running import in_loop, run
+from tests.example_counts import examples
+from tests.flows.members import register
+from tests.flows.visibility_cases import VIEWERS, a_scene
 
 MOST = Cursor(limit=200)
 EVERYBODY = ResultRange(50)

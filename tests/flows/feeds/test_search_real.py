@@ -18,8 +18,8 @@ from shoal.search.contract import Ask, IndexChange
 from shoal.search.indexing import post_row
 from shoal.search.memory import MemoryIndex
 from shoal.search.sqlite import SqliteIndex
+from tests.async_runner import run
 from tests.real_data import real_data
-from tests.running import run
 
 _FILE = "posts/photos_cc0_pdm.jsonl.gz"
 _BATCH = 2_000

@@ -14,9 +14,9 @@ from shoal.queries import suggestions
 from shoal.queries.context import Reads, Remembered, Renewed, Suggested
 from shoal.queries.foryou.interests import interests_of
 from shoal.queries.suggestions import Suggestion
-from tests.flows.people import register
-from tests.flows.reading import calls
-from tests.running import in_loop
+from tests.async_runner import in_loop
+from tests.flows.members import register
+from tests.flows.query_counts import calls
 
 
 def fresh(reads: Reads) -> Reads:

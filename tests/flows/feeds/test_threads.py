@@ -16,8 +16,8 @@ from shoal.core.model import Post
 from shoal.graph.contract import Batch, Cursor
 from shoal.graph.schema import IN_THREAD, THREAD
 from shoal.queries import threads
-from tests.flows.people import register, texts
-from tests.running import in_loop
+from tests.async_runner import in_loop
+from tests.flows.members import register, texts
 
 
 @in_loop

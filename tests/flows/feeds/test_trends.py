@@ -23,10 +23,10 @@ from shoal.tagcloud.contract import DAY_MS
 from shoal.tagcloud.memory import MemoryCloud
 from shoal.tagcloud.reader import TagCloud
 from shoal.tagcloud.rules import denying, merging
-from tests.flows.people import register
-from tests.flows.reading import calls, statements
-from tests.running import in_loop
-from tests.tagcloud.filled import NOW, Clock, a_cloud, count_into, uses
+from tests.async_runner import in_loop
+from tests.flows.members import register
+from tests.flows.query_counts import calls, statements
+from tests.tagcloud.factories import NOW, Clock, a_cloud, count_into, uses
 
 
 @asynccontextmanager

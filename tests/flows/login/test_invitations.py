@@ -30,9 +30,9 @@ from shoal.core.model import Member, Role
 from shoal.core.signup import HOLD_MS, Invitation
 from shoal.graph.contract import Batch, Graph
 from shoal.graph.schema import FOLLOWS, OWNS_INVITATION, REQUESTS
-from tests.examples import examples
-from tests.flows.test_maxima import STORES, aggregate_id, networks
-from tests.running import in_loop
+from tests.async_runner import in_loop
+from tests.example_counts import examples
+from tests.flows.test_limits import STORES, aggregate_id, networks
 from tests.stores import Forgetful, all_objects
 
 _HOUR, _DAY = 3_600, 86_400

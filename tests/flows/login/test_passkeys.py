@@ -37,12 +37,12 @@ from shoal.core.model import Member
 from shoal.graph.access import access_member
 from shoal.graph.schema import used_challenge_key
 from shoal.scheduler import Agenda
-from tests.audit.reading import entries
+from tests.async_runner import in_loop
+from tests.audit.log_reader import entries
 from tests.engines import postgres, redis
-from tests.engines.authenticator import code_of
+from tests.engines.authenticator_app import code_of
 from tests.engines.smtp import post_office
-from tests.engines.soft_passkeys import SoftDevice
-from tests.running import in_loop
+from tests.engines.virtual_authenticator import SoftDevice
 
 PASSWORD = "a long password"
 SITE = site_of("https://shoal.test", "Shoal")

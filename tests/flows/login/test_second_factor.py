@@ -14,9 +14,9 @@ from shoal.core.errors import CodeNeeded, InvalidInput, NotAllowed, SecondFactor
 from shoal.core.ids import IdMaker, now_ms
 from shoal.core.model import Role
 from shoal.graph.access import access_member
-from tests.engines.authenticator import code_of
+from tests.async_runner import in_loop
+from tests.engines.authenticator_app import code_of
 from tests.engines.smtp import PostOffice, post_office
-from tests.running import in_loop
 from tests.stores import all_objects
 
 PASSWORD = "a long password"

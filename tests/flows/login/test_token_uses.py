@@ -21,7 +21,7 @@ from shoal.core.tokens import Origin, TokenLifetime, TokenUse
 from shoal.graph.contract import Batch, Cursor, Graph
 from shoal.graph.schema import EVERYBODY, LOGGED_IN, PUSHES, TOKEN_USE_START
 from shoal.library.handle import Handle
-from tests.running import in_loop
+from tests.async_runner import in_loop
 
 DAY = 86_400_000
 HOME = Origin("192.0.2.7", "Firefox", "Linux")

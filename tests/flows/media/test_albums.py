@@ -13,9 +13,9 @@ from shoal.core.ids import shard_of
 from shoal.core.model import Album, Media, Post
 from shoal.graph.contract import Batch, Cursor
 from shoal.graph.schema import COLLECTED_IN, COLLECTS, OWNS
-from tests.examples import examples
-from tests.flows.people import register
-from tests.running import in_loop
+from tests.async_runner import in_loop
+from tests.example_counts import examples
+from tests.flows.members import register
 
 
 async def posted(who: Handle, photos: int = 1, **more: str) -> Post:

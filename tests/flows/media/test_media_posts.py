@@ -35,8 +35,8 @@ from shoal.graph.schema import ATTACHED
 from shoal.queries import posts as post_queries
 from shoal.queries.posts import MemberFeedQuery
 from shoal.scheduler import Agenda
-from tests.flows.people import home_texts, register, texts
-from tests.running import in_loop
+from tests.async_runner import in_loop
+from tests.flows.members import home_texts, register, texts
 
 
 def picture(size: tuple[int, int] = (64, 48)) -> bytes:

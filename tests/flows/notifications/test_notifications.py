@@ -27,7 +27,9 @@ from shoal.graph.schema import NOTIFIED, WATCHES
 from shoal.queries import notifications
 from shoal.queries.notifications import NotificationQuery
 from shoal.streaming.updates import NotificationMade, decode
-from tests.flows.notifications.noting import (
+from tests.async_runner import eventually, in_loop
+from tests.flows.members import register
+from tests.flows.notifications.notification_helpers import (
     a_poll,
     a_report,
     all_of,
@@ -41,9 +43,7 @@ from tests.flows.notifications.noting import (
     repeat_everything,
     watch,
 )
-from tests.flows.people import register
-from tests.flows.simulation.chaos import Between
-from tests.running import eventually, in_loop
+from tests.flows.simulation.faults import Between
 
 # Every kind
 

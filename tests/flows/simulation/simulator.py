@@ -58,13 +58,13 @@ from shoal.tagcloud.reader import TagCloud
 from shoal.timelines.contract import Slots, Timelines
 from shoal.timelines.follower_sets import FollowerSetCache
 from shoal.timelines.memory import MemoryTimelines
-from tests.flows.simulation.chaos import Between, Crash, Dice, Haltable, Lossy, SlowVersionTokens, Unruly
+from tests.async_runner import TurnClock
+from tests.flows.simulation.concurrent_read_check import watch
 from tests.flows.simulation.engines import Engines, opened
-from tests.flows.simulation.recount import World
-from tests.flows.simulation.remembering import RememberedHomes
-from tests.flows.simulation.steady import watch
-from tests.flows.simulation.story import FollowStory
-from tests.running import TurnClock
+from tests.flows.simulation.faults import Between, Crash, Dice, Haltable, Lossy, SlowVersionTokens, Unruly
+from tests.flows.simulation.follow_history_check import FollowStory
+from tests.flows.simulation.invariants import World
+from tests.flows.simulation.page_cache_check import RememberedHomes
 from tests.tagcloud.recount import stored_rows
 
 NAMES = ("ann", "ben", "cyd", "dan", "fay", "gus")

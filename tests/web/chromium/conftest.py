@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser
 
-from tests.web.chromium.screens import Stage, browser, stage
+from tests.web.chromium.browser_sessions import Stage, browser, stage
 
 
 @pytest.fixture(scope="module")

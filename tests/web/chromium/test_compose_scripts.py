@@ -17,9 +17,9 @@ from shoal.core.text import text_length
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import POSTED
 from shoal.web.assets import assets
-from tests.examples import examples
-from tests.web.chromium.accessible import hindrances
-from tests.web.chromium.screens import Stage, file, held, screen, until
+from tests.example_counts import examples
+from tests.web.chromium.accessibility import hindrances
+from tests.web.chromium.browser_sessions import Stage, file, held, screen, until
 
 
 def composing(page: Page, at: Stage) -> None:

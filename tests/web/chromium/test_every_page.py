@@ -13,11 +13,11 @@ from shoal.commands import posts, reactions, second_factor
 from shoal.commands.posts import Draft
 from shoal.core.credentials import new_key
 from shoal.web.routes import pages
-from tests.engines.authenticator import code_of
-from tests.web.chromium.accessible import hindrances, pale
-from tests.web.chromium.screens import Stage, screen
+from tests.engines.authenticator_app import code_of
+from tests.web.browser import PASSWORD
+from tests.web.chromium.accessibility import hindrances, pale
+from tests.web.chromium.browser_sessions import Stage, screen
 from tests.web.pictures import posted
-from tests.web.visitor import PASSWORD
 
 NOT_PAGES = {
     "/live": "a stream of events",

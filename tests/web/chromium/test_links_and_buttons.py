@@ -13,8 +13,8 @@ from shoal.commands import posts, reactions, relationships
 from shoal.commands.polls import PollDraft
 from shoal.commands.posts import Draft
 from shoal.core.model import Visibility
-from tests.examples import DEEP
-from tests.web.chromium.screens import Screen, Stage, screen
+from tests.example_counts import DEEP
+from tests.web.chromium.browser_sessions import Screen, Stage, screen
 from tests.web.pictures import posted
 
 _DEPTH = 2

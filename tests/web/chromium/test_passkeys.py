@@ -10,9 +10,9 @@ import pytest
 from playwright.sync_api import Browser, CDPSession, Page, expect
 
 from shoal.commands import members, oauth
-from tests.web.chromium.accessible import hindrances, pale
-from tests.web.chromium.screens import Screen, Stage, screen, stage
-from tests.web.visitor import PASSWORD
+from tests.web.browser import PASSWORD
+from tests.web.chromium.accessibility import hindrances, pale
+from tests.web.chromium.browser_sessions import Screen, Stage, screen, stage
 
 PATH = "/settings/passkeys"
 _NO_OFFERS = "PublicKeyCredential.isConditionalMediationAvailable = async () => false"

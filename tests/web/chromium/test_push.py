@@ -11,7 +11,7 @@ from shoal.graph.schema import PUSHES
 from shoal.push import messages
 from shoal.push.encryption import new_key
 from tests.push.service import App
-from tests.web.chromium.screens import screen, stage
+from tests.web.chromium.browser_sessions import screen, stage
 
 _SUBSCRIBED = """(keys) => {
   // The push service of the browser vendor cannot be reached here.

@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, expect
 
 from shoal.commands import members, posts, reactions, relationships
 from shoal.commands.posts import Draft
-from tests.web.chromium.screens import Stage, file, held, screen, stage
+from tests.web.chromium.browser_sessions import Stage, file, held, screen, stage
 
 
 @pytest.fixture(scope="module")

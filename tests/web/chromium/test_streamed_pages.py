@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from shoal.commands import reactions
-from tests.web.chromium.screens import Stage, screen
+from tests.web.chromium.browser_sessions import Stage, screen
 from tests.web.pictures import posted
 
 _BY_PIECES = """async (path) => {

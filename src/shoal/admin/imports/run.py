@@ -5,7 +5,7 @@ the final counts do not depend on interruptions. It runs in the process that own
 are not imported: the operator sets them where needed (`shoal member password`).
 
 Memory does not grow with the texts of the files. An import into an empty network runs in bulk: rows are written directly into
-the store. Its rows are identical to those that the commands would write; `tests/ops/test_loading.py` compares every table. It
+the store. Its rows are identical to those that the commands would write; `tests/ops/test_bulk_import.py` compares every table. It
 does no lookups, so the network must be empty. A mark in the store records that it began (`admin/unfinished.py`): running it
 again continues it, and another import is refused until then. Consequences are computed at the end: the search index is filled
 from the graph.

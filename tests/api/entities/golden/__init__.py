@@ -14,8 +14,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from tests.api.entities.golden.others import more_answers
-from tests.api.world import World, picture, world
+from tests.api.entities.golden.more_responses import more_answers
+from tests.api.in_memory_network import World, picture, world
 from tests.media.clips import film, moving_gif, needed, tone
 
 FOLDER = Path(__file__).parent

@@ -1,0 +1,78 @@
+"""The nearby timeline over the API, and the place_precision setting."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.api.in_memory_network import Someone, World
+
+PATH = "/api/shoal/v1/timelines/nearby"
+HERE = "?latitude=54.1&longitude=-0.2"
+CREDENTIALS = "/api/v1/accounts/update_credentials"
+
+
+def write(shoal: World, who: Someone, text: str, latitude: float, longitude: float = -0.2) -> str:
+    place = {"latitude": latitude, "longitude": longitude}
+    body = {"status": text, "shoal": {"place": place}}
+    return str(shoal.json("POST", "/api/v1/statuses", who, json=body)["id"])
+
+
+def ids(found: Any) -> list[str]:
+    return [one["id"] for one in found]
+
+
+def test_nearby_timeline_is_filtered_by_radius_and_paginated(shoal: World) -> None:
+    ann, ben = shoal.join("ann"), shoal.join("ben")
+    made = [write(shoal, (ann, ben)[n % 2], str(n), 54.1 + n % 3 / 100) for n in range(7)]
+    far = write(shoal, ann, "far", 55.1)
+    newest = made[::-1]
+    for who in (None, ann):
+        assert ids(shoal.json("GET", PATH + HERE, *filter(None, (who,)))) == newest
+    assert ids(shoal.json("GET", f"{PATH}{HERE}&radius_km=200")) == [far, *newest]
+    assert ids(shoal.json("GET", f"{PATH}{HERE}&radius_km=0.5")) == newest[::3]
+    page = shoal.ask("GET", f"{PATH}{HERE}&radius_km=10&limit=3")
+    assert ids(page.json()) == newest[:3]
+    assert ids(shoal.json("GET", page.links["next"]["url"].removeprefix("http://shoal.test"))) == newest[3:6]
+    assert ids(shoal.json("GET", f"{PATH}{HERE}&limit=3&max_id={newest[2]}")) == newest[3:6]
+    assert ids(shoal.json("GET", f"{PATH}{HERE}&limit=2&min_id={newest[5]}")) == newest[3:5]
+    assert ids(shoal.json("GET", f"{PATH}{HERE}&limit=2&since_id={newest[5]}")) == newest[:2]
+    assert shoal.json("GET", f"{PATH}{HERE}&only_media=true") == []
+    shoal.json("POST", f"/api/v1/accounts/{ann.id}/mute", ben)
+    assert set(ids(shoal.json("GET", PATH + HERE, ben))) == set(made[1::2])
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "",
+        "?latitude=54.1",
+        "?longitude=-0.2",
+        "?latitude=90.1&longitude=0",
+        "?latitude=0&longitude=-180.1",
+        "?latitude=north&longitude=0",
+        "?latitude=nan&longitude=0",
+        f"{HERE}&radius_km=0.09",
+        f"{HERE}&radius_km=500.1",
+        f"{HERE}&radius_km=inf",
+        f"{HERE}&radius_km=wide",
+    ],
+)
+def test_nearby_timeline_with_invalid_coordinates_or_radius_is_refused(shoal: World, query: str) -> None:
+    assert shoal.ask("GET", PATH + query).status_code in (400, 422)
+
+
+def test_place_precision_setting_rounds_or_drops_coordinates(shoal: World) -> None:
+    ann = shoal.join("ann")
+    assert shoal.json("GET", "/api/v1/accounts/verify_credentials", ann)["shoal"]["place_precision"] == "1km"
+    for precision, kept in (("exact", [54.1234, -0.1987]), ("10km", [54.1, -0.170616]), ("none", None)):
+        changed = shoal.json("PATCH", CREDENTIALS, ann, data={"shoal[place_precision]": precision})
+        assert changed["shoal"] == {"aggregate_reblogs": True, "place_precision": precision}
+        id_ = write(shoal, ann, "here", 54.1234, -0.1987)
+        shown = shoal.json("GET", f"/api/v1/statuses/{id_}").get("shoal", {}).get("place")
+        assert (shown and list(shown.values())) == kept
+    refusal = shoal.ask("PATCH", CREDENTIALS, ann, json={"shoal": {"place_precision": "1mm"}})
+    assert refusal.status_code == 422
+    again = shoal.json("PATCH", CREDENTIALS, ann, json={"display_name": "Ann"})
+    assert again["shoal"]["place_precision"] == "none"

@@ -1,0 +1,98 @@
+"""A process that does not respond counts as possibly holding a job until the roll call knows that it does not exist."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import aiormq
+import pytest
+
+from shoal import amqp
+from shoal.amqp import RollCall
+from tests.async_runner import eventually, in_loop
+from tests.engines import rabbitmq
+
+
+class _Clock:
+    """A clock that the test sets."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@asynccontextmanager
+async def _calls(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[RollCall[int], _Clock]]:
+    """A calling process and a process that answers with 7. The clock measures the silence."""
+    monkeypatch.setattr(amqp, "_REPLY_SECONDS", 1.0)
+    clock = _Clock()
+    connection, exchange = await aiormq.connect(rabbitmq.node().url), rabbitmq.namespace()
+    try:
+        await (await connection.channel()).exchange_declare(exchange, exchange_type="fanout", auto_delete=True)
+        asking, answering = RollCall(exchange, int, None, clock=clock), RollCall(exchange, int, lambda: 7)
+        for call in (asking, answering):
+            await call.prepare(await connection.channel(publisher_confirms=False))
+        yield asking, clock
+    finally:
+        await connection.close()
+
+
+@in_loop
+async def test_roll_call_with_all_processes_responding_reports_no_silent_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with _calls(monkeypatch) as (asking, _):
+        assert await asking.take(1) == ([7], 0)
+        assert await asking.take(0) == ([], 0)
+
+
+@in_loop
+async def test_roll_call_process_silent_beyond_connection_timeout_is_no_longer_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with _calls(monkeypatch) as (asking, clock):
+        for _ in range(4):
+            assert await asking.take(3) == ([7], 2)
+            clock.now += 10
+        assert await asking.take(3) == ([7], 0)
+        # With one more process expected, the roll call cannot tell which of them are silent.
+        assert await asking.take(4) == ([7], 3)
+
+
+@in_loop
+async def test_roll_call_silence_that_ended_does_not_count_towards_next_silence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with _calls(monkeypatch) as (asking, clock):
+        assert (await asking.take(2)).silent == 1
+        clock.now += 30
+        assert (await asking.take(1)).silent == 0
+        clock.now += 30
+        assert (await asking.take(2)).silent == 1
+
+
+@in_loop
+async def test_roll_call_old_silence_does_not_count_towards_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with _calls(monkeypatch) as (asking, clock):
+        assert (await asking.take(2)).silent == 1
+        clock.now += 3_600
+        assert (await asking.take(2)).silent == 1
+
+
+@in_loop
+async def test_roll_call_process_that_always_answers_late_stays_counted_as_silent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with _calls(monkeypatch) as (asking, clock):
+        monkeypatch.setattr(amqp, "_REPLY_SECONDS", 0.0)
+        for _ in range(6):
+            assert await asking.take(1) == ([], 1)
+            clock.now += 10
+
+            async def answered() -> bool:
+                return not asking._answers.empty()
+
+            await eventually(answered, True)

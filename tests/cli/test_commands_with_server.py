@@ -1,0 +1,436 @@
+"""Every command on an SQLite store, with and without a server that has the store open: same output, same exit status."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import get_args
+
+import httpx
+import pytest
+from click.testing import CliRunner
+from tests.archives import factories as archives
+from tests.async_runner import at_a_desk
+from tests.server_process import served
+
+from shoal import Shoal as Network
+from shoal.admin import operations
+from shoal.admin.contract import Operation
+from shoal.cli import main
+from shoal.cli.group import COMMANDS
+from shoal.commands import members, oauth
+from shoal.core.placement import place
+from shoal.core.tokens import Origin
+
+PASSWORD = "a long password"
+Shoal = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def command(store: Path, *arguments: str) -> list[str]:
+    """Return the command line to run."""
+    return [sys.executable, "-m", "shoal.cli", "--store", f"sqlite:///{store}", *arguments]
+
+
+def run(store: Path, *arguments: str, typed: str = "") -> subprocess.CompletedProcess[str]:
+    """Run a command in this process, without a subprocess."""
+    done = CliRunner().invoke(main, ["--store", f"sqlite:///{store}", *arguments], input=typed)
+    return subprocess.CompletedProcess(arguments, done.exit_code, done.stdout, done.stderr)
+
+
+@pytest.fixture(params=["alone", "served"])
+def shoal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shoal]:
+    """Commands on a store with the member Ann and one imported post tagged #tide."""
+    store = tmp_path / "shoal.db"
+    lay_out(tmp_path)
+    made = run(store, "import", str(tmp_path / "data"))
+    assert made.returncode == 0, made.stderr
+    assert run(store, "member", "password", "ann", "--password-stdin", typed=PASSWORD).returncode == 0
+    with ExitStack() as stack:
+        if request.param == "served":
+            stack.enter_context(served(store))
+
+        def typed(*arguments: str, typed: str = "") -> subprocess.CompletedProcess[str]:
+            return run(store, *arguments, typed=typed)
+
+        yield typed
+
+
+def lay_out(folder: Path) -> None:
+    """Write a network to import."""
+    for name in ("graph", "posts"):
+        (folder / "data" / name).mkdir(parents=True)
+    (folder / "data" / "graph" / "nodes.csv").write_text("id,name\n1,ann\n2,ben\n3,!\n")
+    (folder / "data" / "graph" / "edges.csv").write_text("follower,followee\n1,2\n")
+    post = '{"id": 7, "author": "ann", "created_at": "2024-01-01", "text": "Low #tide", "tags": ["tide"]}\n'
+    (folder / "data" / "posts" / "posts.jsonl").write_text(post)
+
+
+def told(done: subprocess.CompletedProcess[str]) -> str:
+    """Return the output of a command that must succeed."""
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def refused(done: subprocess.CompletedProcess[str]) -> str:
+    """Return the one-line error of a command that must fail."""
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1), done
+    return done.stderr.strip()
+
+
+def test_cli_member_commands_manage_members(shoal: Shoal) -> None:
+    made = told(shoal("member", "add", "cyd", "--email", "c@example.org", "--password-stdin", typed=PASSWORD))
+    assert re.fullmatch(r"created cyd, id \d+\n", made)
+    assert "already been taken" in refused(shoal("member", "add", "cyd", "--password-stdin", typed=PASSWORD))
+    assert "8 to 1024" in refused(shoal("member", "add", "dan", "--password-stdin", typed="short"))
+    assert (
+        told(shoal("member", "password", "cyd", "--password-stdin", typed="another one"))
+        == "set a new password for cyd\n"
+    )
+    assert "is off" in refused(shoal("member", "second-factor-off", "cyd"))
+    assert (
+        told(shoal("member", "email", "cyd", "cyd@example.org")) == "set the e-mail address of cyd to cyd@example.org\n"
+    )
+    assert told(shoal("member", "role", "cyd", "admin")) == "cyd is now an admin\n"
+    assert told(shoal("member", "suspend", "cyd")) == "suspended cyd\n"
+    assert told(shoal("member", "restore", "cyd")) == "unsuspended cyd\n"
+    assert refused(shoal("member", "approve", "cyd")) == "shoal: This member is not pending approval"
+    assert refused(shoal("member", "reject", "cyd")) == "shoal: This member is not pending approval"
+    assert refused(shoal("member", "suspend", "nobody")) == "shoal: no member 'nobody'"
+    assert [line.split("\t")[0] for line in told(shoal("member", "list")).splitlines()[1:]] == ["ann", "ben", "cyd"]
+
+
+def test_upgrade_command_on_current_schema_has_nothing_to_do(shoal: Shoal) -> None:
+    for more in ((), ("--dry-run",)):
+        lines = told(shoal("upgrade", *more)).splitlines()
+        assert [re.sub(r"sqlite:///\S+: ", "", line) for line in lines] == [
+            "up to date",
+            "search in up to date",
+            "tags in up to date",
+        ]
+
+
+def test_import_archive_command_dry_run_writes_nothing_and_import_is_idempotent(shoal: Shoal, tmp_path: Path) -> None:
+    notes = [archives.note(1, "<p>By the sea</p>"), archives.announce(2, "https://other.example/1")]
+    path = str(archives.zipped(tmp_path / "archive.zip", archives.mastodon_files(notes)))
+    looked = told(shoal("member", "import-archive", "ann", path, "--dry-run"))
+    assert "Mastodon archive of https://mastodon.example/users/ann\nposts from 2022-11-05 to 2022-11-05\n" in looked
+    assert "would be imported: 1 posts, 0 comments, 0 photos, 0 follows; 0 of the posts have photos" in looked
+    assert "posts omitted, 1: shared posts by others (https://other.example/1)" in looked
+    assert "By the sea" not in told(shoal("feed", "ann"))
+    first = told(shoal("member", "import-archive", "ann", path, "--visible-to", "followers"))
+    assert "imported: 1 posts, 0 comments, 0 photos, 0 follows\nalready imported: 0 posts," in first
+    assert "imported: 0 posts, 0 comments, 0 photos, 0 follows\nalready imported: 1 posts," in told(
+        shoal("member", "import-archive", "ann", path)
+    )
+    assert "By the sea" in told(shoal("feed", "ann"))
+    assert told(shoal("audit", "list")).count("archive.imported") == 2
+    assert refused(shoal("member", "import-archive", "zoe", path)) == "shoal: no member 'zoe'"
+    other = tmp_path / "photo.jpg"
+    other.write_bytes(archives.picture())
+    assert "unknown archive format" in refused(shoal("member", "import-archive", "ann", str(other)))
+    assert "ok" in told(shoal("check"))
+
+
+def test_cli_member_approve_and_reject_decide_pending_members(tmp_path: Path) -> None:
+    store = tmp_path / "shoal.db"
+    asyncio.run(_with_members_who_wait(store))
+    with served(store):
+        assert _names(told(run(store, "member", "list"))) == ["ann", "pam", "pia"]
+        assert _names(told(run(store, "member", "list", "--pending"))) == ["pam", "pia"]
+        assert told(run(store, "member", "approve", "pam")) == "approved pam\n"
+        assert told(run(store, "member", "reject", "pia")) == "rejected and deleted pia\n"
+        assert refused(run(store, "member", "restore", "pia")) == "shoal: no member 'pia'"
+        assert _names(told(run(store, "member", "list", "--pending"))) == []
+        assert _names(told(run(store, "member", "list"))) == ["ann", "pam"]
+        assert "ok" in told(run(store, "check"))
+
+
+def test_cli_member_invite_prints_invitation_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOAL_INVITATIONS", "staff")
+    monkeypatch.setenv("SHOAL_BASE_URL", "https://shoal.example")
+    store = tmp_path / "shoal.db"
+    told(run(store, "member", "add", "ann", "--password-stdin", typed=PASSWORD))
+    with served(store):
+        assert refused(run(store, "member", "invite", "ann")) == "shoal: You cannot invite people to this server"
+        told(run(store, "member", "role", "ann", "moderator"))
+        link = told(run(store, "member", "invite", "ann", "--uses", "3", "--days", "2", "--follow"))
+        assert re.fullmatch(r"https://shoal\.example/invite/[\w-]{32}\n", link)
+        assert told(run(store, "member", "invite", "ann", "--uses", "0", "--days", "0")) != link
+        assert "30" in run(store, "member", "invite", "ann", "--days", "31").stderr
+    assert told(run(store, "member", "invite", "ann")).startswith("https://shoal.example/invite/")
+
+
+def test_cli_member_sessions_lists_and_ends_logins(tmp_path: Path) -> None:
+    store = tmp_path / "shoal.db"
+    asyncio.run(_with_logins(store, 3))
+    with served(store):
+        head, *lines = told(run(store, "member", "sessions", "ann")).splitlines()
+        assert head.split("\t") == ["id", "app", "created", "last used", "address"]
+        ids = [line.split("\t")[0] for line in lines]
+        assert {line.split("\t")[1] for line in lines} == {"Tide (Tusky on Android)"}
+        assert {line.split("\t")[4] for line in lines} == {"192.0.2.7"}
+        assert all(re.fullmatch(r"20\d\d-\d\d-\d\d", day) for line in lines for day in line.split("\t")[2:4])
+        assert told(run(store, "member", "sessions", "ann", "--end", ids[1])) == "ended 1 session of ann\n"
+        assert (
+            refused(run(store, "member", "sessions", "ann", "--end", ids[1])) == f"shoal: ann has no session {ids[1]}"
+        )
+        assert "or all" in refused(run(store, "member", "sessions", "ann", "--end", "x"))
+        assert refused(run(store, "member", "sessions", "nobody")) == "shoal: no member 'nobody'"
+    assert told(run(store, "member", "sessions", "ann", "--end", "all")) == "ended 2 sessions of ann\n"
+    assert told(run(store, "member", "sessions", "ann")).splitlines() == [head]
+
+
+async def _with_logins(store: Path, count: int) -> None:
+    async with Network.open(f"sqlite:///{store}") as network:
+        ann, writes = await network.register("ann"), network.network.writes
+        app = (await oauth.register(writes, "Tide")).app
+        for _ in range(count):
+            await oauth.issue_token(writes, app.id, ann.id, ("read",), origin=Origin("192.0.2.7", "Tusky", "Android"))
+
+
+async def _with_members_who_wait(store: Path) -> None:
+    async with Network.open(f"sqlite:///{store}") as network:
+        await network.register("ann")
+        for name in ("pam", "pia"):
+            await members.register(network.network.writes, name, email=f"{name}@example.org", pending=True)
+
+
+def _names(listed: str) -> list[str]:
+    return sorted(line.split("\t")[0] for line in listed.splitlines()[1:])
+
+
+def test_cli_post_hide_and_reveal_change_post_visibility(shoal: Shoal, tmp_path: Path) -> None:
+    assert (
+        told(shoal("export", "ann", "--to", str(tmp_path / "ann")))
+        == f"exported the data of ann to {tmp_path / 'ann'}\n"
+    )
+    (post,) = re.findall(r'"id": ?"(\d+)"', (tmp_path / "ann" / "posts.json").read_text())
+    assert told(shoal("post", "hide", post)) == f"hid post {post}\n"
+    assert told(shoal("post", "reveal", post)) == f"unhid post {post}\n"
+    assert refused(shoal("post", "hide", "12")) == "shoal: Record not found"
+
+
+def test_cli_block_commands_manage_blocks_of_domains_emails_networks_and_names(shoal: Shoal) -> None:
+    assert told(shoal("block", "domain", "Spam.Example")) == "blocked e-mail addresses of spam.example at sign-up\n"
+    assert told(shoal("block", "email", "r.ude@example.org")) == "blocked r.ude@example.org at sign-up\n"
+    assert refused(shoal("block", "domain", "spam.example")) == "shoal: Domain has already been taken"
+    assert refused(shoal("block", "domain", "no domain")) == "shoal: Domain is not a valid domain name"
+    network = ("block", "network", "203.0.113.9/24", "--severity", "sign_up_block", "--comment", "robots")
+    assert told(shoal(*network, "--days", "7")) == "blocked 203.0.113.0/24: sign_up_block\n"
+    assert refused(shoal("block", "network", "spam.example")).startswith("shoal: Ip is not an address or a network")
+    listed = [line.split("\t") for line in told(shoal("block", "list")).splitlines()[1:]]
+    assert [line[0] for line in listed] == ["domain", "email", "network"]
+    assert listed[2][1] == "203.0.113.0/24"
+    assert re.fullmatch(r"sign_up_block until \d{4}-\d\d-\d\d robots", listed[2][3])
+    assert told(shoal("block", "end", "203.0.113.0/24")) == "unblocked 203.0.113.0/24\n"
+    assert listed[0][1:4:2] == ["spam.example", "refused: 0"]
+    assert told(shoal("block", "end", "spam.example")) == "unblocked spam.example\n"
+    assert told(shoal("block", "end", "Rude+x@example.org")) == "unblocked Rude+x@example.org\n"
+    assert refused(shoal("block", "end", "spam.example")) == "shoal: spam.example is not blocked"
+    assert told(shoal("block", "list")).count("\n") == 1
+    assert told(shoal("block", "name", "h4te", "--part")) == "blocked user names containing h4te at sign-up\n"
+    assert told(shoal("block", "name", "boss")) == "blocked user names equal to boss at sign-up\n"
+    assert refused(shoal("block", "name", "b0ss")) == "shoal: This word is blocked already"
+    assert [line.split("\t")[:2] for line in told(shoal("block", "list")).splitlines()[1:]] == [
+        ["name", "boss"],
+        ["name", "*hate*"],
+    ]
+    assert told(shoal("block", "end", "--name", "hate")) == "unblocked hate\n"
+    assert refused(shoal("block", "end", "--name", "hate")) == "shoal: hate is not blocked"
+
+
+def test_import_command_resumes_and_reports_refused_rows(shoal: Shoal, tmp_path: Path) -> None:
+    (tmp_path / "data" / "graph" / "nodes.csv").write_text("id,name\n1,ann\n2,ben\n3,!\n4,cyd\n")
+    done = told(shoal("import", str(tmp_path / "data"), "--refused", str(tmp_path / "refused.jsonl")))
+    for line in (r"members +1 +2 +1", r"follows +0 +2 +0", r"posts +0 +1 +0"):
+        assert re.search(line, done), done
+    assert "1 members rejected: a user name must have 1 to 30 characters" in done
+    assert (tmp_path / "refused.jsonl").read_text().count("\n") == 1
+    missing = tmp_path / "none.csv"
+    assert refused(shoal("import", "--members", str(missing))) == f"shoal: {missing} does not exist"
+    unfit = ("import", "--members", str(tmp_path / "data" / "posts" / "posts.jsonl"), "--column", "members.name=title")
+    assert "no column 'title'" in refused(shoal(*unfit))
+
+
+def test_cli_read_and_maintenance_commands_work_with_and_without_server(shoal: Shoal, tmp_path: Path) -> None:
+    assert told(shoal("feed", "ann", "--for-you", "--json")).startswith('{"lines":[')
+    assert told(shoal("suggestions", "ben")) == "no suggestions\n"
+    assert told(shoal("rank", "replay", "--preset", "fresh", "--json")).startswith('{"options":{')
+    (tmp_path / "new.toml").write_text("[weights]\nfrends = 1\n")
+    assert "allowed are reactions" in refused(shoal("rank", "replay", "--weights", str(tmp_path / "new.toml")))
+    assert told(shoal("search", "rebuild")) == "3 members and posts indexed\n"
+    assert told(shoal("tags", "deny", "tide")) == "#tide\tis denied\n"
+    assert told(shoal("tags", "rules")) == "#tide\tis denied\n"
+    assert told(shoal("tags", "allow", "tide")).startswith("#tide\tis shown")
+    assert told(shoal("tags", "merge", "tide", "ebb")) == "#tide\tcounts as #ebb\n"
+    assert told(shoal("tags", "unmerge", "tide")).startswith("#tide\tis shown")
+    assert "#tide" in told(shoal("tags", "show", "tide"))
+    assert "tide" in told(shoal("tags"))
+    assert "tags written to" in told(shoal("tags", "picture", str(tmp_path / "cloud.svg")))
+    assert "failed: 0" in told(shoal("jobs"))
+    assert told(shoal("jobs", "replay", "--all")) == "replayed 0 jobs\n"
+    assert "consistent" in told(shoal("check", "--repair"))
+    assert "over the data sources" in told(shoal("shards"))
+
+
+def test_placement_study_of_store_covers_its_members(shoal: Shoal) -> None:
+    shown = json.loads(told(shoal("placement", "study", "--weight", "posts", "--only", "md5", "--json")))
+    assert (shown["names"], shown["source"], shown["activity"]) == (
+        2,
+        "the members of the network",
+        "as the source says",
+    )
+    first = shown["schemes"][0]["levels"][0]
+    # Only Ann has posted.
+    assert (first["hottest_bucket"], first["hottest_members"]) == (str(place("ann").a), 1)
+
+
+def test_cli_command_on_served_store_takes_effect_immediately(tmp_path: Path) -> None:
+    store = tmp_path / "shoal.db"
+    with served(store) as server:
+        door = store.with_name("shoal.db.sock")
+        assert stat.S_IMODE(door.stat().st_mode) == 0o600
+        told(run(store, "member", "add", "ann", "--password-stdin", typed=PASSWORD))
+        profile = f"{server.url}/api/v1/accounts/lookup?acct=ann"
+        assert httpx.get(profile, timeout=60).status_code == 200
+        told(run(store, "member", "suspend", "ann"))
+        assert httpx.get(profile, timeout=60).status_code == 410
+        assert "home timelines (I1) equal their definition: 1 checked, ok" in told(run(store, "check"))
+        server.stop()
+    assert not door.exists()
+
+
+def test_backup_command_creates_lists_verifies_prunes_and_restores_backups(shoal: Shoal, tmp_path: Path) -> None:
+    place = str(tmp_path / "backups")
+    first = told(shoal("backup", "--to", place)).splitlines()
+    name = first[0].partition(" ")[0]
+    assert first[0].startswith(f"{name} written to {place}, state of 20")
+    assert re.fullmatch(r"\d+ rows in [\d,]+ bytes", first[1])
+    assert first[2] == "0 media files (0 bytes), 0 new (0 bytes)"
+    second = json.loads(told(shoal("backup", "--to", place, "--json", "--mb-per-second", "100")))
+    assert second["new_media_files"] == second["lacks"] == 0
+    listed = told(shoal("backup", "list", place)).splitlines()
+    assert [line.split()[0] for line in listed] == [name, second["generation"]]
+    assert [each["generation"] for each in json.loads(told(shoal("backup", "list", place, "--json")))] == [
+        name,
+        second["generation"],
+    ]
+    assert "all intact" in told(shoal("backup", "verify", place, name, "--quick"))
+    assert json.loads(told(shoal("backup", "verify", place, "--json")))["faults"] == 0
+    third = told(shoal("backup", "--to", place, "--keep", "2")).splitlines()
+    assert third[-2:] == [f"deleted {name}", "0 unreferenced media files deleted (0 bytes)"]
+    pruned = told(shoal("backup", "prune", place, "--keep-daily", "1", "--keep-weekly", "1"))
+    assert pruned.splitlines()[0] == f"deleted {second['generation']}"
+    done = run(tmp_path / "new.db", "restore", "--from", place)
+    assert done.returncode == 0, done
+    assert "restored generation" in done.stdout
+    assert done.stdout.splitlines()[-1].startswith(("consistent", "violations found"))
+    assert "consistent" in told(run(tmp_path / "new.db", "check"))
+    assert [line.split("\t")[0] for line in told(run(tmp_path / "new.db", "member", "list")).splitlines()[1:]] == [
+        "ann",
+        "ben",
+    ]
+
+
+def test_backup_command_with_invalid_arguments_or_damaged_files_reports_error(shoal: Shoal, tmp_path: Path) -> None:
+    place = tmp_path / "backups"
+    assert shoal("backup").returncode == 2
+    assert shoal("backup", "prune", str(place)).returncode == 2
+    assert refused(shoal("backup", "list", str(place))) == f"shoal: no directory {place}: create it first"
+    assert "no store at" in refused(run(tmp_path / "none.db", "backup", "--to", str(place)))
+    name = json.loads(told(shoal("backup", "--to", str(place), "--json")))["generation"]
+    (part,) = (place / name).glob("objects-*")
+    part.write_bytes(b"no rows")
+    found = shoal("backup", "verify", str(place))
+    assert (found.returncode, found.stderr) == (1, "")
+    assert f"{name}/objects-00-00001.gz is damaged" in found.stdout
+    said = refused(run(tmp_path / "new.db", "restore", "--from", str(place)))
+    assert said == f"shoal: {name}/objects-00-00001.gz is damaged: its hash differs from the manifest"
+    assert "no generation 2" in refused(
+        run(tmp_path / "new.db", "restore", "--from", str(place), "--generation", "20260101T000000000Z-0000")
+    )
+
+
+def test_import_command_on_served_store_is_cancelled_by_ctrl_c(tmp_path: Path) -> None:
+    (tmp_path / "m.csv").write_text("name\n" + "\n".join(f"member{n}" for n in range(60_000)))
+    store = tmp_path / "shoal.db"
+    with served(store):
+        importing = subprocess.Popen(
+            command(store, "import", "--members", str(tmp_path / "m.csv")),
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=at_a_desk,  # noqa: PLW1509  # no thread of the tests holds a lock here
+        )
+        while run(store, "member", "list").stdout.count("\n") < 2:
+            assert importing.poll() is None
+        importing.send_signal(signal.SIGINT)
+        _, complaint = importing.communicate(timeout=60)
+        assert (importing.returncode, complaint) == (130, "interrupted; run the command again to resume\n")
+        # The server does not report the cancelled import as still running.
+        assert run(store, "check", "--sample", "0").returncode == 0
+
+
+def test_cli_on_store_locked_by_other_process_names_the_process(tmp_path: Path) -> None:
+    store = tmp_path / "shoal.db"
+    with served(store, start_method="spawn") as server:
+        assert run(store, "backup", "--to", str(tmp_path / "backups")).returncode == 0
+        for arguments in (
+            ("serve", "--port", "0"),
+            ("move", "--to", f"sqlite:///{tmp_path / 'there.db'}"),
+            ("restore", "--from", str(tmp_path / "backups")),
+        ):
+            said = refused(run(store, *arguments))
+            assert f"in use by another process, {server.process.pid} (" in said
+            assert " serve --port 0): stop that one first" in said
+        store.with_name("shoal.db.sock").unlink()
+        assert f", {server.process.pid} (" in refused(run(store, "member", "role", "ann", "admin"))
+
+
+def test_why_slow_command_asks_running_server(tmp_path: Path) -> None:
+    store = tmp_path / "shoal.db"
+    assert "no server is running on this store" in refused(run(store, "why-slow"))
+    with served(store, SHOAL_SLOW_MS="60000") as server:
+        assert httpx.get(f"{server.url}/health").status_code == 200
+        assert told(run(store, "why-slow")) == "no request was slow\n"
+        assert "no slow request 'x'" in refused(run(store, "why-slow", "x"))
+
+
+def test_admin_operations_are_all_known_to_server() -> None:
+    made = {one for one in vars(operations).values() if isinstance(one, type) and issubclass(one, Operation)}
+    assert made - {Operation} == set(get_args(operations.AnyOperation))
+
+
+def test_cli_commands_are_all_covered_here_or_need_no_server() -> None:
+    tried = {
+        "member",
+        "audit",
+        "post",
+        "block",
+        "export",
+        "import",
+        "feed",
+        "suggestions",
+        "rank",
+        "search",
+        "tags",
+        "why-slow",
+        "jobs",
+        "check",
+        "upgrade",
+        "backup",
+        "restore",
+        "shards",
+        "serve",
+        "move",
+        "placement",
+        "doctor",
+    }
+    assert set(COMMANDS) - tried == {"worker", "cluster", "demo", "bench", "plan", "simulate", "mail", "push", "init"}

@@ -1,0 +1,171 @@
+"""`shoal check` compares media objects with their files in both directions, and a repair makes them consistent."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from msgspec.structs import replace
+from tests.async_runner import in_loop
+from tests.flows.media.test_media_posts import files_of as stored_files
+from tests.flows.media.test_media_posts import picture, sweep
+from tests.flows.members import register
+
+from shoal import Shoal
+from shoal.admin.consistency.check import check
+from shoal.core.ids import shard_of
+from shoal.core.media_files import files_of
+from shoal.core.model import Media, MediaState, Member, Node
+from shoal.core.placement import media_path
+from shoal.graph.changes import take_off
+from shoal.graph.contract import Batch
+from shoal.library import Handle
+
+
+class World(NamedTuple):
+    """Ann has a post with a picture, an unused upload, and an avatar."""
+
+    shoal: Shoal
+    ann: Handle
+    shown: int
+    waiting: int
+
+    async def media(self, id_: int) -> Media:
+        node = (await self.shoal.network.store.obj_get([id_]))[id_]
+        assert isinstance(node, Media)
+        return node
+
+    async def member(self) -> Member:
+        return (await self.ann.profile()).member
+
+    async def put(self, node: Node) -> None:
+        """Store another version directly, without the service layer."""
+        batch = Batch(shard_of(node.id))
+        batch.obj_set(replace(node, version=node.version + 1))
+        await self.shoal.network.store.commit(batch)
+
+    async def remove(self, key: str) -> None:
+        await self.shoal.network.media._store.delete([key])
+
+    async def checked(self, *, repair: bool = False) -> list[str]:
+        report = await check(self.shoal.network, repair=repair, young=-1.0)
+        assert not any(line.found for line in report.invariants if line.name != "files")
+        return report["files"].examples
+
+
+@asynccontextmanager
+async def world(url: str = "memory://") -> AsyncIterator[World]:
+    async with Shoal.open(url) as shoal:
+        (ann,) = await register(shoal, "ann")
+        shown, waiting = await ann.upload(picture()), await ann.upload(picture((9, 9)))
+        await ann.create("look", media=[shown])
+        await ann.update_profile(avatar=picture(), header=picture())
+        await shoal.settle()
+        yield World(shoal, ann, shown.id, waiting.id)
+
+
+async def an_orphan(world: World) -> str:
+    key = f"{media_path('ann')}/avatar-0a1b2c3d.jpg"
+    await world.shoal.network.media._store.put(key, b"face", "image/jpeg")
+    return f"the file {key} belongs to nothing"
+
+
+async def a_lost_picture(world: World) -> str:
+    await world.remove((await world.media(world.shown)).key)
+    return f"a file of media {world.shown} is missing"
+
+
+async def a_lost_preview(world: World) -> str:
+    await world.remove((await world.media(world.waiting)).preview_key)
+    return f"a file of media {world.waiting} is missing"
+
+
+async def a_lost_face(world: World) -> str:
+    await world.remove((await world.member()).avatar)
+    return "a file of @ann is missing"
+
+
+async def media_that_forgot_to_wait(world: World) -> str:
+    media = await world.media(world.waiting)
+    await world.put(replace(media, unused_since=0))
+    return f"media {world.waiting} is in no post, and does not know it"
+
+
+async def media_that_wait_in_a_post(world: World) -> str:
+    await world.put(replace(await world.media(world.shown), unused_since=5, let_go=True))
+    return f"media {world.shown} is in a post, and does not know it"
+
+
+async def a_look_that_is_not_planned(world: World) -> str:
+    media = await world.media(world.waiting)
+    batch = Batch(shard_of(media.id))
+    take_off(batch, media.ticket_id, world.shoal.network.writes.new_id(batch.shard))
+    await world.shoal.network.store.commit(batch)
+    return f"media {world.waiting} is in no post and has no ticket for its deletion"
+
+
+async def a_wrong_sum(world: World) -> str:
+    member = await world.member()
+    await world.put(replace(member, media_bytes=member.media_bytes + 7))
+    return f"the media of @ann have {member.media_bytes} bytes, but the count says {member.media_bytes + 7}"
+
+
+DAMAGES = [
+    an_orphan,
+    a_lost_picture,
+    a_lost_preview,
+    a_lost_face,
+    media_that_forgot_to_wait,
+    media_that_wait_in_a_post,
+    a_look_that_is_not_planned,
+    a_wrong_sum,
+]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@in_loop
+async def test_shoal_check_media_file_damage_is_reported_and_repaired(
+    damage: Callable[[World], Awaitable[str]],
+) -> None:
+    async with world() as small:
+        assert await small.checked() == []
+        said = await damage(small)
+        assert said in await small.checked()
+        await small.checked(repair=True)
+        assert await small.checked() == []
+        shown = await small.media(small.shown)
+        assert (shown.unused_since, shown.let_go) == (0, False)
+        assert shown.state is (MediaState.FAILED if damage is a_lost_picture else MediaState.READY)
+        # The unused upload expires and is deleted.
+        await sweep(small.shoal, 25)
+        assert await small.checked() == []
+        member = await small.member()
+        kept = {member.avatar, member.header, shown.key, shown.preview_key} - {""}
+        assert await stored_files(small.shoal) == (kept - {shown.key} if damage is a_lost_picture else kept)
+
+
+@in_loop
+async def test_shoal_check_media_without_stored_sizes_is_reported_and_repaired(tmp_path: Path) -> None:
+    async with world(f"sqlite:///{tmp_path}/shoal.db") as small:
+        media = await small.media(small.shown)
+        await small.put(replace(media, file_bytes=0, preview_bytes=0))
+        assert len(await small.checked()) == 2
+        await small.checked(repair=True)
+        assert await small.checked() == []
+        mended = await small.media(small.shown)
+        assert (mended.file_bytes, mended.preview_bytes) == (media.file_bytes, media.preview_bytes)
+
+
+@in_loop
+async def test_shoal_check_recent_and_foreign_files_are_kept() -> None:
+    async with world() as small:
+        key = f"{media_path('ann')}/7-0a1b2c3d.jpg"
+        for name in (key, "backup/of/something.tar"):
+            await small.shoal.network.media._store.put(name, b"x", "image/jpeg")
+        assert (await check(small.shoal.network, repair=True)).clean
+        assert key in await stored_files(small.shoal)
+        assert await small.checked() == [f"the file {key} belongs to nothing"]
+        assert {*files_of(await small.media(small.shown))} <= await stored_files(small.shoal)

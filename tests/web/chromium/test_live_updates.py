@@ -1,0 +1,70 @@
+"""Live updates of pages in a browser, without a reload."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Browser, expect
+
+from shoal.commands import posts, relationships
+from shoal.commands.posts import Draft
+from shoal.core.model import Visibility
+from shoal.queries import lists
+from tests.web.chromium.browser_sessions import Stage, screen
+
+
+def test_home_page_live_stream_offers_new_posts_and_applies_edits_and_deletions(at: Stage, chromium: Browser) -> None:
+    ann, ben = at.join("ann"), at.join("ben")
+    at.run(relationships.follow(at.network.writes, ann.id, ben.id))
+    first = at.run(posts.create(at.network.writes, ben.id, Draft(text="The first tide")))
+    at.settle()
+    with screen(at, chromium) as ours:
+        with ours.page.expect_request("**/live"):
+            page = ours.log_in("ann")
+        expect(page.get_by_role("article")).to_have_count(1)
+        # A direct message belongs to the conversations: it is not counted among the new posts.
+        secret = Draft(text="@ann the key", visibility=Visibility.DIRECT)
+        at.run(posts.create(at.network.writes, ben.id, secret))
+        second = at.run(posts.create(at.network.writes, ben.id, Draft(text="The second tide")))
+        fresh = page.get_by_role("button", name="One new post")
+        fresh.click()
+        expect(page.get_by_role("article").first).to_contain_text("The second tide")
+        at.run(posts.update(at.network.writes, ben.id, first.id, Draft(text="The first tide, mended")))
+        expect(page.get_by_role("article").last).to_contain_text("mended")
+        at.run(posts.delete(at.network.writes, ben.id, second.id))
+        expect(page.get_by_role("article")).to_have_count(1)
+
+
+def test_like_button_updates_immediately_and_reverts_on_failure(at: Stage, chromium: Browser) -> None:
+    cyd = at.join("cyd")
+    post = at.run(posts.create(at.network.writes, cyd.id, Draft(text="Here for a moment")))
+    with screen(at, chromium) as ours:
+        ours.log_in("cyd")
+        page = ours.open(f"/@cyd/{post.id}")
+        like = page.get_by_role("article").get_by_role("button", name="Like")
+        like.click()
+        expect(like).to_have_attribute("aria-pressed", "true")
+        expect(like).to_have_accessible_name("Like, 1 like")
+        like.click()
+        expect(like).to_have_accessible_name("Like, 0 likes")
+        page.route("**/act", lambda route: route.abort())
+        like.click()
+        expect(like).to_have_attribute("aria-pressed", "false")
+        expect(page.get_by_role("status")).to_contain_text("Could not reach the server")
+        # The aborted request is caused by the test.
+        ours.complaints.clear()
+
+
+def test_form_submitted_repeatedly_is_sent_once(at: Stage, chromium: Browser) -> None:
+    dee = at.join("dee")
+    with screen(at, chromium) as ours:
+        ours.log_in("dee")
+        page = ours.open("/lists")
+        page.get_by_label("Name").fill("Friends")
+        page.evaluate(
+            """() => {
+                const form = document.querySelector("#main form.form");
+                for (let times = 0; times < 3; times += 1) form.requestSubmit(form.querySelector("button.button"));
+            }"""
+        )
+        expect(page.get_by_role("heading", level=1)).to_contain_text("Friends")
+        page.wait_for_load_state("networkidle")
+        assert len(at.run(lists.owned(at.network.reads.graph, dee.id))) == 1

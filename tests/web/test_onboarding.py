@@ -1,0 +1,138 @@
+"""The welcome pages of new members: interests, people, profile and first post; each step can be skipped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from shoal.commands import media, members, posts, relationships
+from shoal.commands.posts import Draft
+from shoal.graph.payloads.members import personalization_of
+from shoal.queries.suggestions import portfolios
+from tests.api.in_memory_network import World, picture, world
+from tests.web.browser import member, visitor
+
+
+@pytest.fixture(scope="module")
+def here() -> Iterator[World]:
+    """A network with photos of three members."""
+    with world() as made:
+        for name, tag, color in (("ann", "dawn", "red"), ("ben", "tide", "navy"), ("cyd", "dawn", "green")):
+            author = member(made, name)
+            for n in range(4):
+                photo = made.run(media.upload(made.writes, author.id, picture(48, 32, color)))
+                made.run(posts.create(made.writes, author.id, Draft(text=f"{name} {n} #{tag}", media=(photo.id,))))
+        made.settle()
+        yield made
+
+
+def test_welcome_steps_pick_tags_follow_members_and_fill_home(here: World) -> None:
+    new = member(here, "dee")
+    page = visitor(here, "dee").open("/welcome")
+    assert (page.path, [step.get_text(" ", strip=True) for step in page.html.select("nav.steps li")]) == (
+        "/welcome/interests",
+        ["1 Interests", "2 People", "3 You", "4 Post"],
+    )
+    assert [str(image["alt"]) for image in page.html.select(".tag-tile img")] == ["", ""]
+    page = page.press("Continue", tags=["dawn"])
+    assert here.run(personalization_of(here.graph, new.id)).feedback.picked == ("dawn",)
+    assert page.path == "/welcome/people"
+    assert {f"@{name}" in page.text for name in ("ann", "ben", "cyd")} == {True}
+    assert "#dawn" in page.text
+    assert len(page.html.select(".three")[0].find_all("img")) == 3
+    page = page.press("Follow all")
+    assert page.path == "/welcome/profile"
+    page = page.press("Continue", display_name="Dee", note="Walks at #dawn", files={"avatar": ("a.png", picture())})
+    assert page.path == "/welcome/first"
+    found = here.run(members.find(here.writes, "dee"))
+    assert found is not None
+    assert (found.display_name, found.note, bool(found.avatar)) == ("Dee", "Walks at #dawn", True)
+    assert page.links("New post")[0]["href"] == "/compose"
+    here.settle()
+    assert len(page.follow("Go to Home").posts) == 12
+
+
+def test_welcome_steps_when_skipped_leave_popular_photos_on_home(here: World) -> None:
+    new = member(here, "eve")
+    page = visitor(here, "eve").open("/welcome/interests").follow("Not now")
+    assert page.path == "/welcome/people"
+    page = page.follow("Continue").follow("Not now")
+    assert page.follow("Start exploring").path == "/for-you"
+    home = visitor(here, "eve").open("/")
+    assert len(home.html.select(".wall .photo")) == 12
+    assert home.links("Find people")[0]["href"] == "/welcome/people"
+    assert here.run(personalization_of(here.graph, new.id)).feedback.picked == ()
+
+
+def test_home_with_interests_and_without_followees_shows_matching_photos(here: World) -> None:
+    member(here, "nia")
+    page = visitor(here, "nia").open("/welcome/interests").press("Continue", tags=["dawn"])
+    page.follow("Continue").follow("Not now")
+    home = visitor(here, "nia").open("/")
+    walls = [
+        (section.h2.get_text(), {str(link["href"]).split("/")[1] for link in section.select(".photo")})
+        for section in home.html.select("section:has(> .wall)")
+        if section.h2
+    ]
+    assert walls == [("From your interests", {"@ann", "@cyd"}), ("Popular now", {"@ben"})]
+    assert {"@ann", "@ben", "@cyd"} <= set(home.text.split())
+    home.press("Follow", home.one("#feed .suggested-person"))
+    assert visitor(here, "nia").open("/").posts != []
+
+
+def test_home_in_empty_network_suggests_finding_people() -> None:
+    with world() as alone:
+        member(alone, "ann")
+        home = visitor(alone, "ann").open("/")
+        assert "No posts yet" in home.text
+        assert home.links("Find people")[0]["href"] == "/welcome/people"
+
+
+def test_welcome_people_dismissed_suggestion_is_not_shown_again(here: World) -> None:
+    member(here, "fay")
+    page = visitor(here, "fay").open("/welcome/people")
+    assert "@ben" in page.text
+    page = page.press("Dismiss suggestion of ben")
+    assert ("@ben" in page.text, "@ann" in page.text) == (False, True)
+
+
+def test_welcome_profile_with_invalid_name_or_picture_shows_field_error(here: World) -> None:
+    member(here, "gus")
+    page = visitor(here, "gus").open("/welcome/profile").press("Continue", display_name="g" * 101, note="Still here")
+    assert (page.status, "the maximum is 100" in page.text, "Still here" in page.text) == (422, True, True)
+    assert page.field("Name")["aria-invalid"] == "true"
+    page = page.press("Continue", display_name="Gus", files={"avatar": ("a.png", b"no picture")})
+    assert page.status == 422
+    assert page.html.find(id="avatar-wrong") is not None
+
+
+def test_welcome_steps_in_empty_network_show_messages() -> None:
+    with world() as empty:
+        member(empty, "ann")
+        page = visitor(empty, "ann").open("/welcome/interests")
+        assert "No tags yet" in page.text
+        assert "No suggestions yet" in page.follow("Not now").text
+
+
+@pytest.mark.parametrize("path", ["/welcome", "/welcome/people", "/welcome/profile", "/welcome/first"])
+def test_welcome_pages_redirect_anonymous_visitors_to_login(here: World, path: str) -> None:
+    assert visitor(here).open(path).path.startswith("/login?to=")
+
+
+def test_portfolio_contains_only_public_photos_newest_first(here: World) -> None:
+    ann, viewer = member(here, "hal"), member(here, "ivy")
+    made = []
+    for n, text in enumerate(("old", "", "new")):
+        photo = here.run(media.upload(here.writes, ann.id, picture(20 + n, 20)))
+        made.append(here.run(posts.create(here.writes, ann.id, Draft(text=text, media=(photo.id,)))))
+    here.run(posts.create(here.writes, ann.id, Draft(text="without a photo")))
+    photo = here.run(media.upload(here.writes, ann.id, picture(9, 9)))
+    here.run(posts.create(here.writes, ann.id, Draft(text="covered", media=(photo.id,), sensitive=True)))
+    here.settle()
+    found = here.run(portfolios(here.network.reads, viewer.id, [ann.id, viewer.id], each=2))
+    assert {id_: [entry.id for entry in entries] for id_, entries in found.items()} == {
+        ann.id: [made[2].id, made[1].id]
+    }
+    here.run(relationships.block(here.writes, ann.id, viewer.id))
+    assert here.run(portfolios(here.network.reads, viewer.id, [ann.id])) == {}
