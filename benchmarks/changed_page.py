@@ -70,7 +70,7 @@ async def measure_changed_pages(store: Path, keys: Keys, rounds: int, report: Re
 
 
 def _missed(front: AppContext) -> int:
-    return front.answers.missed if front.answers is not None else 0
+    return front.response_cache.missed if front.response_cache is not None else 0
 
 
 async def _turn_like(network: Network, liker: int, post: int) -> None:

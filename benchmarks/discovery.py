@@ -26,7 +26,7 @@ from shoal.commands import reactions
 from shoal.core.ranking import terms
 from shoal.core.ranking.recipes import BALANCED
 from shoal.core.ranking.terms import CandidateFacts
-from shoal.queries.context import Reads, Remembered
+from shoal.queries.context import ExpiringCache, Reads
 from shoal.queries.foryou import feed
 from shoal.queries.foryou.ranking import ReadingCursor, decode_cursor, decode_reading
 
@@ -116,7 +116,7 @@ class _Pages:
 
     async def come_back(self, member: int) -> None:
         """Read a page more than a minute later, when the member's recent actions are no longer cached."""
-        await self._timed(self.warm, replace(self._reads, interests=Remembered()), member)
+        await self._timed(self.warm, replace(self._reads, interests=ExpiringCache()), member)
 
     async def _timed(
         self, times: list[float], reads: Reads, member: int, cursor: ReadingCursor | None = None

@@ -34,7 +34,7 @@ from shoal.app import process
 from shoal.core.ranking import people
 from shoal.core.ranking.people import FOLLOWS_EACH, WEIGHTS, PeopleFacts, PeopleWeights
 from shoal.core.ranking.terms import best_first, scores
-from shoal.queries.context import Reads, Remembered, Renewed
+from shoal.queries.context import ExpiringCache, Reads, Renewed
 from shoal.queries.foryou.interests import WEIGHED
 from shoal.queries.suggestions import FRIENDS_OF_FRIENDS, POPULAR, suggestions
 
@@ -219,7 +219,9 @@ def _test(report: Report, graph: Split, members: Sequence[int], connected: Seque
 
 def _forgetful(reads: Reads, popular: list[int]) -> Reads:
     """Return the reads with empty caches, except for the most followed members."""
-    fresh = replace(reads, suggested=Remembered(), interests=Remembered(), near=Remembered(), popular=Renewed())
+    fresh = replace(
+        reads, suggested=ExpiringCache(), interests=ExpiringCache(), near=ExpiringCache(), popular=Renewed()
+    )
     fresh.popular.keep(popular, reads.tags.clock())
     return fresh
 

@@ -23,7 +23,7 @@ from shoal.backoff import Backoff
 from shoal.commands import account_deletions, blocklists, credentials, oauth, scheduled_posts
 from shoal.commands.context import Writes
 from shoal.core.blocklists import IpBlock
-from shoal.core.email import Proof
+from shoal.core.email import EmailToken
 from shoal.core.errors import Conflict, ShoalError, Unavailable
 from shoal.core.events import PollEnded
 from shoal.core.ids import floor_at, milliseconds_of, now_ms, shard_of
@@ -111,7 +111,7 @@ class Agenda(BackgroundWorker):
                 await blocklists.expire_ip_block(self._writes, node)
             case AccountDeletion(ticket_id=ticket.id2):
                 await account_deletions.carry_out(self._writes, node)
-            case Proof(ticket_id=ticket.id2):
+            case EmailToken(ticket_id=ticket.id2):
                 await credentials.end(self._writes, node)
             case _:
                 # The object was deleted or rescheduled, so this ticket is stale.

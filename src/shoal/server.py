@@ -96,7 +96,7 @@ def application(app_context: AppContext, *, https: bool, gate: Gate | None = Non
         log_in=partial(logged_in, app_context),
         error_page=partial(refused_page, app_context),
         meter=app_context.meter,
-        answers=app_context.answers,
+        response_cache=app_context.response_cache,
         recorder=app_context.recorder,
         bind=acting,
     )

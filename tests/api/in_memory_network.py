@@ -34,7 +34,7 @@ from shoal.graph.schema import AUDITED, AnyNode
 from shoal.http.connections import USUAL as USUAL_PATIENCE
 from shoal.http.connections import Patience
 from shoal.http.event_streams import USUAL, Pace
-from shoal.queries.context import Remembered
+from shoal.queries.context import ExpiringCache
 from shoal.server import AppParts, build, listen, serve
 from shoal.tagcloud.reader import TagCloud
 from tests.audit.log_reader import entries
@@ -117,7 +117,9 @@ class World:
 
     def show(self, tags: TagCloud) -> None:
         """Replace the tag cloud of the front end."""
-        self.app_parts = replace(self.app_parts, reads=replace(self.app_parts.reads, tags=tags, related=Remembered()))
+        self.app_parts = replace(
+            self.app_parts, reads=replace(self.app_parts.reads, tags=tags, related=ExpiringCache())
+        )
         self.app = build(self.app_parts)
         self._client = httpx.AsyncClient(transport=httpx.ASGITransport(self.app), base_url=BASE)
 

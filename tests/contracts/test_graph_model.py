@@ -21,7 +21,7 @@ from shoal.core.ids import shard_of
 from shoal.core.model import Member
 from shoal.graph.contract import Assoc, AssocOp, AssocRow, Batch, Cursor
 from shoal.graph.payloads.follows import moments_until
-from shoal.graph.schema import ASSOC_TYPES, FOLLOWS, LIKED_BY, LIKES, POSTED, REMEMBERED, SHARES, AssocType, Key
+from shoal.graph.schema import ASSOC_TYPES, FOLLOWS, LIKED_BY, LIKES, POSTED, SHARES, WITH_HISTORY, AssocType, Key
 from tests.example_counts import DEEP, examples
 from tests.stores import (
     ANN,
@@ -306,7 +306,7 @@ class GraphMachine(RuleBasedStateMachine):
         dead = [
             triple
             for triple, link in self._model.links.items()
-            if not link.alive and link.time < moment(time) and triple[1] not in REMEMBERED
+            if not link.alive and link.time < moment(time) and triple[1] not in WITH_HISTORY
         ]
         for triple in dead:
             del self._model.links[triple]
@@ -316,7 +316,7 @@ class GraphMachine(RuleBasedStateMachine):
     def sweep_history(self, time: int) -> None:
         # The contract does not define how two rows divide a history, so the expected deletions are read from the rows.
         rows = self._runner.run(all_links(self._graph))
-        left = [row for row in rows if row.alive or row.atype not in REMEMBERED or row.time >= moment(time)]
+        left = [row for row in rows if row.alive or row.atype not in WITH_HISTORY or row.time >= moment(time)]
         assert self._runner.run(self._graph.sweep_history(moment(time))) == len(rows) - len(left)
         self._model.moments = _histories(left)
         there = {row[:3] for row in left}
@@ -370,7 +370,7 @@ class GraphMachine(RuleBasedStateMachine):
 
 def _stored(row: AssocRow) -> Stored:
     """The row without the history of a tombstone."""
-    data = b"" if row.atype in REMEMBERED and not row.alive else row.data
+    data = b"" if row.atype in WITH_HISTORY and not row.alive else row.data
     return Stored(row.time, data, row.alive)
 
 

@@ -12,7 +12,7 @@ from shoal.app.network import Network
 from shoal.graph.cache.cached_graph import CachedGraph
 from shoal.graph.contract import RememberingReader
 from shoal.graph.sqlite import SqliteGraph
-from shoal.queries.context import Reads, Remembered
+from shoal.queries.context import ExpiringCache, Reads
 from tests.flows.simulation.faults import Between
 
 Read = Callable[[Reads], Awaitable[object]]
@@ -28,7 +28,7 @@ async def calls(network: Network, read: Read) -> Counter[str]:
     async def nothing(_name: str) -> None: ...
 
     graph = cast("RememberingReader", Between(network.store, count, nothing))
-    await read(replace(network.reads, graph=graph, related=Remembered()))
+    await read(replace(network.reads, graph=graph, related=ExpiringCache()))
     return counted
 
 

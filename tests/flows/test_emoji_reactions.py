@@ -26,7 +26,7 @@ from shoal.core.ids import IdMaker, shard_of
 from shoal.core.model import Post
 from shoal.graph.contract import AssocOp, Batch, Cursor, Store
 from shoal.graph.payloads.notifications import Kind
-from shoal.graph.payloads.posts import EmojiPlace, emoji_places, encode_chosen
+from shoal.graph.payloads.posts import EmojiPosition, emoji_positions, encode_chosen
 from shoal.graph.schema import (
     EMOJI_PUT_BY,
     PUTS_EMOJI,
@@ -34,7 +34,7 @@ from shoal.graph.schema import (
     REACTS,
     SHOWS_EMOJI,
     AssocType,
-    emoji_place_key,
+    emoji_position_key,
 )
 from shoal.queries.hydration import Entry, emoji_counts
 from shoal.queries.notifications import Notification
@@ -304,11 +304,11 @@ async def test_emoji_reaction_is_discarded_when_its_emoji_entry_is_deleted_concu
         await ben.unreact(post, UP)
         whole = reactions._place
 
-        async def found_and_ended(writes: Writes, post: Post, emoji: str) -> EmojiPlace:
+        async def found_and_ended(writes: Writes, post: Post, emoji: str) -> EmojiPosition:
             place = await whole(writes, post, emoji)
             batch = Batch(shard_of(post.id))
             batch.assoc_del(post.id, SHOWS_EMOJI, place.id, writes.new_id(batch.shard))
-            batch.key_del(emoji_place_key(batch.shard, post.id, 0), place.id)
+            batch.key_del(emoji_position_key(batch.shard, post.id, 0), place.id)
             await writes.graph.commit(batch)
             return place
 
@@ -464,7 +464,7 @@ async def test_emoji_reactions_of_deleted_post_are_deleted_from_store(
         assert not await wrong(shoal)
         store = shoal.network.store
         assert await store.assoc_range(post.id, SHOWS_EMOJI, Cursor()) == []
-        assert await store.key_get([emoji_place_key(shard_of(post.id), post.id, n) for n in range(20)]) == {}
+        assert await store.key_get([emoji_position_key(shard_of(post.id), post.id, n) for n in range(20)]) == {}
         assert counts(await ann.read(kept)) == {UP: 5}
         for who in others:
             assert [assoc.id2 for assoc in await store.assoc_range(who.id, REACTS, Cursor())] == [kept.id]
@@ -478,7 +478,7 @@ async def test_emoji_reaction_from_other_store_arriving_after_post_deletion_is_d
         ann, ben = await register(shoal, "ann", "ben")
         post = await ann.create("hello")
         await ann.react(post, UP)
-        (place,) = (await emoji_places(shoal.network.store, (post.id,)))[post.id]
+        (place,) = (await emoji_positions(shoal.network.store, (post.id,)))[post.id]
         await ann.delete(post)
         await shoal.settle()
         effects = shoal.network.effects
@@ -505,7 +505,7 @@ async def test_shoal_check_deletes_emoji_reaction_without_emoji_entry() -> None:
         await ben.react(post, UP)
         await shoal.settle()
         assert await complaints(shoal) == []
-        (place,) = (await emoji_places(shoal.network.store, (post.id,)))[post.id]
+        (place,) = (await emoji_positions(shoal.network.store, (post.id,)))[post.id]
         batch = Batch(shard_of(post.id))
         batch.assoc_del(post.id, SHOWS_EMOJI, place.id, shoal.network.effects.new_id(batch.shard))
         await shoal.network.store.commit(batch)

@@ -47,7 +47,7 @@ from shoal.core.model import App, Member, Poll, Post, ScheduledPost
 from shoal.core.placement import place
 from shoal.graph.contract import Batch, Cursor, KeyTaken
 from shoal.graph.member_lookup import login_of
-from shoal.graph.payloads.posts import emoji_places
+from shoal.graph.payloads.posts import emoji_positions
 from shoal.graph.schema import AGENDA, AUDITED, CHOSEN_BY, DUE, public_list
 from shoal.scheduler import Agenda
 from tests.api.in_memory_network import picture
@@ -180,7 +180,7 @@ async def test_emoji_entry_ids_of_processes_with_equal_clocks_are_unique(tmp_pat
             for step, emoji in ((1, "🎉"), (2, "🌊"))
         )
         await there.shoal.settle()
-        shown = await emoji_places(there.shoal.network.store, [post.id for post in made])
+        shown = await emoji_positions(there.shoal.network.store, [post.id for post in made])
         assert [sorted(one.emoji for one in shown[post.id]) for post in made] == [["🌊", "🎉"]] * PROCESSES
         check_unique(one.id for places in shown.values() for one in places)
         assert (await check(there.shoal.network)).clean

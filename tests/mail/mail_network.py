@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 from shoal import Handle, Shoal
 from shoal.commands import members
-from shoal.core.email import Proof
+from shoal.core.email import EmailToken
 from shoal.core.errors import (
     Unauthenticated,
 )
@@ -52,8 +52,8 @@ async def fits(shoal: Shoal, name: str, password: str) -> bool:
     return True
 
 
-async def proofs_of(shoal: Shoal) -> list[Proof]:
-    return [node for node in await all_objects(shoal.network.store) if isinstance(node, Proof)]
+async def proofs_of(shoal: Shoal) -> list[EmailToken]:
+    return [node for node in await all_objects(shoal.network.store) if isinstance(node, EmailToken)]
 
 
 async def shoal_member(shoal: Shoal, who: Handle) -> Member:

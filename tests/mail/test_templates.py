@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from bs4 import BeautifulSoup
 
-from shoal.core.email import PROOF_MS, MailKind
+from shoal.core.email import EMAIL_TOKEN_MS, MailKind
 from shoal.i18n import LANGUAGES
 from shoal.mail.mailers import message_of
 from shoal.mail.messages import About, Stationery, trial, write
@@ -25,7 +25,7 @@ def test_mail_template_contains_member_server_and_link_in_text_and_html(kind: Ma
     page = BeautifulSoup(letter.html, "html.parser")
     (link,) = (str(a["href"]) for a in page.find_all("a"))
     assert link.startswith("https://shoal.example.org/")
-    assert link.endswith("/PROOF") is (kind in PROOF_MS)
+    assert link.endswith("/PROOF") is (kind in EMAIL_TOKEN_MS)
     assert link in letter.text.splitlines()
     assert page.html is not None
     assert page.html["lang"] == language

@@ -26,13 +26,13 @@ from tests.async_runner import in_loop, run
 
 ANN, BEN, CYD, DAN = 1 << 10, 2 << 10, 3 << 10, 4 << 10
 REEF, SURF = -7, -8
-REMEMBERED, CAPACITY = 8, 5
+WITH_HISTORY, CAPACITY = 8, 5
 
 
 class World:
     """A hub with its channel and graph. While `held` is not set, the reads named in `slow` wait for their answer."""
 
-    def __init__(self, *, length: int = 100, remembered: int = REMEMBERED) -> None:
+    def __init__(self, *, length: int = 100, retained: int = WITH_HISTORY) -> None:
         self.channel = MemoryChannel(length)
         self.graph = MemoryGraph()
         ticks = count(EPOCH_MS + 1_000_000, 10_000)
@@ -41,7 +41,7 @@ class World:
         self.held.set()
         self.slow = {"assoc_range", "assoc_get"}
         self.loads = 0
-        self.hub = Hub(self.channel, cast("Reader", self), capacity=CAPACITY, remembered=remembered)
+        self.hub = Hub(self.channel, cast("Reader", self), capacity=CAPACITY, retained=retained)
 
     async def assoc_range(self, *args: object) -> object:
         return await self._read("assoc_range", *args)
@@ -356,7 +356,7 @@ async def test_streaming_hub_reconnect_to_another_process_delivers_missed_posts(
             await world.post(ANN)
             (before,) = await ben.take()
         missed = [await world.post(ANN) for _ in range(3)]
-        another = Hub(world.channel, world.graph, remembered=REMEMBERED)
+        another = Hub(world.channel, world.graph, retained=WITH_HISTORY)
         async with another.connect(BEN, before.position) as ben:
             assert await waiting(ben) == missed
         await another.close()
@@ -370,7 +370,7 @@ async def test_streaming_hub_reconnect_with_expired_or_invalid_position_reports_
         async with world.hub.connect(BEN) as ben:
             await world.post(ANN)
             (before,) = await ben.take()
-        for _ in range(REMEMBERED + 1):
+        for _ in range(WITH_HISTORY + 1):
             await world.post(CYD)
         for after in (before.position, Position(position)):
             async with world.hub.connect(BEN, after) as ben:
@@ -476,7 +476,7 @@ def test_streaming_hub_delivers_exactly_matching_posts_or_reports_gap(
 
 
 async def _told_exactly(acts: list[tuple[str, int, object]]) -> None:
-    async with a_world(remembered=6) as world:
+    async with a_world(retained=6) as world:
         follower_set = {member: FollowerSet(world, member) for member in MEMBERS}
         for member in MEMBERS:
             await follower_set[member].come()

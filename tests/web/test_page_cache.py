@@ -192,11 +192,11 @@ def test_cached_page_contains_form_tokens_of_requesting_browser(place: Place) ->
     one, two = place.cookie("1", place.ann), place.cookie("2", place.ann)
     for _ in range(2):
         place.open(place.path, one)
-    answers = place.ours.app_context.answers
-    assert answers is not None
-    missed = answers.missed
+    response_cache = place.ours.app_context.response_cache
+    assert response_cache is not None
+    missed = response_cache.missed
     first, second, third = place.open(place.path, one), place.open(place.path, one), place.open(place.path, two)
-    assert answers.missed == missed
+    assert response_cache.missed == missed
     tokens = [_token(page) for page in (first, second, third)]
     assert len(set(tokens)) == 3
     names = {re.findall(r'name="request" value="([\w-]+)"', page.text)[0] for page in (first, second, third)}

@@ -86,8 +86,8 @@ def looked(move: Move) -> tuple[str, str, str]:
         asked = Look(move.path, _COOKIE)
         with contextlib.closing(ours), contextlib.closing(fresh):
             before = [seen(ours, asked)[1] for _ in range(4)]
-            assert ours.app_context.answers is not None
-            assert ours.app_context.answers.missed == 2, "the page is not cached"
+            assert ours.app_context.response_cache is not None
+            assert ours.app_context.response_cache.missed == 2, "the page is not cached"
             assert len(set(before)) == 1
             move.act(here, ids[0])
             here.settle()
@@ -96,16 +96,16 @@ def looked(move: Move) -> tuple[str, str, str]:
 
 @pytest.mark.parametrize("move", MOVES, ids=[move.path for move in MOVES])
 def test_page_cache_entry_is_invalidated_by_changes_outside_graph(move: Move) -> None:
-    before, remembered, fresh = looked(move)
-    assert remembered == fresh != before
+    before, cached, fresh = looked(move)
+    assert cached == fresh != before
 
 
 @pytest.mark.parametrize("move", MOVES, ids=[move.path for move in MOVES])
 def test_page_cache_entry_without_comparison_becomes_stale(move: Move, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in move.where:
         monkeypatch.setattr(module, "compared", unnoted)
-    before, remembered, fresh = looked(move)
-    assert remembered == before != fresh
+    before, cached, fresh = looked(move)
+    assert cached == before != fresh
 
 
 @pytest.mark.parametrize("path", ["/tags/harbour", "/explore", "/api/v1/tags/harbour", "/api/v1/trends/statuses"])

@@ -59,10 +59,10 @@ NOT_TEXT = {
     "NameBlock": {"word"},
     "App": {"redirect_uris", "scopes", "website"},
     "Token": {"scopes", "use"},
-    "Grant": {"scopes", "redirect_uri", "challenge"},
+    "AuthorizationCode": {"scopes", "redirect_uri", "challenge"},
     "AccountDeletion": {"name", "counts"},
     "ScheduledPost": {"refused"},
-    "Proof": {"address"},
+    "EmailToken": {"address"},
 }
 """The other text fields: names, addresses, keys and codes with a restricted alphabet, and reasons written by the server."""
 

@@ -27,7 +27,7 @@ from shoal.graph.access import members_by_id
 from shoal.graph.contract import Cursor, Reader, Store
 from shoal.graph.schema import LIKED_BY, AnyNode
 from shoal.queries import home, suggestions
-from shoal.queries.context import Reads, Remembered
+from shoal.queries.context import ExpiringCache, Reads
 from shoal.queries.foryou import feed
 from shoal.queries.foryou.catchup import catch_up
 from shoal.queries.foryou.feed import RankedEntry
@@ -249,7 +249,7 @@ class ReplayReport(msgspec.Struct, kw_only=True):
 
 async def replay(network: AnyNetwork, recipe: Recipe, options: ReplayOptions, progress: Progress) -> ReplayReport:
     # Separate caches: sampled members must not evict the interests of readers from the server's cache.
-    reads = with_changes(network.reads, interests=Remembered(1), near=Remembered(1))
+    reads = with_changes(network.reads, interests=ExpiringCache(1), near=ExpiringCache(1))
     now = reads.tags.clock()
     since = now - options.days * DAY_MS
     active = await active_since(network.store, network.timelines, since, now, progress)

@@ -19,7 +19,7 @@ from shoal.commands.context import Writes
 from shoal.commands.members import contact_salt
 from shoal.core.audit import AuditVerb, member_target
 from shoal.core.credentials import Login
-from shoal.core.email import PROOF_MS, MailKind, Proof, hash_address
+from shoal.core.email import EMAIL_TOKEN_MS, EmailToken, MailKind, hash_address
 from shoal.core.errors import Conflict, Gone, InvalidInput, NotAllowed, NotFound, ShoalError
 from shoal.core.events import EmailChanged, MailDue, ProfileChanged, SuspensionChanged
 from shoal.core.ids import floor_at, milliseconds_of, shard_of
@@ -98,7 +98,7 @@ MAX_ACCOUNT = 300
 """Characters of a user name or email address as typed."""
 _MAX_UNDOABLE = 4
 """Former addresses kept per member, and voided spans, within the undo period."""
-_UNDO_MS = PROOF_MS[MailKind.UNDO]
+_UNDO_MS = EMAIL_TOKEN_MS[MailKind.UNDO]
 _TOO_OFTEN = "This address was changed too often; try again in a week"
 _OVER = "This link has expired or was already used"
 _VERBS = {
@@ -110,7 +110,7 @@ _VERBS = {
 
 
 class Proven(NamedTuple):
-    proof: Proof
+    proof: EmailToken
     member: Member
 
 
@@ -131,7 +131,7 @@ async def forgot(writes: Writes, name_or_email: str, language: str = "") -> None
 async def proven(writes: Writes, text: str, *kinds: MailKind) -> Proven:
     """Return the valid email token of a link, if it has one of these kinds. Raises `Gone` if it is unknown, used or expired."""
     id_, secret = opened(text)
-    proof = await find_object(writes.graph, Proof, id_)
+    proof = await find_object(writes.graph, EmailToken, id_)
     if proof is None or not any(fits(one, secret) for one in proof.secret_hashes) or proof.kind not in kinds:
         raise Gone(_OVER)
     member = await find_object(writes.graph, Member, proof.member_id)
@@ -144,7 +144,7 @@ async def proven(writes: Writes, text: str, *kinds: MailKind) -> Proven:
     return Proven(proof, member)
 
 
-def _is_over(proof: Proof, member: Member, login: Login) -> bool:
+def _is_over(proof: EmailToken, member: Member, login: Login) -> bool:
     """Return whether a later event invalidated the token."""
     match proof.kind:
         case MailKind.UNDO:
@@ -196,7 +196,7 @@ async def ask_confirmation(writes: Writes, member: Member, language: str = "") -
         batch = Batch(shard_of(member.id))
         asked = _emit(batch, writes, MailKind.CONFIRM, now, language=language)
         if login is not None and now.unconfirmed:
-            until = milliseconds_of(asked) + PROOF_MS[MailKind.CONFIRM]
+            until = milliseconds_of(asked) + EMAIL_TOKEN_MS[MailKind.CONFIRM]
             batch.obj_set(replace(login, confirm_by=until, version=login.version + 1))
         await writes.graph.commit(batch)
 
@@ -279,7 +279,7 @@ async def set_email(writes: Writes, member_id: int, address: str) -> Member:
     if await members.login_of(writes, member) is None:
         raise Conflict("this member has no login")
 
-    async def state() -> tuple[Proof | None, Member]:
+    async def state() -> tuple[EmailToken | None, Member]:
         return None, await _access_as_is(writes, member_id)
 
     return await _change(writes, _Change(member_id, address, state))
@@ -290,14 +290,14 @@ class _Change(NamedTuple):
 
     member_id: int
     address: str
-    state: Callable[[], Awaitable[tuple[Proof | None, Member]]]
+    state: Callable[[], Awaitable[tuple[EmailToken | None, Member]]]
     language: str = ""
 
 
 async def _change_of(writes: Writes, text: str, kind: MailKind, language: str = "") -> _Change:
     proof, member = await proven(writes, text, kind)
 
-    async def state() -> tuple[Proof | None, Member]:
+    async def state() -> tuple[EmailToken | None, Member]:
         return await proven(writes, text, kind)
 
     return _Change(member.id, proof.address, state, language)
@@ -359,7 +359,7 @@ async def _change(writes: Writes, requested: _Change) -> Member:
     return member
 
 
-def _moved(login: Login, address: str, proof: Proof | None, now: int) -> _Moved:
+def _moved(login: Login, address: str, proof: EmailToken | None, now: int) -> _Moved:
     """Return the login with another address; `now` is an id of the moment.
 
     A change by link can be undone for a while. Three changes cannot be undone and void the undo links created since: the undo
@@ -407,7 +407,7 @@ async def _settle(writes: Writes, member_id: int, address: str, freed: Sequence[
         await release_address(writes.graph, member_id, one, now)
 
 
-async def end(writes: Writes, proof: Proof) -> None:
+async def end(writes: Writes, proof: EmailToken) -> None:
     """Delete an expired token. The address of an undo becomes free; a member who never confirmed theirs is deleted."""
     if proof.kind is MailKind.UNDO:
         await release_address(writes.graph, proof.member_id, proof.address, proof.expires_at)
@@ -418,7 +418,7 @@ async def end(writes: Writes, proof: Proof) -> None:
     await writes.graph.commit(batch)
 
 
-async def _end_unconfirmed(writes: Writes, proof: Proof) -> None:
+async def _end_unconfirmed(writes: Writes, proof: EmailToken) -> None:
     member = await find_object(writes.graph, Member, proof.member_id)
     if member is None or not member.unconfirmed:
         return
@@ -427,7 +427,7 @@ async def _end_unconfirmed(writes: Writes, proof: Proof) -> None:
         await moderation.reject(writes, member.id, unconfirmed_at=proof.expires_at)
 
 
-def _use(writes: Writes, batch: Batch, proof: Proof) -> None:
+def _use(writes: Writes, batch: Batch, proof: EmailToken) -> None:
     batch.obj_del(proof.id, proof.version)
     take_off(batch, proof.ticket_id, writes.new_id(batch.shard))
 

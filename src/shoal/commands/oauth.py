@@ -31,7 +31,7 @@ from shoal.core.audit import AuditVerb, member_target
 from shoal.core.errors import Conflict, InvalidInput, InvalidToken, Leaving, NotAllowed, Unauthenticated, Unconfirmed
 from shoal.core.events import SessionsEnded
 from shoal.core.ids import milliseconds_of, shard_of
-from shoal.core.model import HALFWAY, App, Grant, Member, Token
+from shoal.core.model import HALFWAY, App, AuthorizationCode, Member, Token
 from shoal.core.placement import SHARDS
 from shoal.core.text import check_text
 from shoal.core.tokens import NOWHERE, Origin, TokenUse, decoded, fits, hash_of, new_secret, opened, text_of
@@ -72,7 +72,7 @@ async def expired(writes: Writes, member_id: int) -> list[int]:
 
 def has_expired(node: object, now: int) -> bool:
     """Return whether a credential has expired by `now` (Unix ms). A missing one counts as expired."""
-    if isinstance(node, Grant):
+    if isinstance(node, AuthorizationCode):
         return now >= node.expires_at
     return not isinstance(node, Token) or now >= milliseconds_of(node.id) + (
         HALFWAY_MS if HALFWAY in node.scopes else BROWSER_MS
@@ -338,8 +338,8 @@ async def issue_code(
     old = await expired(writes, member.id)
     theirs = writes.by(writes.actor.proved(member))
 
-    def build(id_: int) -> tuple[Grant, Batch]:
-        grant = Grant(
+    def build(id_: int) -> tuple[AuthorizationCode, Batch]:
+        grant = AuthorizationCode(
             id=id_,
             app_id=app_id,
             member_id=member.id,
@@ -385,15 +385,15 @@ async def exchange_code(
         raise Unauthenticated(_REFUSED) from None
 
 
-async def _grant(writes: Writes, app_id: int, code: str) -> Grant:
+async def _grant(writes: Writes, app_id: int, code: str) -> AuthorizationCode:
     id_, secret = opened(code)
-    grant = await find_object(writes.graph, Grant, id_) if len(secret) == _CODE_BYTES else None
+    grant = await find_object(writes.graph, AuthorizationCode, id_) if len(secret) == _CODE_BYTES else None
     if grant is None or not fits(grant.secret_hash, secret) or grant.app_id != app_id:
         raise Unauthenticated(_REFUSED)
     return grant
 
 
-async def _check_member(writes: Writes, grant: Grant) -> None:
+async def _check_member(writes: Writes, grant: AuthorizationCode) -> None:
     """Refuse an expired code, or one whose member changed their password or was locked out since."""
     member = await find_object(writes.graph, Member, grant.member_id)
     if (

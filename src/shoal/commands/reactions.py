@@ -21,11 +21,11 @@ from shoal.graph.cache.coherence import another_request, foreseen_change
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import AssocExists, Batch, KeyTaken, Missing
 from shoal.graph.payloads.posts import (
-    EmojiPlace,
+    EmojiPosition,
     chosen_of,
-    emoji_places,
+    emoji_positions,
     encode_chosen,
-    encode_place,
+    encode_position,
     relist,
     unshare_batch,
 )
@@ -43,7 +43,7 @@ from shoal.graph.schema import (
     Key,
     PostMark,
     emoji_id_key,
-    emoji_place_key,
+    emoji_position_key,
     share_key,
 )
 
@@ -242,7 +242,7 @@ async def unreact(writes: Writes, member_id: int, post_id: int, text: str) -> Po
 
 
 async def _react(writes: Writes, member_id: int, post: Post, emoji: str, claim: Claim) -> None:
-    there = (await emoji_places(writes.graph, (post.id,))).get(post.id, [])
+    there = (await emoji_positions(writes.graph, (post.id,))).get(post.id, [])
     before = await _chosen(writes, member_id, post.id)
     # A position may have been deleted as unused while the member took it.
     chosen = [place for place in before if place in there]
@@ -286,50 +286,50 @@ async def _unreact(writes: Writes, member_id: int, post: Post, emoji: str, claim
     return True
 
 
-def _changed(member_id: int, post: Post, place: EmojiPlace, put: int = 0) -> ReactionChanged:
+def _changed(member_id: int, post: Post, place: EmojiPosition, put: int = 0) -> ReactionChanged:
     return ReactionChanged(
         member_id=member_id, post_id=post.id, author_id=post.author_id, place_id=place.id, emoji=place.emoji, at=put
     )
 
 
-async def _chosen(writes: Writes, member_id: int, post_id: int) -> tuple[EmojiPlace, ...]:
+async def _chosen(writes: Writes, member_id: int, post_id: int) -> tuple[EmojiPosition, ...]:
     return chosen_of(await association(writes.graph, member_id, REACTS, post_id))
 
 
-async def _place(writes: Writes, post: Post, emoji: str) -> EmojiPlace:
-    async def attempt() -> EmojiPlace:
+async def _place(writes: Writes, post: Post, emoji: str) -> EmojiPosition:
+    async def attempt() -> EmojiPosition:
         with another_request():
             return await _found_or_made(writes, post, emoji)
 
     return await retry_on_conflict(attempt)
 
 
-async def _found_or_made(writes: Writes, post: Post, emoji: str) -> EmojiPlace:
+async def _found_or_made(writes: Writes, post: Post, emoji: str) -> EmojiPosition:
     shard = shard_of(post.id)
-    keys = [emoji_place_key(shard, post.id, number) for number in range(writes.limits.emoji_of_post)]
+    keys = [emoji_position_key(shard, post.id, number) for number in range(writes.limits.emoji_of_post)]
     # Read the keys first: for a position created between the two reads, the emoji is then seen and the key is taken.
     taken = await writes.graph.key_get(keys)
-    there = (await emoji_places(writes.graph, (post.id,))).get(post.id, [])
+    there = (await emoji_positions(writes.graph, (post.id,))).get(post.id, [])
     for place in there:
         if place.emoji == emoji:
             return place
     if len(taken) == len(keys):
         taken = await _without_unused(writes, post, there, taken)
-    made = EmojiPlace(writes.new_id(shard), emoji)
+    made = EmojiPosition(writes.new_id(shard), emoji)
     batch = Batch(shard)
     # Take the first free one: of two concurrent attempts, the second finds it taken, and sees what the first created.
     number, key = next((number, key) for number, key in enumerate(keys) if key not in taken)
     batch.key_add(key, made.id)
     batch.key_add(emoji_id_key(shard, made.id), made.id)
     batch.fresh.add(made.id)
-    batch.assoc_add(post.id, SHOWS_EMOJI, made.id, made.id, encode_place(number, emoji))
+    batch.assoc_add(post.id, SHOWS_EMOJI, made.id, made.id, encode_position(number, emoji))
     batch.expect(post.id)
     await writes.commit(batch)
     return made
 
 
 async def _without_unused(
-    writes: Writes, post: Post, there: Sequence[EmojiPlace], taken: Mapping[Key, int]
+    writes: Writes, post: Post, there: Sequence[EmojiPosition], taken: Mapping[Key, int]
 ) -> dict[Key, int]:
     """Delete the positions of emoji without reactions on the post. Raises `InvalidInput` if there are none."""
     counts = (await writes.graph.assoc_count([place.id for place in there], (EMOJI_PUT_BY,)))[EMOJI_PUT_BY]

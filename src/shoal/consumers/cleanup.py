@@ -24,7 +24,7 @@ from shoal.graph.contract import Assoc, AssocOp, Batch, Cursor, Missing, find_ob
 from shoal.graph.media import release
 from shoal.graph.payloads.members import collected_of
 from shoal.graph.payloads.notifications import Kind, Notice
-from shoal.graph.payloads.posts import chosen_of, key_of_place, unshare_batch, unvote_batch, vote_keys
+from shoal.graph.payloads.posts import chosen_of, key_of_position, unshare_batch, unvote_batch, vote_keys
 
 _PAGE = 200
 _CLOCKS_MS = 60_000
@@ -33,12 +33,12 @@ _CLOCKS_MS = 60_000
 Clear = Callable[[Effects, events.PostDeleted, Assoc], Coroutine[None, None, None]]
 
 
-async def clear_emoji_places(effects: Effects, event: events.PostDeleted, mark: int) -> int | None:
+async def clear_emoji_positions(effects: Effects, event: events.PostDeleted, mark: int) -> int | None:
     page = await effects.graph.assoc_range(event.post_id, schema.SHOWS_EMOJI, Cursor(limit=_PAGE))
     batch = Batch(shard_of(event.post_id))
     for place in page:
         batch.assoc_del(event.post_id, schema.SHOWS_EMOJI, place.id2, effects.new_id(batch.shard))
-        batch.key_del(key_of_place(event.post_id, place), place.id2)
+        batch.key_del(key_of_position(event.post_id, place), place.id2)
         batch.key_del(schema.emoji_id_key(batch.shard, place.id2), place.id2)
     if page:
         await effects.graph.commit(batch)

@@ -36,7 +36,7 @@ _SEQUENCE_BITS = 10
 class ListedFollowers:
     """A `consumers.context.Followers` that pages through the graph.
 
-    `left` is the time that the fan-out has reached, without the sequence bits. Up to `remembered` followers are cached, 8 bytes
+    `left` is the time that the fan-out has reached, without the sequence bits. Up to `retained` followers are cached, 8 bytes
     each.
     """
 
@@ -46,13 +46,13 @@ class ListedFollowers:
         timelines: Timelines,
         versions: VersionTokens,
         high_fan_out_sources: HighFanOutSources,
-        remembered: int = 4_000_000,
+        retained: int = 4_000_000,
     ) -> None:
         self.high_fan_out_sources = high_fan_out_sources
         self._graph = graph
         self._timelines = timelines
         self._versions = versions
-        self._known: Recent[int, tuple[bytes, Slots]] = Recent(remembered)
+        self._known: Recent[int, tuple[bytes, Slots]] = Recent(retained)
 
     async def page(self, source: int, act: Act, size: int, left: int) -> int:
         if await self.high_fan_out_sources.holds(source):

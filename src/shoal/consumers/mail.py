@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from shoal.consumers.context import Effects
 from shoal.core import events
 from shoal.core.credentials import Login
-from shoal.core.email import PROOF_MS, MailKind, Proof, given_up_at
+from shoal.core.email import EMAIL_TOKEN_MS, EmailToken, MailKind, given_up_at
 from shoal.core.ids import IdMaker, milliseconds_of, shard_of
 from shoal.core.model import Member
 from shoal.core.tokens import hash_of, new_secret, text_of
@@ -65,7 +65,7 @@ async def _give_up(effects: Effects, event: events.MailDue) -> None:
 async def _release(effects: Effects, event: events.MailDue) -> None:
     """Release the address of an undo, unless a mail was written: then the expiry of its token releases it."""
     if event.asked not in await effects.graph.obj_get((event.asked,)):
-        end = milliseconds_of(event.asked) + PROOF_MS[MailKind.UNDO]
+        end = milliseconds_of(event.asked) + EMAIL_TOKEN_MS[MailKind.UNDO]
         await release_address(effects.graph, event.member_id, event.address, end)
 
 
@@ -75,7 +75,7 @@ async def _send(effects: Effects, mail_sender: MailSender, event: events.MailDue
         if event.kind is MailKind.UNDO:
             await _release(effects, event)
         return
-    proof = await prove(effects.graph, effects.new_id, event, whom) if event.kind in PROOF_MS else ""
+    proof = await prove(effects.graph, effects.new_id, event, whom) if event.kind in EMAIL_TOKEN_MS else ""
     name, address = whom.member.name, whom.login.email
     about = About(event.kind, whom.to, name, milliseconds_of(event.asked), proof, address, event.place, event.passkey)
     letter = messages.write(mail_sender.stationery, about, event.language or whom.member.default_language)
@@ -125,7 +125,7 @@ async def prove(graph: Graph, new_id: IdMaker, event: events.MailDue, whom: Whom
             proof = _proof(event, whom, id_, hash_of(secret))
             batch.obj_add(proof)
             put_on(batch, proof.ticket_id, proof.expires_at, id_)
-        elif isinstance(held, Proof) and (held.member_id, held.kind) == (whom.member.id, event.kind):
+        elif isinstance(held, EmailToken) and (held.member_id, held.kind) == (whom.member.id, event.kind):
             hashes = (*held.secret_hashes[1 - _LETTERS :], hash_of(secret))
             batch.obj_set(replace(held, secret_hashes=hashes, version=held.version + 1))
         else:
@@ -141,14 +141,14 @@ async def prove(graph: Graph, new_id: IdMaker, event: events.MailDue, whom: Whom
     return await retry_on_conflict(attempt)
 
 
-def _proof(event: events.MailDue, whom: Whom, id_: int, secret_hash: bytes) -> Proof:
-    return Proof(
+def _proof(event: events.MailDue, whom: Whom, id_: int, secret_hash: bytes) -> EmailToken:
+    return EmailToken(
         id=id_,
         member_id=whom.member.id,
         kind=event.kind,
         address=whom.to,
         secret_hashes=(secret_hash,),
         generation=event.generation if event.member_id else whom.member.generation,
-        expires_at=milliseconds_of(event.asked) + PROOF_MS[event.kind],
+        expires_at=milliseconds_of(event.asked) + EMAIL_TOKEN_MS[event.kind],
         ticket_id=id_,
     )

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from shoal.consumers.context import Effects
 from shoal.core import events
 from shoal.core.ids import shard_of
-from shoal.core.model import Grant, Member, Token
+from shoal.core.model import AuthorizationCode, Member, Token
 from shoal.graph.access import page_of
 from shoal.graph.contract import Batch, Cursor, KeyTaken, find_object
 from shoal.graph.member_lookup import free_address, keep_address, release_address
@@ -88,7 +88,7 @@ async def _clear(effects: Effects, event: events.SessionsEnded, atype: AssocType
     member = found.get(owner)
     if not isinstance(member, Member):
         return None
-    nodes = [node for assoc in page if isinstance(node := found.get(assoc.id2), Token | Grant)]
+    nodes = [node for assoc in page if isinstance(node := found.get(assoc.id2), Token | AuthorizationCode)]
     await drop_tokens(effects, owner, [node.id for node in nodes if node.generation < member.generation])
     return next_mark
 

@@ -82,7 +82,7 @@ TABLE: Mapping[type, Sequence[Consequence[Effects]]] = {
         *cleanup.clear_marks,
         cleanup.clear_reactions,
         cleanup.clear_reporters,
-        cleanup.clear_emoji_places,
+        cleanup.clear_emoji_positions,
         cleanup.drop_photos,
         cleanup.release_media,
         cleanup.clear_revisions,

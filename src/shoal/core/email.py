@@ -44,7 +44,7 @@ class MailKind(StrEnum):
     """A copy of a passkey was used, and refused."""
 
 
-PROOF_MS: Mapping[MailKind, int] = {
+EMAIL_TOKEN_MS: Mapping[MailKind, int] = {
     MailKind.RESET: _HOUR_MS,
     MailKind.CONFIRM: 7 * _DAY_MS,
     MailKind.CHANGE: _DAY_MS,
@@ -55,7 +55,7 @@ TRIED_MS = _DAY_MS
 """Milliseconds after which an unsent mail is abandoned, unless its link expires earlier."""
 
 
-class Proof(Node, frozen=True, tag="proof"):
+class EmailToken(Node, frozen=True, tag="proof"):
     """An email token, stored until it is used or expires: opening its link proves access to this mailbox."""
 
     member_id: int
@@ -72,7 +72,7 @@ class Proof(Node, frozen=True, tag="proof"):
 
 def given_up_at(kind: MailKind, asked_at: int) -> int:
     """Return when an unsent mail is abandoned, in Unix milliseconds."""
-    return asked_at + min(TRIED_MS, PROOF_MS.get(kind, TRIED_MS))
+    return asked_at + min(TRIED_MS, EMAIL_TOKEN_MS.get(kind, TRIED_MS))
 
 
 ALGORITHM = "HMAC-SHA256"

@@ -412,7 +412,7 @@ class Token(Node, frozen=True, tag="token"):
     use: TokenUse = TokenUse()
 
 
-class Grant(Node, frozen=True, tag="grant"):
+class AuthorizationCode(Node, frozen=True, tag="grant"):
     """An authorization code, valid for one exchange and kept until it expires, to detect a second exchange."""
 
     app_id: int

@@ -418,11 +418,11 @@ class Scanner(Protocol):
     async def sweep(self, before: int, now: int) -> int:
         """Delete tombstones older than the snowflake `before`, and keys that expired by `now` (Unix ms). Returns their number.
 
-        Tombstones of `placed` types are permanent; tombstones of `REMEMBERED` types (`schema`) stay until `sweep_history`.
+        Tombstones of `placed` types are permanent; tombstones of `WITH_HISTORY` types (`schema`) stay until `sweep_history`.
         """
 
     async def sweep_history(self, before: int) -> int:
-        """Delete tombstones of `REMEMBERED` types (`schema`) older than the snowflake `before`. Returns their number."""
+        """Delete tombstones of `WITH_HISTORY` types (`schema`) older than the snowflake `before`. Returns their number."""
 
 
 class Store(Graph, Outbox, Scanner, Protocol):

@@ -18,7 +18,7 @@ from shoal.core.placement import source_of
 from shoal.graph.bulk import ASSOC_BYTES, KeyRow, Rows, Spread, weigh
 from shoal.graph.contract import MAX_TIME, Assoc, AssocRow, Batch, BlockRow, Cursor, Job, PendingInverses, WakeUp
 from shoal.graph.resolve import Known, Owns, Resolution, StoredAssoc, Triple, decide, every_shard
-from shoal.graph.schema import ASSOC_TYPES, REMEMBERED, UNSWEPT, AnyNode, AssocType, Key
+from shoal.graph.schema import ASSOC_TYPES, UNSWEPT, WITH_HISTORY, AnyNode, AssocType, Key
 
 
 class Leases:
@@ -209,7 +209,7 @@ class MemoryGraph:
         if atype is not None and atype.ended_listed:
             self._ended.place(triple, None if link.alive else link.time)
         if not link.alive:
-            if triple[1] in REMEMBERED:
+            if triple[1] in WITH_HISTORY:
                 heappush(self._past, (link.time, triple))
             elif triple[1] not in UNSWEPT:
                 heappush(self._sweepable, (link.time, triple))

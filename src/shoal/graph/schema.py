@@ -13,7 +13,7 @@ import msgspec
 
 from shoal.core.blocklists import CanonicalEmailBlock, EmailDomainBlock, IpBlock, NameBlock
 from shoal.core.credentials import ChallengeKey, Login
-from shoal.core.email import ContactSalt, Proof
+from shoal.core.email import ContactSalt, EmailToken
 from shoal.core.errors import NewerNeeded
 from shoal.core.filters import Filter
 from shoal.core.ids import SEQUENCE_BITS, named, shard_of
@@ -21,7 +21,7 @@ from shoal.core.model import (
     AccountDeletion,
     Album,
     App,
-    Grant,
+    AuthorizationCode,
     Media,
     Member,
     MemberList,
@@ -196,9 +196,9 @@ POST_MARKS = (BOOKMARK,)
 """Positions are the bits of `Entry.marks` in `queries/hydration.py`. They are not stored."""
 
 
-REMEMBERED = frozenset((FOLLOWS.number, FOLLOWED_BY.number, FOLLOWS.history, FOLLOWED_BY.history))
+WITH_HISTORY = frozenset((FOLLOWS.number, FOLLOWED_BY.number, FOLLOWS.history, FOLLOWED_BY.history))
 """Numbers of the types whose tombstones are kept as long as a history."""
-UNSWEPT = REMEMBERED | {atype.number for atype in ASSOC_TYPES.values() if atype.placed}
+UNSWEPT = WITH_HISTORY | {atype.number for atype in ASSOC_TYPES.values() if atype.placed}
 """Numbers of the types whose tombstones `sweep` keeps. Tombstones of `placed` types are kept permanently."""
 
 
@@ -327,7 +327,7 @@ def vote_key(member_id: int, shard: int, poll_id: int, ordinal: int = 0) -> Key:
     return Key(shard, "vote", f"{member_id}:{poll_id}:{ordinal}" if ordinal else f"{member_id}:{poll_id}")
 
 
-def emoji_place_key(shard: int, post_id: int, number: int) -> Key:
+def emoji_position_key(shard: int, post_id: int, number: int) -> Key:
     """Return the key of an emoji position on a post: there are no more positions than numbers."""
     return Key(shard, "emoji_place", f"{post_id}:{number}")
 
@@ -390,13 +390,13 @@ AnyNode = (
     | NameBlock
     | App
     | Token
-    | Grant
+    | AuthorizationCode
     | FeedPreferences
     | SeenPosts
     | ContactSalt
     | ChallengeKey
     | AccountDeletion
-    | Proof
+    | EmailToken
 )
 
 _encoder = msgspec.msgpack.Encoder()

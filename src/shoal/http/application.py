@@ -279,7 +279,7 @@ class _Api:
     upload_slots: UploadSlots
     error_page: ErrorPage
     meter: Meter
-    answers: ResponseCache[Reply] | None
+    response_cache: ResponseCache[Reply] | None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -392,8 +392,8 @@ class _Api:
     ) -> Reply | Response:
         intake = Intake(self.memory, request.scope)
         if not inbox.unread:
-            if entry.route.remembered and self.answers is not None:
-                return await self._remembered(self.answers, entry, values, caller, request, intake)
+            if entry.route.cached and self.response_cache is not None:
+                return await self._cached(self.response_cache, entry, values, caller, request, intake)
             return await self._handled(entry, values, caller, request, intake)
         async with AsyncExitStack() as stack:
             if entry.route.max_body > MAX_WORDS and is_multipart(request):
@@ -404,9 +404,9 @@ class _Api:
                 await read_body(request, intake, entry.route.max_body)
             return await self._handled(entry, values, caller, request, intake)
 
-    async def _remembered(
+    async def _cached(
         self,
-        answers: ResponseCache[Reply],
+        response_cache: ResponseCache[Reply],
         entry: MatchedRoute,
         values: tuple[str, ...],
         caller: Caller,
@@ -424,7 +424,7 @@ class _Api:
         if len(query) > MAX_QUERY:
             return await make()
         name = (entry.name, path, query, caller.member_id, caller.role, caller.unguarded)
-        return unless_had(await answers.get(name, make), request.scope)
+        return unless_had(await response_cache.get(name, make), request.scope)
 
     async def _handled(
         self, entry: MatchedRoute, values: tuple[str, ...], caller: Caller, request: Request, intake: Intake
@@ -514,7 +514,7 @@ def build_app(
     error_page: ErrorPage = plain_page,
     guard: IpGuard | None = None,
     meter: Meter | None = None,
-    answers: ResponseCache[Reply] | None = None,
+    response_cache: ResponseCache[Reply] | None = None,
     recorder: Recorder | None = None,
     bind: Bind | None = None,
 ) -> ASGIApp:
@@ -547,7 +547,7 @@ def build_app(
         upload_slots=upload_slots or UploadSlots(),
         error_page=error_page,
         meter=meter or Meter(),
-        answers=answers,
+        response_cache=response_cache,
     )
     if gate is not None:
         app = Admission(app, gate)

@@ -69,7 +69,7 @@ class ReadableRoutes:
         if found is None:
             return False
         route = found[0]["GET"]
-        return route.remembered and not route.by_owner
+        return route.cached and not route.by_owner
 
 
 class Balance:

@@ -45,7 +45,7 @@ _LINE_END = 2
 """Control characters of a line end."""
 
 
-class WholeAnswers:
+class WholeResponses:
     """Sends simple responses in one write, for the one request of this cycle."""
 
     __slots__ = ("_app", "_cycle", "_send", "_start")
@@ -316,7 +316,7 @@ class HttpConnection(HttpToolsProtocol):
             self.transport.abort()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        start = partial(super()._start_asgi_task, cycle, cast("Any", WholeAnswers(app, cycle)))
+        start = partial(super()._start_asgi_task, cycle, cast("Any", WholeResponses(app, cycle)))
 
         def unless_closing() -> None:
             if not self.transport.is_closing():

@@ -104,7 +104,7 @@ class Route(_Address, frozen=True, kw_only=True):
     """Whether it causes deliveries: it is shed while deliveries are behind."""
     page: bool = False
     """Whether it returns HTML; its errors are pages too."""
-    remembered: bool = False
+    cached: bool = False
     """Whether its responses are cached until their dependencies change."""
     by_owner: bool = False
     """Whether its responses depend on more than the graph, timelines and the clock: only the owner of an SQLite file serves

@@ -69,7 +69,7 @@ async def list_accounts(context: Context, params: AccountIds) -> object:
     return app_context.present.accounts(await profiles_by_id(app_context.graph, context.caller.member_id, params.id))
 
 
-@router.get("/api/v1/accounts/{id}", auth="optional", scope="read:accounts", answer=Account, remembered=True)
+@router.get("/api/v1/accounts/{id}", auth="optional", scope="read:accounts", answer=Account, cached=True)
 async def get_account(context: Context, params: One) -> object:
     """Show an account by id."""
     app_context = context.app
@@ -98,9 +98,7 @@ async def account_named(app_context: AppContext, name: str) -> Member:
     return member
 
 
-@router.get(
-    "/api/v1/accounts/{id}/statuses", auth="optional", scope="read:statuses", answer=list[Status], remembered=True
-)
+@router.get("/api/v1/accounts/{id}/statuses", auth="optional", scope="read:statuses", answer=list[Status], cached=True)
 async def statuses(context: Context, params: Statuses) -> object:
     """List the statuses and shares of an account, or its pinned statuses."""
     app_context = context.app
@@ -125,7 +123,7 @@ async def statuses(context: Context, params: Statuses) -> object:
 
 
 @router.get(
-    "/api/v1/accounts/{id}/followers", auth="optional", scope="read:accounts", answer=list[Account], remembered=True
+    "/api/v1/accounts/{id}/followers", auth="optional", scope="read:accounts", answer=list[Account], cached=True
 )
 async def followers(context: Context, params: PageOf) -> object:
     """List the followers of an account, newest first; empty if the account hides them."""
@@ -133,7 +131,7 @@ async def followers(context: Context, params: PageOf) -> object:
 
 
 @router.get(
-    "/api/v1/accounts/{id}/following", auth="optional", scope="read:accounts", answer=list[Account], remembered=True
+    "/api/v1/accounts/{id}/following", auth="optional", scope="read:accounts", answer=list[Account], cached=True
 )
 async def following(context: Context, params: PageOf) -> object:
     """List the accounts that an account follows, newest first; empty if it hides them."""

@@ -116,7 +116,7 @@ class AppContext:
     """Request metrics of this process."""
     spread: Renewed[tuple[int, list[Spread]]] = field(default_factory=lambda: Renewed(600_000, 86_400_000))
     """Contents of each data source and when they were counted (Unix ms). Counting scans the whole network."""
-    answers: ResponseCache[Reply] | None = None
+    response_cache: ResponseCache[Reply] | None = None
     """The response cache; None if the store does not track the dependencies of reads."""
     demo_member: int = 0
     archives: ArchiveStorage | None = None
@@ -148,13 +148,13 @@ def app_context_of(app_parts: AppParts) -> AppContext:
     settings = app_parts.settings
     base_url = app_parts.base_url or settings.base_url or f"http://{settings.host}:{settings.port}"
     at = Addresses(base_url.rstrip("/"), app_parts.writes.domain)
-    answers: ResponseCache[Reply] | None = None
+    response_cache: ResponseCache[Reply] | None = None
     if isinstance(app_parts.store, CachedGraph):
-        answers = ResponseCache(app_parts.store.changes, settings.answer_cache, with_etag)
+        response_cache = ResponseCache(app_parts.store.changes, settings.answer_cache, with_etag)
     background = Background()
     return AppContext(
         settings=settings,
-        answers=answers,
+        response_cache=response_cache,
         graph=app_parts.writes.graph,
         store=app_parts.store,
         writes=replace(app_parts.writes, background=background),
@@ -193,7 +193,7 @@ class RouteOptions(TypedDict, total=False):
     refuses: tuple[int, ...]
     what: str
     delivers: bool
-    remembered: bool
+    cached: bool
     by_owner: bool
     once: bool
     stub: bool

@@ -161,7 +161,7 @@ async def lists_with_account(context: Context, params: One) -> object:
     return [user_list(one) for one in found]
 
 
-@router.get("/api/v1/timelines/list/{id}", scope="read:lists", answer=list[Status], remembered=True)
+@router.get("/api/v1/timelines/list/{id}", scope="read:lists", answer=list[Status], cached=True)
 async def timeline(context: Context, params: StatusesOf) -> object:
     """List the newest statuses by the accounts on one of the caller's lists; for the list "For you", the ranked feed."""
     if _is_for_you(context, params.id):

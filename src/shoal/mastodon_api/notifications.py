@@ -76,7 +76,7 @@ def kinds_of(types: Sequence[str]) -> frozenset[Kind]:
     return frozenset(KINDS[name] for name in types if name in KINDS)
 
 
-@router.get("/api/v1/notifications", scope="read:notifications", answer=list[Notification], remembered=True)
+@router.get("/api/v1/notifications", scope="read:notifications", answer=list[Notification], cached=True)
 async def list_notifications(context: Context, params: NotificationsQuery) -> object:
     """List the caller's notifications, newest first."""
     app_context = context.app

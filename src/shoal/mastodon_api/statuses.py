@@ -237,7 +237,7 @@ async def delete(context: Context, params: Deletion) -> object:
     return b'%b,"text":%b}' % (deleted[:-1], msgspec.json.encode(text))
 
 
-@router.get("/api/v1/statuses/{id}", auth="optional", scope="read:statuses", answer=Status, remembered=True)
+@router.get("/api/v1/statuses/{id}", auth="optional", scope="read:statuses", answer=Status, cached=True)
 async def get_status(context: Context, params: One) -> object:
     """Show a status by id."""
     return await show(context, params.id)
@@ -252,9 +252,7 @@ async def list_statuses(context: Context, params: StatusIds) -> object:
     return await app_context.present.page(viewer, found, listed_data(with_data=params.with_data))
 
 
-@router.get(
-    "/api/v1/statuses/{id}/context", auth="optional", scope="read:statuses", answer=StatusContext, remembered=True
-)
+@router.get("/api/v1/statuses/{id}/context", auth="optional", scope="read:statuses", answer=StatusContext, cached=True)
 async def thread_context(context: Context, params: ThreadContext) -> object:
     """Return the ancestors and descendants of a status in its thread."""
     app_context = context.app

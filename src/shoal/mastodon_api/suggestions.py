@@ -108,7 +108,7 @@ async def directory(context: Context, params: DirectoryQuery) -> object:
     auth="optional",
     scope="read:statuses",
     answer=list[Status],
-    remembered=True,
+    cached=True,
     by_owner=True,
 )
 async def trending(context: Context, params: TrendingQuery) -> object:

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.core.text import normalized
-from shoal.queries.context import Remembered
+from shoal.queries.context import ExpiringCache
 from shoal.queries.trends import FOR_YOU
 from shoal.tagcloud.cloud import Shown, Word
 from shoal.tagcloud.reader import TagCloud
@@ -224,7 +224,7 @@ class Pictures:
     """
 
     def __init__(self) -> None:
-        self._rendered: Remembered[tuple[str, int], tuple[list[str], bytes]] = Remembered(most=64, keep_ms=30_000)
+        self._rendered: ExpiringCache[tuple[str, int], tuple[list[str], bytes]] = ExpiringCache(most=64, keep_ms=30_000)
         self._drawing = asyncio.Lock()
 
     async def of(self, tags: TagCloud, cloud: Shown, limit: int, href: Callable[[str], str], title: str) -> bytes:

@@ -38,7 +38,7 @@ class NewTag(msgspec.Struct, frozen=True):
     """A tag, with or without its `#`."""
 
 
-@router.get("/api/v1/tags/{name}", auth="optional", scope="read:follows", answer=Tag, remembered=True, by_owner=True)
+@router.get("/api/v1/tags/{name}", auth="optional", scope="read:follows", answer=Tag, cached=True, by_owner=True)
 async def get_tag(context: Context, params: ByName) -> object:
     """Show a tag, used or unused."""
     return await _shown(context, tag_named(params.name))

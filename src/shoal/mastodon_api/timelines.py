@@ -55,7 +55,7 @@ class NearbyQuery(StatusesQuery, frozen=True, kw_only=True):
 _EMPTY = Page([], None)
 
 
-@router.get("/api/v1/timelines/home", scope="read:statuses", answer=list[Status], remembered=True)
+@router.get("/api/v1/timelines/home", scope="read:statuses", answer=list[Status], cached=True)
 async def home(context: Context, params: StatusesQuery) -> object:
     """List the newest statuses by the caller, by followed accounts and with followed tags."""
     cursor = cursor_of(params)
@@ -63,7 +63,7 @@ async def home(context: Context, params: StatusesQuery) -> object:
     return await entries_page(context, page, cursor, with_data=params.with_data, filters_applied=True)
 
 
-@router.get("/api/v1/timelines/tag/{tag}", auth="optional", scope="read:statuses", answer=list[Status], remembered=True)
+@router.get("/api/v1/timelines/tag/{tag}", auth="optional", scope="read:statuses", answer=list[Status], cached=True)
 async def tag(context: Context, params: TagTimelineQuery) -> object:
     """List the newest public statuses with a tag, or a combination of tags."""
     name = _valid(params.tag)
@@ -84,7 +84,7 @@ async def tag(context: Context, params: TagTimelineQuery) -> object:
     return await entries_page(context, page, cursor, with_data=params.with_data)
 
 
-@router.get("/api/v1/timelines/public", auth="optional", scope="read:statuses", answer=list[Status], remembered=True)
+@router.get("/api/v1/timelines/public", auth="optional", scope="read:statuses", answer=list[Status], cached=True)
 async def public(context: Context, params: Public) -> object:
     """List the newest public statuses of all accounts, without replies to others and shares."""
     cursor, viewer = cursor_of(params), context.caller.member_id

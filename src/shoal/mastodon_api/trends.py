@@ -42,10 +42,8 @@ class RelatedQuery(msgspec.Struct, frozen=True):
     limit: Limit = Limit(0)
 
 
-@router.get(
-    "/api/v1/trends/tags", auth="optional", scope="read:follows", answer=list[Tag], remembered=True, by_owner=True
-)
-@router.get("/api/v1/trends", auth="optional", scope="read:follows", answer=list[Tag], remembered=True, by_owner=True)
+@router.get("/api/v1/trends/tags", auth="optional", scope="read:follows", answer=list[Tag], cached=True, by_owner=True)
+@router.get("/api/v1/trends", auth="optional", scope="read:follows", answer=list[Tag], cached=True, by_owner=True)
 async def tags(context: Context, params: RisingQuery) -> object:
     """List trending tags; if there are too few, also the top tags of the day, the week and all time."""
     limit, offset = page_size(params.limit, 10, 20), min(params.offset, _MOST_TRENDS)
@@ -54,9 +52,7 @@ async def tags(context: Context, params: RisingQuery) -> object:
     return offset_page(context, body, offset, limit, more=len(words) == limit)
 
 
-@router.get(
-    "/api/shoal/v1/tags/cloud", auth="optional", scope="read:follows", answer=Cloud, remembered=True, by_owner=True
-)
+@router.get("/api/shoal/v1/tags/cloud", auth="optional", scope="read:follows", answer=Cloud, cached=True, by_owner=True)
 async def cloud(context: Context, params: CloudQuery) -> object:
     """Return the tag cloud, with the reasons for each tag."""
     return tag_entities.cloud(await _cloud(context, params), context.app.at)
@@ -73,7 +69,7 @@ async def cloud_image(context: Context, params: CloudQuery) -> object:
     return Response(image, media_type="image/svg+xml", headers={**_PICTURE_HEADERS, "Cache-Control": cache_control})
 
 
-@router.get("/api/shoal/v1/tags/{name}/related", auth="public", answer=list[AlikeTag], remembered=True, by_owner=True)
+@router.get("/api/shoal/v1/tags/{name}/related", auth="public", answer=list[AlikeTag], cached=True, by_owner=True)
 async def related_tags(context: Context, params: RelatedQuery) -> object:
     """List tags that are used together with a tag."""
     app_context = context.app

@@ -305,7 +305,7 @@ async def request_metrics(running: RunningApp) -> Iterable[Metric]:
     families.add("shoal_listeners", app_context.streams.number)
     for name, memory in app_context.present.memories.items():
         families.add("shoal_cache_entries", len(memory), name)
-    if (answers := app_context.answers) is not None:
+    if (answers := app_context.response_cache) is not None:
         families.add("shoal_cache_entries", len(answers), "answers")
         families.add("shoal_cache_asked_total", answers.asked, "answers")
         families.add("shoal_cache_missed_total", answers.missed, "answers")

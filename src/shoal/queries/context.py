@@ -30,7 +30,7 @@ Key = TypeVar("Key")
 Answer = TypeVar("Answer")
 
 
-class Remembered(Generic[Key, Answer]):
+class ExpiringCache(Generic[Key, Answer]):
     """A cache of results with a maximum number and age. Times are Unix milliseconds of the caller's clock."""
 
     def __init__(self, most: int = 2_000, keep_ms: int = 60_000) -> None:
@@ -146,19 +146,19 @@ class Reads:
     """Entries of a rebuilt timeline."""
     rebuilding: dict[int, asyncio.Future[None]] = field(default_factory=dict)
     """Timelines that are being rebuilt: concurrent readers wait for one rebuild."""
-    related: Remembered[tuple[str, int], list[RelatedTag]] = field(default_factory=Remembered)
+    related: ExpiringCache[tuple[str, int], list[RelatedTag]] = field(default_factory=ExpiringCache)
     """Related tags, by tag and number of posts considered."""
     search: SearchIndex = field(default_factory=NoIndex)
     trending: Renewed[Trending] = field(default_factory=Renewed)
-    suggested: Remembered[tuple[int, int], Suggested] = field(default_factory=lambda: Remembered(1_000))
+    suggested: ExpiringCache[tuple[int, int], Suggested] = field(default_factory=lambda: ExpiringCache(1_000))
     """Suggestions of a viewer, before the check whether they are followed already."""
     popular: Renewed[list[int]] = field(default_factory=Renewed)
     """Active members with many followers."""
-    interests: Remembered[int, PackedInterests] = field(default_factory=lambda: Remembered(200))
+    interests: ExpiringCache[int, PackedInterests] = field(default_factory=lambda: ExpiringCache(200))
     """Interests of readers of ranked feeds: a few KB each, 50 KB with 5,000 followees."""
-    near: Remembered[int, Near] = field(default_factory=lambda: Remembered(1_000, 600_000))
+    near: ExpiringCache[int, Near] = field(default_factory=lambda: ExpiringCache(1_000, 600_000))
     """Friends of friends of these readers, at most 26 KB each."""
-    neighbors: Remembered[int, NDArray[np.int64]] = field(default_factory=lambda: Remembered(30_000, 600_000))
+    neighbors: ExpiringCache[int, NDArray[np.int64]] = field(default_factory=lambda: ExpiringCache(30_000, 600_000))
     """Newest followers and followees of authors, at most 0.7 KB each."""
     being_ranked: dict[int, asyncio.Task[Any]] = field(default_factory=dict)
     """Feeds that are being ranked, by viewer: one that exceeds the deadline continues, so that the next request is in time."""

@@ -15,7 +15,7 @@ from shoal.core.model import Media, Member, Poll, Post, Share
 from shoal.core.visibility import Relation, may_list, may_see, may_see_share
 from shoal.graph.access import relations
 from shoal.graph.contract import Assoc, Reader
-from shoal.graph.payloads.posts import EmojiPlace, chosen_of, emoji_places
+from shoal.graph.payloads.posts import EmojiPosition, chosen_of, emoji_positions
 from shoal.graph.schema import (
     BOOKMARK,
     CHOSEN_BY,
@@ -63,9 +63,9 @@ async def emoji_counts(
 
 async def placed_counts(
     graph: Reader, post_ids: Sequence[int], mine: Mapping[int, Assoc]
-) -> dict[int, list[tuple[EmojiPlace, EmojiCount]]]:
+) -> dict[int, list[tuple[EmojiPosition, EmojiCount]]]:
     """Return the emoji of each post like `emoji_counts`, each with its position."""
-    there = await emoji_places(graph, post_ids)
+    there = await emoji_positions(graph, post_ids)
     ids = [place.id for places in there.values() for place in places]
     counts = (await graph.assoc_count(ids, (EMOJI_PUT_BY,)))[EMOJI_PUT_BY] if ids else {}
     chosen = {place.id for assoc in mine.values() for place in chosen_of(assoc)}

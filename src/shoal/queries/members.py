@@ -28,7 +28,7 @@ from shoal.graph.cache.dependencies import compared, good_until
 from shoal.graph.contract import Assoc, Cursor
 from shoal.graph.member_lookup import declared_handles
 from shoal.graph.payloads.follows import mute_terms
-from shoal.graph.payloads.posts import EmojiPlace
+from shoal.graph.payloads.posts import EmojiPosition
 from shoal.graph.schema import (
     DECLARED_BY,
     EMOJI_PUT_BY,
@@ -231,7 +231,7 @@ async def emoji_page(
     return EmojiCount(emoji, 0, me=False), MemberPage([], [], None)
 
 
-async def _placed(reads: Reads, viewer: int | None, post_id: int) -> list[tuple[EmojiPlace, EmojiCount]]:
+async def _placed(reads: Reads, viewer: int | None, post_id: int) -> list[tuple[EmojiPosition, EmojiCount]]:
     post = await access_post(reads.graph, viewer, post_id)
     mine = (await reads.graph.assoc_get(viewer, (REACTS,), (post.id,)))[REACTS] if viewer is not None else {}
     return (await placed_counts(reads.graph, (post.id,), mine)).get(post.id, [])

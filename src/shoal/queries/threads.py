@@ -14,7 +14,7 @@ from typing import NamedTuple
 from shoal.core.model import Post
 from shoal.graph.access import access_post
 from shoal.graph.contract import Cursor, find_object
-from shoal.graph.payloads.posts import ThreadPlace, placed
+from shoal.graph.payloads.posts import ThreadPosition, placed
 from shoal.graph.schema import COMMENTED_BY, RESTRICTED_COMMENTED_BY, THREAD
 from shoal.queries.context import Reads
 from shoal.queries.hydration import Entry, hydrate
@@ -70,7 +70,7 @@ async def replies(reads: Reads, viewer: int | None, post_id: int, cursor: Cursor
     return await read_page(reads, viewer, cursor, skeleton)
 
 
-async def _ancestors(reads: Reads, post: Post, comments: Mapping[int, ThreadPlace], limit: int) -> list[int]:
+async def _ancestors(reads: Reads, post: Post, comments: Mapping[int, ThreadPosition], limit: int) -> list[int]:
     """Return the ancestors, root first. The chain ends at a deleted post; an unlisted one costs a read."""
     chain: list[int] = []
     at = post.parent_id
@@ -90,8 +90,8 @@ async def _ancestors(reads: Reads, post: Post, comments: Mapping[int, ThreadPlac
 
 
 async def _descendants(
-    reads: Reads, post_id: int, comments: Mapping[int, ThreadPlace], *, whole: bool
-) -> dict[int, ThreadPlace]:
+    reads: Reads, post_id: int, comments: Mapping[int, ThreadPosition], *, whole: bool
+) -> dict[int, ThreadPosition]:
     """Return all comments below a post, each after its parent, older siblings first.
 
     If a post counts more comments than the thread lists, its own lists are read: two reads per level, only for old data.
@@ -106,7 +106,7 @@ async def _descendants(
             children.setdefault(parent, set()).update(ids)
         looked_at = [id_ for ids in more.values() for new in ids for id_ in (new, *_below(new, children))]
     parents = {child: parent for parent, ids in children.items() for child in ids}
-    return {id_: comments.get(id_) or ThreadPlace(id_, parents[id_], 0) for id_ in _below(post_id, children)}
+    return {id_: comments.get(id_) or ThreadPosition(id_, parents[id_], 0) for id_ in _below(post_id, children)}
 
 
 async def _unlisted(reads: Reads, ids: Sequence[int], children: Mapping[int, set[int]]) -> dict[int, set[int]]:
@@ -134,7 +134,7 @@ def _below(post_id: int, children: Mapping[int, Iterable[int]]) -> list[int]:
     return ordered
 
 
-async def _with_authors(reads: Reads, tree: Mapping[int, ThreadPlace]) -> dict[int, ThreadPlace]:
+async def _with_authors(reads: Reads, tree: Mapping[int, ThreadPosition]) -> dict[int, ThreadPosition]:
     """Return the comments with their authors, read from the posts if the thread's list lacks them."""
     unknown = [id_ for id_, comment in tree.items() if not comment.author_id]
     nodes = await reads.graph.obj_get(unknown) if unknown else {}
@@ -142,7 +142,7 @@ async def _with_authors(reads: Reads, tree: Mapping[int, ThreadPlace]) -> dict[i
     return {id_: comment._replace(author_id=authors.get(id_, comment.author_id)) for id_, comment in tree.items()}
 
 
-def _chosen(tree: Mapping[int, ThreadPlace], post_id: int, viewer: int | None, limit: int) -> list[int]:
+def _chosen(tree: Mapping[int, ThreadPosition], post_id: int, viewer: int | None, limit: int) -> list[int]:
     """Select up to `limit` comments, each with its ancestors: the viewer's own, the newest, then in reading order."""
     if len(tree) <= limit:
         return list(tree)

@@ -235,14 +235,14 @@ _AT_ONCE = 16
 class Hub:
     """Starts to follow the channel when the first viewer connects, and continues from then on.
 
-    It keeps `remembered` updates for viewers who reconnect; at most `capacity` of them wait for one viewer.
+    It keeps `retained` updates for viewers who reconnect; at most `capacity` of them wait for one viewer.
     """
 
-    def __init__(self, channel: Channel, graph: Reader, *, capacity: int = 200, remembered: int = 5_000) -> None:
+    def __init__(self, channel: Channel, graph: Reader, *, capacity: int = 200, retained: int = 5_000) -> None:
         self._channel = channel
         self._graph = graph
         self._capacity = capacity
-        self._remembered = remembered
+        self._retained = retained
         self._matching = Matching()
         # None before the start, and after a gap until the hub has caught up.
         self._replay: UpdateHistory | None = None
@@ -320,8 +320,8 @@ class Hub:
         """Continue at the last position; or start before the end, to have updates for viewers who reconnect."""
         replay, at, until = self._replay, self._at, self._at
         if replay is None:
-            at, until = await self._channel.end(self._remembered), await self._channel.end()
-            replay = UpdateHistory(at, self._remembered)
+            at, until = await self._channel.end(self._retained), await self._channel.end()
+            replay = UpdateHistory(at, self._retained)
             if at == until:
                 self._go_live(replay, at)
         async with aclosing(self._channel.follow(at)) as messages:

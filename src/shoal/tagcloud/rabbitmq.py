@@ -37,7 +37,7 @@ _ARGUMENTS: dict[str, FieldValue] = {
 }
 
 
-Deliver = Callable[["QueuePlace", int, bytes], Awaitable[None]]
+Deliver = Callable[["QueuePosition", int, bytes], Awaitable[None]]
 """Called with the queue place, the delivery number there, and the message."""
 
 
@@ -65,7 +65,7 @@ class QueueNames:
         return (await depth_of(channel, self.roll)).consumers
 
 
-class QueuePlace:
+class QueuePosition:
     def __init__(self, queue: str, channel: AbstractChannel, deliver: Deliver) -> None:
         self.queue = queue
         self.channel = channel
@@ -97,7 +97,7 @@ class QueuePlace:
         await self._deliver(self, tag, delivered.body)
 
 
-def too_many(places: Sequence[QueuePlace], collectors: int) -> QueuePlace | None:
+def too_many(places: Sequence[QueuePosition], collectors: int) -> QueuePosition | None:
     """Return the place that a collector should give up, if any: the one in which it became first most recently.
 
     It then rotates among the others until it finds one with capacity; with this number of queues, one has.
@@ -111,7 +111,7 @@ _REMEMBERED = 10_000
 
 
 class QueueReceipt(NamedTuple):
-    place: QueuePlace
+    place: QueuePosition
     tag: int
 
 
@@ -155,7 +155,7 @@ class Deliveries:
             self._done.popitem(last=False)
         return given
 
-    def forget(self, place: QueuePlace) -> None:
+    def forget(self, place: QueuePosition) -> None:
         """Forget a place's deliveries, which the broker redelivers. Increments that also came from other places stay."""
         for id_, receipts in list(self._receipts.items()):
             left = [receipt for receipt in receipts if receipt.place is not place]
@@ -170,7 +170,7 @@ class Deliveries:
         self._receipts.clear()
         self.arrived.clear()
 
-    def by_place(self) -> Counter[QueuePlace]:
+    def by_place(self) -> Counter[QueuePosition]:
         return Counter(receipt.place for receipts in self._receipts.values() for receipt in receipts)
 
 
@@ -202,7 +202,7 @@ class RabbitTransport:
         self._prefetch = prefetch
         self._check_seconds = check_seconds
         self._deliveries: Deliveries = Deliveries()
-        self._places: list[QueuePlace] = []
+        self._places: list[QueuePosition] = []
         self._came = asyncio.Event()
         self._counting: AbstractChannel | None = None
         self._look_channel: AbstractChannel | None = None
@@ -299,7 +299,7 @@ class RabbitTransport:
 
     async def _prepare_taking(self, connection: AbstractConnection) -> Sequence[AbstractChannel]:
         self._places = [
-            QueuePlace(queue, await connection.channel(publisher_confirms=False), self._delivered)
+            QueuePosition(queue, await connection.channel(publisher_confirms=False), self._delivered)
             for queue in self._names.queues
         ]
         self._look_channel = looking = await connection.channel(publisher_confirms=False)
@@ -311,7 +311,7 @@ class RabbitTransport:
             await place.stand()
         return [looking, *[place.channel for place in self._places]]
 
-    async def _delivered(self, place: QueuePlace, tag: int, message: bytes) -> None:
+    async def _delivered(self, place: QueuePosition, tag: int, message: bytes) -> None:
         body = 1 + int.from_bytes(message[:1], "big")
         receipt = QueueReceipt(place, tag)
         if self._deliveries.arrive(Parcel(message[1:body], message[body:]), receipt):

@@ -225,7 +225,7 @@ async def about(ctx: PageContext, _params: None) -> Response:
 
 
 ROUTES = (
-    routing.page("/explore", explore, remembered=True),
-    routing.page("/explore/people", people, DirectoryPageQuery, remembered=True),
+    routing.page("/explore", explore, cached=True),
+    routing.page("/explore/people", people, DirectoryPageQuery, cached=True),
     routing.page("/about", about),
 )

@@ -174,9 +174,9 @@ async def _reacting_members(ctx: PageContext, path: LikesPath, entry: Entry) -> 
 
 
 ROUTES = (
-    routing.page("/@{handle}/{id}", show, PostPath, remembered=True),
-    routing.page("/@{handle}/{id}/photos/{place}", photo, PhotoPath, remembered=True),
+    routing.page("/@{handle}/{id}", show, PostPath, cached=True),
+    routing.page("/@{handle}/{id}/photos/{place}", photo, PhotoPath, cached=True),
     routing.form("/posts/{id}/act", act, PostActForm),
-    routing.page("/posts/{id}/comments", comments, IdQuery, remembered=True),
+    routing.page("/posts/{id}/comments", comments, IdQuery, cached=True),
     routing.page("/posts/{id}/likes", likes, LikesPath),
 )

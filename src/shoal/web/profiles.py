@@ -332,7 +332,7 @@ async def remove(ctx: PageContext, asked: RemoveForm) -> Response:
 def routes(settings: Settings) -> tuple[Route, ...]:
     most = 2 * settings.max_upload_bytes + routing.FORM_BYTES
     return (
-        routing.page("/@{handle}", show, ProfilePath, remembered=True),
+        routing.page("/@{handle}", show, ProfilePath, cached=True),
         routing.form("/members/{id}/bond", bond, BondForm),
         routing.page("/settings/profile", show_settings, SettingsQuery),
         routing.form("/settings/profile", save, ProfileForm, max_body=most),

@@ -57,7 +57,7 @@ async def _cached_page(
     ctx: PageContext, context: Context, handler: Callable[[PageContext], Awaitable[Response]]
 ) -> Response:
     """Return the current page, from the cache or from its handler. Raises the handler's errors."""
-    scope, caller, cache = context.request.scope, context.caller, context.app.answers
+    scope, caller, cache = context.request.scope, context.caller, context.app.response_cache
     if cache is None or len(scope["query_string"]) > MAX_QUERY or len(scope["path"]) > _MAX_PATH:
         return await handler(ctx)
 
@@ -134,7 +134,7 @@ def page(
     params: type[msgspec.Struct] | None = None,
     *,
     once: bool = False,
-    remembered: bool = False,
+    cached: bool = False,
     secret: bool = False,
 ) -> Route:
     """Return the route of a page.
@@ -147,7 +147,7 @@ def page(
     return Route(
         "GET",
         path,
-        _answering(path, handler, remembered=remembered, secret=secret),
+        _answering(path, handler, cached=cached, secret=secret),
         auth="browser",
         limit_class="pages",
         params=params,
@@ -202,7 +202,7 @@ def _page_of(ctx: PageContext, params: object) -> str:
 
 
 def _answering(
-    path: str, handler: PageHandler[P], *, remembered: bool = False, secret: bool
+    path: str, handler: PageHandler[P], *, cached: bool = False, secret: bool
 ) -> Callable[[Context, P], Awaitable[Response]]:
     """Return the handler as the dispatcher calls it: it renders errors as pages and redirects to the login page."""
     open_to_all = path.split("/")[1] in _ALWAYS_OPEN
@@ -214,7 +214,7 @@ def _answering(
 
     async def answered(ctx: PageContext, context: Context, params: P) -> Response:
         try:
-            if remembered:
+            if cached:
                 return await _cached_page(ctx, context, lambda marked: handled(marked, params))
             return await handled(ctx, params)
         except LogInFirst:

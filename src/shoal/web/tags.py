@@ -197,6 +197,6 @@ def _checked(name: str) -> str:
 
 
 ROUTES = (
-    routing.page("/tags/{name}", tag, TagPath, remembered=True),
+    routing.page("/tags/{name}", tag, TagPath, cached=True),
     routing.form("/tags/{name}/follow", follow, TagForm),
 )

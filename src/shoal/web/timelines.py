@@ -271,7 +271,7 @@ async def _ranked(ctx: PageContext, entries: Sequence[RankedEntry]) -> list[Post
 
 
 ROUTES = (
-    routing.page("/", start, BeforeQuery, remembered=True),
+    routing.page("/", start, BeforeQuery, cached=True),
     routing.page("/saved", saved, BeforeQuery),
     routing.page("/liked", liked, BeforeQuery),
     routing.page("/beside", sidebar),

@@ -13,7 +13,7 @@ from msgspec import structs
 from shoal.app.network import Network
 from shoal.core.model import Role
 from shoal.mastodon_api.context import app_context_of
-from shoal.queries.context import Reads, Remembered, Renewed
+from shoal.queries.context import ExpiringCache, Reads, Renewed
 from shoal.server import AppParts, application
 from shoal.tagcloud.reader import TagCloud
 from tests.api.in_memory_network import BASE, Someone, World, picture
@@ -27,7 +27,7 @@ def never_old(network: Network, reads: Reads) -> Reads:
     """Return reads that load the tag cloud and compute rankings for every request, so that no result is stale."""
     tags = TagCloud(network.tag_store, seconds=0)
     return replace(
-        reads, tags=tags, trending=Renewed(0, 0), popular=Renewed(0, 0), related=Remembered[Any, Any](keep_ms=0)
+        reads, tags=tags, trending=Renewed(0, 0), popular=Renewed(0, 0), related=ExpiringCache[Any, Any](keep_ms=0)
     )
 
 
@@ -279,9 +279,9 @@ def told(story: Story, steps: int, ours: FrontEnd, look: Callable[[], str]) -> s
         story.step()
         if wrong := look():
             return wrong
-    answers = ours.app_context.answers
-    assert answers is not None
-    assert answers.missed < answers.asked - steps, "the response cache had too few hits"
+    response_cache = ours.app_context.response_cache
+    assert response_cache is not None
+    assert response_cache.missed < response_cache.asked - steps, "the response cache had too few hits"
     return ""
 
 

@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
-from shoal.http.protocol import WholeAnswers, head_of
+from shoal.http.protocol import WholeResponses, head_of
 from shoal.http.responses import RawHeader
 
 _DATE = [(b"date", b"Thu, 26 Nov 2026 09:00:00 GMT")]
@@ -90,7 +90,7 @@ def sent(spoken: Spoken, method: str, *, keep_alive: bool, whole: bool) -> tuple
             keep_alive=keep_alive,
             on_response=over,
         )
-        chosen: Any = WholeAnswers(app, cycle) if whole else app
+        chosen: Any = WholeResponses(app, cycle) if whole else app
         await cycle.run_asgi(chosen)
         end = Sent(b"".join(wire.pieces), cycle.response_complete, cycle.keep_alive, wire.closed, ends[0])
         return end, len(wire.pieces)

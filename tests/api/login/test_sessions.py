@@ -11,7 +11,7 @@ from shoal.admin.consistency.check import check
 from shoal.commands import credentials, oauth
 from shoal.core.events import SessionsEnded
 from shoal.core.ids import IdMaker
-from shoal.core.model import Grant, Token
+from shoal.core.model import AuthorizationCode, Token
 from shoal.graph.schema import EXPIRING, LOGGED_IN, AnyNode
 from shoal.server import build
 from tests.api.in_memory_network import BASE, World, world
@@ -208,7 +208,7 @@ def test_password_change_deletes_all_revoked_tokens_and_grants(shoal: World) -> 
     shoal.settle()
     counts = shoal.run(shoal.network.store.assoc_count((id_,), (LOGGED_IN, EXPIRING)))
     assert counts == {LOGGED_IN: {id_: 1}, EXPIRING: {}}
-    kept = [node.id for node in shoal.state().objects if isinstance(node, Token | Grant)]
+    kept = [node.id for node in shoal.state().objects if isinstance(node, Token | AuthorizationCode)]
     assert kept == [fresh.token.id]
     assert works(shoal, fresh.text)
 

@@ -15,7 +15,7 @@ import pytest
 from shoal import Handle, Shoal
 from shoal.core.ranking.reranking import QUIET_MOST
 from shoal.errors import InvalidInput
-from shoal.queries.context import Reads, Remembered
+from shoal.queries.context import ExpiringCache, Reads
 from shoal.queries.foryou.catchup import CatchUp, catch_up
 from shoal.queries.foryou.feed import RankedEntry
 from tests.async_runner import in_loop
@@ -192,7 +192,7 @@ async def test_catch_up_read_count_is_independent_of_followee_count() -> None:
             await shoal.settle()
 
             async def read(reads: Reads) -> CatchUp:
-                forgetful = replace(reads, interests=Remembered(), near=Remembered(), neighbors=Remembered())
+                forgetful = replace(reads, interests=ExpiringCache(), near=ExpiringCache(), neighbors=ExpiringCache())
                 return await catch_up(forgetful, ann.id, days_ago(1), 40)
 
             await read(shoal.network.reads)

@@ -17,7 +17,7 @@ from shoal.core.errors import InvalidInput, NotFound, Unavailable
 from shoal.core.places import Place
 from shoal.core.ranking.recipes import BALANCED, PRESETS, TERM_NAMES, Recipe, Weights
 from shoal.core.ranking.reranking import EXPLORED_BELOW, Source
-from shoal.queries.context import Remembered, Renewed
+from shoal.queries.context import ExpiringCache, Renewed
 from shoal.queries.foryou import feed
 from shoal.queries.foryou.feed import RankedEntry
 from shoal.queries.foryou.ranking import ReadingCursor, Why, decode_cursor
@@ -42,9 +42,9 @@ async def ranked(who: Handle, recipe: Recipe = BALANCED, limit: int = 100) -> li
     reads = replace(
         who._network.reads,
         recipe=recipe,
-        interests=Remembered(),
-        near=Remembered(),
-        neighbors=Remembered(),
+        interests=ExpiringCache(),
+        near=ExpiringCache(),
+        neighbors=ExpiringCache(),
         trending=Renewed(),
     )
     page = await feed.page(reads, who.id, limit, explain=True, deadline=PATIENT)

@@ -16,7 +16,7 @@ from shoal.commands import oauth, posts
 from shoal.commands.posts import Draft
 from shoal.core.places import Place
 from shoal.core.ranking.recipes import BALANCED, PRESETS, Recipe
-from shoal.queries.context import Reads, Remembered, Renewed
+from shoal.queries.context import ExpiringCache, Reads, Renewed
 from shoal.queries.foryou import feed
 from shoal.queries.foryou.preview import LeftOut, first_entries
 from shoal.timelines.contract import Timelines
@@ -35,9 +35,9 @@ def fresh(shoal: Shoal, recipe: Recipe = BALANCED) -> Reads:
     return replace(
         shoal.network.reads,
         recipe=recipe,
-        interests=Remembered(),
-        near=Remembered(),
-        neighbors=Remembered(),
+        interests=ExpiringCache(),
+        near=ExpiringCache(),
+        neighbors=ExpiringCache(),
         trending=Renewed(),
     )
 

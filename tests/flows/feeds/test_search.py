@@ -29,7 +29,7 @@ from shoal.core.visibility import may_list
 from shoal.graph.access import relations
 from shoal.graph.contract import MAX_TIME, Batch, Cursor
 from shoal.queries import members, search, suggestions, trends
-from shoal.queries.context import Remembered, Renewed
+from shoal.queries.context import ExpiringCache, Renewed
 from shoal.queries.search import ResultRange
 from shoal.search.contract import FORM, FillState
 from shoal.search.indexing import Filler, fill, refill
@@ -74,9 +74,9 @@ def fresh(shoal: Shoal) -> Any:
     """Return reads with empty caches."""
     return replace(
         shoal.network.reads,
-        suggested=Remembered(),
-        interests=Remembered(),
-        near=Remembered(),
+        suggested=ExpiringCache(),
+        interests=ExpiringCache(),
+        near=ExpiringCache(),
         popular=Renewed(),
         trending=Renewed(),
     )

@@ -11,7 +11,7 @@ import pytest
 from shoal import Handle, Shoal, Visibility
 from shoal.core.ranking.people import WEIGHTS
 from shoal.queries import suggestions
-from shoal.queries.context import Reads, Remembered, Renewed, Suggested
+from shoal.queries.context import ExpiringCache, Reads, Renewed, Suggested
 from shoal.queries.foryou.interests import interests_of
 from shoal.queries.suggestions import Suggestion
 from tests.async_runner import in_loop
@@ -22,7 +22,12 @@ from tests.flows.query_counts import calls
 def fresh(reads: Reads) -> Reads:
     """Return reads with empty caches."""
     return replace(
-        reads, suggested=Remembered(), interests=Remembered(), near=Remembered(), popular=Renewed(), trending=Renewed()
+        reads,
+        suggested=ExpiringCache(),
+        interests=ExpiringCache(),
+        near=ExpiringCache(),
+        popular=Renewed(),
+        trending=Renewed(),
     )
 
 
@@ -243,15 +248,15 @@ async def test_follow_suggestions_read_count_is_independent_of_followee_count(
             await one.follow(crowd[(n + 1) % len(crowd)])
             await me.like(await one.create("more"))
 
-        async def ask(held: Remembered[tuple[int, int], Suggested], reads: Reads) -> object:
+        async def ask(held: ExpiringCache[tuple[int, int], Suggested], reads: Reads) -> object:
             return await suggestions.suggestions(replace(fresh(reads), suggested=held), me.id, 40)
 
         for part in (crowd[:2], crowd[2:20]):
             for one in part:
                 await me.follow(one)
             await shoal.settle()
-            costs.append(await calls(shoal.network, partial(ask, Remembered())))
-            held: Remembered[tuple[int, int], Suggested] = Remembered()
+            costs.append(await calls(shoal.network, partial(ask, ExpiringCache())))
+            held: ExpiringCache[tuple[int, int], Suggested] = ExpiringCache()
             await ask(held, shoal.network.reads)
             again = await calls(shoal.network, partial(ask, held))
             assert again.total() == 4
@@ -296,7 +301,7 @@ async def test_follow_suggestions_second_degree_cache_depends_on_visible_followe
 
         async def near() -> set[int]:
             """Return the second-degree follows, computed with an empty interests cache."""
-            return set((await interests_of(replace(reads, interests=Remembered()), me.id)).near.ids.tolist())
+            return set((await interests_of(replace(reads, interests=ExpiringCache()), me.id)).near.ids.tolist())
 
         assert await near() == {cyd.id}
         await ben.follow(dot)

@@ -17,7 +17,7 @@ from shoal.core.model import Member
 from shoal.graph.contract import Batch
 from shoal.queries import tags as tag_queries
 from shoal.queries import trends
-from shoal.queries.context import Reads, Remembered
+from shoal.queries.context import ExpiringCache, Reads
 from shoal.tagcloud.cloud import RelatedTag, Shown, likeness
 from shoal.tagcloud.contract import DAY_MS
 from shoal.tagcloud.memory import MemoryCloud
@@ -37,7 +37,9 @@ async def a_network(*names: str, url: str = "memory://") -> AsyncIterator[tuple[
 
 def reading(shoal: Shoal, tags: TagCloud | None = None) -> Reads:
     """Return reads with empty caches, with this cloud or an empty cloud."""
-    return replace(shoal.network.reads, tags=tags or TagCloud(MemoryCloud(), clock=lambda: NOW), related=Remembered())
+    return replace(
+        shoal.network.reads, tags=tags or TagCloud(MemoryCloud(), clock=lambda: NOW), related=ExpiringCache()
+    )
 
 
 def names(found: Sequence[RelatedTag] | Shown) -> list[str]:
@@ -156,7 +158,7 @@ async def test_related_tags_cache_excludes_tags_denied_since() -> None:
 
 
 def test_remembered_cache_evicts_oldest_entry_and_expires() -> None:
-    held = Remembered[int, str](most=2, keep_ms=10)
+    held = ExpiringCache[int, str](most=2, keep_ms=10)
     for key in (1, 2, 3):
         held.put(key, str(key), 0)
     assert [held.get(key, 9) for key in (1, 2, 3)] == [None, "2", "3"]

@@ -16,7 +16,7 @@ from shoal.commands.context import Writes
 from shoal.commands.oauth import BROWSER_MS
 from shoal.core.errors import NotFound, Unauthenticated
 from shoal.core.ids import IdMaker, milliseconds_of
-from shoal.core.model import App, Grant, Token
+from shoal.core.model import App, AuthorizationCode, Token
 from shoal.graph.access import access_member
 from shoal.graph.contract import Graph
 from shoal.graph.schema import EXPIRING, LOGGED_IN
@@ -105,7 +105,7 @@ async def test_oauth_codes_and_browser_sessions_expire_and_are_cleaned_up() -> N
         assert found is not None
         assert found.member == member
         await oauth.issue_code(soon, member, app.id, ("read",), HOME)
-        grants_left = [node for node in await store.obj_scan(FIRST, 1_000) if isinstance(node, Grant)]
+        grants_left = [node for node in await store.obj_scan(FIRST, 1_000) if isinstance(node, AuthorizationCode)]
         assert len(grants_left) == 1
         much_later = later(writes, BROWSER_MS)
         assert await sessions.of_browser(much_later, browser.text) is None

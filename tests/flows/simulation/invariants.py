@@ -23,7 +23,7 @@ from shoal.core.model import (
 )
 from shoal.graph.contract import Assoc, AssocRow, Store
 from shoal.graph.payloads.notifications import Kind, Notice, notice_of
-from shoal.graph.payloads.posts import EmojiPlace, chosen_of
+from shoal.graph.payloads.posts import EmojiPosition, chosen_of
 from shoal.graph.schema import (
     ACTIVE,
     ASSOC_TYPES,
@@ -350,7 +350,7 @@ class World:
             if n > Limits().emoji_of_post or not isinstance(self.objects.get(post), Post):
                 yield f"{post} shows {n} emoji"
 
-    def _chosen(self, member: int, post: int) -> tuple[EmojiPlace, ...]:
+    def _chosen(self, member: int, post: int) -> tuple[EmojiPosition, ...]:
         row = self.alive[member, REACTS.number, post]
         return chosen_of(Assoc(post, row.time, row.data))
 

@@ -29,12 +29,12 @@ class RememberedHomes:
         async with self._halting.halted():
             await self._fresh(viewer, at)
             before = await self._reads.timelines.read(viewer, Cursor(limit=1_000))
-            found = [await self._remembered(viewer, at) for _ in range(2)]
+            found = [await self._retained(viewer, at) for _ in range(2)]
             fresh = await self._fresh(viewer, at)
             if await self._reads.timelines.read(viewer, Cursor(limit=1_000)) == before:
                 assert found == [fresh, fresh], "a cached page differs from a fresh one"
 
-    async def _remembered(self, viewer: int, at: Cursor) -> Page:
+    async def _retained(self, viewer: int, at: Cursor) -> Page:
         async def make() -> Page:
             return await home.page(self._reads, viewer, at)
 

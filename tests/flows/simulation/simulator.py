@@ -159,7 +159,7 @@ class Simulator:
         kept = None if self.versions else follower_set_cache
         tags = TagCloud(self.cloud)
         self.reads = Reads(reading, lasting(reading), self.timelines, kept, tags, length, history_days=_FOR_EVER)
-        self.remembered = RememberedHomes(self.reads, reading, self.halting)
+        self.retained = RememberedHomes(self.reads, reading, self.halting)
         # Later than all backdated ids of imports.
         self._now = BACKDATED_UNTIL_MS + 10_000_000
         self.inbox = Inbox(self.cloud)
@@ -300,7 +300,7 @@ class Simulator:
         with suppress(*_REFUSALS):
             await getattr(self, f"_{op.verb}")(op)
         if self.dice.happens(_LOOKS):
-            await self.remembered.compare(self._id(op.other), 1 + op.number % 2 * 4)
+            await self.retained.compare(self._id(op.other), 1 + op.number % 2 * 4)
 
     async def _deliver(self) -> None:
         """Process all events, and review the high-fan-out sources."""

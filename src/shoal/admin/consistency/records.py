@@ -21,10 +21,20 @@ from shoal.admin.contract import AnyNetwork
 from shoal.admin.report import Finding
 from shoal.commands import oauth, scheduled_posts
 from shoal.core.blocklists import IpBlock
-from shoal.core.email import Proof
+from shoal.core.email import EmailToken
 from shoal.core.errors import Unfit
 from shoal.core.ids import floor_at, now_ms, shard_of
-from shoal.core.model import DAY_MS, RECEIPT_DAYS, AccountDeletion, App, Grant, Media, Poll, ScheduledPost, Token
+from shoal.core.model import (
+    DAY_MS,
+    RECEIPT_DAYS,
+    AccountDeletion,
+    App,
+    AuthorizationCode,
+    Media,
+    Poll,
+    ScheduledPost,
+    Token,
+)
 from shoal.graph.access import association
 from shoal.graph.changes import put_on, retry_on_conflict
 from shoal.graph.contract import Assoc, AssocOp, AssocRow, Batch
@@ -187,7 +197,7 @@ async def _moments(network: AnyNetwork, id1: int, atype: AssocType, id2: int) ->
 
 _AT_ONCE = 16
 
-Ticketed = App | AccountDeletion | IpBlock | Media | Poll | Proof | ScheduledPost
+Ticketed = App | AccountDeletion | IpBlock | Media | Poll | EmailToken | ScheduledPost
 """Kinds of objects that have an agenda ticket."""
 
 
@@ -284,7 +294,7 @@ def _due_at(node: Ticketed) -> int:
     match node:
         case ScheduledPost():
             return node.at
-        case Poll() | IpBlock() | Proof():
+        case Poll() | IpBlock() | EmailToken():
             return node.expires_at
         case AccountDeletion():
             return node.done_at + RECEIPT_DAYS * DAY_MS if node.done_at else node.at
@@ -307,7 +317,7 @@ class UnusedApps:
                 if not node.kept:
                     self._apps.append(node.id)
                     self._tickets.append(node.ticket_id)
-            elif isinstance(node, Token | Grant):
+            elif isinstance(node, Token | AuthorizationCode):
                 self._used.append(node.app_id)
 
     def compared(self, links: Links) -> Found:

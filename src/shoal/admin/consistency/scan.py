@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 
 from shoal.admin.report import Progress, Triple
 from shoal.core.blocklists import CanonicalEmailBlock, EmailDomainBlock, IpBlock, NameBlock
-from shoal.core.email import Proof
+from shoal.core.email import EmailToken
 from shoal.core.ids import shard_of
 from shoal.core.model import (
     HALFWAY,
     AccountDeletion,
     Album,
     App,
-    Grant,
+    AuthorizationCode,
     Media,
     Member,
     Poll,
@@ -219,7 +219,7 @@ def implied_by(node: AnyNode) -> Iterator[Triple]:
             yield from ((id_, ATTACHED.number, node.post_id) for id_ in node.media)
         case Token():
             yield from _logged_in(node)
-        case Grant():
+        case AuthorizationCode():
             yield node.member_id, EXPIRING.number, node.id
         case EmailDomainBlock() | CanonicalEmailBlock() | IpBlock() | NameBlock():
             yield EVERYBODY, _BLOCKLISTS[type(node)].number, node.id
@@ -242,7 +242,7 @@ def parts_of(node: AnyNode) -> tuple[int, ...]:
     match node:
         case Poll():
             return (*[option.id for option in node.options], node.ticket_id)
-        case App() | Media() | ScheduledPost() | IpBlock() | AccountDeletion() | Proof():
+        case App() | Media() | ScheduledPost() | IpBlock() | AccountDeletion() | EmailToken():
             return (node.ticket_id,)
     return ()
 

@@ -19,7 +19,7 @@ from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Node
 from shoal.graph.contract import Assoc, AssocRow, Job
 from shoal.graph.resolve import KeyName, StoredAssoc, Triple
-from shoal.graph.schema import ASSOC_TYPES, REMEMBERED, AnyNode, decode_node, encode_node
+from shoal.graph.schema import ASSOC_TYPES, WITH_HISTORY, AnyNode, decode_node, encode_node
 
 Item = Mapping[str, Any]
 """An item in the format of the service: `{"ID": {"S": "7"}, ...}`."""
@@ -174,7 +174,7 @@ def pair_text(pair: tuple[int, int]) -> str:
 
 def link_item(triple: Triple, link: StoredAssoc, *, spread: int) -> Item:
     values: dict[str, Value] = {"time": link.time, "alive": link.alive, "data": link.data}
-    kind = "link" if link.alive or ASSOC_TYPES[triple[1]].placed else "past" if triple[1] in REMEMBERED else "dead"
+    kind = "link" if link.alive or ASSOC_TYPES[triple[1]].placed else "past" if triple[1] in WITH_HISTORY else "dead"
     return item_of(link_at(triple), values, link_spot(triple, link.time, kind=kind, spread=spread))
 
 

@@ -22,13 +22,13 @@ from shoal.graph.dynamodb.items import (
     typed,
 )
 from shoal.graph.dynamodb.transactions import ABSENT, Transaction, still
-from shoal.graph.schema import REMEMBERED
+from shoal.graph.schema import WITH_HISTORY
 
 _AT_ONCE = 100
 
 
 async def upgrade(service: Service, spread: int) -> None:
-    """Upgrade a table from layout 1 to layout 2: tombstones of `REMEMBERED` types are swept separately, and some are listed.
+    """Upgrade a table from layout 1 to layout 2: tombstones of `WITH_HISTORY` types are swept separately, and some are listed.
 
     It may be interrupted and repeated, and several processes may run it concurrently.
     """
@@ -45,7 +45,7 @@ async def _move_tombstones(service: Service, spread: int, part: int) -> None:
     after, full = "0", True
     while full:
         page = await service.index(f"dead#{part}", after, END, _AT_ONCE)
-        addresses = [address_of(item) for item in page if triple_in(item)[1] in REMEMBERED]
+        addresses = [address_of(item) for item in page if triple_in(item)[1] in WITH_HISTORY]
         await asyncio.gather(*(_move_tombstone(service, spread, address) for address in addresses))
         full = len(page) == _AT_ONCE
         after = page[-1]["place"]["S"] + END if page else after

@@ -43,7 +43,7 @@ from shoal.graph.schema import (
     AssocType,
     Key,
     cell_id,
-    emoji_place_key,
+    emoji_position_key,
     public_list,
     share_key,
     tag_id,
@@ -133,7 +133,7 @@ def narrow(batch: Batch, before: Post, after: Post, now: int) -> None:
     )
 
 
-class ThreadPlace(NamedTuple):
+class ThreadPosition(NamedTuple):
     id: int
     parent_id: int
     author_id: int
@@ -155,8 +155,8 @@ def place_of(post: Post) -> bytes:
     return post.parent_id.to_bytes(8) + post.author_id.to_bytes(8)
 
 
-def placed(assoc: Assoc) -> ThreadPlace:
-    return ThreadPlace(assoc.id2, int.from_bytes(assoc.data[:8]), int.from_bytes(assoc.data[8:]))
+def placed(assoc: Assoc) -> ThreadPosition:
+    return ThreadPosition(assoc.id2, int.from_bytes(assoc.data[:8]), int.from_bytes(assoc.data[8:]))
 
 
 def cell_ids(post: Post | None) -> frozenset[int]:
@@ -238,7 +238,7 @@ _MANY = 100
 """More positions than a post ever has."""
 
 
-class EmojiPlace(NamedTuple):
+class EmojiPosition(NamedTuple):
     """An emoji of a post, and the id at which its reactions are counted."""
 
     id: int
@@ -246,32 +246,33 @@ class EmojiPlace(NamedTuple):
 
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder: msgspec.msgpack.Decoder[tuple[EmojiPlace, ...]] = msgspec.msgpack.Decoder(tuple[EmojiPlace, ...])
+_decoder: msgspec.msgpack.Decoder[tuple[EmojiPosition, ...]] = msgspec.msgpack.Decoder(tuple[EmojiPosition, ...])
 
 
-def encode_chosen(places: Iterable[EmojiPlace]) -> bytes:
+def encode_chosen(places: Iterable[EmojiPosition]) -> bytes:
     return _encoder.encode(tuple(places))
 
 
-def chosen_of(assoc: Assoc | None) -> tuple[EmojiPlace, ...]:
+def chosen_of(assoc: Assoc | None) -> tuple[EmojiPosition, ...]:
     """Decode the emoji that a member put on a post, in the order in which they did."""
     return _decoder.decode(assoc.data) if assoc is not None else ()
 
 
-def encode_place(number: int, emoji: str) -> bytes:
+def encode_position(number: int, emoji: str) -> bytes:
     """Encode a post's association with an emoji position: the number of its key, a byte, and the emoji."""
     return bytes((number,)) + emoji.encode()
 
 
-def key_of_place(post_id: int, assoc: Assoc) -> Key:
-    return emoji_place_key(shard_of(post_id), post_id, assoc.data[0])
+def key_of_position(post_id: int, assoc: Assoc) -> Key:
+    return emoji_position_key(shard_of(post_id), post_id, assoc.data[0])
 
 
-async def emoji_places(graph: Reader, post_ids: Sequence[int]) -> dict[int, list[EmojiPlace]]:
+async def emoji_positions(graph: Reader, post_ids: Sequence[int]) -> dict[int, list[EmojiPosition]]:
     """Return the emoji positions of each post, the oldest first; a post without any is absent. One read."""
     found = await graph.assoc_ranges(post_ids, SHOWS_EMOJI, Cursor(limit=_MANY))
     return {
-        post: [EmojiPlace(one.id2, one.data[1:].decode()) for one in reversed(listed)] for post, listed in found.items()
+        post: [EmojiPosition(one.id2, one.data[1:].decode()) for one in reversed(listed)]
+        for post, listed in found.items()
     }
 
 

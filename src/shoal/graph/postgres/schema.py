@@ -10,7 +10,7 @@ from __future__ import annotations
 from shoal.graph.migrations import Migration, TableIndex, short
 from shoal.graph.postgres.moves_sql import MIGRATION as MOVING
 from shoal.graph.postgres.ranks import MIGRATION as RANKS
-from shoal.graph.postgres.sql import ENDED_LISTED_TYPES, REMEMBERED_TYPES, UNSWEPT_TYPES
+from shoal.graph.postgres.sql import ENDED_LISTED_TYPES, HISTORY_TYPES, UNSWEPT_TYPES
 
 _TABLES = """
     CREATE SCHEMA shoal;
@@ -281,14 +281,14 @@ _CLAIM = """
 # Types with a history keep their tombstones longer: a sweep of other types does not read past them.
 _HISTORY = Migration(
     (
-        TableIndex("association_past", f"shoal.association (time) WHERE NOT alive AND atype IN {REMEMBERED_TYPES}"),
+        TableIndex("association_past", f"shoal.association (time) WHERE NOT alive AND atype IN {HISTORY_TYPES}"),
         TableIndex(
             "association_ended_by_time",
             f"shoal.association (id1, atype, time, id2) WHERE NOT alive AND atype IN {ENDED_LISTED_TYPES}",
         ),
         TableIndex(
             "association_ended_but_remembered",
-            f"shoal.association (time) WHERE NOT alive AND atype NOT IN {REMEMBERED_TYPES}",
+            f"shoal.association (time) WHERE NOT alive AND atype NOT IN {HISTORY_TYPES}",
         ),
         """
         DROP INDEX shoal.association_ended;

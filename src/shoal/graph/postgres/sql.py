@@ -5,9 +5,9 @@ A query is one statement, whose arguments are arrays.
 
 from __future__ import annotations
 
-from shoal.graph.schema import ASSOC_TYPES, REMEMBERED, UNSWEPT
+from shoal.graph.schema import ASSOC_TYPES, UNSWEPT, WITH_HISTORY
 
-REMEMBERED_TYPES = f"({', '.join(map(str, sorted(REMEMBERED)))})"
+HISTORY_TYPES = f"({', '.join(map(str, sorted(WITH_HISTORY)))})"
 UNSWEPT_TYPES = f"({', '.join(map(str, sorted(UNSWEPT)))})"
 ENDED_LISTED_TYPES = f"({', '.join(str(atype.number) for atype in ASSOC_TYPES.values() if atype.ended_listed)})"
 """Adding a type that stores have already takes a schema version: indexes name these types."""
@@ -132,7 +132,7 @@ _SWEEP = """
         WHERE a.id1 = d.id1 AND a.atype = d.atype AND a.id2 = d.id2 RETURNING time
     ) SELECT count(*), max(time) FROM swept"""
 ASSOC_SWEEP = _SWEEP.format(f"NOT IN {UNSWEPT_TYPES}")
-HISTORY_SWEEP = _SWEEP.format(f"IN {REMEMBERED_TYPES}")
+HISTORY_SWEEP = _SWEEP.format(f"IN {HISTORY_TYPES}")
 KEY_SWEEP = """
     WITH dead AS (
         SELECT space, name FROM shoal.key

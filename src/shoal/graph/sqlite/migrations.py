@@ -44,7 +44,7 @@ _APPLIED = "INSERT OR REPLACE INTO version (applied, readable_from) VALUES (?, ?
 _OLDEST = "SELECT max(readable_from) FROM version WHERE (SELECT max(applied) FROM version) = ?"
 
 
-class UpgradePlace(NamedTuple):
+class UpgradePosition(NamedTuple):
     """The progress of an upgrade: versions applied, parts done, rows of the next part done, and the last row's key."""
 
     version: int
@@ -54,7 +54,7 @@ class UpgradePlace(NamedTuple):
 
 
 def check_version(connection: sqlite3.Connection, path: Path, migrations: Sequence[Migration]) -> None:
-    at = own_place(connection, path, migrations)
+    at = own_position(connection, path, migrations)
     oldest = at.version
     if at.version > len(migrations) and _has(connection, "version"):
         oldest = connection.execute(_OLDEST, (at.version,)).fetchone()[0] or oldest
@@ -62,7 +62,7 @@ def check_version(connection: sqlite3.Connection, path: Path, migrations: Sequen
 
 
 def check_own_version(connection: sqlite3.Connection, path: Path, migrations: Sequence[Migration]) -> None:
-    found = own_place(connection, path, migrations).version
+    found = own_position(connection, path, migrations).version
     check_usable(f"the store {path.name}", found, found, len(migrations))
 
 
@@ -78,7 +78,7 @@ def migrate(
     Raises `Unavailable` if a newer Shoal has started an upgrade, or, with nothing changed, if it would take long and there is no
     `progress` callback.
     """
-    at = own_place(connection, path, migrations)
+    at = own_position(connection, path, migrations)
     if at.version >= len(migrations):
         return
     if progress is None:
@@ -90,7 +90,7 @@ def migrate(
 
 def pending(connection: sqlite3.Connection, path: Path, migrations: Sequence[Migration]) -> list[tuple[Part, int]]:
     """Return the remaining parts, each with the rows that it touches. Raises `Unavailable`."""
-    at = own_place(connection, path, migrations)
+    at = own_position(connection, path, migrations)
     parts = _remaining(migrations, at)
     rows = {table: rows_of(connection, table) for table in {part.table for part in parts if not isinstance(part, str)}}
     found = [(part, 0 if isinstance(part, str) else rows[part.table]) for part in parts]
@@ -99,7 +99,7 @@ def pending(connection: sqlite3.Connection, path: Path, migrations: Sequence[Mig
     return found
 
 
-def _remaining(migrations: Sequence[Migration], at: UpgradePlace) -> list[Part]:
+def _remaining(migrations: Sequence[Migration], at: UpgradePosition) -> list[Part]:
     return [part for migration in migrations[at.version :] for part in migration.parts][at.part :]
 
 
@@ -112,16 +112,16 @@ def rows_of(connection: sqlite3.Connection, table: str, limit: int = -1) -> int:
     return int(rows)
 
 
-def place(connection: sqlite3.Connection) -> UpgradePlace:
+def place(connection: sqlite3.Connection) -> UpgradePosition:
     """Return the progress of a file: at its version, or in the middle of an upgrade."""
     version = _user_version(connection)
     if version and _has(connection, "upgrade"):
         found, part, done, after = connection.execute("SELECT version, part, done, after FROM upgrade").fetchone()
-        return UpgradePlace(found, part, done, tuple(msgspec.json.decode(after)))
-    return UpgradePlace(version)
+        return UpgradePosition(found, part, done, tuple(msgspec.json.decode(after)))
+    return UpgradePosition(version)
 
 
-def own_place(connection: sqlite3.Connection, path: Path, migrations: Sequence[Migration]) -> UpgradePlace:
+def own_position(connection: sqlite3.Connection, path: Path, migrations: Sequence[Migration]) -> UpgradePosition:
     """Return the progress of a file. Raises `Unavailable` in the middle of an upgrade to a version that is not among these."""
     making = _user_version(connection)
     if making > len(migrations) and _has(connection, "upgrade"):
@@ -134,7 +134,9 @@ def _user_version(connection: sqlite3.Connection) -> int:
     return version
 
 
-def _check_short(connection: sqlite3.Connection, path: Path, migrations: Sequence[Migration], at: UpgradePlace) -> None:
+def _check_short(
+    connection: sqlite3.Connection, path: Path, migrations: Sequence[Migration], at: UpgradePosition
+) -> None:
     for part in _remaining(migrations, at):
         if not isinstance(part, str) and rows_of(connection, part.table, SHORT_ROWS + 1) > SHORT_ROWS:
             raise too_long(f"the store {path.name}", part)
@@ -155,7 +157,7 @@ class _Upgrading:
         """Do the work of a single transaction, during which other openers wait; return whether anything is left."""
         with transaction(self._connection):
             _check_ours(self._connection, path)
-            at = own_place(self._connection, path, self._migrations)
+            at = own_position(self._connection, path, self._migrations)
             rows = 0
             while at.version < len(self._migrations) and rows < self._batch_rows:
                 at, touched = self._step(at, self._batch_rows - rows)
@@ -163,11 +165,13 @@ class _Upgrading:
             _write_down(self._connection, at, self._migrations)
         return at.version < len(self._migrations)
 
-    def _step(self, at: UpgradePlace, limit: int) -> tuple[UpgradePlace, int]:
+    def _step(self, at: UpgradePosition, limit: int) -> tuple[UpgradePosition, int]:
         """Do one part, or a batch of it; return the progress after it, and the number of rows touched."""
         parts = self._migrations[at.version].parts
         part = parts[at.part]
-        following = UpgradePlace(at.version, at.part + 1) if at.part + 1 < len(parts) else UpgradePlace(at.version + 1)
+        following = (
+            UpgradePosition(at.version, at.part + 1) if at.part + 1 < len(parts) else UpgradePosition(at.version + 1)
+        )
         if isinstance(part, str):
             for statement in _statements(part):
                 self._connection.execute(statement)
@@ -180,14 +184,14 @@ class _Upgrading:
         self._progress(part.what, at.done + rows, total)
         return (following if after is None else at._replace(done=at.done + rows, after=after)), rows
 
-    def _total(self, part: Walk | TableIndex, at: UpgradePlace) -> int:
+    def _total(self, part: Walk | TableIndex, at: UpgradePosition) -> int:
         if part not in self._totals:
             # A walk may or may not delete the rows it has processed from its table.
             self._totals[part] = max(rows_of(self._connection, part.table), at.done)
         return self._totals[part]
 
 
-def behind_place(migrations: Sequence[Migration], at: UpgradePlace, table: str) -> tuple[str, tuple[int, ...]]:
+def behind_place(migrations: Sequence[Migration], at: UpgradePosition, table: str) -> tuple[str, tuple[int, ...]]:
     """Return the SQL condition, with its values, that a row of a table is after the position of the interrupted walk."""
     part = migrations[at.version].parts[at.part] if at.version < len(migrations) else ""
     if isinstance(part, Walk) and part.table == table:
@@ -238,17 +242,17 @@ def make_index(connection: sqlite3.Connection, part: TableIndex, rows: int, prog
     progress(part.what, rows, rows)
 
 
-def put_place(connection: sqlite3.Connection, at: UpgradePlace) -> None:
+def put_position(connection: sqlite3.Connection, at: UpgradePosition) -> None:
     connection.execute(_STARTED)
     connection.execute(_PLACE_PUT, (*at[:3], msgspec.json.encode(at.after).decode()))
 
 
-def _write_down(connection: sqlite3.Connection, at: UpgradePlace, migrations: Sequence[Migration]) -> None:
+def _write_down(connection: sqlite3.Connection, at: UpgradePosition, migrations: Sequence[Migration]) -> None:
     connection.execute(_VERSIONS)
     for number in range(1, at.version + 1):
         connection.execute(_APPLIED, (number, readable_from(migrations, number)))
     if at.version < len(migrations):
-        put_place(connection, at)
+        put_position(connection, at)
     else:
         connection.execute("DROP TABLE IF EXISTS upgrade")
     connection.execute(f"PRAGMA user_version = {max(at.version, len(migrations))}")

@@ -21,10 +21,10 @@ from shoal.graph.schema import (
     POSTED,
     POSTED_TO_FOLLOWERS,
     PUBLISHED,
-    REMEMBERED,
     TAG_OF,
     THREAD,
     UNSWEPT,
+    WITH_HISTORY,
 )
 
 Row = tuple[Any, ...]
@@ -49,7 +49,7 @@ FOREVER = 2**63 - 1
 _BY_ID = ", ".join(map(str, BY_ID))
 _DISPLACED = f"atype IN ({_BY_ID}) AND (alive = 0 OR time != id2)"
 
-_REMEMBERED = f"({', '.join(map(str, sorted(REMEMBERED)))})"
+_REMEMBERED = f"({', '.join(map(str, sorted(WITH_HISTORY)))})"
 _ENDED_LISTED = f"({', '.join(str(atype.number) for atype in ASSOC_TYPES.values() if atype.ended_listed)})"
 """Adding a type that stores have already takes a schema version, because indexes name these types. None is in `BY_ID`."""
 _SWEEPABLE = f"alive = 0 AND atype NOT IN ({', '.join(map(str, sorted(UNSWEPT)))})"

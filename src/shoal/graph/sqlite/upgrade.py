@@ -22,7 +22,7 @@ from shoal.core.errors import Unavailable
 from shoal.graph.migrations import Migration, PendingStep, Progress
 from shoal.graph.sqlite import files, sql
 from shoal.graph.sqlite.files import connect
-from shoal.graph.sqlite.migrations import behind_place, migrate, pending, place, put_place
+from shoal.graph.sqlite.migrations import behind_place, migrate, pending, place, put_position
 from shoal.graph.sqlite.writer import asked
 
 T = TypeVar("T")
@@ -141,7 +141,7 @@ def _copy(
     connection.execute("BEGIN")
     for name, statement in made:
         if name == "upgrade":
-            put_place(connection, at._replace(done=0))
+            put_position(connection, at._replace(done=0))
             continue
         if kinds.get(name) == "shadow":
             # It is created with its full-text table.

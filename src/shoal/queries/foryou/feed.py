@@ -59,7 +59,7 @@ _outage = ThrottledLog(logging.getLogger(__name__))
 DEADLINE_SECONDS = 0.15
 _MOST_AT_ONCE = 64
 _EXPLORATION = Source.EXPLORATION.value
-MOST_PLACES = 500
+MOST_POSITIONS = 500
 """Posts in a ranking."""
 
 OFF, LATE, FAILED = "off", "late", "failed"
@@ -233,7 +233,7 @@ def in_order(
     explain: bool = False,
 ) -> Reading:
     """Return the ranking of scored posts: the last stage, without reads."""
-    placed = _placed(best.only(range(min(len(best.posts), MOST_PLACES))), proposed, author_most, recipe.exploration)
+    placed = _placed(best.only(range(min(len(best.posts), MOST_POSITIONS))), proposed, author_most, recipe.exploration)
     posts, values, _ = best.only([one.row for one in placed])
     sources = [proposed[post.id].source for post in posts]
     return reading_of(viewer, posts, sources, recipe, values if explain else None, placed)
@@ -344,7 +344,7 @@ async def list_page(
             return await home.page(reads, viewer, cursor, direct=False), reading
         if before is not None and cursor.after:
             fresh = reading.without(before)
-            await keep(reads, viewer, fresh.followed_by(before, MOST_PLACES))
+            await keep(reads, viewer, fresh.followed_by(before, MOST_POSITIONS))
             return (await _from(reads, viewer, fresh, 0, cursor.limit))._replace(next=None), ""
         await keep(reads, viewer, reading)
         return await _from(reads, viewer, reading, 0, cursor.limit), ""
