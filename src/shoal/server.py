@@ -31,7 +31,7 @@ from shoal.web.errors import refused_page
 from shoal.web.request_context import logged_in
 from shoal.web.routes import no_page, pages
 
-__all__ = ["AppParts", "RunningApp", "SeveralProcesses", "application", "build", "listen", "serve"]
+__all__ = ["AppParts", "ProcessGroup", "RunningApp", "application", "build", "listen", "serve"]
 
 _DEFAULT_IMAGES = (MISSING_AVATAR, MISSING_HEADER)
 _GRACE_SECONDS = 10
@@ -53,7 +53,7 @@ class RunningApp:
     connections: OpenConnections
 
 
-class SeveralProcesses(Protocol):
+class ProcessGroup(Protocol):
     """The other processes that serve this store from this socket."""
 
     def passing(self, routes: ReadableRoutes) -> Passing:
@@ -130,12 +130,12 @@ async def serve(
     listener: socket.socket,
     ready: Callable[[str], None],
     companion: Callable[[RunningApp], AbstractAsyncContextManager[object]] = _no_companion,
-    several: SeveralProcesses | None = None,
+    process_group: ProcessGroup | None = None,
 ) -> None:
     """Serve until SIGINT or SIGTERM, or until cancelled; requests in progress get ten seconds to end.
 
     `ready` is called with the root of all URLs once connections are accepted. The listener is closed at the end. The context of
-    `companion` is entered before the first request, and left after the last response. With `several` processes,
+    `companion` is entered before the first request, and left after the last response. With `process_group` processes,
     connections pass between them.
     """
     base_url = app_parts.base_url or app_parts.settings.base_url or _address(listener, app_parts.settings.host)
@@ -145,8 +145,8 @@ async def serve(
     app_context.streams.most = min(app_context.streams.most, space.most * 4 // 5)
     gate = _gate(app_context.settings)
     passing = (
-        several.passing(ReadableRoutes((*table(app_context.settings), *pages(app_context.settings))))
-        if several
+        process_group.passing(ReadableRoutes((*table(app_context.settings), *pages(app_context.settings))))
+        if process_group
         else None
     )
     config = Config(
@@ -173,7 +173,7 @@ async def serve(
                 counted.watching(),
                 app_context.ip_guard.watching(),
                 companion(running),
-                _met(several, server, app_context),
+                _met(process_group, server, app_context),
             ):
                 await _run(server, listener)
     finally:
@@ -181,9 +181,9 @@ async def serve(
 
 
 def _met(
-    several: SeveralProcesses | None, server: _Server, app_context: AppContext
+    process_group: ProcessGroup | None, server: _Server, app_context: AppContext
 ) -> AbstractAsyncContextManager[None]:
-    return contextlib.nullcontext() if several is None else several.met(server.take, app_context)
+    return contextlib.nullcontext() if process_group is None else process_group.met(server.take, app_context)
 
 
 async def _run(server: uvicorn.Server, listener: socket.socket) -> None:

@@ -23,7 +23,7 @@ from shoal import settings as configuration
 from shoal.admin.archives.storage import ArchiveStorage
 from shoal.app.network import Network, open_network
 from shoal.app.paths import archives_folder
-from shoal.app.shared import Several
+from shoal.app.shared import HostProcess
 from shoal.commands import members, moderation, oauth
 from shoal.commands.context import Writes
 from shoal.core.audit import AuditVerb
@@ -192,14 +192,14 @@ class World:
 
 
 @contextlib.contextmanager
-def world(several: Several | None = None, **settings: Any) -> Iterator[World]:
-    """Open a network in memory, by default without rate limits; with `several`, as the owner of a store for reader processes."""
+def world(host_process: HostProcess | None = None, **settings: Any) -> Iterator[World]:
+    """Open a network in memory, without rate limits by default; with `host_process`, as the owner for reader processes."""
     with tempfile.TemporaryDirectory() as folder, asyncio.Runner() as runner:
         chosen = configuration.load({}, **{"store": "memory://", "rate_limits": False, "archives": folder, **settings})
         stack = AsyncExitStack()
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("shoal.app.network.IdMaker", partial(IdMaker, _one_by_one()))
-            network = runner.run(stack.enter_async_context(open_network(chosen, several=several)))
+            network = runner.run(stack.enter_async_context(open_network(chosen, host_process=host_process)))
         made = World(network, runner)
         try:
             yield made

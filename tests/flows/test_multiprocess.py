@@ -101,7 +101,7 @@ class Waits:
     """The number of sequential waits for engines in a block: parallel calls count as one wait."""
 
     def __init__(self) -> None:
-        self.count = self.statements = self._under_way = 0
+        self.count = self.statements = self._in_flight = 0
         self._ours = ContextVar("ours", default=False)
 
     @contextmanager
@@ -126,12 +126,12 @@ class Waits:
 
     async def _waiting(self, answer: Awaitable[Any]) -> Any:
         ours = self._ours.get()
-        self.count += ours and not self._under_way
-        self._under_way += ours
+        self.count += ours and not self._in_flight
+        self._in_flight += ours
         try:
             return await answer
         finally:
-            self._under_way -= ours
+            self._in_flight -= ours
 
 
 async def seen_by(shoal: Shoal, handle: Handle) -> Handle:

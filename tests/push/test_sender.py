@@ -58,7 +58,7 @@ async def test_push_sender_limits_concurrent_messages_and_sends_all(push_sender:
     assert service.done == 900
     assert service.most["all"] == 32
     assert {service.most[url] for url in (ONE, OTHER, THIRD)} == {16}
-    assert push_sender.under_way == 0
+    assert push_sender.in_flight == 0
     await push_sender.close()
 
 
@@ -87,7 +87,7 @@ async def test_push_sender_message_queued_too_long_is_postponed(monkeypatch: pyt
         await sent[-1]
     service.open.set()
     await asyncio.gather(*sent[:-1])
-    assert push_sender.under_way == 0
+    assert push_sender.in_flight == 0
     await push_sender.close()
 
 
@@ -119,7 +119,7 @@ async def test_push_sender_close_cancels_queued_messages(push_sender: PushSender
     await asyncio.sleep(0)
     await push_sender.close()
     assert all(one.cancelled() for one in sent)
-    assert push_sender.under_way == 0
+    assert push_sender.in_flight == 0
 
 
 def test_backoff_doubles_until_reset() -> None:

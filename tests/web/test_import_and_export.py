@@ -96,7 +96,7 @@ def test_archive_download_during_another_download_returns_503(
 ) -> None:
     me = here.run(members.find(here.writes, "ann"))
     assert me is not None
-    monkeypatch.setattr("shoal.web.archives._under_way", {me.id})
+    monkeypatch.setattr("shoal.web.archives._in_flight", {me.id})
     page = ann.open("/settings/archive").press("Download")
     assert (page.status, page.answer.headers["retry-after"]) == (503, "60")
     assert "already being uploaded" in page.text

@@ -17,7 +17,7 @@ from shoal.app.indexes import TagCounting, begin_filling, open_search, open_tags
 from shoal.app.mail_and_push import open_key, open_mail, open_push_sender
 from shoal.app.outboxes import limits_of, open_recorder, pressure_of, probes_of, runner_of
 from shoal.app.paths import domain_of, media_url
-from shoal.app.shared import Several, Sharing, open_broker, open_sharing
+from shoal.app.shared import HostProcess, Sharing, open_broker, open_sharing
 from shoal.app.stores import open_store, spans_stores
 from shoal.commands.audit import drop_old
 from shoal.commands.context import Writes
@@ -177,11 +177,11 @@ async def open_network(
     read_only: bool = False,
     background: bool = True,
     role: ProcessRole = ProcessRole.WEB,
-    several: Several | None = None,
+    host_process: HostProcess | None = None,
 ) -> AsyncIterator[Network]:
     """Open all components, and close them afterwards. `background` runs event processing and upkeep; else call `runner.turn`.
 
-    `several`: this is one of several processes on one SQLite file, of which only the owner may write.
+    `host_process`: this is one of several processes on one SQLite file, of which only the owner may write.
 
     Raises `Unavailable` for a store that cannot be opened, `InvalidInput` for a URL of no backend.
     """
@@ -189,7 +189,7 @@ async def open_network(
         recorder = open_recorder(settings, stack)
         sharing = await open_sharing(settings, stack, histories := Histories())
         raw = await open_store(settings, stack, histories, read_only=read_only, sole=not (sharing or read_only))
-        log = several.log() if several else None
+        log = host_process.log() if host_process else None
         store = CachedGraph(raw, settings.object_cache, versions=sharing.versions if sharing else None, log=log)
         working = background and not read_only and (role is ProcessRole.WORKER or settings.run_consequences)
         broker = await open_broker(settings, stack, taking=working)
@@ -212,7 +212,7 @@ async def open_network(
             server_key,
             recorder,
             lifetime,
-            several,
+            host_process,
             working=working,
         )
         if isinstance(network.timelines, MemoryTimelines):
@@ -236,7 +236,7 @@ async def _assemble(
     server_key: ServerKey | None,
     recorder: Recorder,
     lifetime: TokenLifetime,
-    several: Several | None,
+    host_process: HostProcess | None,
     *,
     working: bool,
 ) -> Network:
@@ -251,7 +251,7 @@ async def _assemble(
     timelines: Timelines
     followers: Followers
     if sharing is None:
-        timelines = _timelines(settings, several)
+        timelines = _timelines(settings, host_process)
         slots = FollowerSetCache()
         followers = PackedFollowers(store, timelines, slots, high_fan_out_sources)
         if isinstance(timelines, MemoryTimelines):
@@ -320,7 +320,7 @@ async def _assemble(
         search=search,
         collecting=working,
         hub=hub,
-        limiter=shared.limiter if (shared := several or sharing) and settings.rate_limits else None,
+        limiter=shared.limiter if (shared := host_process or sharing) and settings.rate_limits else None,
         probes=probes_of(store, timelines, outbox),
         engines=engine_probes(settings),
         server_key=server_key,
@@ -330,9 +330,9 @@ async def _assemble(
     )
 
 
-def _timelines(settings: Settings, several: Several | None) -> Timelines:
-    if several is not None:
-        return several.timelines()
+def _timelines(settings: Settings, host_process: HostProcess | None) -> Timelines:
+    if host_process is not None:
+        return host_process.timelines()
     return MemoryTimelines(settings.timeline_members, settings.timeline_length)
 
 

@@ -97,7 +97,7 @@ async def open_broker(settings: Settings, stack: AsyncExitStack, *, taking: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Several:
+class HostProcess:
     """One of several processes: the `owner` of the store, or a `reader`."""
 
     memory: SharedMemory
@@ -124,12 +124,12 @@ class Several:
         return SharedRows(rows, memory.filled, memory.words, VERSION, NEWEST, USED, barrier)
 
 
-def one_of_several(settings: Settings, memory: SharedMemory, place: int) -> Several:
+def open_host_process(settings: Settings, memory: SharedMemory, place: int) -> HostProcess:
     """Return the parts for the process in a slot. Raises `InvalidInput` unless the store is one SQLite file."""
     path = readers_path(settings)
     if path is None:
         raise InvalidInput("store: reader processes require a store in one SQLite file", field="store")
     limiter = SharedLimiter(rules(settings), memory.counts, place)
     if place == OWNER:
-        return Several(memory, place, limiter, StoreOwner(memory, path))
-    return Several(memory, place, limiter, None, StoreReader(memory, place, path))
+        return HostProcess(memory, place, limiter, StoreOwner(memory, path))
+    return HostProcess(memory, place, limiter, None, StoreReader(memory, place, path))

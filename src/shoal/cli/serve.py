@@ -27,7 +27,7 @@ from shoal.app import process
 from shoal.app.network import Network, ProcessRole, open_network
 from shoal.app.paths import archives_folder, base_url, control_path
 from shoal.app.readers import StoreReader
-from shoal.app.shared import Several, one_of_several
+from shoal.app.shared import HostProcess, open_host_process
 from shoal.cli.group import pass_settings
 from shoal.cli.stores import shared, shares_host
 from shoal.core.errors import Unavailable
@@ -143,26 +143,30 @@ def _serve_together(settings: Settings, workers: int) -> None:
 async def _serve_with_owner(settings: Settings, listener: socket.socket, memory: int | None) -> None:
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(beating())
-        several = None
+        host_process = None
         if memory is not None:
-            several = one_of_several(settings, SharedMemory.attach(memory), place())
-        if several is None or several.reader is None:
-            await run(settings, lambda _url: None, listener, several=several)
+            host_process = open_host_process(settings, SharedMemory.attach(memory), place())
+        if host_process is None or host_process.reader is None:
+            await run(settings, lambda _url: None, listener, host_process=host_process)
         else:
-            await _read(settings, listener, several, several.reader)
+            await _read(settings, listener, host_process, host_process.reader)
 
 
-async def _read(settings: Settings, listener: socket.socket, several: Several, reader: StoreReader) -> None:
+async def _read(settings: Settings, listener: socket.socket, host_process: HostProcess, reader: StoreReader) -> None:
     """Run a process that reads next to the owner and serves read requests."""
     process.prepare()
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(process.giving_back())
         await stack.enter_async_context(reader.opened())
-        network = await stack.enter_async_context(open_network(settings, read_only=True, several=several))
+        network = await stack.enter_async_context(open_network(settings, read_only=True, host_process=host_process))
         process.settle()
         app_parts = replace(_app_parts(network), tell_use=reader.used)
         await serve_http(
-            app_parts, listener=listener, ready=lambda _url: None, companion=partial(telling, network), several=reader
+            app_parts,
+            listener=listener,
+            ready=lambda _url: None,
+            companion=partial(telling, network),
+            process_group=reader,
         )
 
 
@@ -182,17 +186,17 @@ async def run(
     listener: socket.socket | None = None,
     *,
     demo_member: int = 0,
-    several: Several | None = None,
+    host_process: HostProcess | None = None,
 ) -> None:
     """Open the network and serve it until a signal ends it, on the given socket if there is one.
 
-    Any visitor can log in as the `demo_member`. With `several` processes, this one owns the store.
+    Any visitor can log in as the `demo_member`. With `host_process` processes, this one owns the store.
     """
     process.prepare()
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(service_manager.watched())
         await stack.enter_async_context(process.giving_back())
-        network = await stack.enter_async_context(open_network(settings, several=several))
+        network = await stack.enter_async_context(open_network(settings, host_process=host_process))
         await unfinished.check_none(network.store)
         await check_restored(network.store)
         if (path := control_path(settings)) is not None:
@@ -208,7 +212,7 @@ async def run(
             listener=taking,
             ready=ready,
             companion=partial(telling, network),
-            several=several.owner if several else None,
+            process_group=host_process.owner if host_process else None,
         )
 
 

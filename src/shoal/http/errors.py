@@ -56,7 +56,7 @@ class NotAccepted(errors.InvalidInput):
     """A field that must be true is false."""
 
 
-class SeveralErrors(errors.InvalidInput):
+class ValidationErrors(errors.InvalidInput):
     """Several errors, shown by a form at their fields."""
 
     def __init__(self, found: Sequence[errors.InvalidInput]) -> None:
@@ -154,7 +154,7 @@ def _body(error: errors.ShoalError, row: Row) -> dict[str, object]:
 
 
 def _parts(error: errors.InvalidInput) -> tuple[errors.InvalidInput, ...]:
-    return error.found if isinstance(error, SeveralErrors) else (error,)
+    return error.found if isinstance(error, ValidationErrors) else (error,)
 
 
 def _detail(error: errors.InvalidInput) -> dict[str, str]:

@@ -40,7 +40,7 @@ class MailSender:
         """Number of delays since then: the mail server rejected a mail temporarily, or was not reached."""
 
     @property
-    def under_way(self) -> int:
+    def in_flight(self) -> int:
         """Number of mails being written, sent or waiting."""
         return len(self._queue)
 

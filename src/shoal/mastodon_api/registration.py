@@ -22,7 +22,7 @@ from shoal.core.text import check_email, check_user_name
 from shoal.graph.access import access_member
 from shoal.graph.schema import email_key, user_name_key
 from shoal.http.authentication import granted, origin_of_request
-from shoal.http.errors import Blank, NotAccepted, SeveralErrors
+from shoal.http.errors import Blank, NotAccepted, ValidationErrors
 from shoal.http.rate_limits import address_of, network_key
 from shoal.mastodon_api import login_attempts
 from shoal.mastodon_api.context import AppContext, Context, One, Router, actor
@@ -74,7 +74,7 @@ def asks_confirmation(settings: Settings) -> bool:
 async def join(context: Context, form: Joining) -> Member:
     """Create a member, who is `pending` if they need approval.
 
-    Raises `NotAllowed` if sign-up is closed, `InvalidInput` for an invalid or expired invitation, and `SeveralErrors`
+    Raises `NotAllowed` if sign-up is closed, `InvalidInput` for an invalid or expired invitation, and `ValidationErrors`
     with all errors found, each with its field.
     """
     app_context = context.app
@@ -146,7 +146,7 @@ async def _check(app_context: AppContext, form: Joining, client: str, *, pending
         Taken(f"{field.title()} has already been taken", field=field) for field, key in keys.items() if key in taken
     ]
     if errors:
-        raise SeveralErrors(errors)
+        raise ValidationErrors(errors)
 
 
 def _validated(errors: list[InvalidInput], field: str, text: str, check: Callable[[str], str]) -> str:

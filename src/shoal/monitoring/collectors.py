@@ -258,12 +258,12 @@ async def holding_metrics(network: Network) -> Iterable[Metric]:
     families.add("shoal_clips_at_work", workshop.at_work)
     families.add("shoal_clips_waiting", workshop.waiting)
     if (mail_sender := network.effects.mail_sender) is not None:
-        families.add("shoal_letters_under_way", mail_sender.under_way)
+        families.add("shoal_letters_under_way", mail_sender.in_flight)
         families.add("shoal_letters_sent_total", mail_sender.sent)
         families.add("shoal_letters_refused_total", mail_sender.refused)
         families.add("shoal_letters_put_off_total", mail_sender.put_off)
     if (push_sender := network.effects.push_sender) is not None:
-        families.add("shoal_push_messages_under_way", push_sender.under_way)
+        families.add("shoal_push_messages_under_way", push_sender.in_flight)
         for outcome in Sent:
             families.add("shoal_push_messages_total", push_sender.outcomes[outcome], outcome.value)
         families.add("shoal_push_messages_total", push_sender.put_off, "put_off")

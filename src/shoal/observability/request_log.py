@@ -254,10 +254,10 @@ class JsonFormat(logging.Formatter):
         }
         if entry is not None:
             fields |= msgspec.to_builtins(entry)
-        elif (under_way := recording()) is not None:
-            fields["id"] = under_way.id
-            if under_way.trace is not None:
-                fields["trace"] = under_way.trace.trace_id.hex()
+        elif (in_flight := recording()) is not None:
+            fields["id"] = in_flight.id
+            if in_flight.trace is not None:
+                fields["trace"] = in_flight.trace.trace_id.hex()
         if record.exc_info:
             fields["error"] = _encodable(self.formatException(record.exc_info))
         return _UNSAFE.sub(_in_json, msgspec.json.encode(fields).decode())

@@ -188,7 +188,7 @@ class PushSender:
         return self._queue.begin(service, lambda: self._check_backoff(service), work)
 
     @property
-    def under_way(self) -> int:
+    def in_flight(self) -> int:
         """Number of messages being sent or waiting."""
         return len(self._queue)
 

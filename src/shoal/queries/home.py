@@ -150,8 +150,8 @@ async def at_positions(reads: Reads, viewer: int, first: int, last: int) -> list
 
 async def warm_up(reads: Reads, viewer: int) -> None:
     """Rebuild an inactive timeline. Concurrent calls wait for one rebuild."""
-    if (under_way := reads.rebuilding.get(viewer)) is not None:
-        await asyncio.shield(under_way)
+    if (in_flight := reads.rebuilding.get(viewer)) is not None:
+        await asyncio.shield(in_flight)
         return
     done = reads.rebuilding[viewer] = asyncio.get_running_loop().create_future()
     try:

@@ -322,7 +322,7 @@ class Folding:
             await self._prefetch(down[-1] + 1 + REACH)
         if up:
             await self._read_behind(REACH - up[0])
-        several = _several(chain(self._earlier, self._rows))
+        several = _duplicates(chain(self._earlier, self._rows))
         return [row for at, row in enumerate(rows, first) if row[1].id not in several or self._stays(at)]
 
     async def _is_enabled(self) -> bool:
@@ -367,7 +367,7 @@ class Folding:
         return True
 
 
-def _several(rows: Iterable[Row]) -> set[int]:
+def _duplicates(rows: Iterable[Row]) -> set[int]:
     """Return the posts that occur in more than one row."""
     known, several = set[int](), set[int]()
     for _, post, _ in rows:

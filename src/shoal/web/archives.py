@@ -294,7 +294,7 @@ _AT_ONCE = 4
 """Archives that one process streams concurrently."""
 _RETRY_SECONDS = 60.0
 
-_under_way: set[int] = set()
+_in_flight: set[int] = set()
 """Members whose archive is being streamed; at most one archive per member."""
 
 
@@ -310,14 +310,14 @@ async def show_export(ctx: PageContext, _params: None) -> Response:
 async def download(ctx: PageContext, asked: Form) -> Response:
     """Stream all data of the member as a zip file, built while it is sent."""
     member, _ = ctx.checked(asked), ctx.words.text
-    if member.id in _under_way or len(_under_way) >= _AT_ONCE:
+    if member.id in _in_flight or len(_in_flight) >= _AT_ONCE:
         raise Unavailable(_("An archive is already being uploaded. Try again in a minute."), retry_after=_RETRY_SECONDS)
     # Reserve the slot now, not when the first piece is read: another request could come in between.
-    _under_way.add(member.id)
+    _in_flight.add(member.id)
     try:
         await note_alone(ctx.writes, AuditVerb.EXPORT_REQUESTED, member_target(member))
     except BaseException:
-        _under_way.discard(member.id)
+        _in_flight.discard(member.id)
         raise
     name = f"{member.name}-{ctx.now_ms // 1000}.zip"
     headers = {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "private, no-store"}
@@ -335,7 +335,7 @@ class _Archive(StreamingResponse):
         try:
             await super().__call__(scope, receive, send)
         finally:
-            _under_way.discard(self._member_id)
+            _in_flight.discard(self._member_id)
 
 
 async def _pieces(ctx: PageContext, member: Member) -> AsyncGenerator[bytes, None]:

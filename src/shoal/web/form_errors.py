@@ -12,7 +12,7 @@ from functools import cache
 from types import MappingProxyType
 
 from shoal.core.errors import Disallowed, InvalidInput, Reserved, ShoalError, Taken
-from shoal.http.errors import Blank, NotAccepted, SeveralErrors
+from shoal.http.errors import Blank, NotAccepted, ValidationErrors
 from shoal.i18n import Translated
 
 COMPLAINTS = (
@@ -228,7 +228,7 @@ RIGHT: Wrong = MappingProxyType({})
 
 def wrong_of(words: Translated, error: InvalidInput, **known: str) -> dict[str, str]:
     """Return the errors by field. `known` overrides the message for a field."""
-    found = error.found if isinstance(error, SeveralErrors) else (error,)
+    found = error.found if isinstance(error, ValidationErrors) else (error,)
     return {one.field or "": _message(words, one, known) for one in found}
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from shoal import settings as configuration
 from shoal.app.network import open_network
-from shoal.app.shared import Several, one_of_several
+from shoal.app.shared import HostProcess, open_host_process
 from shoal.core.errors import Unavailable
 from shoal.graph.cache.change_log import FollowedLog, OwnersLog
 from shoal.graph.cache.dependencies import ReadSet
@@ -37,7 +37,7 @@ def beside(folder: Path) -> Iterator[tuple[World, FrontEnd, FrontEnd]]:
     store = f"sqlite:///{folder / 'shoal.db'}"
     settings = configuration.load({}, store=store, rate_limits=False)
     memory = SharedMemory.create(2, 16, 800)
-    owner, reader = (one_of_several(settings, memory, place) for place in range(2))
+    owner, reader = (open_host_process(settings, memory, place) for place in range(2))
     with world(owner, store=store) as here:
         stack = AsyncExitStack()
         fresh = FrontEnd(here, 0)
@@ -49,12 +49,14 @@ def beside(folder: Path) -> Iterator[tuple[World, FrontEnd, FrontEnd]]:
             here.run(stack.aclose())
 
 
-async def _opened(stack: AsyncExitStack, here: World, fresh: FrontEnd, owner: Several, reader: Several) -> FrontEnd:
+async def _opened(
+    stack: AsyncExitStack, here: World, fresh: FrontEnd, owner: HostProcess, reader: HostProcess
+) -> FrontEnd:
     assert owner.owner is not None
     assert reader.reader is not None
     await stack.enter_async_context(owner.owner.met(_no_connection, fresh.app_context))
     await stack.enter_async_context(reader.reader.opened())
-    network = await stack.enter_async_context(open_network(here.network.settings, read_only=True, several=reader))
+    network = await stack.enter_async_context(open_network(here.network.settings, read_only=True, host_process=reader))
     reads = never_old(network, network.reads)
     app_parts = replace(
         here.app_parts, store=network.store, writes=network.writes, reads=reads, tell_use=reader.reader.used

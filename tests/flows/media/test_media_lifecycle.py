@@ -123,12 +123,12 @@ class Scene:
             with suppress(Unavailable):
                 found = await members.find(self.writes, "ann") or await members.register(self.writes, "ann")
                 self.ann = found.id
-        under_way: list[asyncio.Task[None]] = []
+        in_flight: list[asyncio.Task[None]] = []
         for verb, number in ops:
-            under_way.append(asyncio.create_task(self._act(getattr(self, f"_{verb}")(number))))
+            in_flight.append(asyncio.create_task(self._act(getattr(self, f"_{verb}")(number))))
             for _ in range(self.dice.random.choice((0, 1, 20, 100))):
                 await asyncio.sleep(0)
-        await asyncio.gather(*under_way)
+        await asyncio.gather(*in_flight)
         self.dice.calm = True
         for _ in range(3):
             await self._deliver()

@@ -282,14 +282,14 @@ class Simulator:
 
     async def _act_all(self, ops: Sequence[Op]) -> None:
         """Run the operations: in order for each member, mostly concurrently for different members."""
-        under_way: dict[int, asyncio.Task[None]] = {}
+        in_flight: dict[int, asyncio.Task[None]] = {}
         for op in ops:
-            under_way[op.actor] = task = asyncio.create_task(self._act(op, under_way.get(op.actor)))
+            in_flight[op.actor] = task = asyncio.create_task(self._act(op, in_flight.get(op.actor)))
             if self.dice.happens(0.5):
                 await task
             for _ in range(self.dice.random.choice((0, 1, 10, 40))):
                 await asyncio.sleep(0)
-        await asyncio.gather(*under_way.values())
+        await asyncio.gather(*in_flight.values())
 
     async def _act(self, op: Op, before: asyncio.Task[None] | None) -> None:
         if before is not None:

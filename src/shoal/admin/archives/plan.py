@@ -47,7 +47,7 @@ _MOST_ACCOUNT = 200
 """Maximum characters of the account name."""
 _CHUNK_POSTS = 500
 _NONE = -1
-_UNKNOWN, _DROPPED, _UNDER_WAY = -2, -1, -3
+_UNKNOWN, _DROPPED, _IN_FLIGHT = -2, -1, -3
 """Depths of a post that is not visited yet, that is left out, and whose thread is being followed."""
 
 
@@ -255,7 +255,7 @@ class ArchivePlan:
         while self._depths[position] == _UNKNOWN:
             answered, own = self._answers.get(position, (b"", True))
             parent = self._ordinals.get(answered, _NONE)
-            if parent in (_NONE, position) or self._depths[parent] == _UNDER_WAY:
+            if parent in (_NONE, position) or self._depths[parent] == _IN_FLIGHT:
                 # The root of its thread. Its parent may be someone else's, missing from the archive, or part of a cycle.
                 taken = parent != _NONE or (own and answered not in left)
                 self._depths[position] = 0 if taken else _DROPPED
@@ -265,7 +265,7 @@ class ArchivePlan:
             chain.append(position)
             self.parents[position] = parent
             self.answered[parent] = True
-            self._depths[position] = _UNDER_WAY
+            self._depths[position] = _IN_FLIGHT
             position = parent
         depth = self._depths[position]
         for below in reversed(chain):

@@ -50,7 +50,7 @@ class DynamoGraph:
         self._spread = spread
         self._owns = owns
         self._locks = KeyedLocks()
-        self._under_way: set[asyncio.Task[PendingInverses]] = set()
+        self._in_flight: set[asyncio.Task[PendingInverses]] = set()
         self._outbox = outbox = DynamoOutbox(service, spread)
         self.claim = outbox.claim
         self.ack = outbox.ack
@@ -172,8 +172,8 @@ class DynamoGraph:
         if batch.after is not None:
             await batch.after
         task = asyncio.create_task(self._decided(batch))
-        self._under_way.add(task)
-        task.add_done_callback(self._under_way.discard)
+        self._in_flight.add(task)
+        task.add_done_callback(self._in_flight.discard)
         # If the caller is cancelled, the commit continues.
         return await asyncio.shield(task)
 
@@ -234,8 +234,8 @@ class DynamoGraph:
 
     async def close(self) -> None:
         try:
-            if self._under_way:
-                await asyncio.wait(self._under_way)
+            if self._in_flight:
+                await asyncio.wait(self._in_flight)
             await self._outbox.close()
         finally:
             await self._service.close()

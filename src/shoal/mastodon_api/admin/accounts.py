@@ -93,7 +93,7 @@ async def list_accounts(context: Context, params: AccountsQuery) -> object:
     if params.remote or params.ip or params.by_domain:
         # There are no remote accounts, and IP addresses are not stored.
         return b"[]"
-    return await _several(context, params, _states(params), _roles(params.staff, ()))
+    return await _account_page(context, params, _states(params), _roles(params.staff, ()))
 
 
 @router.get("/api/v2/admin/accounts", scope="admin:read:accounts", answer=list[AdminAccount])
@@ -102,7 +102,7 @@ async def list_accounts_v2(context: Context, params: AccountsQueryV2) -> object:
     if params.origin == "remote" or params.ip or params.by_domain:
         return b"[]"
     states = (params.status,) if params.status else ()
-    return await _several(context, params, states, _roles(params.permissions == "staff", params.role_ids))
+    return await _account_page(context, params, states, _roles(params.permissions == "staff", params.role_ids))
 
 
 def _states(params: AccountsQuery) -> list[MemberState]:
@@ -115,7 +115,7 @@ def _roles(staff: bool, ids: Sequence[str]) -> frozenset[Role]:
     return frozenset(roles | ({Role.MODERATOR, Role.ADMIN} if staff else set()))
 
 
-async def _several(
+async def _account_page(
     context: Context, params: AccountsQuery | AccountsQueryV2, states: Sequence[MemberState], roles: frozenset[Role]
 ) -> object:
     """List the members in all of these states and with one of these roles, or with any role if there are none."""

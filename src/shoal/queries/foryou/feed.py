@@ -129,17 +129,17 @@ async def _in_time(
     A late ranking continues, because its reads are cached: if it were canceled, the next attempt would be late too. There is at
     most one per viewer and 64 in total; beyond that nothing is ranked.
     """
-    under_way = reads.being_ranked
-    if viewer in under_way or len(under_way) >= _MOST_AT_ONCE:
+    in_flight = reads.being_ranked
+    if viewer in in_flight or len(in_flight) >= _MOST_AT_ONCE:
         return None
-    task = under_way[viewer] = asyncio.create_task(_ranked(reads, viewer, personalization, explain=explain))
-    task.add_done_callback(lambda done: _let_go(under_way, viewer, done))
+    task = in_flight[viewer] = asyncio.create_task(_ranked(reads, viewer, personalization, explain=explain))
+    task.add_done_callback(lambda done: _let_go(in_flight, viewer, done))
     done, _ = await asyncio.wait({task}, timeout=deadline)
     return task.result() if done else None
 
 
-def _let_go(under_way: dict[int, asyncio.Task[Reading]], viewer: int, done: asyncio.Task[Reading]) -> None:
-    del under_way[viewer]
+def _let_go(in_flight: dict[int, asyncio.Task[Reading]], viewer: int, done: asyncio.Task[Reading]) -> None:
+    del in_flight[viewer]
     if not done.cancelled():
         # Callers that wait get the error too; this marks it as retrieved if there are none.
         done.exception()
