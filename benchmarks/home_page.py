@@ -150,7 +150,9 @@ def main() -> None:
     options.add_argument(
         "--posts", type=int, nargs="+", default=[100, 10_000, 1_000_000], help="how many posts they have"
     )
-    options.add_argument("--cold-members", type=int, default=0, help="of the network of cold pages; 0: the real graph")
+    options.add_argument(
+        "--cold-members", type=int, default=0, help="members of the generated network for cold pages; 0: the real graph"
+    )
     options.add_argument("--only", choices=("warm", "cold"), help="one half of it")
     chosen = options.parse_args()
     report = Report("home_page", chosen.size)

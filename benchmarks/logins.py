@@ -167,7 +167,7 @@ async def _forgotten(network: Network, acts: int, report: Report) -> None:
 
 def main() -> None:
     options = parser(__doc__, quick={"acts": 40}, smallest={"acts": 3})
-    options.add_argument("--acts", type=int, default=200, help="how often each is done")
+    options.add_argument("--acts", type=int, default=200, help="repetitions of each operation")
     chosen: argparse.Namespace = options.parse_args()
     report = Report("logins", chosen.size)
     with tempfile.TemporaryDirectory() as folder, mail_server() as mail:

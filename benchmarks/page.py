@@ -144,9 +144,9 @@ def headlines(results: Sequence[Result], rows: Sequence[Headline]) -> str:
 
 def _judged(results: Sequence[Result]) -> tuple[int, list[tuple[Result, Figure]]]:
     """Return the number of targets, and the figures that miss theirs."""
-    list_changes = [(result, figure) for result in results for figure in result.figures if figure.verdict]
-    return len(list_changes), [
-        (result, figure) for result, figure in list_changes if not figure.verdict.endswith("met")
+    with_verdict = [(result, figure) for result in results for figure in result.figures if figure.verdict]
+    return len(with_verdict), [
+        (result, figure) for result, figure in with_verdict if not figure.verdict.endswith("met")
     ]
 
 
@@ -246,7 +246,7 @@ def main() -> None:
     options.add_argument("--long", type=Path, metavar="FILE", help="what a benchmark printed in a long run")
     options.add_argument("--command", default="", help="the command of that run, as the page shows it")
     options.add_argument("--commit", default=commit(), help="the commit that was measured")
-    options.add_argument("--day", default=today(), help="the day of that run")
+    options.add_argument("--day", default=today(), help="the day of the measured run")
     chosen = options.parse_args()
     if chosen.long:
         keep_long(chosen.long, chosen.command, chosen.commit, chosen.day)

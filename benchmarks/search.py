@@ -139,7 +139,7 @@ def main() -> None:
         quick={"posts": 20_000, "questions": 400},
         smallest={"posts": 600, "questions": 20, "made_up": True},
     )
-    options.add_argument("--posts", type=int, default=200_000, help="how many are indexed")
+    options.add_argument("--posts", type=int, default=200_000, help="number of indexed posts")
     options.add_argument("--questions", type=int, default=2_000, help="how many are asked")
     options.add_argument("--made-up", action="store_true", help="posts of made-up words, also where the real ones are")
     chosen = options.parse_args()

@@ -255,7 +255,7 @@ async def arrival(bench: Bench, post: int) -> None:
     deadline = time.perf_counter() + _PATIENCE_SECONDS
     while not (found := bench.found(post, bench.looked_at)).all():
         if time.perf_counter() > deadline:
-            raise SystemExit(f"the post to all has reached only {found.astype(bool).mean():.0%} of those looked at")
+            raise SystemExit(f"the post to all has reached only {found.astype(bool).mean():.0%} of the sampled members")
         await asyncio.sleep(0.02)
 
 

@@ -59,15 +59,18 @@ def test_cluster_settings_file_round_trip_is_lossless(tmp_path: Path) -> None:
     assert msgspec.convert(tomllib.loads(path.read_text("utf-8")), Settings) == CHANGED
 
 
-def test_setting_with_its_old_name_is_accepted_unless_the_new_name_is_set_too(
+def test_setting_with_its_old_name_is_accepted_unless_one_source_has_both_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert load({"SHOAL_LOUD_FROM": "7000"}).high_fan_out_from == 7_000
+    assert load(environment(load({"SHOAL_LOUD_FROM": "7000"}))).high_fan_out_from == 7_000
     Path("shoal.toml").write_text("loud_from = 8000")
     assert load({}).high_fan_out_from == 8_000
+    assert load({"SHOAL_HIGH_FAN_OUT_FROM": "9000"}).high_fan_out_from == 9_000
+    both = {"SHOAL_LOUD_FROM": "1", "SHOAL_HIGH_FAN_OUT_FROM": "2"}
     with pytest.raises(SettingsError, match="loud_from was renamed to high_fan_out_from: set only high_fan_out_from"):
-        load({"SHOAL_HIGH_FAN_OUT_FROM": "9000"})
+        load(both)
 
 
 def test_secret_setting_from_file_keeps_all_text_except_one_newline(

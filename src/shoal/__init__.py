@@ -1,7 +1,7 @@
 """Shoal: a social-feed server and library. `Shoal.open(url)` is the entry point, `shoal.errors` has its exceptions.
 
-`shoal.sync` is the synchronous API. Names are imported on first use: the small programs of this package, which a server starts
-for every clip, would otherwise spend more time on imports than on their work.
+`shoal.sync` is the synchronous API. Names are imported on first use, because a server starts small programs of this package for
+every video, and these would spend more time on imports than on their work.
 """
 
 from __future__ import annotations

@@ -43,13 +43,13 @@ from shoal.graph.connection_errors import (
 from shoal.tasks import cancel
 
 _OPTIONS = {"cafile", "certfile", "keyfile"}
-"""PEM files, as aiormq names them: trusted certificates, and our own. `amqps` only."""
+"""URL options of aiormq that name PEM files: trusted certificates, and the client's certificate and key. `amqps` only."""
 
 
 def url_of_each(url: str, *, heartbeat: int) -> list[str]:
     """Return a URL for each node of `amqp(s)://user:password@host:port,host:port/vhost?cafile=FILE`, for the client library.
 
-    Raises `InvalidInput`, without the login.
+    Raises `InvalidInput` for an invalid URL; the message does not contain the login.
     """
     parts = checked_url(url, "broker")
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
@@ -72,7 +72,7 @@ Prepare = Callable[[AbstractConnection], Awaitable[Sequence[AbstractChannel]]]
 _log = logging.getLogger(__name__)
 _numbers = itertools.count(1)
 _LOST = ("error when creating transport", "Cancelling cause reader exited", "Unexpected connection close")
-# A link logs each of these in one line with its reason; the library adds tracebacks, for every connection.
+# `Link` logs each of these errors in one line with its reason. The library would log a traceback for every connection.
 logging.getLogger("aiormq.connection").addFilter(lambda record: not str(record.msg).startswith(_LOST))
 
 _FIRST_PAUSE_SECONDS = 0.05
@@ -85,7 +85,7 @@ _LONGEST_REFUSED_SECONDS = 60.0
 _CONNECT_SECONDS = 5.0
 _GOODBYE_SECONDS = 2.0
 _HEARTBEAT_SECONDS = 10
-"""A link that is cut silently is detected after three of these."""
+"""Interval of heartbeats. A connection that is cut silently is detected after three of them."""
 _AT_ONCE = 256
 """Messages between two waits for confirmation; a larger number is not faster."""
 _REFUSALS = (AuthenticationError, ChannelAccessRefused, ConnectionNotAllowed, ProbableAuthenticationError)
@@ -94,18 +94,18 @@ _WANTS_TLS = "the server requires TLS: use amqps://"
 
 
 class _Refusing(NamedTuple):
-    """When to reconnect for a queue that refuses messages, by the clock of the event loop, and the interval before that."""
+    """When to reconnect if a queue still refuses messages, by the clock of the event loop, and the interval before that time."""
 
     until: float
     seconds: float
 
 
 class Link:
-    """One connection. `prepare` opens the owner's channels after each connect; if one of them ends, the link reconnects."""
+    """A connection to the broker that reconnects when it or a channel ends. `prepare` opens its channels after each connect."""
 
     def __init__(self, url: str, prepare: Prepare, lost: Callable[[], None]) -> None:
         self._urls = url_of_each(url, heartbeat=_HEARTBEAT_SECONDS)
-        """One for each node of the broker. The first is the next to try."""
+        """A URL for each node of the broker. The first one is tried next."""
         self._prepare = prepare
         self._lost = lost
         self._out: aiormq.Channel | None = None
@@ -117,13 +117,13 @@ class Link:
         """The permanent refusal by the broker in the last attempt, if any."""
         self._last_reason = ""
         self._refusing: dict[tuple[str, str], _Refusing] = {}
-        """By exchange and routing key."""
+        """Queues that refuse messages, by exchange and routing key."""
         self._task: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        """Start connecting; return after the first attempt. A broker that is away may come back later.
+        """Start connecting; return after the first attempt. If the broker is unreachable, further attempts follow.
 
-        Raises `MisconfiguredEngine` if the broker refuses us, or is not trusted.
+        Raises `MisconfiguredEngine` if the broker refuses the login, or its certificate is not trusted.
         """
         self._task = asyncio.create_task(self._keep_connected(), name="shoal-broker")
         await self._attempted.wait()
@@ -145,9 +145,10 @@ class Link:
         return self._ended is not None
 
     async def ask(self, work: Coroutine[Any, Any, T]) -> T:
-        """Return the result of `work`, which uses a channel here. Raises `Unavailable` if the connection ends first.
+        """Return the result of `work`, which uses a channel of this connection.
 
-        On a lost connection the library leaves some tasks waiting and cancels others: neither may reach the caller.
+        Raises `Unavailable` if the connection ends first. The library then leaves some tasks waiting and cancels others; the
+        caller must notice neither.
         """
         task, over = asyncio.ensure_future(work), self._ended
         try:
@@ -165,7 +166,7 @@ class Link:
         return answer
 
     async def publish(self, queue: str, bodies: Sequence[bytes], *, exchange: str = "") -> None:
-        """Publish messages; return when the broker has all of them on disk. Raises `Unavailable`: then it may have some of them.
+        """Publish messages and return when the broker has all of them on disk. Raises `Unavailable` if it may have only some.
 
         With an exchange, `queue` is the routing key, and the messages are on disk in every queue that it routes to.
         """
@@ -267,7 +268,7 @@ async def _publish_one(channel: aiormq.Channel, exchange: str, queue: str, body:
 async def _reason(url: str, error: Exception) -> str:
     parts = urlsplit(url)
     if "Connection.OpenOk" in str(error):
-        # The library does not report the node's message when it closes the connection instead.
+        # The node closes the connection instead of replying, and the library does not report its message.
         return f"there is no virtual host {unquote(parts.path[1:]) or '/'!r}, or the user has no access to it"
     # A node that expects TLS closes the connection without a reply in plain text.
     never_there = any(isinstance(cause, ConnectionRefusedError | TimeoutError) for cause in chain(error))
@@ -289,7 +290,7 @@ class Depth(NamedTuple):
 
 
 async def depth_of(channel: AbstractChannel, queue: str) -> Depth:
-    """Return the depth of a queue. Raises `Unavailable` if the broker cannot say.
+    """Return the depth of a queue. Raises `Unavailable` if the broker is too busy to report it.
 
     RabbitMQ reports a busy queue as empty, without messages and consumers. An empty reply that took as long as the broker waits
     for a queue is therefore ignored, and the query is repeated.
@@ -308,20 +309,20 @@ _REPLIES = "amq.rabbitmq.reply-to"
 _REPLY_SECONDS = 1.0
 """A process that has not replied by then is busy or stuck."""
 _GONE_SECONDS = 35.0
-"""Consumers that are silent for this long are not processes: three heartbeats, and a margin."""
+"""Seconds of silence after which consumers are not live processes: three heartbeats, and a margin."""
 _FORGOTTEN_SECONDS = 60.0
-"""A silence before a longer pause between two queries is ignored."""
+"""If the pause between two queries is longer, the silence before it is ignored."""
 
 
 class Roll(NamedTuple, Generic[T]):
-    """The replies, and the number of `silent` consumers that may have messages."""
+    """The replies to a liveness query, and the number of `silent` consumers that may have messages."""
 
     answers: list[T]
     silent: int
 
 
 class _Silence(NamedTuple):
-    """How many consumers were silent, since when this is unchanged, and when it was last seen."""
+    """The number of silent consumers, since when it has been unchanged, and when it was last observed."""
 
     many: int
     since: float
@@ -329,7 +330,7 @@ class _Silence(NamedTuple):
 
 
 class RollCall(Generic[T]):
-    """Sends and answers liveness queries, on a separate channel. A process without `own` only sends them."""
+    """Liveness queries and replies, on a separate channel. `own` returns the reply of this process (None: it only queries)."""
 
     def __init__(
         self, exchange: str, kind: type[T], own: Callable[[], T] | None, *, clock: Callable[[], float] = time.monotonic
@@ -366,7 +367,7 @@ class RollCall(Generic[T]):
             return Roll(found, self._silent_processes(max(0, expected - len(found))))
 
     def _silent_processes(self, silent: int) -> int:
-        """Return how many of the silent consumers may be processes."""
+        """Return how many of the silent consumers may be live processes."""
         now, before = self._clock(), self._silence
         known = silent == before.many and now - before.seen < _FORGOTTEN_SECONDS
         self._silence = _Silence(silent, before.since if known else now, now)

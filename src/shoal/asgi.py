@@ -20,7 +20,7 @@ from shoal.server import application
 __all__ = ["asgi_app"]
 
 _MOST_ROOTS = 16
-"""A framework may take the path from a header, so clients could produce an unlimited number."""
+"""Maximum number of root URLs: a framework may read the path from a header, so clients could produce any number of them."""
 _HTTP = {"ws": "http", "wss": "https"}
 _PORTS = {"http": 80, "https": 443}
 
@@ -104,7 +104,7 @@ class _Mounted:
 
 
 def _inside(scope: Scope) -> Scope:
-    """Return the scope as for an application that is not mounted.
+    """Return the ASGI scope as an application that is not mounted would receive it.
 
     The path normally includes `root_path`. If a proxy has stripped its own prefix, the path only includes the prefix of the mounts.
     """

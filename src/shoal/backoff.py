@@ -29,9 +29,9 @@ class Backoff:
         return self._clock() < self._waits.get(name, _NO_WAIT).until
 
     def extend(self, name: Hashable) -> float:
-        """Start or double the backoff of a name, and return its remaining seconds. A running backoff is not extended.
+        """Start or double the backoff of a name, and return its remaining seconds.
 
-        So of many concurrent failures only the first counts.
+        A running backoff is not extended, so only the first of many concurrent failures counts.
         """
         now, wait = self._clock(), self._waits.get(name, _NO_WAIT)
         if now < wait.until:

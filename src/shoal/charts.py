@@ -101,12 +101,12 @@ _OVERSAMPLING = 2
 
 
 def render(chart: Chart, name: str) -> bytes:
-    """Return a chart as the bytes of a file of this name. Raises `InvalidInput` unless it ends in .svg or .png."""
+    """Return a chart in the format that the file name selects. Raises `InvalidInput` unless the name ends in .svg or .png."""
     return surface_of(name)(chart)
 
 
 def surface_of(name: str) -> Callable[[Chart], bytes]:
-    """Return the renderer for a file of this name. Raises `InvalidInput` unless it ends in .svg or .png."""
+    """Return the renderer for a file name. Raises `InvalidInput` unless the name ends in .svg or .png."""
     surface = {".svg": as_svg, ".png": as_png}.get(PurePath(name).suffix.lower())
     if surface is None:
         raise InvalidInput(f"{name} cannot be drawn: the file name must end in .svg or .png")
@@ -117,7 +117,7 @@ def as_svg(chart: Chart) -> bytes:
     body = "".join(map(_element, chart.shapes))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {chart.width} {chart.height}" width="{chart.width}"'
-        f' height="{chart.height}" role="img" aria-labeledby="title desc"><title id="title">{escape(chart.title)}</title>'
+        f' height="{chart.height}" role="img" aria-labelledby="title desc"><title id="title">{escape(chart.title)}</title>'
         f'<desc id="desc">{escape(chart.description)}</desc><style>text{{font-family:{_FONT}}}.bold{{font-weight:600}}'
         "polyline{fill:none}"
         f"{_rules(_LIGHT)}@media(prefers-color-scheme:dark){{{_rules(_DARK)}}}</style>{body}</svg>\n"
@@ -149,7 +149,7 @@ def _element(shape: Shape) -> str:
 
 
 def as_png(chart: Chart) -> bytes:
-    """Return a chart as a PNG, light, two pixels per point."""
+    """Return a chart as a PNG in light colors, with two pixels per point."""
     size = chart.width * _SCALE, chart.height * _SCALE
     image = Image.new("RGB", (size[0] * _OVERSAMPLING, size[1] * _OVERSAMPLING), _LIGHT["page"])
     brush = ImageDraw.Draw(image)
@@ -181,7 +181,7 @@ def _paint(brush: ImageDraw.ImageDraw, shape: Shape, scale: int) -> None:
         return
     right, bottom = shape.x + shape.width, shape.y + shape.height
     brush.rounded_rectangle(
-        # The last pixel belongs to the rectangle.
+        # Pillow draws the last pixel too.
         (shape.x * scale, shape.y * scale, right * scale - 1, bottom * scale - 1),
         shape.radius * scale,
         fill=fill,

@@ -1,4 +1,4 @@
-"""The errors that the library raises, each with a message that is safe to show."""
+"""The errors that the library raises, each with a message that may be shown to users."""
 
 from shoal.core.errors import (
     CodeNeeded,

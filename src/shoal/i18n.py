@@ -34,7 +34,7 @@ _MOST_ACCEPTED = 1_000
 """Characters of an `Accept-Language` header that are parsed."""
 _RIGHT_TO_LEFT = "rtl"
 _ORDINALS = {"en": {"one": "st", "two": "nd", "few": "rd", "other": "th"}}
-"""Suffixes of ordinal numbers by plural category (CLDR); other languages have a period."""
+"""Suffixes of ordinal numbers by plural category (CLDR); other languages write ranks as plain numbers."""
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 _WEEK = 7 * _DAY
 
@@ -77,7 +77,7 @@ class Translated:
 
     def ordinal(self, n: int) -> str:
         """Return a rank, such as "137th"."""
-        return self.number(n) + _ORDINALS.get(self.code, {}).get(self.locale.ordinal_form(n), ".")
+        return self.number(n) + _ORDINALS.get(self.code, {}).get(self.locale.ordinal_form(n), "")
 
     def decimal(self, n: float, spec: str = ",g") -> str:
         """Return a number in a Python format specification, with the separators of this language."""

@@ -1,6 +1,6 @@
 """Keyed locks and concurrency limits within a process.
 
-Several keys are locked in sorted order, so holders never deadlock. Work beyond a limit is refused with `NotYet`.
+Several keys are locked in sorted order, so that tasks never deadlock. Work beyond a limit is refused with `NotYet`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,11 @@ Work = Callable[[], Coroutine[None, None, None]]
 
 
 class ConcurrencyLimits(NamedTuple):
-    """Limits on running tasks in total and per key, on running and waiting tasks likewise, and on the wait in seconds."""
+    """Limits on concurrent tasks in a queue.
+
+    `at_once` and `of_one` limit running tasks, in total and per key; `held` and `held_of_one` limit running and waiting tasks. A
+    task waits for at most `patience` seconds.
+    """
 
     at_once: int
     of_one: int
@@ -46,7 +50,7 @@ class KeyedQueue:
         """Queue a task; the future completes with it.
 
         `check` raises if the task must not run; it is called now and again when the task gets a slot. Raises `NotYet` if too many
-        tasks wait; the future does so after waiting for too long.
+        tasks wait. The future raises `NotYet` if the task has waited for too long.
         """
         if len(self._works) >= self._limits.held or self._held[key] >= self._limits.held_of_one:
             raise NotYet(self._busy)
@@ -77,7 +81,7 @@ class KeyedQueue:
             self._slots_of.pop(key, None)
 
     async def close(self) -> None:
-        """Cancel all tasks. Their jobs are run again after the next start."""
+        """Cancel all tasks. Their jobs are run again after the next start of the process."""
         await cancel(*self._works)
 
 

@@ -11,7 +11,7 @@ FOLDER = 0o700
 
 
 def make_folder(path: Path) -> None:
-    """Create a folder and its parents. Existing ones are left unchanged."""
+    """Create a folder and its parents. Folders that exist are left unchanged."""
     if not path.is_dir():
         make_folder(path.parent)
         path.mkdir(FOLDER, exist_ok=True)
@@ -47,7 +47,8 @@ def write_new(path: Path, data: bytes) -> None:
 def narrow(what: int | Path) -> None:
     """Remove the permissions of other users on an open file or folder, or on one by its path.
 
-    Does nothing if it does not exist, or if it belongs to another user and we are not root.
+    Does nothing if it does not exist, or if it belongs to another operating-system user and this process does not run
+    as root.
     """
     try:
         known = os.stat(what)  # noqa: PTH116  # it may be a handle

@@ -3,12 +3,14 @@
 It holds JSON responses of the API and HTML pages of the web app. The dependencies of a response are recorded while it is computed
 (`graph.cache.dependencies`). It is valid while
 
-- the change log has none of its marks (one process), or all its version tokens are unchanged (several processes);
+- the change log has no entry for the objects, lists and counts that were read (one process), or all their version tokens are
+  unchanged (several processes);
 - its queries to sources outside the graph (timeline, tag cloud, ranking) return equal results;
 - it has not expired.
 
-A response is cached when it is requested for the second time; the first request costs only an entry for its key. After a cached
-response that changed before it was used, the next three are not cached, which saves a tenth of the cost of computing them.
+A response is cached when it is requested for the second time; the first request costs only an entry for its key. If a cached
+response becomes invalid before it is used, the next three responses for its key are not cached, which saves a tenth of the cost of
+computing them.
 
 Example: the change log is at position 70 when a page with post 5 is computed, which reads object 5 and the list of its likes:
 
@@ -48,9 +50,9 @@ class _Entry(Generic[R]):
     marks: array[int]
     checks: Sequence[Dependence]
     until: int
-    """Unix milliseconds."""
+    """When the response expires, in Unix milliseconds."""
     since: int
-    """The position in the change log up to which the marks are known to be unchanged."""
+    """The position up to which the change log is known to have no entry for any of `marks`."""
     kilobytes: int
     used: bool = False
 
@@ -59,7 +61,8 @@ class ResponseCache(Generic[R]):
     """An LRU cache of at most `kilobytes`, by key; 0 disables it.
 
     A response to be cached is passed through `prepare`, which returns the response to store and its size in bytes. `asked` counts
-    lookups, and `missed` the computed responses. After a cached response that was never used, the next `skip` are not cached.
+    lookups, and `missed` the computed responses. If a cached response becomes invalid before it is used, the next `skip` responses
+    for its key are not cached.
     """
 
     def __init__(
@@ -68,11 +71,11 @@ class ResponseCache(Generic[R]):
         self._log = log
         self._prepare = prepare
         self._capacity = kilobytes
-        # In the order of their last use.
+        # The entries are in the order of their last use.
         self._entries: OrderedDict[Hashable, _Entry[R]] = OrderedDict()
         self._size = 0
         self._skip = skip
-        # How many more responses are not cached, by key.
+        # The number of further responses that are not cached, by key.
         self._skipped: Recent[Hashable, int] = Recent(64 * kilobytes)
         self.asked = self.missed = 0
 
@@ -98,7 +101,7 @@ class ResponseCache(Generic[R]):
         return await self._compute(key, make)
 
     def _skips(self, key: Hashable, invalid: _Entry[R] | None) -> bool:
-        """Return whether the response should not be cached, and count it. `invalid` is the entry that it replaces."""
+        """Return whether the response should not be cached, and if so, count it as skipped. `invalid` is the entry it replaces."""
         if invalid is not None and invalid.used:
             return False
         left = self._skipped.get(key) if invalid is None else self._skip
@@ -110,7 +113,7 @@ class ResponseCache(Generic[R]):
     async def _is_valid(self, entry: _Entry[R]) -> bool:
         if not self._is_unchanged(entry):
             return False
-        # Checked again after the wait: all dependencies must have been unchanged at one moment since the request began.
+        # Check again after the wait, because all dependencies must have been unchanged at one moment since the request began.
         return not entry.checks or (await _have_same_results(entry.checks) and self._is_unchanged(entry))
 
     def _is_unchanged(self, entry: _Entry[R]) -> bool:
@@ -146,7 +149,10 @@ class ResponseCache(Generic[R]):
 
 
 async def _have_same_results(checks: Sequence[Dependence]) -> bool:
-    """Run the queries concurrently, so that queries to servers share one round trip. A failed query counts as changed."""
+    """Return whether all queries still have the same results. A failed query counts as changed.
+
+    The queries run concurrently, so that those to servers share one round trip.
+    """
     try:
         if len(checks) == 1:
             return bool(await checks[0].ask() == checks[0].answer)

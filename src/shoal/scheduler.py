@@ -1,9 +1,9 @@
 """Run due work and periodic maintenance.
 
-`Agenda` handles tickets: it publishes scheduled posts, announces the end of polls, deletes unattached media and members
-whose accounts are being deleted, and expires IP blocks and e-mail links. `Upkeep` cools idle timelines, demotes
-high-fan-out sources that have lost most of their followers, marks posts without recent reactions as inactive, and drops
-expired audit entries, tombstones, follow histories and keys.
+`Agenda` processes due tickets, the entries of the schedule: it publishes scheduled posts, announces the end of polls, deletes
+unattached media and members whose accounts are being deleted, and expires IP blocks and e-mail links. `Upkeep` drops idle
+timelines, demotes high-fan-out sources that have lost most of their followers, marks posts without recent reactions as inactive,
+and drops expired audit entries, tombstones, follow histories and keys.
 
 Any number of processes may run the agenda concurrently, and any of them may stop at any moment. Each item is one commit
 that also deletes its ticket and is rejected if another process was first. Deleting a member takes many commits and resumes
@@ -46,7 +46,7 @@ _REMEMBERED = 10_000
 class Agenda(BackgroundWorker):
     """Background worker for due tickets between `start` and `stop`; `once` processes all currently due tickets.
 
-    `writes` uses the graph without its cache: changes made here are permanent.
+    `writes` must use the graph without its cache, because permanent changes, such as deletions, need current data.
     """
 
     task_name = "shoal-agenda"
@@ -88,7 +88,7 @@ class Agenda(BackgroundWorker):
         try:
             await self._do(ticket, node)
         except Conflict:
-            # Another process, or the owner, was first: the ticket is gone, or is read again next time.
+            # Another process or the member changed the object first. The ticket is deleted already, or is read again next time.
             return False
         except Exception as error:  # noqa: BLE001  # must not stop the others
             self._failed.extend(ticket.id2)
@@ -125,8 +125,7 @@ class Agenda(BackgroundWorker):
         except (Conflict, Unavailable):
             raise
         except ShoalError as error:
-            # Only the deletion of the author is permanent. Suspensions end, limits are raised, and the author may fix other
-            # causes.
+            # Drop the post only if the author was deleted: suspensions end, limits are raised, and the author may fix other causes.
             owner = (await self._writes.graph.obj_get((scheduled.owner_id,))).get(scheduled.owner_id)
             if owner is None:
                 await scheduled_posts.drop(self._writes, scheduled)
@@ -143,7 +142,7 @@ class Agenda(BackgroundWorker):
             take_off(batch, media.ticket_id, ticket)
             batch.obj_set(replace(media, ticket_id=0, version=media.version + 1))
         elif due > self._clock():
-            # A post used it in the meantime.
+            # A post has used the media since the ticket was written, so it becomes due later.
             life.plan(batch, media, ticket, due)
         elif media.id in await scheduled_posts.planned_media(self._writes, media.owner_id):
             life.plan(batch, media, ticket, self._clock() + life.UNUSED_MS)
@@ -166,9 +165,9 @@ _BELOW_ALL = -(2**63)
 
 
 async def begin_histories(store: Store, tombstone_days: float) -> None:
-    """Record the start of follow histories, unless it is recorded. A new network has complete histories.
+    """Record the time since which follow histories are complete, unless it is recorded already.
 
-    In an older network, the histories start with the existing tombstones.
+    A new network has complete histories. In an older network, they start `tombstone_days` ago, with the oldest tombstones.
     """
     if (await store.assoc_get(EVERYBODY, (HISTORY_START,), (EVERYBODY,)))[HISTORY_START]:
         return
@@ -176,13 +175,16 @@ async def begin_histories(store: Store, tombstone_days: float) -> None:
         await _note_histories(store, _days_before(now_ms(), tombstone_days))
         return
     batch = _histories_since(1)
-    # A new network has no tags that were not case-folded.
+    # Record that all tags are case-folded, which is true of a new network.
     batch.key_add(tags_folded_key(), EVERYBODY)
     await store.commit(batch)
 
 
 async def begin_token_uses(store: Store, *, read_only: bool) -> int:
-    """Return since when token uses are recorded, in Unix milliseconds; a store without that mark starts now."""
+    """Return the time (Unix ms) since which token uses are recorded.
+
+    If the store does not contain it, this is the current time, which is then stored unless `read_only` is set.
+    """
     marks = (await store.assoc_get(EVERYBODY, (TOKEN_USE_START,), (EVERYBODY,)))[TOKEN_USE_START]
     if marks:
         return milliseconds_of(marks[EVERYBODY].time)
@@ -208,8 +210,8 @@ def _histories_since(since: int) -> Batch:
 class Upkeep(BackgroundWorker):
     """Periodic maintenance between `start` and `stop`; `once` runs it now.
 
-    `review` demotes high-fan-out sources; `forget` marks posts as inactive at a time (Unix ms). `drop_audited` deletes audit log
-    entries from before a snowflake id; `audit_days` is their retention, 0 for unlimited.
+    `review` demotes high-fan-out sources; `forget` marks posts without recent reactions as inactive, given the current time (Unix
+    ms). `drop_audited` deletes audit log entries from before a snowflake id; `audit_days` is their retention, 0 for unlimited.
     """
 
     task_name = "shoal-upkeep"
@@ -232,7 +234,7 @@ class Upkeep(BackgroundWorker):
         self._forget = forget
         self._idle_days = idle_days
         self._tombstone_days = tombstone_days
-        # Like tombstones, histories prevent a late retry from reviving an ended follow.
+        # Like tombstones, histories prevent a late retry from reviving an ended follow, so they are kept at least as long.
         self._history_days = max(tombstone_days, history_days)
         self._drop_audited = drop_audited
         self._audit_days = audit_days

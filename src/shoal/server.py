@@ -39,7 +39,7 @@ _BACKLOG = 2_048
 _FRAME_BYTES = 64 * 1024
 """Maximum size of a WebSocket message from a client."""
 _START_SECONDS = 5.0
-"""How long a connection of another process waits until this one is ready."""
+"""Seconds that a connection passed on by another process waits until this process is ready."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -63,7 +63,7 @@ class ProcessGroup(Protocol):
     def met(
         self, take: Callable[[socket.socket, bytes], Coroutine[Any, Any, None]], app_context: AppContext
     ) -> AbstractAsyncContextManager[None]:
-        """Stay connected to the others until the block ends, and accept connections that they pass on."""
+        """Stay connected to the other processes until the block ends, and accept connections that they pass on."""
         ...
 
 
@@ -135,8 +135,8 @@ async def serve(
     """Serve until SIGINT or SIGTERM, or until cancelled; requests in progress get ten seconds to end.
 
     `ready` is called with the root of all URLs once connections are accepted. The listener is closed at the end. The context of
-    `companion` is entered before the first request, and left after the last response. With `process_group` processes,
-    connections pass between them.
+    `companion` is entered before the first request, and left after the last response. The processes of `process_group` pass
+    connections to each other.
     """
     base_url = app_parts.base_url or app_parts.settings.base_url or _address(listener, app_parts.settings.host)
     app_context = app_context_of(replace(app_parts, base_url=base_url))
@@ -156,7 +156,7 @@ async def serve(
         ws_max_size=_FRAME_BYTES,
         ws_ping_interval=app_parts.pace.ping,
         ws_ping_timeout=app_parts.pace.ping,
-        # It would cost more memory per socket than everything else together.
+        # Compression would cost more memory per socket than everything else together.
         ws_per_message_deflate=False,
         lifespan="off",
         access_log=False,
@@ -187,7 +187,7 @@ def _met(
 
 
 async def _run(server: uvicorn.Server, listener: socket.socket) -> None:
-    """Serve until stopped; a cancellation shuts down as orderly as a signal."""
+    """Serve until stopped. A cancellation shuts the server down gracefully, as a signal does."""
     running = asyncio.create_task(server.serve([listener]), name="shoal-http")
     try:
         await asyncio.shield(running)

@@ -1,8 +1,8 @@
 """Every setting: its default and its unit, read once from the environment and a TOML file into one frozen value.
 
 `SHOAL_<NAME>` in the environment wins over `<name>` in the file that `SHOAL_CONFIG` names (or `shoal.toml`, if there is one).
-A setting that may hold a secret can also be the text of a file: of the one that `SHOAL_<NAME>_FILE` names, or of the systemd
-credential `shoal.<name>`.
+A setting that may hold a secret can also be read from a file: the file that `SHOAL_<NAME>_FILE` names, or the systemd credential
+`shoal.<name>`.
 """
 
 from __future__ import annotations
@@ -209,8 +209,8 @@ _TABLES = {
     "recipe": "table",
 }
 """Settings that are JSON in the environment."""
-_RENAMED = {"loud_from": "high_fan_out_from"}
-"""Old spellings that are still accepted."""
+RENAMED = {"loud_from": "high_fan_out_from"}
+"""New names of settings whose old names are still accepted."""
 
 SECRET = ("store", "timelines", "broker", "tags", "search", "media", "mail", "push_key")
 """Settings that may hold a secret: keys, and URLs with passwords."""
@@ -225,13 +225,8 @@ class SettingsError(ValueError):
 
 
 def build(**values: Any) -> Settings:
-    """Return settings with only these values; None is the default. Raises `SettingsError`."""
-    given = {name: value for name, value in values.items() if value is not None}
-    for old, new in _RENAMED.items():
-        if old in given:
-            if new in given:
-                raise SettingsError(f"settings: {old} was renamed to {new}: set only {new}")
-            given[new] = given.pop(old)
+    """Return settings with only these values; None means the default. Raises `SettingsError`."""
+    given = with_new_names({name: value for name, value in values.items() if value is not None})
     try:
         for name, what in _TABLES.items():
             # A store may also be a plain URL.
@@ -242,6 +237,14 @@ def build(**values: Any) -> Settings:
         return msgspec.convert(given, Settings, strict=False)
     except msgspec.ValidationError as error:
         raise SettingsError(f"settings: {error}") from error
+
+
+def with_new_names(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings of one source under their new names. Raises `SettingsError` if one is given under both names."""
+    for old, new in RENAMED.items():
+        if old in values and new in values:
+            raise SettingsError(f"settings: {old} was renamed to {new}: set only {new}")
+    return {RENAMED.get(name, name): value for name, value in values.items()}
 
 
 def _json(what: str, text: str) -> Any:
@@ -256,17 +259,16 @@ def load(environ: Mapping[str, str] = os.environ, **overrides: Any) -> Settings:
 
     None does not override.
     """
-    values: dict[str, Any] = _from_file(environ)
-    for name in (*Settings.__struct_fields__, *_RENAMED):
-        if (text := environ.get(f"SHOAL_{name.upper()}")) is not None:
-            values[name] = text
-    values.update({name: secret_text(name, path) for name, path in secret_files(environ).items()})
-    values.update({name: value for name, value in overrides.items() if value is not None})
+    variables = {name: environ.get(f"SHOAL_{name.upper()}") for name in (*Settings.__struct_fields__, *RENAMED)}
+    values = with_new_names(_from_file(environ))
+    values |= with_new_names({name: text for name, text in variables.items() if text is not None})
+    values |= {name: secret_text(name, path) for name, path in secret_files(environ).items()}
+    values |= with_new_names({name: value for name, value in overrides.items() if value is not None})
     return build(**values)
 
 
 def secret_files(environ: Mapping[str, str] = os.environ) -> dict[str, Path]:
-    """Return the files of settings that are read from files, by setting.
+    """Return the file of each setting that is read from a file, by name of the setting.
 
     Raises `SettingsError` for a setting that is set in more than one way, and for a file of a setting that is not secret.
     """
@@ -298,7 +300,7 @@ def _file_variable(name: str) -> str:
 def secret_text(name: str, path: Path) -> str:
     """Return a secret: the contents of its file without one newline at the end.
 
-    Raises `SettingsError`, which never has the contents.
+    Raises `SettingsError` if the file cannot be used; the message never contains the secret.
     """
     try:
         with path.open("rb") as file:
@@ -319,7 +321,7 @@ def secret_text(name: str, path: Path) -> str:
 def environment(settings: Settings) -> dict[str, str]:
     """Return environment variables that give a child process these settings, whatever its own environment and file contain."""
     given = {f"SHOAL_{name.upper()}": _as_text(getattr(settings, name)) for name in settings.__struct_fields__}
-    # They may hold what came from files, which the child must not be given once more.
+    # The settings include secrets that were read from files. Clear the names of these files, because a secret may be set only once.
     return {**given, **{_file_variable(name): "" for name in SECRET}, _CREDENTIALS: ""}
 
 

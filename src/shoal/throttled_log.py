@@ -11,7 +11,7 @@ _SECONDS = 60.0
 
 
 class ThrottledLog:
-    """Logs each message at most once a minute, and states in the next line how many were suppressed.
+    """A logger that logs each message at most once a minute, and states the number of suppressed repetitions in the next line.
 
     A message is identified by its format string and `name`, so `name` must have few values.
     """

@@ -173,7 +173,7 @@ async def _make(settings: Settings, written: DemoPlan, console: Console) -> None
     )
     _cancel_at(signal.SIGINT, signal.SIGTERM)
     with bars:
-        # Each clock starts with the first step of its stage.
+        # The clock of each bar starts with its first item.
         tasks = {noun: bars.add_task(noun, total=total, start=False) for noun, total in totals.items()}
 
         def advance(noun: str) -> None:
@@ -185,7 +185,7 @@ async def _make(settings: Settings, written: DemoPlan, console: Console) -> None
 
         async with (
             open_network(settings) as network,
-            # A server decodes one picture at a time next to its requests; here there are no requests yet.
+            # Use all CPUs: there are no requests yet, next to which a server decodes only one picture at a time.
             Decoder(network.media.limits, children=os.cpu_count() or 1) as decoder,
         ):
             writes = replace(network.writes, media=network.media.with_decoder(decoder))

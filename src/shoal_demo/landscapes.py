@@ -297,7 +297,7 @@ def aurora(canvas: Canvas, mood: Mood) -> None:
 
 
 def _curtain(canvas: Canvas, base: float, light: Array, top_light: Array, strength: float) -> Array:
-    """Return one curtain, at half the size of the picture."""
+    """Return one curtain of an aurora, at half the size of the picture."""
     high, wide = canvas.height // 2, canvas.width // 2
     foot = canvas.ridge(base, 0.34, knots=3, octaves=2, keep=0.35, soft=True)[::2][:wide] / canvas.height
     tall = canvas.curve(knots=26, octaves=3, keep=0.6)[::2][:wide]

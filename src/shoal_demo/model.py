@@ -2,8 +2,8 @@
 
 People and posts are referred to by their index in the plan. Times are Unix milliseconds, UTC.
 
-Colors are `rrggbb`. `sky` is a gradient from the top of the picture down; `far` and `near` are the ends of the depth of
-the picture (haze and foreground); `light` is the color of light sources.
+Colors are `rrggbb`. `sky` is a gradient from the top of the picture down; `far` is the color of the distance (haze), and `near`
+that of the foreground; `light` is the color of light sources.
 """
 
 from __future__ import annotations
@@ -228,7 +228,7 @@ def header(dice: Random, interests: tuple[str, ...]) -> Scene:
 
 
 def whereabouts(dice: Random, kind: str, home: Place) -> Place:
-    """Return where a photo was taken: far away if the kind does not exist at home, else near home."""
+    """Return where a photo was taken: usually far away if `FAR_PLACES` lists places for its kind, else near home."""
     spots = FAR_PLACES.get(kind, ())
     spot = dice.choice(spots) if spots and dice.random() < 0.8 else home
     return Place(round(spot.latitude + dice.gauss(0, 0.04), 4), round(spot.longitude + dice.gauss(0, 0.05), 4))

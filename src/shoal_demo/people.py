@@ -15,9 +15,9 @@ from shoal_demo.model import Look, Person
 
 
 class Culture(NamedTuple):
-    """A row of the table of cultures. `tones` is a range of `SKINS`.
+    """The names, cities and looks of people who share a native language. `tones` is a range of indexes in `SKINS`.
 
-    `wrap` is a scarf for women or a turban for men, worn by the fraction `wrapped`.
+    `wrap` is a scarf for women or a turban for men, which a fraction `wrapped` of them wears.
     """
 
     language: str
@@ -410,7 +410,7 @@ def _name(dice: Random, culture: Culture, *, woman: bool) -> _Name:
 
 
 def _handle(dice: Random, name: _Name, interest: str, taken: set[str]) -> str:
-    """Return an unused handle, with a number once the nicer ones are taken."""
+    """Return an unused handle, with a number if all handles without a number are taken."""
     first, last, _ = name
     ideas = [
         f"{first}_{last}", f"{first}{last}", f"{first}_{dice.choice(SUFFIXES)}", f"{first[0]}{last}", f"{first}.{interest}",

@@ -238,7 +238,7 @@ def _table(canvas: Canvas, mood: Mood, *, planks: bool) -> None:
 
 
 def _shadow(canvas: Canvas, x: float, y: float, radius: float, strength: float = 0.5) -> None:
-    """Draw a soft shadow of light from the upper left."""
+    """Draw a soft shadow, as if light came from the upper left."""
     part, dx, dy = canvas.about(x, y, radius, reach=1.6)
     away = np.hypot(dx - np.float32(0.22), dy - np.float32(0.26))
     part *= (1 - smooth(1.28, 0.72, away) * np.float32(strength))[..., None]
@@ -494,7 +494,7 @@ def abstract(canvas: Canvas, mood: Mood) -> None:
 
 
 def _folded(at: Array, size: int) -> Array:
-    """Return positions with those past an edge reflected back."""
+    """Return positions, reflected back into the range where they exceed an edge."""
     inside: Array = (size - 1 - np.abs(size - 1 - np.abs(at))).astype(np.intp)
     return inside
 

@@ -58,7 +58,7 @@ PLACE_SHARE = 0.4
 
 
 class PostPlan(msgspec.Struct, kw_only=True):
-    """A post being written, the kind of its photo, and the draft that it answers."""
+    """A post being written, the kind of its photo, and the post on which it is a comment."""
 
     post: PlannedPost
     wording: Wording
@@ -248,7 +248,7 @@ def _appeal(dice: Random, newsroom: Newsroom, post: PlannedPost) -> float:
 
 
 def _scale(appeal: Sequence[float], limits: Sequence[int], total: int) -> float:
-    """Return the factor with which the sum of the values, each capped at its limit, is `total`."""
+    """Return the factor by which to multiply the values so that their sum, each capped at its limit, is `total`."""
     low, high = 0.0, 1000.0
     for _ in range(50):
         middle = (low + high) / 2
@@ -260,7 +260,7 @@ def _scale(appeal: Sequence[float], limits: Sequence[int], total: int) -> float:
 def shares(
     newsroom: Newsroom, posts: Sequence[PlannedPost], liked: Sequence[tuple[int, int]]
 ) -> tuple[tuple[int, int, int], ...]:
-    """Return (member, post, moment): one in twenty members who like a public post share it."""
+    """Return (member, post, moment). Of the members who like a public post, 5 percent share it; of a comment, 0.8 percent."""
     made = []
     for who, at in liked:
         post = posts[at]
@@ -274,15 +274,15 @@ def shares(
 POSTS_A_DAY = 0.105
 COMMENTS_A_DAY = 0.165
 LIKES_A_DAY = 1.8
-"""All three are averages per member."""
+"""Mean number of likes per member and day; the two constants above are means per member and day, too."""
 _REFERENCE_MS = 1_790_000_000_000
-"""The time for which every plan is drawn before it is shifted: random choices must not depend on the clock."""
+"""Every plan is first drawn for this time and then shifted, so that random choices do not depend on the clock."""
 
 
 def plan(seed: int = 1, members: int = 120, days: int = 28, *, now_ms: int) -> DemoPlan:
     """Return a network of `members` people with the posts of the `days` days before `now_ms` (Unix milliseconds).
 
-    Both are at least 1. `now_ms` only shifts all times of a seed's network.
+    `members` and `days` are at least 1. For given other arguments, `now_ms` only shifts all times.
     """
     if members < 1 or days < 1:
         raise ValueError("a network needs at least one member and one day")

@@ -30,7 +30,7 @@ from shoal_demo.portraits import banner, portrait
 
 T = TypeVar("T")
 Advance = Callable[[str], None]
-"""Called with the noun of each thing created."""
+"""A progress callback, called with the kind of each created object, such as "posts"."""
 
 _AT_ONCE = 32
 
@@ -49,7 +49,7 @@ class Stage:
 
     async def run(self) -> None:
         """Create everything in order of dependency."""
-        # Once for all members: hashing takes 0.1 s by design.
+        # Hash the password once for all members, because hashing takes 0.1 s by design.
         self._hashed = await authentication.hashed(self._password)
         with _artists() as artists:
             self._members = await _each(self._plan.people, lambda person: self._join(artists, person))
@@ -121,7 +121,10 @@ class Stage:
 
 
 def _waves(planned: Sequence[PlannedPost]) -> list[list[int]]:
-    """Return posts, then comments on them, then comments on those: each wave depends only on earlier ones."""
+    """Return lists of indexes: of posts, of comments on them, of comments on these comments, and so on.
+
+    Each list depends only on earlier ones, so its posts can be created concurrently.
+    """
     depth: list[int] = []
     for post in planned:
         depth.append(0 if post.parent is None else depth[post.parent] + 1)
@@ -147,7 +150,7 @@ def _artists() -> Iterator[ProcessPoolExecutor]:
 
 
 def _end_with_parent() -> None:
-    """End this process with its parent, even if that is killed: the pool's queue would not report it."""
+    """Exit when the parent process does. Without this, a worker of the pool would not notice that its parent was killed."""
     if (parent := multiprocessing.parent_process()) is not None:
         threading.Thread(target=_end_after, args=(parent,), name="shoal-parent", daemon=True).start()
 
@@ -159,7 +162,7 @@ def _end_after(parent: BaseProcess) -> None:
 
 @contextmanager
 def _no_interrupts() -> Iterator[None]:
-    """Block SIGINT, so that processes started here do not receive a terminal's Ctrl-C from their first moment on."""
+    """Block SIGINT. Processes started in the block inherit this, so Ctrl-C in the terminal never interrupts them."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

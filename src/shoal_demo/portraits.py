@@ -1,8 +1,8 @@
 """Generated portraits: a face for the avatar and a landscape for the header, deterministic for a person.
 
-Shapes are in units of 0..400, drawn three times as large and then reduced. Each hair style is a table of shapes behind and
-in front of the head: the right half from top to bottom where `mirrored`, all points otherwise. The head spans x 132..268,
-y 92..264, eyes at y 184, ears at y 192.
+Shapes are in units of 0..400, drawn three times as large and then reduced. A hair style consists of shapes behind and in front of
+the head. A shape that is passed to `mirrored` lists only its right half, from top to bottom. The head spans x 132..268,
+y 92..264, with eyes at y 184 and ears at y 192.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ Two PostgreSQL servers that share the shards, Redis Cluster with three primaries
 worker processes. Everything is in one folder, on free ports, reachable from this machine only. A restart in this folder keeps
 members and posts; Redis starts empty, since its content can be rebuilt.
 
-One process holds a folder at a time. If it is killed, its engines survive; the next holder stops them first. They are
-recognized by their working directory and missing terminal, so no list of processes has to be correct.
+One process at a time locks a folder. If it is killed, its engines survive, and the next process that locks the folder stops them
+first. It recognizes them by their working directory and missing terminal, so it needs no list of processes.
 """
 
 from __future__ import annotations
@@ -38,22 +38,22 @@ from shoal_devcluster.program import Program, free_port
 _LOCK = "cluster.lock"
 _PORTS = "cluster.json"
 _ENTERED = 0o711
-"""Other users may enter the folder but not list it."""
+"""File mode that lets other operating-system users enter the folder, but not list it."""
 _POLL_SECONDS = 0.05
 _PATIENCE_SECONDS = 90.0
 
 
 @contextmanager
 def held(folder: Path) -> Iterator[Path]:
-    """Create the folder if necessary, lock it, stop leftovers of an earlier holder, and yield the full path.
+    """Create the folder if necessary, lock it, stop leftover processes of an earlier cluster, and yield the full path.
 
-    Raises `Unavailable` while another process holds it, and `InvalidInput` for a folder that the engines cannot enter.
+    Raises `Unavailable` while another process has it locked, and `InvalidInput` for a folder that the engines cannot enter.
     """
     made = not folder.exists()
     folder.mkdir(private_files.FOLDER, parents=True, exist_ok=True)
     folder = folder.resolve()
     if made and os.geteuid() == 0:
-        # As root, engines run as other users, each in a subfolder of this one.
+        # If this process runs as root, each engine runs as another operating-system user, which must enter its subfolder.
         folder.chmod(_ENTERED)
     _check_reachable(folder)
     lock = private_files.open_file(folder / _LOCK, os.O_RDWR)
@@ -69,7 +69,7 @@ def held(folder: Path) -> Iterator[Path]:
 
 
 def end(folder: Path) -> bool:
-    """Stop the cluster in a folder, or leftovers of a dead one. Return whether there was anything to stop.
+    """Stop the cluster in a folder, or processes that an earlier one left there. Return whether there was anything to stop.
 
     Raises `Unavailable` if it does not stop in time.
     """
@@ -138,7 +138,7 @@ def _take(lock: int) -> bool:
 
 
 def _check_reachable(folder: Path) -> None:
-    """Raise `InvalidInput` if engines cannot enter the folder: as root, they are started as other users."""
+    """Raise `InvalidInput` if the operating-system users as which root starts the engines cannot enter the folder."""
     if os.geteuid() != 0:
         return
     for path in (folder, *folder.parents):
@@ -147,10 +147,10 @@ def _check_reachable(folder: Path) -> None:
 
 
 def _running_in(folder: Path) -> set[int]:
-    """Return the processes with a working directory below the folder, except those with a terminal or of our session."""
+    """Return the processes with a working directory below the folder, except those with a terminal or in this session."""
     found = set()
     for entry in Path("/proc").iterdir():
-        # It may end at any moment, or belong to another user.
+        # The process may end at any moment, or belong to another operating-system user.
         with contextlib.suppress(OSError, ValueError):
             where = (entry / "cwd").readlink()
             if entry.name.isdigit() and folder in where.parents and not _of_people(entry):
@@ -159,10 +159,10 @@ def _running_in(folder: Path) -> set[int]:
 
 
 def _not_buried(pid: int) -> bool:
-    """Return whether a killed process is still listed: PostgreSQL does not start while its old process is."""
+    """Return whether a killed process is still in the process table, which would keep PostgreSQL from starting again."""
     with contextlib.suppress(OSError):
         fields = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
-        # Our own children are reaped when we poll them.
+        # Do not wait for children of this process, which are reaped when they are polled.
         return int(fields[1]) != os.getpid()
     return False
 
@@ -189,7 +189,7 @@ _HEALTHY_SECONDS = 60.0
 """Seconds of running after which a program that exits is restarted without a pause."""
 
 Through = Callable[[str], str]
-"""Maps the address of an engine to the one that our processes use, so that tests can put a proxy in between."""
+"""Maps the address of an engine to the address that Shoal's processes use, so that tests can put a proxy in between."""
 
 
 class Engines(NamedTuple):
@@ -218,9 +218,9 @@ class Cluster:
         self.web = list(web)
         self.workers = list(workers)
         self.settings = settings
-        """For commands on this network; also the settings of our processes."""
+        """The settings of the web and worker processes, with which commands can use this network as well."""
         self._engines = engines
-        # When each was last restarted, and how long it must run before the next restart.
+        # By program: when it was last restarted, and the minimum seconds until its next restart.
         self._tried: dict[Program, tuple[float, float]] = {}
 
     @property
@@ -251,16 +251,16 @@ class Cluster:
         """Stop everything, clients before servers."""
         for program in (*self.web, *self.workers):
             program.resume()
-        # In parallel: each finishes its work first.
+        # Stop them in parallel, because each finishes its work first.
         with ThreadPoolExecutor(max_workers=len(self.web) + len(self.workers) or 1) as together:
             list(together.map(Program.stop, (*self.web, *self.workers)))
         self._engines.stop()
 
 
 def start(folder: Path, *, web: int = 2, workers: int = 2, through: Through = str, **values: Any) -> Cluster:
-    """Start a cluster in a folder that is held (`held`), and wait until it answers. `values` are settings of its processes.
+    """Start a cluster in a folder locked by `held`, and wait until it answers. `values` are settings of its processes.
 
-    Raises `NotInstalled` if a program is missing, and `Unavailable` if one does not start; then none keeps running.
+    Raises `NotInstalled` if a program is missing, and `Unavailable` if one does not start. In both cases, all are stopped.
     """
     ports = Ports(folder)
     engines = _start_engines(folder, ports)
@@ -330,7 +330,7 @@ def _web(folder: Path, name: str, settings: Settings, ports: Ports) -> Program:
 
 
 def _ours(folder: Path, name: str, settings: Settings, *options: str, **given: Any) -> Program:
-    """Return a process of our own program with these settings, whatever the environment contains."""
+    """Return a process of Shoal with these settings, regardless of the environment variables of this process."""
     home = folder / name
     private_files.make_folder(home)
     environ = {**environment(settings), "SHOAL_CONFIG": str(folder / SETTINGS_FILE)}

@@ -53,7 +53,7 @@ def start(folder: Path, *options: str, port: int | None = None, durable: bool = 
         ],
         folder,
         url=f"http://127.0.0.1:{port}",
-        # As the current user: others may be unable to read the virtual environment.
+        # The server runs as the current operating-system user: another one might be unable to read the virtual environment.
         answers=lambda: _answers(port),
     )
     program.start()
@@ -61,7 +61,7 @@ def start(folder: Path, *options: str, port: int | None = None, durable: bool = 
 
 
 def _answers(port: int) -> bool:
-    """Return whether it speaks HTTP; the status of a request without credentials does not matter."""
+    """Return whether the server speaks HTTP; the status of its response to a request without credentials does not matter."""
     with suppress(OSError, http.client.HTTPException), closing(http.client.HTTPConnection("127.0.0.1", port, 1)) as ask:
         ask.request("GET", "/")
         return ask.getresponse().status > 0

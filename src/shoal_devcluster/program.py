@@ -48,7 +48,7 @@ def find(name: str, package: str, *folders: str) -> str:
 def free_port() -> int:
     """Return a port that is free and outside the ephemeral range, so it stays free until the engine listens.
 
-    Processes of Shoal on this machine do not get each other's ports, since engines take seconds to listen on theirs.
+    No other process of Shoal on this machine gets this port until this process ends, since an engine takes seconds to listen on it.
     """
     for port in random.sample(_PORTS, len(_PORTS)):
         if port not in _given and (claim := _claimed(port)):
@@ -63,7 +63,7 @@ def _claimed(port: int) -> socket.socket | None:
     """Return a socket that reserves the port until this process ends, or None if another process has it."""
     claim = socket.socket(socket.AF_UNIX)
     try:
-        # In Linux's abstract namespace: the name disappears with its last process and leaves no file.
+        # The name is in Linux's abstract namespace, so it disappears with its last process and leaves no file.
         claim.bind(f"\0shoal-port-{port}")
     except OSError:
         claim.close()

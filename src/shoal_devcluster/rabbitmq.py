@@ -60,10 +60,10 @@ def _environ(folder: Path) -> dict[str, str]:
         "LC_ALL": "C.UTF-8",
         "ERL_EPMD_PORT": str(free_port()),
         "ERL_EPMD_ADDRESS": "127.0.0.1",
-        # Names the data folder. Nodes with separate epmds may have equal names.
+        # The node name is also the name of the data folder. Nodes with separate epmds may have equal names.
         "RABBITMQ_NODENAME": "shoal@localhost",
         "RABBITMQ_DIST_PORT": str(free_port()),
-        # The distribution port of nodes and tools: a client with the cookie can run any code there.
+        # Bind the distribution port of nodes and tools to this machine, because a client with the cookie can run any code there.
         "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-kernel inet_dist_use_interface {127,0,0,1}",
         "RABBITMQ_CONF_ENV_FILE": str(folder / "none"),
         "RABBITMQ_CONFIG_FILE": str(folder / "rabbitmq.conf"),
@@ -76,7 +76,7 @@ def _environ(folder: Path) -> dict[str, str]:
 
 
 def _greets(port: int) -> bool:
-    """Return whether the node speaks AMQP: it accepts connections a moment before it does."""
+    """Return whether the node speaks AMQP, which it does only a moment after it begins to accept connections."""
     with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1) as client:
         client.sendall(b"AMQP\x00\x00\x09\x01")
         return client.recv(1) == b"\x01"

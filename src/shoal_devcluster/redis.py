@@ -24,7 +24,7 @@ _SLOTS = 16_384
 
 
 def start(folder: Path, name: str = "redis", *options: str, server: str = "") -> Program:
-    """Start a server; `program.url` is its address. `options` are passed on.
+    """Start a server and return its program, whose `url` is the address. `options` are command-line options of the server.
 
     `server` is the path of a program to run instead of `redis-server`, such as `valkey-server`.
     """
@@ -97,7 +97,7 @@ class RedisCluster:
         self.settle()
 
     def settle(self, patience: float = 60.0) -> None:
-        """Wait until every running server knows a master for every slot, and is a master or follows one."""
+        """Wait until every running server knows a master for every slot, and is a master or replicates one."""
         _until(lambda: all(_whole(member) for member in self.members if member.program.running), patience)
 
     def stop(self) -> None:
@@ -155,7 +155,7 @@ def _join(cluster: RedisCluster) -> None:
 
 
 def _follow(replica: RedisServer, master: RedisServer) -> bool:
-    """Return False until the replica has heard of the master."""
+    """Make a server a replica of the master. Return False if it does not know the master yet."""
     with contextlib.suppress(RedisError):
         replica.ask("CLUSTER", "REPLICATE", master.id)
         return True

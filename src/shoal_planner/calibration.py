@@ -49,31 +49,31 @@ class OneProcess(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Costs of one process on SQLite with timelines in memory. Times are of the main thread unless stated otherwise."""
 
     post: Seconds
-    """A post up to its response, without its part of a group commit."""
+    """A post until its response, without its fraction of a group commit."""
     group: Seconds
     """A group commit, for any number of posts."""
     sync: Seconds
     """Writer thread: a group commit from submission until it is on disk; the median."""
     sync_p90: Seconds
     sync_p99: Seconds
-    """The 90th and 99th percentile of `sync`: other programs use the disk too."""
+    """The 90th and 99th percentile of `sync`, which varies because other programs use the disk too."""
     store: Seconds
-    """Writer thread: a post of a group."""
+    """Writer thread: each post of a group commit."""
     claim: Seconds
     job: Seconds
-    """The job of a post without followers."""
+    """The job of a post whose author has no followers."""
     delivery: Seconds
     """A delivery to one of a few thousand warm timelines, which fit into the processor's caches."""
     delivery_far: Seconds
-    """A delivery to one of hundreds of thousands of warm timelines, which do not."""
+    """A delivery to one of hundreds of thousands of warm timelines, which do not fit into the processor's caches."""
     follower_set: Seconds = msgspec.field(name="audience")
-    """A follower of an author without recent posts, whose follower set must be read from the graph."""
+    """Reading the follower set of an author without recent posts from the graph, per follower."""
     index: Seconds
     """A post's row in the search index."""
     index_write: Seconds
     """Search thread: a write, for any number of rows."""
     index_row: Seconds
-    """Search thread: a row."""
+    """Search thread: each row of a write."""
     contention: Annotated[float, msgspec.Meta(ge=1, le=10)]
     """Slowdown of the main thread while the writer or search thread works, because they share the interpreter lock."""
     change: Seconds
@@ -85,24 +85,24 @@ class OneProcess(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     request: Seconds
     """The overhead of an HTTP request."""
     rebuild: Seconds
-    """A cold timeline, without its sources."""
+    """Rebuilding a cold timeline, without its sources."""
     rebuild_source: Seconds
     pull: Seconds
-    """A page: each high fan-out followee."""
+    """The additional cost of a page for each high fan-out followee."""
     log: Bytes
-    """A post in the write-ahead log, in a large group."""
+    """Bytes in the write-ahead log for each post of a large group commit."""
     log_group: Bytes
-    """A group commit in the write-ahead log, besides its posts: the pages that they share."""
+    """Additional bytes in the write-ahead log for each group commit: the pages that its posts share."""
     log_size: Bytes
     """The size at which the log is checkpointed."""
     copy: Seconds
     """Writer thread: checkpointing a page of a full log."""
     written: Bytes
-    """Written to disk for a post, checkpoints included."""
+    """Bytes written to disk for a post, checkpoints included."""
     memory: Bytes
-    """The process with an empty network."""
+    """Memory of the process with an empty network."""
     memory_warm: Bytes
-    """A warm timeline with everything that references it."""
+    """Memory of a warm timeline without its entries, with everything that references it."""
     disk_member: Bytes
     disk_follow: Bytes
     disk_post: Bytes
@@ -121,15 +121,15 @@ class Shared(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     web_request: Seconds
     """The overhead of an HTTP request."""
     web_rebuild: Seconds
-    """A cold timeline, without its sources."""
+    """Rebuilding a cold timeline, without its sources."""
     web_rebuild_source: Seconds
     web_pull: Seconds
-    """A page: each high fan-out followee."""
+    """The additional cost of a page for each high fan-out followee."""
     worker_job: Seconds
-    """The job of a post without followers."""
+    """The job of a post whose author has no followers."""
     worker_delivery: Seconds
     worker_read: Seconds
-    """A follower who is read for the fan-out because the process has not cached the list."""
+    """Reading a follower list that the worker has not cached, per follower."""
     store_post: Seconds
     """PostgreSQL: the commit and outbox of a post, without its row in the search index."""
     store_change: Seconds
@@ -137,10 +137,10 @@ class Shared(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """PostgreSQL: a post's row in the search index."""
     store_page_fresh: Seconds
     store_read: Seconds
-    """PostgreSQL: a follower who is read for the fan-out because no process has cached the list."""
+    """PostgreSQL: reading a follower list that no worker has cached, per follower."""
     store_rebuild_source: Seconds
     store_written: Bytes
-    """Written to disk by PostgreSQL for a post."""
+    """Bytes written to disk by PostgreSQL for a post."""
     redis_post: Seconds
     redis_page: Seconds
     redis_page_fresh: Seconds

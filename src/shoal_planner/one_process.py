@@ -24,7 +24,7 @@ class ShapePart(msgspec.Struct, frozen=True):
     memory: float
     disk: float = 0.0
     busy: float = 0.0
-    """Cores that all of them keep busy in the busiest hour."""
+    """Cores that all machines or processes of the part together keep busy in the busiest hour."""
     objects: float = 0.0
     """Bytes of media files."""
     traffic: float = 0.0
@@ -44,12 +44,12 @@ class ShapeLimit(msgspec.Struct, frozen=True):
 
 class Waits(msgspec.Struct, frozen=True):
     lag: float
-    """Median from a post to the home timelines of an author with few followers."""
+    """Median time from a post of an author with few followers until it is in their home timelines."""
     lag_p99: float
     largest: float
-    """Until the post of the pushed member with the most followers has reached all of them."""
+    """Time until a post reaches all followers of the most-followed member whose posts are pushed."""
     page: float
-    """Median of a home page in the server."""
+    """Median time of a home page in the server."""
     page_p99: float
 
 
@@ -83,10 +83,10 @@ def waiting(busy: float, service_time: float) -> float:
 
 
 def waiting_p99(busy: float, service_time: float) -> float:
-    """Return the 99th percentile of the wait, from the exponential tail of such a queue.
+    """Return the 99th percentile of the wait, from the exponential tail of an M/D/1 queue.
 
-    It is never below the mean wait, which plans show as the usual one: if fewer than one in a hundred wait, the mean
-    exceeds this percentile.
+    The result is at least the mean wait, which plans show as the median. Otherwise it would be lower if fewer than one request in a
+    hundred waits.
     """
     # ln(100 * busy) times the mean wait of requests that wait at all.
     return waiting(busy, service_time) * max(1.0, math.log(100 * busy) / busy) if busy > 0 else 0.0
@@ -100,9 +100,9 @@ _SOURCES = 500_000
 """Authors whose follower sets a process caches."""
 _SLOT_BYTES = 4
 _CACHE_BYTES = 400e6
-"""Decoded objects, counts and lists in memory: `object_cache`, and three times that."""
+"""Memory of decoded objects (the setting `object_cache`), and of counts and lists (three times as much)."""
 _LISTED, _LISTS = 400_000, 30
-"""Associations of short lists that are cached, and entries of a reader's lists besides the followees."""
+"""Maximum number of cached associations of short lists; number of associations in a reader's lists besides the followees."""
 _LOG_PAGE = 1_024
 _TIME_SLICE = 0.002
 """Time slice of jobs on the event loop, in seconds."""
@@ -163,7 +163,7 @@ def main_thread(load: Load, of: Assumptions, costs: OneProcess) -> float:
 
 
 def remembered(readers: float, follows: float) -> float:
-    """Return the fraction of a day's readers whose lists a process caches with the default of `object_cache`."""
+    """Return the fraction of a day's readers whose lists (followees and others) fit into a process's cache of default size."""
     return min(1.0, _LISTED / max(1.0, readers * (follows + _LISTS)))
 
 
@@ -173,13 +173,13 @@ def page(costs: OneProcess, known: float) -> float:
 
 
 def groups(load: Load, costs: OneProcess) -> float:
-    """Return the group commits per second: each contains what arrived during the one before."""
+    """Return the group commits per second: each contains the writes that arrived during the previous one."""
     writes = load.posts + load.changes
     return max(0.0, min(writes, (1 - writes * costs.store) / costs.sync))
 
 
 def writer_thread(load: Load, costs: OneProcess) -> float:
-    """Return the minimum utilization of the writer thread, since groups grow under load."""
+    """Return the utilization of the writer thread without the cost per group, which is small in the large groups under load."""
     writes = load.posts + load.changes
     return writes * (costs.store + costs.copy * costs.log / _LOG_PAGE / 3)
 
@@ -197,7 +197,7 @@ def _waits(load: Load, of: Assumptions, costs: OneProcess, main: float) -> Waits
     service_time = _TIME_SLICE + shown
     logged = (load.posts + load.changes) * costs.log + groups(load, costs) * costs.log_group
     held = logged / max(1.0, costs.log_size) * pause(costs)
-    # Nothing is committed during a checkpoint: the 99th percentile meets it if checkpoints take a hundredth of the time.
+    # Nothing is committed during a checkpoint, so checkpoints affect the 99th percentile if they take over a hundredth of the time.
     slow = pause(costs) * (1 - 0.01 / held) if held > 0.01 else 0.0
     largest = max((one.followers for one in load.by_class if one.followers * of.warm <= HIGH_FAN_OUT_FROM), default=0.0)
     return Waits(

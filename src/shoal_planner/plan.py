@@ -62,7 +62,7 @@ class BusyCores(NamedTuple):
     workers: float
     store: float
     search: float
-    """The search index, which one store keeps for all."""
+    """The part of `store` for the search index, which is in a single database."""
     redis: float
     broker: float
 
@@ -109,7 +109,7 @@ def cluster(of: Assumptions, calibration: Calibration, size: Size | None = None)
 def needed(load: Load, of: Assumptions, costs: Shared) -> Size:
     headroom = of.headroom
     web = of.copies
-    # With more web processes each caches less of a member, so a page costs more: iterate to a fixed point.
+    # With more web processes, fewer pages find the member's data in the cache, so a page costs more. Iterate to a fixed point.
     for _ in range(20):
         web = max(of.copies, math.ceil(work_of(load, of, costs, web).web / headroom))
     work = work_of(load, of, costs, web)
@@ -139,7 +139,8 @@ def _disks(load: Load, costs: Shared, size: Size) -> tuple[float, float]:
 
 def work_of(load: Load, of: Assumptions, costs: Shared, web: int) -> BusyCores:
     fresh = fresh_share(of, web)
-    # Deliveries attempted, including those to cold timelines; and those in lists too long to cache, read for each post.
+    # `pushed` counts attempted deliveries, including those to cold timelines; `long` those to followers in lists that are too long
+    # to be cached and are read for each post.
     pushed = load.deliveries / of.warm if of.warm else 0.0
     long = load.posts * sum(
         one.posts * one.followers for one in load.by_class if PAGE_FOLLOWERS < one.followers <= HIGH_FAN_OUT_FROM
@@ -188,7 +189,7 @@ def _waits(load: Load, costs: Shared, work: BusyCores, size: Size) -> Waits:
     page = costs.web_request + costs.web_page + TRIPS_OF_A_PAGE * LINK_SECONDS
     push = min(load.per_post, PAGE_FOLLOWERS) * costs.worker_delivery
     alone = costs.commit + costs.arrival + TRIPS_OF_A_POST * LINK_SECONDS + push
-    # The longest turns: for a worker a page of a long list, for a Redis a call with 300 keys.
+    # The service time is that of the longest uninterrupted step: a page of a long list in a worker, a call with 300 keys in Redis.
     service_times = ((web, page), (worker, costs.worker_job + push), (redis, 300 * costs.redis_delivery))
     followers = max((one.followers for one in load.by_class if one.followers <= HIGH_FAN_OUT_FROM), default=0.0)
     one_by_one = followers * (costs.worker_delivery + costs.worker_read + costs.redis_delivery / size.redis)

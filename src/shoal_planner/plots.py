@@ -21,7 +21,7 @@ _DOT = 10.0
 _TALL, _WIDE = 30.0, 90.0
 """Minimum distance of two ticks, vertically and horizontally."""
 _LONG_NAME = 24
-"""Length up to which the name of a bar is left of it; longer names are above."""
+"""Maximum length of a bar's name that is written to the left of the bar; longer names are written above it."""
 _NEAREST = 15.0
 """Minimum distance between the baselines of two labels."""
 
@@ -30,7 +30,7 @@ Words = Callable[[float], str]
 
 
 class Scale(NamedTuple):
-    """Maps numbers from `low` to `high` to `length` points from `start`; a negative length goes up the page."""
+    """A scale that maps the numbers `low` to `high` to `length` points from `start`; a negative length goes up the page."""
 
     low: float
     high: float
@@ -137,7 +137,7 @@ def _scales(series: Sequence[PlotLine], axes: Axes, height: int) -> tuple[Scale,
 
 
 def _above(value: float) -> float:
-    """Return a round number that is not smaller."""
+    """Return a round number that is not less than the value."""
     if value <= 0:
         return 1.0
     step = _round_step(value / 5)

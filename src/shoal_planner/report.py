@@ -19,7 +19,7 @@ from shoal_planner.plots import Axes, Landmark, PlotBar, PlotLine, bars, lines
 from shoal_planner.workload import Assumptions, Load, changed, load_of
 
 _MOST_SWINGS = 12
-"""Assumptions shown."""
+"""Maximum number of assumptions shown."""
 
 
 class WordTable(NamedTuple):
@@ -158,7 +158,7 @@ _FEWEST, _MOST = 4, 9
 """Exponents of the range of members in plots."""
 _STEPS = 6
 _RATES = (0.01, 10_000.0)
-"""Posts per author and day."""
+"""Range of posts per author and day in the plot of push and pull."""
 
 _LOADS: tuple[tuple[str, Color, Callable[[Load], float]], ...] = (
     ("deliveries", "after", lambda load: load.deliveries),

@@ -39,7 +39,7 @@ class Assumptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     follows: Annotated[float, msgspec.Meta(ge=0, le=100_000)] = 80.0
     """Mean number of followees over all members."""
     exponent: Annotated[float, msgspec.Meta(gt=1, le=5)] = 2.1
-    """Exponent of the power law of followers: the closer to 1, the more members have very many."""
+    """Exponent of the power law of followers: the closer to 1, the more members have very many followers."""
     largest: Share = 0.1
     """Maximum fraction of the members who follow the most-followed one."""
     eagerness: Annotated[float, msgspec.Meta(ge=0, le=2)] = 0.5
@@ -116,7 +116,7 @@ class FollowerClass(msgspec.Struct, frozen=True):
 
 
 def classes(of: Assumptions, cut: float = math.inf) -> list[FollowerClass]:
-    """Return the classes of all members with followers, fewest first. No class contains members on both sides of `cut`."""
+    """Return all members with followers, in classes by their number of followers, fewest first. No class spans `cut`."""
     if not of.follows:
         return [FollowerClass(float(of.members), 0.0, 1.0)]
     least, most, some = _ends(of)
@@ -135,7 +135,7 @@ def classes(of: Assumptions, cut: float = math.inf) -> list[FollowerClass]:
 
 
 def _with(edges: list[float], cut: float) -> list[float]:
-    """Return the edges with one added, unless it is among them or outside."""
+    """Return the edges with `cut` added, unless it is among them or outside their range."""
     near = min(edges, key=lambda edge: abs(edge - cut))
     if abs(near - cut) < near * _SAME or not edges[0] < cut < edges[-1]:
         return edges
@@ -160,7 +160,7 @@ def _ends(of: Assumptions) -> tuple[float, float, float]:
 
 
 def _largest(of: Assumptions, least: float, top: float) -> float:
-    """Return the expected largest number of followers of `members` draws, at most `top`."""
+    """Return the expected largest of `of.members` numbers of followers drawn from the power law, at most `top`."""
     return min(top, max(1.001 * least, least * math.pow(of.members, 1 / (of.exponent - 1))))
 
 
@@ -173,10 +173,10 @@ def _moment(power: float, low: float, high: float) -> float:
 
 
 ANSWER_BYTES = 6_000
-"""A home page as JSON, compressed by the proxy."""
+"""Bytes of a home page as JSON, compressed by the proxy."""
 PAGE_POSTS = 20
 _BYTES_OF_A_CHANGE = 0.5
-"""Associations of a like or follow that remain at the end, relative to a follow; some are undone."""
+"""Space that the mean change occupies at the end, relative to a follow; it is less, because some changes are undone."""
 
 
 class Load(msgspec.Struct, frozen=True):

@@ -73,7 +73,7 @@ def test_archive_zip_without_known_documents_is_refused(tmp_path: Path) -> None:
         looked_at(factories.zipped(tmp_path / "a.zip", {"holiday/1.jpg": factories.picture()}), tmp_path)
 
 
-def test_archive_inside_top_level_folder_is_read(tmp_path: Path) -> None:
+def test_archive_with_all_files_in_one_folder_is_read(tmp_path: Path) -> None:
     files = {
         f"archive-2022/{name}": data
         for name, data in factories.mastodon_files([factories.note(1, "<p>One</p>")]).items()

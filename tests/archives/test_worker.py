@@ -181,7 +181,7 @@ async def test_archive_process_exceeding_memory_limit_is_refused(tmp_path: Path)
 
 
 @in_loop
-async def test_archive_worker_fails_import_interrupted_by_server_kill(tmp_path: Path) -> None:
+async def test_archive_import_interrupted_by_server_kill_is_marked_failed(tmp_path: Path) -> None:
     async with opened() as shoal:
         ann = await shoal.register("ann")
         archive_storage = shelf_with(tmp_path, ann.id, of_zeros(tmp_path / "a.tar.gz", 2_048))

@@ -219,7 +219,7 @@ def test_cli_post_hide_and_reveal_change_post_visibility(shoal: Shoal, tmp_path:
 
 
 def test_cli_block_commands_manage_blocks_of_domains_emails_networks_and_names(shoal: Shoal) -> None:
-    assert told(shoal("block", "domain", "Spam.Example")) == "blocked e-mail addresses of spam.example at sign-up\n"
+    assert told(shoal("block", "domain", "Spam.Example")) == "blocked the e-mail addresses of spam.example at sign-up\n"
     assert told(shoal("block", "email", "r.ude@example.org")) == "blocked r.ude@example.org at sign-up\n"
     assert refused(shoal("block", "domain", "spam.example")) == "shoal: Domain has already been taken"
     assert refused(shoal("block", "domain", "no domain")) == "shoal: Domain is not a valid domain name"

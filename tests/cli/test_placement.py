@@ -58,7 +58,7 @@ def test_placement_conformance_output_matches_committed_file() -> None:
     assert told("conformance") == kept, "shoal placement conformance > docs/placement-conformance.csv"
 
 
-def test_placement_study_output_fits_in_eighty_columns(names: Path) -> None:
+def test_name_placement_study_output_fits_in_eighty_columns(names: Path) -> None:
     shown = told("study", str(names))
     assert shown.startswith("20,000 names: names.txt.gz\n")
     for words in ("M3 c: mod 128", "chi2 p", "Rendezvous", "look-ups", "By the name alone", "Errors of the paper"):

@@ -157,7 +157,7 @@ async def test_channel_follow_from_invalid_position_raises_gap(backend: str, pos
 
 @on_every_backend
 @in_loop
-async def test_channel_slow_follower_gets_gap_and_does_not_block_others(backend: str) -> None:
+async def test_channel_slow_reader_gets_gap_and_does_not_delay_others(backend: str) -> None:
     async with BACKENDS[backend](100) as channel:
         start = await channel.end()
         async with following(channel, start) as quick, aclosing(channel.follow(start)) as slow:

@@ -138,6 +138,13 @@ def test_doctor_unknown_settings_are_reported_with_suggestion(tmp_path: Path) ->
     assert found.grades("memory") == ["ok"]
 
 
+def test_doctor_accepts_old_names_of_settings(tmp_path: Path) -> None:
+    path = tmp_path / "shoal.toml"
+    path.write_text("loud_from = 8000\n")
+    found = visit_file(path, SHOAL_LOUD_FROM="9000", SHOAL_CONFIG=str(path))
+    assert [one.grade for one in found.all if one.check == "settings"] == ["ok"]
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -267,7 +267,7 @@ async def test_emoji_reactions_per_post_are_limited_to_twenty_different_emoji(ur
         )
         refused = [answer for answer in answers if answer is not None]
         assert len(refused) == len(MANY) - 20
-        assert {str(one) for one in refused} == {"A post cannot have more than 20 different emoji"}
+        assert {str(one) for one in refused} == {"A post cannot have more than 20 different emoji reactions"}
         there = counts(await ann.read(post))
         assert len(there) == 20
         await ann.react(post, next(iter(there)))

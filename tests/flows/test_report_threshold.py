@@ -336,7 +336,7 @@ async def test_report_of_own_post_does_not_affect_review() -> None:
 
 
 @in_loop
-async def test_moderation_report_list_filters_reports_of_held_posts() -> None:
+async def test_moderation_report_list_can_be_limited_to_reports_of_held_posts() -> None:
     async with network() as shoal:
         ann, judge, one, two = await register(shoal, "ann", "judge", "joe", "dan")
         rude, kind = await ann.create("rude"), await ann.create("kind")

@@ -173,7 +173,7 @@ async def test_home_stream_sends_no_events_of_post_reported_by_listener() -> Non
 
 
 @in_loop
-async def test_reported_post_by_its_own_author_stays_visible() -> None:
+async def test_post_reported_by_its_own_author_stays_visible() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         post = await ann.create("mine")

@@ -476,7 +476,7 @@ async def test_agenda_of_running_network_publishes_due_post(monkeypatch: pytest.
         raise AssertionError("the scheduled post was not published")
 
 
-def test_moment_of_text_in_lower_case_is_read_as_in_upper_case() -> None:
+def test_timestamp_in_lower_case_is_parsed_like_upper_case() -> None:
     for text in ("2026-01-01T00:00:00Z", "2026-01-01t00:00:00z", " 2026-01-01T00:00:00z", "2026-01-01t01:00:00+01:00"):
         assert moment_of_text(text) == 1_767_225_600_000
         assert iso_moment(text.strip()) == 1_767_225_600_000

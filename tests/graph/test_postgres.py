@@ -730,7 +730,7 @@ async def in_use(url: str, *, sole: bool) -> bool:
 
 
 @in_loop
-async def test_postgres_sole_store_is_refused_to_other_writers(database: Database) -> None:
+async def test_postgres_store_opened_exclusively_refuses_other_writers(database: Database) -> None:
     async with opened(database, sole=True) as graph:
         for sole in (True, False):
             await eventually(partial(in_use, database.url, sole=sole), True)

@@ -290,7 +290,7 @@ async def test_sharded_graph_claim_skips_unavailable_store(caplog: pytest.LogCap
 
 
 @in_loop
-async def test_sharded_graph_claim_with_jobs_left_over_wakes_workers() -> None:
+async def test_sharded_graph_claim_of_some_jobs_wakes_workers_for_the_rest() -> None:
     graph, _, _ = two_stores()
     for number in range(7):
         batch = Batch(shard_of(ANN))

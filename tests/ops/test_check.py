@@ -387,8 +387,8 @@ async def test_shoal_check_stale_search_index_is_reported_and_repaired(tmp_path:
     report = await checked(world)
     assert found(report) == {"search"}
     assert report["search"].found == 3
-    assert "the search index does not have @ann as it is" in report["search"].examples
-    assert "the search index has 7 (no such object), which is gone" in report["search"].examples
+    assert "the row of @ann in the search index is outdated or missing" in report["search"].examples
+    assert "the search index has a row of 7 (no such object), which does not exist" in report["search"].examples
     assert (await checked(world, repair=True)).repaired == 3
     assert (await checked(world)).clean
     async with Shoal.open(world.url) as shoal:

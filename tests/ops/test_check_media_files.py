@@ -70,7 +70,7 @@ async def world(url: str = "memory://") -> AsyncIterator[World]:
 async def an_orphan(world: World) -> str:
     key = f"{media_path('ann')}/avatar-0a1b2c3d.jpg"
     await world.shoal.network.media._store.put(key, b"face", "image/jpeg")
-    return f"the file {key} belongs to nothing"
+    return f"the file {key} belongs to no media object"
 
 
 async def a_lost_picture(world: World) -> str:
@@ -167,5 +167,5 @@ async def test_shoal_check_recent_and_foreign_files_are_kept() -> None:
             await small.shoal.network.media._store.put(name, b"x", "image/jpeg")
         assert (await check(small.shoal.network, repair=True)).clean
         assert key in await stored_files(small.shoal)
-        assert await small.checked() == [f"the file {key} belongs to nothing"]
+        assert await small.checked() == [f"the file {key} belongs to no media object"]
         assert {*files_of(await small.media(small.shown))} <= await stored_files(small.shoal)

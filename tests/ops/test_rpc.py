@@ -450,7 +450,7 @@ async def test_rpc_call_to_silent_server_reads_received_data_before_closing(path
 
 
 @in_loop
-async def test_rpc_server_killed_during_answer_closes_connection_and_reports_call_begun(path: Path) -> None:
+async def test_rpc_client_of_server_killed_during_answer_reports_call_as_begun(path: Path) -> None:
     with link.listen(path, 1) as listener:
         connecting = asyncio.create_task(connect(path))
         sock, _ = await asyncio.get_running_loop().sock_accept(listener)

@@ -199,13 +199,13 @@ def test_simulation_of_a_billion_members_completes_with_expected_totals() -> Non
         (SMALL, Course(seconds=10, faults=[Rush(at=10)]), "", GivenSize(), "`rush` begins at 10 s, but only 10 s"),
         (SMALL, Course(faults=[LostWorkers()]), "", GivenSize(), "no workers to lose"),
         (SMALL, Course(), ONE, GivenSize(workers=3), "require --shape several"),
-        (replace(LARGE, pages=100), Course(seconds=3_600), ONE, GivenSize(), "are too many for one process"),
+        (replace(LARGE, pages=100), Course(seconds=3_600), ONE, GivenSize(), "the simulated load is too large"),
         (
             replace(SMALL, pages=100),
             Course(faults=[Rush(by=1_000, lasting=300)]),
             ONE,
             GivenSize(),
-            "are too many for one process",
+            "the simulated load is too large",
         ),
     ],
 )

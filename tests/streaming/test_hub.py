@@ -149,7 +149,7 @@ async def test_streaming_hub_each_stream_type_receives_only_its_updates() -> Non
 
 
 @in_loop
-async def test_streaming_hub_stream_without_sources_resumes_from_position() -> None:
+async def test_streaming_hub_notification_stream_resumes_from_position() -> None:
     async with a_world() as world:
         async with world.hub.connect(BEN, to=NOTIFICATIONS) as ben:
             await world.tell(updates.NotificationMade(BEN, 1))

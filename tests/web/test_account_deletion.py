@@ -52,7 +52,7 @@ def test_account_deletion_is_shown_to_moderators_who_can_disable_login(here: Wor
     here.run(moderation.set_role(here.writes, mod.id, Role.MODERATOR))
     here.run(account_deletions.dismiss(here.writes, ann.id, 30))
     page = visitor(here, "moe").open(f"/moderation/members/{ann.id}")
-    assert "account deleted" in page.text
+    assert "deletion requested" in page.text
     assert "Unsuspend" not in page.text
     assert "login disabled" in page.press("Disable login").text
     late = visitor(here).open("/comeback").press("Keep my account", username="ann", password=PASSWORD)

@@ -130,12 +130,12 @@ def test_email_change_requires_confirmation_and_can_be_reverted(here: World, off
     here.settle()
     (told,) = office.take()
     back = visitor(here).open(told.path).press("Restore the address")
-    assert (back.status, "Address restored" in back.text) == (200, True)
+    assert (back.status, "E-mail address restored" in back.text) == (200, True)
     assert ann.open("/settings").path.startswith("/login")
     here.settle()
     assert office.to(ANN).path.startswith("/reset/")
     # A forged link does not show its text.
-    assert "mail is on its way" not in visitor(here, "ann").open("/settings/email?sent=call+0800+555").text
+    assert "We sent an e-mail to" not in visitor(here, "ann").open("/settings/email?sent=call+0800+555").text
 
 
 def test_email_confirmation_of_current_address_succeeds(here: World, office: PostOffice) -> None:

@@ -65,7 +65,7 @@ def test_list_is_created_filled_read_changed_and_deleted(here: World) -> None:
     assert "Edit Sailors" in page.title
     page = page.press("Add fay")
     assert [
-        row.get_text(" ", strip=True).split()[0] for row in page.html.select("#main section[aria-labeledby=on] li")
+        row.get_text(" ", strip=True).split()[0] for row in page.html.select("#main section[aria-labelledby=on] li")
     ] == ["fay"]
     assert [row.get_text(" ", strip=True).split()[0] for row in page.html.select("#offers li")] == ["gil"]
     here.settle()

@@ -39,7 +39,7 @@ def test_search_page_finds_members_tags_and_posts(here: World) -> None:
     page = page.press("Search", q="tide")
     assert [len(page.posts), people(page)] == [2, []]
     page = page.press("Search", q="daw")
-    assert [row.get_text(" ", strip=True) for row in page.html.select("section[aria-labeledby=f-tags] li")] == [
+    assert [row.get_text(" ", strip=True) for row in page.html.select("section[aria-labelledby=f-tags] li")] == [
         "#dawn 2 posts"
     ]
     assert not page.follow("Posts").posts

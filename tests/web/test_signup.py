@@ -189,7 +189,7 @@ def test_invitation_link_used_up_closed_or_unknown_returns_410() -> None:
         page = ann.open("/settings/invitations")
         assert ("closed" in page.text, page.html.select("ul.sessions input.input")) == (True, [])
         other = made(open_to_all, page)
-        assert "No invitations yet." in ann.open("/settings/invitations").press("Delete").press("Close").text
+        assert "No invitations yet." in ann.open("/settings/invitations").press("Delete").press("Revoke").text
         for gone in (other, "/invite/nonsense"):
             told = visitor(open_to_all).open(gone)
             assert (told.status, "There is no such invitation." in told.text) == (410, True)
@@ -228,7 +228,7 @@ def test_moderation_member_page_shows_inviter_and_closes_invitations() -> None:
         hers = page.follow("ann")
         assert (hers.path, "Invitations of this member" in hers.text) == (f"/moderation/members/{ann.id}", True)
         assert hers.html.select("ul.sessions input.input") == []
-        ended = hers.press("Close")
+        ended = hers.press("Revoke")
         assert (ended.path, "Invitations of this member" in ended.text) == (f"/moderation/members/{ann.id}", False)
         assert visitor(watched).open(link).status == 410
 

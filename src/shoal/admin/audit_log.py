@@ -22,14 +22,14 @@ from shoal.queries.moderation import AuditFilter, DatedEntry
 
 
 class AuditActor(msgspec.Struct):
-    """A member who acted, under the name that they had."""
+    """The member who acted, with their user name at the time."""
 
     id: str
     name: str
 
 
 class AuditObject(msgspec.Struct):
-    """The thing that an act was done to, as it was at the time; `id` is empty where there is none."""
+    """The target of an action, with its name at the time; `id` is empty if the target has none."""
 
     kind: str
     id: str
@@ -37,7 +37,7 @@ class AuditObject(msgspec.Struct):
 
 
 class AuditRecord(msgspec.Struct):
-    """An entry of the audit log. `actor` is null for nobody who was logged in, and for the command line."""
+    """An entry of the audit log. `actor` is null if no member was logged in, and for the command line."""
 
     id: str
     created_at: str
@@ -45,7 +45,7 @@ class AuditRecord(msgspec.Struct):
     actor: AuditActor | None
     target: AuditObject
     address: str
-    """The client's IP address; empty where there was none."""
+    """The client's IP address; empty if there was no client."""
     reason: str
     details: dict[str, str | int]
 
@@ -66,7 +66,7 @@ def record_of(dated: DatedEntry) -> AuditRecord:
 
 
 MOST_LISTED = 100
-"""Entries of a page: with the longest reasons they fit into one answer of the control socket."""
+"""Maximum entries of a page: even with the longest reasons, they fit into one answer of the control socket."""
 _WRITTEN_AT_ONCE = 500
 
 
@@ -135,7 +135,7 @@ async def _lines(graph: Reader) -> AsyncGenerator[list[bytes], None]:
 
 
 async def _id_of(network: AnyNetwork, who: str) -> int:
-    """Return the id of a member given by user name or id. Raises `NotFound`."""
+    """Return the id of a member given by user name or id. Raises `NotFound` for an unknown name."""
     found = await id_called(network.reads.graph, who)
     if found is None:
         raise NotFound(f"no member {who!r}: use the id to find a deleted member")

@@ -55,26 +55,26 @@ class Blocklists:
     async def block_network(
         self, network: str, severity: IpSeverity = IpSeverity.NO_ACCESS, *, comment: str = "", seconds: int = 0
     ) -> IpBlock:
-        """Block an address or network for `seconds` (0: permanently). Raises `Taken` if already blocked.
+        """Block an IP address or network for `seconds` (0: permanently). Raises `Taken` if already blocked.
 
         Servers apply the block within a few seconds.
         """
         return await blocklists.block_ip(self._writes, network, severity, comment=comment, seconds=seconds)
 
     async def block_name(self, word: str, *, part: bool = False) -> NameBlock:
-        """Refuse sign-ups with a user name or, with `part`, with any name that contains it.
+        """Refuse sign-ups with a user name or, if `part` is true, with any name that contains it.
 
-        Digits match the letters they replace (4 for a), and underscores are ignored. Existing members keep their names.
+        Digits match the letters that they replace (4 for a), and underscores are ignored. Existing members keep their names.
         Raises `Taken` if it is blocked already.
         """
         return await blocklists.block_name(self._writes, word, part=part)
 
     async def unblock_name(self, word: str) -> None:
-        """Remove the blocks of a user name, including the one as a part of names. Raises `NotFound`."""
+        """Remove the blocks of a word as a user name and as a part of names. Raises `NotFound` if it is not blocked."""
         await blocklists.unblock_name(self._writes, word)
 
     async def unblock(self, what: str) -> None:
-        """Remove the block of a domain, an e-mail address or a network. Raises `NotFound`."""
+        """Remove the block of a domain, an e-mail address or an IP network. Raises `NotFound` if it is not blocked."""
         if (network := _network(what)) is not None:
             await blocklists.unblock_ip(self._writes, await self._id(ip_block_key(network), what))
         elif "@" in what:
@@ -87,7 +87,7 @@ class Blocklists:
             await blocklists.unblock_domain(self._writes, found)
 
     async def blocks(self) -> AsyncGenerator[AnyBlock, None]:
-        """Iterate over all blocks by kind, newest first."""
+        """Iterate over all blocks: of domains, e-mail addresses, IP networks and names, each newest first."""
         graph = self._writes.graph
         for atype in _LISTS:
             before = MAX_TIME

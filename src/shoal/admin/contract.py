@@ -71,9 +71,9 @@ class Operation(msgspec.Struct, Generic[T], tag_field="operation", tag=True, for
 
     answer: ClassVar[Any] = None
     alone: ClassVar[bool] = False
-    """Whether it is long or extensive, so that only one such operation may run at a time."""
+    """Whether the operation takes long: only one operation with `alone` may run at a time."""
     background: ClassVar[bool] = False
-    """Whether its events are processed at once if no server runs; otherwise the next server processes them."""
+    """Whether a command that runs it without a server also processes its events; if not, the next server processes them."""
 
     async def carry_out(self, network: AnyNetwork, progress: Progress) -> T:
         """Run the operation. Raises `ShoalError`, or `OSError` for a file that cannot be read."""

@@ -34,7 +34,7 @@ _BUSY = "another check, import or replay is running: wait for it to finish"
 
 @asynccontextmanager
 async def listening(network: AnyNetwork, path: Path) -> AsyncIterator[None]:
-    """Serve the control socket until the block ends. Call only while holding the store's lock: an old socket is replaced."""
+    """Serve the control socket during the block. Call this only while holding the store's lock: it replaces an old socket."""
     async with serving(path, Service(_Operations(network).answer)):
         yield
 
@@ -44,8 +44,8 @@ async def ask(
 ) -> T:
     """Run an operation on the server at `path`.
 
-    Raises `NotListening` if there is none, `Unavailable` if it cannot be reached, `OutcomeUnknown` if the connection breaks off
-    or the server is silent, or the server's error.
+    Raises `NotListening` if no server is running, `Unavailable` if it cannot be reached, `OutcomeUnknown` if the connection
+    breaks off or the server is silent for `silence` seconds, and the error of the operation if it failed on the server.
     """
     client = await connect(path, silence=silence)
     try:
@@ -61,7 +61,7 @@ async def ask(
 
 
 class _Operations:
-    """The server's side: at most 16 concurrent operations, and one long one."""
+    """The server side, which runs at most 16 operations concurrently, and at most one that is marked `alone`."""
 
     def __init__(self, network: AnyNetwork) -> None:
         self._network = network

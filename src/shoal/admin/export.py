@@ -337,7 +337,7 @@ async def _rows(export: Export, page: dict[int, list[AssocRow]], since: int) -> 
 
 
 async def _pages(export: Export, atype: AssocType) -> AsyncGenerator[dict[int, list[AssocRow]], None]:
-    """Yield all rows about each other member of a page: the association or tombstone, and the history kept during a live follow."""
+    """Yield pages of rows by the other member: the follow or its tombstone, and the row with periods before a live follow."""
     past, after = ASSOC_TYPES[atype.history], FIRST
     while True:
         own, former = [await _part(export, kind, after) for kind in (atype, past)]
@@ -360,7 +360,7 @@ async def _part(export: Export, atype: AssocType, after: int) -> list[AssocRow]:
 
 
 _INTERNAL = frozenset({"login_id", "follows_inviter"})
-"""Fields of a member that are internal."""
+"""Fields of a member that are internal and not exported."""
 
 
 async def write_settings(export: Export) -> None:
@@ -527,11 +527,11 @@ async def write_all(writing: Export) -> None:
 
 
 _MOST_HELD = 4 * 1024 * 1024
-"""Bytes to buffer before reading more. One file may exceed this."""
+"""Maximum bytes in the buffer before writing pauses. A single file may exceed this."""
 
 
 class _StreamBuffer:
-    """The write-only, unseekable file of a streamed ZIP: a buffer until the consumer takes the bytes."""
+    """The write-only, unseekable file of a streamed ZIP, which buffers bytes until the consumer takes them."""
 
     def __init__(self) -> None:
         self._held: list[bytes] = []
@@ -541,7 +541,7 @@ class _StreamBuffer:
         self.ended = False
 
     def write(self, data: bytes) -> int:
-        """Buffer a copy: the caller may reuse its memory."""
+        """Buffer a copy of the data, because the caller may reuse its memory."""
         self._held.append(bytes(data))
         self._size += len(data)
         self._changed.set()

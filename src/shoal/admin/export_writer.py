@@ -27,7 +27,7 @@ from shoal.graph.schema import AnyNode, AssocType
 from shoal.queries.context import Reads
 
 Open = Callable[[str], AbstractContextManager[IO[bytes]]]
-"""Begins a file by its name, to be written in one go and closed before the next one begins."""
+"""Opens a file of the export by its name; the file must be closed before the next one is opened."""
 
 _STORED = (".jpg", ".png", ".webp", ".gif", ".avif")
 """Suffixes of files that are already compressed."""
@@ -57,7 +57,7 @@ def _folder(root: Path) -> Iterator[Open]:
         with os.fdopen(private_files.open_file(path, os.O_WRONLY | os.O_TRUNC), "wb") as file:
             yield file
 
-    # Left behind by an export that was killed.
+    # Remove the files of an export that was killed.
     shutil.rmtree(root, ignore_errors=True)
     private_files.make_folder(root)
     try:
@@ -125,7 +125,7 @@ class Export:
     """Media files that could not be found."""
 
     async def pages(self, atype: AssocType, of: int = 0) -> AsyncGenerator[list[Assoc], None]:
-        """Iterate over a list of the member, or of another object, newest first."""
+        """Yield pages of the associations of a type, newest first: of the member, or of the object `of`."""
         before = MAX_TIME
         while page := await self.graph.assoc_range(of or self.member.id, atype, Cursor(before=before, limit=PAGE)):
             yield page
@@ -219,10 +219,10 @@ def file_name(media: Media) -> str:
 
 
 def when(time: int) -> str:
-    """Return the time of an id or an association as text."""
+    """Return the time of an id or an association as ISO 8601 text."""
     return iso(milliseconds_of(time))
 
 
 def iso(moment: int) -> str:
-    """Return Unix milliseconds as text; empty for 0."""
+    """Return Unix milliseconds as ISO 8601 text; empty for 0."""
     return datetime.fromtimestamp(moment / 1000, UTC).isoformat(timespec="milliseconds") if moment else ""

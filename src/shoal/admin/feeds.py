@@ -1,8 +1,8 @@
 """Feeds and suggestions of members as an operator inspects them, and replays with another ranking recipe.
 
 A replay compares the ranked feeds of a sample of recently active members under the server's recipe and under another one.
-It reads and stores nothing. It ranks as of now, from current follows, likes, reactions and views: it shows what would
-change from now on, not what would have been shown in the past.
+It changes nothing. It ranks as of now, from current follows, likes, reactions and views: it shows what would change from now
+on, not what would have been shown in the past.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from shoal.queries.hydration import Entry
 from shoal.timelines.contract import Timelines
 
 PATIENT_SECONDS = 10.0
-"""An operator waits longer than a client."""
+"""Time limit for ranking a feed for an operator, who waits longer than a client does."""
 
 
 class TermReason(msgspec.Struct):
@@ -58,11 +58,11 @@ class FeedLine(msgspec.Struct):
 class FeedShown(msgspec.Struct):
     lines: list[FeedLine]
     by_time: str = ""
-    """Why For you is chronological; empty if it is ranked, and for a home timeline."""
+    """Why the For you feed is chronological; empty if it is ranked, and for a home timeline."""
     quiet: int = 0
     """How many of the first entries are by friends who rarely post (catch-up only)."""
     words: str = ""
-    """Closing sentence."""
+    """Sentence below the feed (catch-up only)."""
 
 
 class SuggestionLine(msgspec.Struct):
@@ -138,9 +138,9 @@ FINDING = "active members"
 
 class Active(NamedTuple):
     members: list[int]
-    """Sorted."""
+    """Ids in ascending order."""
     complete: bool
-    """Whether all objects of that time were read; otherwise more members were active."""
+    """Whether all objects of the period were read; if not, more members may have been active."""
 
 
 async def active_since(
@@ -155,8 +155,8 @@ async def active_since(
 ) -> Active:
     """Return the members who were active between two times (Unix ms).
 
-    Reads at most `pages` pages of the objects of that time. If that is not enough, the pages start at equal intervals, and the
-    gaps between them are skipped.
+    At most `pages` pages of the objects of this period are read. If they do not cover it, the pages start at equal intervals of
+    time, and the gaps between them are skipped.
     """
     found = set(await timelines.members(_MOST_WARM))
     after, complete = floor_at(since) - 1, True
@@ -177,7 +177,7 @@ async def active_since(
 
 
 def _who(page: Sequence[AnyNode], since: int) -> Iterator[int]:
-    """Yield the authors of these objects. The age of an imported post is its stated one."""
+    """Yield the members who posted, shared or logged in. An imported post counts at its original date."""
     for node in page:
         match node:
             case Post() if node.created_at >= since:
@@ -217,16 +217,16 @@ _HOUR_MS = 3_600_000
 
 class ReplayOptions(msgspec.Struct, frozen=True, kw_only=True):
     days: Annotated[int, Meta(ge=1, le=MOST_DAYS)] = 7
-    """Posts of this many days, and members who were active in them."""
+    """Number of past days: posts of these days are ranked, for members who were active in them."""
     members: Annotated[int, Meta(ge=1, le=MOST_MEMBERS)] = 100
     top: Annotated[int, Meta(ge=1, le=MOST_TOP)] = 20
-    """Positions that are compared."""
+    """Number of positions at the top of each feed that are compared."""
     seed: Annotated[int, Meta(ge=0, le=MOST_SEED)] = 0
-    """A seed draws identical members as long as the active members do not change."""
+    """Seed of the random sample: equal seeds draw identical members as long as the active members do not change."""
 
 
 class ReplayReport(msgspec.Struct, kw_only=True):
-    """The figures of a replay, and its sample."""
+    """The figures of a replay, and the sizes of its sample."""
 
     options: ReplayOptions
     at: int
@@ -236,19 +236,19 @@ class ReplayReport(msgspec.Struct, kw_only=True):
     after: Recipe
     active: int
     all_found: bool
-    """False if only a part of the activity was read: then more members were active."""
+    """False if only a part of the activity was read, so more members may have been active."""
     sampled: int
     own_recipe: int
     """Members of the sample who are excluded because they chose a recipe themselves."""
     ranking_off: int
     """Members of the sample who are excluded because they turned ranking off."""
     nothing_to_rank: int
-    """Members of the sample for whom there is no post of that time."""
+    """Members of the sample for whom there is no post in the chosen days."""
     figures: ReplayFigures
 
 
 async def replay(network: AnyNetwork, recipe: Recipe, options: ReplayOptions, progress: Progress) -> ReplayReport:
-    # Separate caches: sampled members must not evict the interests of readers from the server's cache.
+    # Use separate caches: sampled members must not evict the interests of current viewers from the server's cache.
     reads = with_changes(network.reads, interests=ExpiringCache(1), near=ExpiringCache(1))
     now = reads.tags.clock()
     since = now - options.days * DAY_MS
@@ -264,7 +264,7 @@ async def replay(network: AnyNetwork, recipe: Recipe, options: ReplayOptions, pr
             left_out[found] += 1
             continue
         pairs.append(TwoTops(*(_top(entries, authors, now) for entries in found)))
-        # With everything cached, nothing above yields to other requests.
+        # If everything is cached, none of the calls above yields to other requests.
         await asyncio.sleep(0)
     progress(RANKING, len(chosen), len(chosen))
     return ReplayReport(

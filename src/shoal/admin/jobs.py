@@ -1,6 +1,6 @@
-"""Jobs of a network: pending jobs in its outboxes, failed jobs and their errors, and how to retry those.
+"""Jobs of a network: pending jobs in its outboxes, failed jobs with their errors, and retries of failed jobs.
 
-A network has one outbox, the store's; with a broker it also has the broker's, where the jobs are run.
+A network has one outbox, in the store. With a broker, it has a second outbox there, from which the jobs are run.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NAME = re.compile(r"(?:(\d+):)?(\d+)")
 
 
 class Buried(msgspec.Struct):
-    """A job that was set aside after failing. `job` is `store:sequence`."""
+    """A job that failed in all its attempts and is parked. `job` is `store:sequence`."""
 
     job: str
     outbox: str
@@ -36,22 +36,22 @@ class Work(msgspec.Struct, omit_defaults=True):
     """State of the job queues. Worker counts are left out without a broker."""
 
     waiting: int
-    """A lower bound while workers do not respond: each of them counts as one job."""
+    """Number of pending jobs; a lower bound while workers do not respond: each such worker counts as one job."""
     oldest_seconds: float | None
-    """Age of the oldest job; a lower bound while workers do not respond, and None if only they may have any."""
+    """Age of the oldest job; a lower bound while workers do not respond, and None if only such workers may have jobs."""
     most_seconds: float
     """The delivery delay beyond which new posts are refused; 0: no limit."""
     buried: list[Buried]
     workers: int | None = None
     silent_workers: int | None = None
     in_hand: int | msgspec.UnsetType | None = msgspec.UNSET
-    """None while workers do not respond."""
+    """Number of jobs in progress; None while workers do not respond."""
     done_per_second: float | None = None
 
 
 @runtime_checkable
 class CountedOutbox(Protocol):
-    """An outbox that knows its workers."""
+    """An outbox that can report figures about its workers."""
 
     async def figures(self) -> WorkerFigures:
         """Return the summed figures of all workers."""

@@ -1,8 +1,9 @@
 """Move a whole network to other stores: every row, then the pending events, compared before the move is reported as complete.
 
-No other process may have either end open. A move may be interrupted and run again: rows that exist are compared and not
-written again, and extra rows are deleted. Until the move finishes, the target has a mark, so only an interrupted move is
-ever overwritten. Pending events are emitted again in the target, which is safe because consumers are idempotent.
+No other process may have the source or the target open. A move may be interrupted and run again: rows that exist are compared
+and not written again, and extra rows are deleted. Until the move finishes, a key marks the target as unfinished, so a store is
+only overwritten if it is the target of an interrupted move. Pending events are emitted again in the target, which is safe
+because consumers are idempotent.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from shoal.graph.schema import Key, encode_node
 _AT_ONCE = 500
 _LEASE_SECONDS = 60.0
 _PATIENCE_SECONDS = 90.0
-"""An event of a dead worker becomes available when its lease expires."""
+"""Seconds to wait for leased events: an event of a dead worker becomes available when its lease expires."""
 _POLL_SECONDS = 0.5
 
 
@@ -49,7 +50,7 @@ async def emit_events(store: Store, found: Sequence[AnyEvent]) -> None:
 
 
 async def bury_events(store: Store, found: Sequence[tuple[AnyEvent, str]]) -> None:
-    """Commit events and set them aside with their errors. No other event may be pending in the store."""
+    """Commit events as parked jobs with their errors. No other event may be pending in the store."""
     await emit_events(store, [event for event, _ in found])
     for job, (_, error) in zip(await claimed(store), found, strict=True):
         await store.bury(job, error)
@@ -202,7 +203,7 @@ async def move_network(source: Store, target: Store, tell: Progress) -> MovedNet
 
 
 def whole(store: Store) -> WholeStore:
-    """Return the store as a movable one. Raises `InvalidInput`."""
+    """Return a store whose rows can be exported and imported. Raises `InvalidInput` if this kind of store does not allow it."""
     if not isinstance(store, Movable):
         raise InvalidInput("this kind of store does not support moving a network")
     return store
@@ -228,7 +229,7 @@ async def has_content(store: WholeStore) -> bool:
 
 
 async def _merge(kind: _Kind[R, K], here: WholeStore, there: WholeStore, sums: Sums, tell: Progress) -> int:
-    """Make the rows of a kind equal by a merge of both ordered scans; return the number of rows written."""
+    """Make the target's rows of a kind equal to the source's, by merging ordered scans of both; return the number of writes."""
     behind = _TargetScan(kind, there)
     after, read, written = kind.first, 0, 0
     # A placeholder until the first write.
@@ -262,7 +263,7 @@ async def _write(kind: _Kind[R, K], there: WholeStore, put: Sequence[R], remove:
 
 
 class _TargetScan(Generic[R, K]):
-    """A scan of the target that follows the source. Rows without information are skipped."""
+    """A scan of the target in step with the scan of the source. Rows that carry no information are skipped."""
 
     def __init__(self, kind: _Kind[R, K], store: WholeStore) -> None:
         self._kind = kind
@@ -308,7 +309,7 @@ async def _add_rows(kind: _Kind[R, K], store: WholeStore, sums: Sums, tell: Prog
 
 
 async def _move_events(here: WholeStore, there: WholeStore, tell: Progress) -> tuple[int, int]:
-    """Emit unprocessed events again, which is safe since consumers are idempotent; return the numbers of events and failed ones."""
+    """Emit pending events again in the target, also the failed ones; return the numbers of pending and of failed events."""
     await forget_events(there)
     buried = await here.buried()
     await bury_events(there, [(job.event, error) for job, error in buried])

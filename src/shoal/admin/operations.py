@@ -78,7 +78,7 @@ class ListSessions(Operation[list[MemberSession]]):
 
 
 class EndSessions(Operation[int]):
-    """Log out one session of a member, or all of them (0); return their number."""
+    """Log out one session of a member, or all of them if `session_id` is 0; return the number of sessions."""
 
     answer = int
     name: str
@@ -97,7 +97,7 @@ class EndSessions(Operation[int]):
 
 _MOST_JOBS = 20
 _MARK = b'"kind"'
-"""Every log line of a request or job contains this."""
+"""A text that every log line of a request or job contains."""
 
 
 class SlowShown(msgspec.Struct):
@@ -110,7 +110,7 @@ class SlowShown(msgspec.Struct):
 
 
 class ShowSlow(Operation[SlowShown]):
-    """Read slow requests from the server's memory: the one with this id, or the slowest."""
+    """Read slow requests from the server's memory: the request with `id` or, if it is empty, the slowest ones."""
 
     answer = SlowShown
     id: str = ""
@@ -142,7 +142,7 @@ def followed(id_: str, requests: Iterable[LoggedRequest], jobs: Iterable[LoggedJ
 
 
 def in_logs(paths: Sequence[Path], id_: str, limit: int) -> SlowShown:
-    """Read requests from log files; lines without JSON are skipped. Raises `OSError`.
+    """Read requests from log files; lines without JSON are skipped. Raises `OSError` for a file that cannot be read.
 
     Logs are streamed, and read twice if an id is given.
     """
@@ -181,7 +181,7 @@ class BlockAddress(Operation[None]):
 
 
 class BlockNetwork(Operation[str]):
-    """Block a network, or sign-ups from it; return the normalized network."""
+    """Block an IP network, or sign-ups from it; return the normalized network."""
 
     answer = str
     network: str
@@ -197,7 +197,7 @@ class BlockNetwork(Operation[str]):
 
 
 class BlockName(Operation[None]):
-    """Refuse sign-ups with a user name or, with `part`, with any name that contains it."""
+    """Refuse sign-ups with a user name or, if `part` is true, with any name that contains it."""
 
     word: str
     part: bool = False
@@ -214,7 +214,7 @@ class UnblockName(Operation[None]):
 
 
 class Unblock(Operation[None]):
-    """Remove the block of a domain, an e-mail address or a network."""
+    """Remove the block of a domain, an e-mail address or an IP network."""
 
     what: str
 
@@ -394,7 +394,7 @@ class Import(Operation[ImportReport]):
 
 
 class Check(Operation[CheckReport]):
-    """Run a consistency check. See `consistency.check.check`."""
+    """Check the consistency of all stored data and home timelines, or of random members."""
 
     answer = CheckReport
     alone = True

@@ -20,7 +20,7 @@ _BARS_HEIGHT = 150
 _ROW_HEIGHT = 24
 _LONGEST_BAR = 190
 _NAMES = 360
-"""Room for a user name of 30 characters and a number of followers."""
+"""Width of a user name of 30 characters and a number of followers, in pixels."""
 
 
 def chart(report: ReplayReport, name: str) -> Chart:

@@ -26,21 +26,21 @@ class Finding(NamedTuple):
     words: str
     about: tuple[int, ...]
     seen: tuple[int, ...] = ()
-    """Stored times: data that changed between two passes is a different finding."""
+    """Stored times, which make a finding different from an earlier one if the data changed between the two passes."""
     agree: Triple | None = None
     """Make an association equal its inverse; the later one wins."""
     begin: tuple[Triple, int, bytes] | None = None
     """Make an association live, with this time and data."""
     end: Triple | None = None
-    """End an association and its inverse."""
+    """Delete an association and its inverse."""
     recount: tuple[int, int] | None = None
     """Recount this count."""
     divide: tuple[int, int] | None = None
-    """Rebuild the blocks of this list."""
+    """Rebuild the rank index of this list (object and association type)."""
     drop: int = 0
-    """Drop the timeline of this member."""
+    """Drop the materialized timeline of this member."""
     key: tuple[str, str, int, int, int] | None = None
-    """Give a key (space, name, shard) to an object, and take it from another."""
+    """Make a key (space, name, shard) refer to the first of two objects instead of the second (0: none)."""
     tag: str = ""
     """Recount this tag."""
     look: int = 0
@@ -52,11 +52,11 @@ class Finding(NamedTuple):
     file: str = ""
     """Delete this file."""
     remember: Triple | None = None
-    """Merge the histories of both ends of this follow."""
+    """Merge the histories that the two members have of this follow."""
     app: int = 0
     """Schedule this app for deletion after a day without use."""
     plan: int = 0
-    """Create a new ticket for this object."""
+    """Create a new ticket in the schedule for this object."""
     fold: bool = False
     """Store all tags in canonical form."""
 

@@ -43,13 +43,13 @@ class Evenness(NamedTuple):
 
 
 async def spread_of(store: Store, tell: Progress) -> list[Spread]:
-    """Return the contents of each of the 64 data sources. A store without such figures is scanned."""
+    """Return the numbers of members, posts and bytes in each of the 64 data sources. A store that cannot report them is scanned."""
     held = await store.spread() if isinstance(store, Spreading) else await _counted(store, tell)
     return [held.get(source, Spread()) for source in range(DATA_SOURCES)]
 
 
 def by_store(known: ShardMap, held: Sequence[Spread]) -> list[Spread]:
-    """Sum up the data sources of each store of a map."""
+    """Return the total contents of each store in a shard map: the sums over the data sources that it holds."""
     empty = Spread()
     return [
         reduce(Spread.plus, (held[source] for source in known.of(place)), empty) for place in range(len(known.stores))
@@ -89,7 +89,7 @@ async def _counted(store: Store, tell: Progress) -> dict[int, Spread]:
 K = TypeVar("K")
 
 OpenSide = Callable[..., Awaitable[Side]]
-"""Opens a store for moving, by its URL; with `joins` it may be an empty database."""
+"""Opens a store for a move by its URL. If `joins` is true, it may be an empty database, which joins the network."""
 
 _FREEZE_SECONDS = 1.5
 """A freeze expires after this time if the mover died or is too slow, in which case it retries."""
@@ -98,7 +98,7 @@ _ENTRIES_AT_ONCE = 5_000
 _FEW_ENTRIES = 300
 """Changes that are copied within the freeze: some tens of milliseconds."""
 _MANY_NAMES = 50_000
-"""Above this number of changed rows, all rows are compared again before the freeze instead of the changed ones within it."""
+"""Maximum number of changed rows that are compared during the freeze; for more, all rows are compared again before it."""
 _POLL_SECONDS = 0.01
 
 
@@ -129,7 +129,11 @@ class Mover:
     tell: Progress
 
     async def move(self, sources: Sequence[int], url: str) -> list[MoveResult]:
-        """Move data sources to the store at a URL. Raises `InvalidInput`, `Unavailable` and `Conflict` (the copy is not equal)."""
+        """Move data sources to the store at a URL.
+
+        Raises `InvalidInput` if they or the store cannot take part in a move, `Unavailable` if a store cannot be reached or has
+        too many writes, and `Conflict` if the copy is not equal.
+        """
         sources = sorted(set(sources))
         here = [source for source in sources if self.map.stores[self.map.owners[source]] == url]
         if pending := sorted({*self.map.moved, *self.map.left} & set(sources) - set(here)):
@@ -145,7 +149,10 @@ class Mover:
         return done
 
     async def rollback(self, sources: Sequence[int]) -> list[MoveResult]:
-        """Move data sources back, with all writes since; abandon moves that were not switched."""
+        """Move data sources back to their previous stores, with all writes since the move.
+
+        A move that has not switched to the new store yet is abandoned.
+        """
         sources = sorted(set(sources))
         await self._give_up([source for source in sources if source not in {*self.map.moved, *self.map.left}])
         back = [source for source in sources if source in self.map.moved]
@@ -166,7 +173,7 @@ class Mover:
         moved = {source: place for source, place in known.moved.items() if source not in sources}
         left = {**known.left, **{source: known.moved[source] for source in sources if source in known.moved}}
         await self._settle_all(sources)
-        # Published first: once a rollback is impossible, deleting the rows loses nothing.
+        # The map is published first: it makes a rollback impossible, so deleting the rows loses nothing.
         await self._publish(known._replace(version=known.version + 1, moved=moved, left=left))
         return await self._clear(sources)
 
@@ -211,7 +218,7 @@ class Mover:
     async def _copy(self, work: Move) -> None:
         self.tell("clean", 0, 0)
         await work.b.wipe(work.sources)
-        # Changes logged so far are in the copy, which begins later.
+        # The copy begins after this, so it contains the changes that have been logged so far.
         await work.a.forget_recorded(work.sources)
         for kind in RowKind:
             copied = 0
@@ -230,7 +237,7 @@ class Mover:
         while True:
             entries, names = await work.a.noted(work.sources, _ENTRIES_AT_ONCE)
             if entries:
-                # Read after the entries, so that the rows are at least as new as the entries.
+                # The rows are read after the entries, so they are at least as new as the entries.
                 await work.b.make_equal(names, await work.a.rows_of(names))
                 await work.a.done(entries)
                 touched = touched.plus(names)
@@ -239,7 +246,7 @@ class Mover:
                 return touched
 
     async def _compare_all(self, work: Move) -> int:
-        """Compare all rows of a snapshot of the old location, except those with pending changes."""
+        """Compare a snapshot of the old location with the new one, except rows with pending changes; return the number of rows."""
         self.tell("compare", 0, 0)
         here, changing = await work.a.digest(work.sources)
         there = await work.b.digest_but(work.sources, changing)
@@ -247,7 +254,10 @@ class Mover:
         return here.rows
 
     async def _switch(self, work: Move, *, returns: bool) -> float:
-        """Freeze, copy and compare the rest, and switch; return for how many seconds writes were blocked."""
+        """Freeze the data sources, copy and compare the last changes, and switch to the new store.
+
+        Returns for how many seconds writes were blocked.
+        """
         loop = asyncio.get_running_loop()
         touched = RowNames()
         for _ in range(_FREEZES):

@@ -1,13 +1,13 @@
 """Daily statistics of the network for administrators, counted from stored data.
 
-A count runs when statistics are requested, in the background, and takes at most a hundredth of the time. Objects are read a
-page at a time, and so are the likes of the members among them. Memory holds the result only: at most `ACTIVITY_BYTES` of
-member activity and a few numbers a day. Beyond that limit the oldest days are dropped. Tag statistics read a bounded part
-of the tag's list.
+A count runs when statistics are requested, in the background, and takes at most a hundredth of the time. Objects are read one
+page after the other, each followed by the likes of the members in it. Memory holds the result only: at most `ACTIVITY_BYTES` of
+member activity and a few numbers a day. Beyond that limit the oldest days are dropped. Tag statistics read a bounded part of
+the tag's list.
 
-A day is a number: days since 1970-01-01 UTC. Activity on a day is one bit a member, in the order of members in `joined`.
-The members who were active at any time in a period are the union of the bits of its days, so each is counted once: of a
-million members, a day takes 125 KB.
+A day is a number: days since 1970-01-01 UTC. Activity on a day is one bit per member, in the order of members in `joined`. The
+members who were active at any time in a period are the union of the bits of its days, so each is counted once. With a million
+members, a day takes 125 KB.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Period(NamedTuple):
 
 
 class Held(NamedTuple):
-    """Members of a cohort who were active in one period."""
+    """The number of members of a cohort who were active in one period."""
 
     began: int
     """First day of that period."""
@@ -82,7 +82,7 @@ class Figures:
     first: int = 0
     """Day when the first member joined or the first post was written."""
     since: int = 0
-    """All data from this day on is complete; earlier data is missing, unless the network is younger."""
+    """First day with complete data. Activity before this day is missing, if there was any."""
     joined: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
     """Day when each member joined."""
     active: Mapping[int, Bits] = field(default_factory=dict)
@@ -98,7 +98,7 @@ class Figures:
     media_bytes: int = 0
 
     def knows(self, period: Period) -> bool:
-        """Return whether the whole period was counted, or precedes all activity."""
+        """Return whether the figures of the whole period are complete."""
         return period.first >= self.since or self.first >= self.since
 
     def newcomers(self, period: Period) -> list[int]:
@@ -161,7 +161,7 @@ MEMBERS_AT_ONCE = 200
 LIKES_AT_ONCE = 200
 PAIRS_AT_ONCE = 100_000
 _APPS_A_DAY = 200
-"""Apps per day that are counted, those with most posts."""
+"""Maximum number of apps per day in the figures, the ones with the most posts."""
 
 
 async def count(
@@ -186,7 +186,7 @@ async def count(
 
 
 async def _count_likes(store: Store, counting: _Counting, members: Sequence[int], limit: int) -> None:
-    """Read the likes of many members at once; members with more than the limit are read on individually."""
+    """Read the likes of many members at once; further likes of members with more than `limit` are read one member at a time."""
     begin = floor_at(counting.since * DAY_MS) - 1
     for member, listed in (await store.assoc_ranges(members, LIKES, Cursor(after=begin, limit=limit))).items():
         page: Sequence[Assoc] = listed
@@ -281,7 +281,7 @@ class _Activity:
                 self._pack()
 
     def settled(self) -> dict[int, Bits]:
-        """Return the bits of each day, padded to one length."""
+        """Return the bits of each day, padded to equal length."""
         self._pack()
         length = -(-len(self.members) // 8)
         self._bits = {day: np.pad(bits, (0, length - len(bits))) for day, bits in self._bits.items()}
@@ -354,7 +354,7 @@ class Ledger:
         self._counting: asyncio.Task[None] | None = None
 
     async def figures(self) -> Figures:
-        """Return the latest figures. Raises `Unavailable` during the first count."""
+        """Return the latest figures. Raises `Unavailable` if the first count is not finished after ten seconds."""
         if self._counting is None and time.monotonic() >= self._again_at:
             self._counting = asyncio.create_task(self._count(), name="shoal-statistics")
         if self._counting is not None:
@@ -376,14 +376,14 @@ class Ledger:
         except Exception:  # noqa: BLE001  # requests get the old figures
             _log.exception("computing the daily statistics failed")
         finally:
-            # Also after a failure: do not scan a store in trouble at every request.
+            # This also applies after a failure, so that requests do not repeatedly scan a store in trouble.
             now = time.monotonic()
             self._again_at = now + max(self._fresh, _REUSE_FACTOR * (now - began))
             self._counting = None
 
 
 MOST = 10_000
-"""Limit of uses per period."""
+"""Maximum number of uses of a tag in a period."""
 _PAGE = 1_000
 
 
@@ -396,7 +396,7 @@ class TaggedPost(NamedTuple):
 
 
 async def uses(graph: Reader, tag: int, period: Period, *, most: int = MOST) -> list[TaggedPost]:
-    """Return every use in the period. Raises `InvalidInput` if there are more than `most`."""
+    """Return every public post with a tag in a period. Raises `InvalidInput` if there are more than `most`."""
     found: list[TaggedPost] = []
     before, after = floor_at((period.last + 1) * DAY_MS), floor_at(period.first * DAY_MS) - 1
     for _ in range(most // _PAGE + 1):
@@ -423,7 +423,7 @@ class TagUseReader:
 
 
 def _use(post: Post, period: Period) -> TaggedPost | None:
-    """Return the use of a post, counted as in the tag cloud: public and not hidden."""
+    """Return a public post of the period as a use of its tag; None for other posts and for hidden ones, which do not count."""
     day = post.created_at // DAY_MS
     if post.visibility is not Visibility.PUBLIC or post.hidden or not period.first <= day <= period.last:
         return None

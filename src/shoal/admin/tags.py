@@ -32,7 +32,7 @@ from shoal.tasks import BackgroundWorker
 
 
 class Ruling(NamedTuple):
-    """A rule that an admin wants, and its audit verb."""
+    """A tag rule that an admin requests, and the verb of its audit log entry."""
 
     verb: AuditVerb
     decide: Decide
@@ -55,7 +55,10 @@ def unmerging(name: str) -> Ruling:
 
 
 async def lay_down(writes: Writes, tags: TagCloud, ruling: Ruling) -> TagRule:
-    """Apply a rule and log it; a rule that is already in force is not logged. Raises `InvalidInput` and `Unavailable`."""
+    """Apply a rule and log it; a rule that is already in force is not logged.
+
+    Raises `InvalidInput` for a rule that is not possible, and `Unavailable` if a store cannot be reached.
+    """
     held = {rule.name: rule for rule in await tags.rules()}
     rule = ruling.decide(held)
     if rule != held.get(rule.name, TagRule(rule.name)):
@@ -76,7 +79,7 @@ _LONGEST_PAUSE = 5.0
 
 
 class TagUpgrade(BackgroundWorker):
-    """Stores all tags of a network in their canonical form, unless that was done before."""
+    """A background worker that stores all tags of a network in their canonical form, unless that was done before."""
 
     task_name = "shoal-tag-upgrade"
 
@@ -89,7 +92,7 @@ class TagUpgrade(BackgroundWorker):
         self._worked_since = 0.0
 
     async def stop(self) -> None:
-        """Cancel the background task and release its claim. The next start moves the remaining tags."""
+        """Cancel the background task and release its claim. The next start converts the remaining tags."""
         await super().stop()
         if self._claimed:
             with contextlib.suppress(ShoalError):

@@ -29,8 +29,8 @@ async def run_bounded(
 ) -> None:
     """Run `act` on every job with bounded concurrency. The first error cancels the rest and is raised.
 
-    `done` is called with the number of finished jobs. For `patience` seconds, `Unavailable` is retried, so `act` must be
-    repeatable.
+    `done` is called with the number of finished jobs. A job that raises `Unavailable` is retried for `patience` seconds, so `act`
+    must be repeatable.
     """
     waiting = iter(jobs)
     finished = 0

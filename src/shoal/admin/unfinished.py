@@ -1,8 +1,8 @@
-"""Marks in a store that a restore or a bulk import has not finished. A server does not start on such a store.
+"""Keys in a store which mark a restore or a bulk import as unfinished. A server does not start on such a store.
 
-The mark of a restore is a key whose owner is a number derived from the backup. The mark of a bulk import is two keys next
-to `EVERYBODY` that identify its files and when it began; both are numbers that fit into the timestamp bits of an id. Until
-the import finishes, its lists lack their inverse associations.
+A restore has one key, whose owner is a number derived from the backup. A bulk import has two keys, whose owners are a number
+that identifies its files and the time at which it began; both fit into the timestamp bits of an id. Until the import finishes,
+associations may lack their inverses.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def mark_of(generation: str) -> KeyRow:
 
 
 async def marked(graph: Reader) -> int:
-    """Return the owner of the mark, or 0."""
+    """Return the owner of the key that marks an unfinished restore, or 0 if there is none."""
     return (await graph.key_get((_KEY,))).get(_KEY, 0)
 
 

@@ -11,7 +11,7 @@ from shoal.core.errors import InvalidInput, missing_package
 
 
 class Backend(NamedTuple):
-    """A class, and the extra that it requires."""
+    """A class, and the extra of the package that it requires."""
 
     module: str
     name: str
@@ -37,11 +37,11 @@ STORES: Mapping[str, Backend] = {
 LIVE_STORES: Mapping[str, Backend] = dict.fromkeys(
     ("postgresql", "postgres"), Backend("shoal.graph.postgres.moves", "PostgresPost", "postgres")
 )
-"""Stores whose data sources may move while processes run: the classes that notify a process."""
+"""Stores whose data sources may move while processes run, with the classes that notify a process of moves."""
 MOVING_STORES: Mapping[str, Backend] = dict.fromkeys(
     ("postgresql", "postgres"), Backend("shoal.graph.postgres.moves", "PostgresSide", "postgres")
 )
-"""Stores that data sources can move between: the classes that a mover uses."""
+"""Stores between which data sources can move, with the classes that carry out moves."""
 SNAPSHOTS: Mapping[str, Backend] = {
     "sqlite": Backend("shoal.graph.sqlite.bulk", "SqliteSnapshot"),
     "postgresql": Backend("shoal.graph.postgres.bulk", "PostgresSnapshot", "postgres"),

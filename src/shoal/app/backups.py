@@ -35,7 +35,7 @@ def repository_url(text: str) -> str:
 
 @asynccontextmanager
 async def open_backed(settings: Settings) -> AsyncIterator[BackedNetwork]:
-    """Open the network of the settings next to the processes that serve it.
+    """Open the network of the settings while other processes may serve it.
 
     Raises `InvalidInput` for a store that does not support backups, `Unavailable` if it cannot be reached.
     """
@@ -68,7 +68,10 @@ async def _tag_rules(settings: Settings) -> Sequence[SavedTagRule]:
 
 @asynccontextmanager
 async def open_target(settings: Settings) -> AsyncIterator[RestoreTarget]:
-    """Open the stores of the settings exclusively, and create their tables. Raises as `open_store`."""
+    """Open the stores of the settings exclusively, and create their tables.
+
+    Raises `Unavailable` for a store that cannot be opened, and `InvalidInput` for an unsupported URL.
+    """
     async with AsyncExitStack() as stack:
         store = await open_store(settings, stack, read_only=False, sole=True)
         key = None if settings.push_key else push_key_path(settings)

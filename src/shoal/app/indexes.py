@@ -34,7 +34,10 @@ _log = logging.getLogger(__name__)
 
 
 async def open_search(settings: Settings, stack: AsyncExitStack, *, read_only: bool) -> Filler:
-    """Open the index with its filler, which keeps it in sync with the graph. Raises as `open_store`."""
+    """Open the search index with its filler, which keeps it in sync with the graph.
+
+    Raises `Unavailable` for an index that cannot be opened, and `InvalidInput` for an unsupported URL.
+    """
     index = await _open_index(settings, read_only=read_only)
     stack.push_async_callback(index.close)
     filler = Filler(index)
@@ -43,13 +46,13 @@ async def open_search(settings: Settings, stack: AsyncExitStack, *, read_only: b
 
 
 def begin_filling(store: Scanner, graph: Reader, filler: Filler, stack: AsyncExitStack) -> None:
-    """Fill an incomplete index in the background; closing the stack interrupts it, and the next start resumes."""
+    """Fill an incomplete index in the background. Closing `stack` interrupts the filling, and the next start resumes it."""
     task = asyncio.create_task(fill_quietly(store, graph, filler), name="shoal-search")
     stack.push_async_callback(cancel, task)
 
 
 async def rebuild(settings: Settings, tell: Tell) -> int:
-    """Index every member and post again, next to a running server or without one; return their number.
+    """Index every member and post again, whether or not a server is running; return their number.
 
     Raises `InvalidInput` if there is no index that can be rebuilt.
     """
@@ -63,12 +66,12 @@ async def _opened(settings: Settings) -> AsyncIterator[tuple[Store, Filler]]:
         filler = await open_search(settings, stack, read_only=False)
         if not filler.index.keeps or _scheme(settings) == "memory":
             raise InvalidInput("search: no index to rebuild; it is off or in the memory of a server")
-        # Uncached, so that changes of a running server are seen.
+        # The store is opened without a cache, so that changes by a running server are seen.
         yield await open_store(settings, stack, read_only=True, sole=False), filler
 
 
 async def _open_index(settings: Settings, *, read_only: bool) -> SearchIndex:
-    """Open the index next to the first store, by default; on SQLite it is a separate file."""
+    """Open the search index: by default in the database of the first store; on SQLite in a separate file next to it."""
     scheme = _scheme(settings)
     url = settings.search or store_urls(settings)[0]
     if scheme not in INDEXES:
@@ -120,19 +123,22 @@ class TagCounting:
 
 @asynccontextmanager
 async def open_cloud(settings: Settings) -> AsyncIterator[TagCloud]:
-    """Open only the tag cloud, for reading and for tag rules; works next to a running server."""
+    """Open only the tag cloud, for reading and for tag rules. This also works while a server is running."""
     async with AsyncExitStack() as stack:
         yield TagCloud(await _open_store(settings, stack, read_only=False))
 
 
 async def tag_rules(settings: Settings) -> Sequence[TagRule]:
-    """Return the tag rules of admins; works next to a running server."""
+    """Return the tag rules of admins. This also works while a server is running."""
     async with AsyncExitStack() as stack:
         return [*(await (await _open_store(settings, stack, read_only=True)).rules()).values()]
 
 
 async def open_tags(settings: Settings, stack: AsyncExitStack, *, read_only: bool, working: bool) -> TagCounting:
-    """Open the tag cloud and its counters. Raises as `open_store`."""
+    """Open the tag cloud and its counters.
+
+    Raises `Unavailable` for a store that cannot be opened, and `InvalidInput` for an unsupported URL.
+    """
     store = await _open_store(settings, stack, read_only=read_only)
     transport: Transport = Inbox(store)
     if settings.broker:
@@ -155,7 +161,7 @@ def collector_of(settings: Settings, store: CloudStore, transport: Transport) ->
 
 
 async def _open_store(settings: Settings, stack: AsyncExitStack, *, read_only: bool) -> CloudStore:
-    """Open the tag cloud next to the first store, by default; on SQLite it is a separate file."""
+    """Open the tag cloud: by default in the database of the first store; on SQLite in a separate file next to it."""
     url = settings.tags or store_urls(settings)[0]
     scheme = scheme_of(url, "tags", CLOUDS, _CLOUD_URLS)
     backend = CLOUDS[scheme].load()

@@ -20,19 +20,19 @@ from shoal.settings import Settings
 
 
 def open_mail(settings: Settings) -> MailSender | None:
-    """Return the mail sender, or None if mail is not configured. Raises `InvalidInput`."""
+    """Return the mail sender, or None if mail is not configured. Raises `InvalidInput` for invalid settings."""
     if not settings.mail:
         return None
     return MailSender(mailer_of(settings), stationery_of(settings))
 
 
 def stationery_of(settings: Settings) -> Stationery:
-    """Return the parts that all mails of a network share."""
+    """Return the parts that are equal in all mails of a network."""
     return Stationery(settings.title, base_url(settings))
 
 
 def mailer_of(settings: Settings) -> Mailer:
-    """Return the transport of the setting `mail`. Raises `InvalidInput`."""
+    """Return the mail transport for the URL in the setting `mail`. Raises `InvalidInput` if the URL is invalid."""
     sender, parts = sender_of(settings), urlsplit(settings.mail)
     if parts.scheme == "file":
         if parts.netloc or len(parts.path) < 2:
@@ -60,7 +60,7 @@ def sender_of(settings: Settings) -> str:
 def open_key(settings: Settings) -> ServerKey | None:
     """Return the web push key: from the settings, or from a file next to the store, created if necessary.
 
-    None for a store without files. Raises `InvalidInput`.
+    Returns None if the setting is empty and the store has no files. Raises `InvalidInput` for an invalid key.
     """
     path = push_key_path(settings)
     if settings.push_key:

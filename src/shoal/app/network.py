@@ -68,7 +68,7 @@ async def open_media(settings: Settings, stack: AsyncExitStack) -> MediaLibrary:
 
 
 def _clips(settings: Settings) -> Clips | None:
-    """Return the converter of clips, or None if ffmpeg is not installed."""
+    """Return the converter of video and audio, or None if ffmpeg is not installed."""
     programs = Programs.found()
     limits = ClipLimits(max_bytes=settings.max_video_bytes, max_duration=settings.max_video_seconds)
     return Clips(programs, limits) if programs else None
@@ -110,11 +110,11 @@ class Network:
     hub: Hub
     """Delivers updates to the viewers connected to this process."""
     limiter: Limiter | None
-    """Shared with other processes; None: each front end creates its own."""
+    """Rate limiter that is shared with other processes; None: each HTTP front end creates its own."""
     collecting: bool
     """Whether this process merges tag counts."""
     probes: Mapping[str, Callable[[], Awaitable[object]]]
-    """A cheap request to each component that may be remote; it raises if there is no answer."""
+    """A cheap request to each component that may be remote; the request raises an exception if there is no answer."""
     engines: Sequence[EngineProbe]
     """Health probes of the engines."""
     server_key: ServerKey | None
@@ -162,7 +162,7 @@ class Network:
                 await self.runner.drain(patience, busy=True)
             return
         await self.runner.drain(patience)
-        # A job in transit is in neither queue for a moment, so require several consecutive empty looks.
+        # A job in transit is in neither queue for a moment, so several consecutive checks must find both empty.
         quiet = 0
         while quiet < _QUIET_LOOKS:
             await asyncio.sleep(_LOOK_SECONDS)
@@ -179,11 +179,12 @@ async def open_network(
     role: ProcessRole = ProcessRole.WEB,
     host_process: HostProcess | None = None,
 ) -> AsyncIterator[Network]:
-    """Open all components, and close them afterwards. `background` runs event processing and upkeep; else call `runner.turn`.
+    """Open all components, and close them afterwards.
 
-    `host_process`: this is one of several processes on one SQLite file, of which only the owner may write.
+    `background` starts event processing and upkeep; without it, the caller processes events with `runner.turn`. `host_process` is
+    given if this is one of several processes on one SQLite file, of which only the owner may write.
 
-    Raises `Unavailable` for a store that cannot be opened, `InvalidInput` for a URL of no backend.
+    Raises `Unavailable` for a store that cannot be opened, and `InvalidInput` for an unsupported URL.
     """
     async with AsyncExitStack() as stack:
         recorder = open_recorder(settings, stack)
@@ -370,7 +371,7 @@ def _start(network: Network, broker: Any, stack: AsyncExitStack, *, working: boo
         tag_upgrade.start()
         stack.push_async_callback(tag_upgrade.stop)
         begin_filling(network.store, network.effects.graph, network.search, stack)
-        # Closed before the runner, which waits for its jobs: a long video must not delay the shutdown.
+        # The workshop is closed before the runner, which waits for its jobs: a long video must not delay the shutdown.
         stack.push_async_callback(network.effects.workshop.close)
         if network.effects.push_sender is not None:
             stack.push_async_callback(network.effects.push_sender.close)

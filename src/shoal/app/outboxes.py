@@ -40,7 +40,7 @@ _STEP_SECONDS = 60.0
 _CONCURRENCY = 64
 """Concurrent jobs of a process with remote stores: their requests are batched."""
 _SEARCH = 3.0
-"""Limit of the search delay at which posts are refused, as a multiple of that of timelines: it is less noticeable."""
+"""Search delay at which posts are refused, as a multiple of the timeline delay: late search results are less noticeable."""
 _POLL_SECONDS = 0.05
 """Interval of polling for events of other processes."""
 
@@ -48,7 +48,8 @@ _POLL_SECONDS = 0.05
 def refusal_limit(settings: Settings) -> float:
     """Return the delivery delay in seconds at which new posts are refused; 0 for no limit.
 
-    There is no limit if other processes deliver, since their delay is unknown: with a broker, and without `run_consequences`.
+    With a broker, or without the setting `run_consequences`, other processes deliver posts. Their delay is unknown, so there is no
+    limit.
     """
     return settings.most_behind_seconds if settings.run_consequences and not settings.broker else 0.0
 
@@ -66,7 +67,7 @@ def probes_of(store: Store, timelines: Timelines, outbox: Outbox) -> Mapping[str
 
 
 def runner_of(outbox: Outbox, effects: Effects, recorder: Recorder, *, afar: bool) -> Runner[Effects]:
-    """Return the event runner. `afar`: stores and timelines are remote."""
+    """Return the event runner. `afar` tells whether stores and timelines are remote."""
     if not afar:
         return Runner(outbox, TABLE, effects, recorder=recorder)
     return Runner(

@@ -27,7 +27,7 @@ def sqlite_path(url: str) -> Path:
 
 
 def sibling_file(settings: Settings, url: str, suffix: str) -> Path:
-    """Return the file of a URL or, if it is empty, the one with this suffix next to the store's first file."""
+    """Return the file of a URL. If the URL is empty, return the path of the store's first file with this suffix appended."""
     if url:
         return sqlite_path(url)
     first = sqlite_path(store_urls(settings)[0])

@@ -23,11 +23,12 @@ from typing import Any
 from shoal.tasks import running
 
 _THRESHOLDS = (4_000, 0)
-"""Net allocations between two young collections; young collections between two middle ones, after which survivors are frozen.
+"""Net allocations between two young collections, and young collections between two middle ones.
 
-Freed objects offset new ones, including old ones: once caches are full and evict as much as they add, a young collection covers
-four times as many objects as this. The longest collection covers twice as many. Concurrent requests count fully: 32 posting
-connections spent 2.6 % of the main thread's time in collections at 5,000, 3.4 % at this value, 5.7 % at 2,000.
+Survivors of a middle collection are frozen. Net allocations are new objects minus freed ones, including old ones: once caches
+are full and evict as much as they add, a young collection covers four times as many objects as this number. The longest
+collection covers twice as many objects. With 32 connections that post, the main thread spent 2.6 % of its time in collections
+at a value of 5,000, 3.4 % at this value, and 5.7 % at 2,000.
 """
 _MIDDLE = 1
 _QUIET = 0.02
@@ -35,7 +36,7 @@ _QUIET = 0.02
 
 
 class _Freezer:
-    """A collector callback that freezes survivors. `times`: freezes since the last full collection."""
+    """A collector callback that freezes survivors. `times` is the number of freezes since the last full collection."""
 
     def __init__(self) -> None:
         self.times = 0
@@ -82,8 +83,8 @@ async def collecting_all(every: float, idle: float, latest: float) -> None:
 
 
 _SWITCH_SECONDS = 0.0001
-"""Switch interval of threads: while the event loop is busy, the writer thread waits this long for the interpreter, about ten
-times per commit.
+"""Switch interval of threads. While the event loop is busy, the writer thread waits this long for the interpreter lock, about
+ten times per commit.
 """
 _MMAP_THRESHOLD = -3
 """glibc's M_MMAP_THRESHOLD."""
@@ -95,7 +96,7 @@ _GROWN_BYTES = 16 << 20
 
 
 def prepare() -> None:
-    """Shorten the switch interval, and return large blocks of memory to the system.
+    """Shorten the switch interval of threads, and return large freed blocks of memory to the system.
 
     Call it before the network is opened.
     """

@@ -1,7 +1,7 @@
 """Several processes on one SQLite file: one owns it, and the others read it.
 
-Readers report to the owner and ask it to warm timelines; connections pass both ways. A reader stays connected while both
-processes live, and reconnects when another process becomes the owner.
+Reader processes report to the owner and ask it to materialize timelines (`warm`); HTTP connections are passed in both directions.
+A reader stays connected while both processes live, and reconnects when another process becomes the owner.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from shoal.throttled_log import ThrottledLog
 _outage = ThrottledLog(logging.getLogger(__name__))
 
 _MOST_TASKS = 1_024
-"""Maximum concurrent tasks for the other processes; further ones are refused, and passed connections closed."""
+"""Maximum number of concurrent tasks for the other processes; further requests and passed connections are refused."""
 _MOST_BYTES = 2 << 20
-"""Maximum bytes of a client to pass on: more than two reads of an event loop."""
+"""Maximum bytes received from a client that are passed on with its connection: more than two reads of an event loop."""
 
 
 class Join(msgspec.Struct, tag="join", array_like=True):
-    """Report of a reader that it continues passed connections, as long as it is connected."""
+    """Report of a reader process that it accepts passed connections as long as it is connected to the owner."""
 
     slot: int
 
 
 class Warm(msgspec.Struct, tag="warm", array_like=True):
-    """Request to warm a member's timeline."""
+    """Request to materialize a member's home timeline."""
 
     member: int
 
@@ -57,7 +57,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Join | Warm | TokenUsed).decode
 
 Continue = Callable[[socket.socket, bytes], Coroutine[Any, Any, None]]
-"""Continues a connection whose client has sent these bytes."""
+"""Serves a passed connection, whose client has already sent the given bytes."""
 
 
 class _Tasks:
@@ -67,7 +67,7 @@ class _Tasks:
         self._running: set[asyncio.Task[None]] = set()
 
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Raise `Unavailable` if too many tasks are running."""
+        """Start a task. Raises `Unavailable` if too many tasks are running."""
         if len(self._running) >= _MOST_TASKS:
             work.close()
             raise Unavailable("too many concurrent requests from other processes")
@@ -85,7 +85,7 @@ class _Tasks:
 
 
 def _continue(tasks: _Tasks, take: Continue, sock: socket.socket, data: bytes) -> None:
-    """Continue a connection as a task, or answer 503 if there are too many."""
+    """Serve a passed connection in a task, or answer 503 if there are too many tasks."""
     try:
         tasks.start(take(sock, data))
     except Unavailable:
@@ -93,7 +93,7 @@ def _continue(tasks: _Tasks, take: Continue, sock: socket.socket, data: bytes) -
 
 
 class StoreOwner:
-    """The process that makes all changes, as the readers see it. `path`: its socket."""
+    """The owner's side of the connections to its reader processes. `path` is the owner's socket."""
 
     def __init__(self, memory: SharedMemory, path: Path) -> None:
         self._memory = memory
@@ -115,12 +115,12 @@ class StoreOwner:
 
     @asynccontextmanager
     async def met(self, take: Continue, app_context: AppContext) -> AsyncIterator[None]:
-        """Accept readers until the block ends. Call only while holding the store's lock: an old socket is replaced."""
+        """Accept reader processes during the block. Call this only while holding the store's lock: it replaces an old socket."""
 
         def passed(sock: socket.socket, data: bytes) -> None:
             _continue(self._tasks, take, sock, data)
 
-        # A restarted reader may connect before its predecessor is seen to have ended.
+        # A restarted reader may connect before the end of its predecessor is noticed, so twice as many are accepted.
         service = Service(
             partial(self._answer, app_context), take=passed, most=_MOST_BYTES, processes=2 * MOST_PROCESSES
         )
@@ -136,7 +136,7 @@ class StoreOwner:
             case Join(slot=slot):
                 await self._keep(slot, call.peer)
             case Warm(member=member):
-                # The rebuild continues if this reader gives up: its next request finds the timeline warm.
+                # The rebuild continues if this reader gives up, so its next request finds the timeline materialized.
                 await asyncio.shield(self._rebuild(app_context, member))
             case TokenUsed() as used:
                 token = (await app_context.graph.obj_get((used.token,))).get(used.token)
@@ -145,7 +145,7 @@ class StoreOwner:
         return b"\xc0"
 
     def _rebuild(self, app_context: AppContext, member: int) -> asyncio.Task[None]:
-        """Return the task that warms a member's timeline; requests for one member share it."""
+        """Return the task that materializes a member's timeline; concurrent requests for a member get one task."""
         if (task := self._warming.get(member)) is None:
             task = self._warming[member] = self._warm_tasks.start(_warm(app_context, member))
             task.add_done_callback(lambda _: self._warming.pop(member, None))
@@ -170,7 +170,7 @@ class StoreOwner:
 async def _warm(app_context: AppContext, member: int) -> None:
     reads = app_context.reads
     try:
-        # It may have become warm since the reader's check.
+        # The timeline may have been materialized since the reader's check.
         if await reads.timelines.floor(member) is None or member in reads.rebuilding:
             await warm_up(reads, member)
     except ShoalError as error:
@@ -184,7 +184,7 @@ _WARM_SECONDS = 10.0
 
 
 class StoreReader:
-    """A reader process. `path`: the owner's socket."""
+    """The reader's side of the connection to the owner. `path` is the owner's socket."""
 
     def __init__(self, memory: SharedMemory, place: int, path: Path) -> None:
         self._place = place
@@ -196,7 +196,7 @@ class StoreReader:
         self._tasks = _Tasks()
 
     def alive(self) -> bool:
-        """Return whether the owner is connected, so that the change log is complete."""
+        """Return whether the owner is connected: only then is the change log complete."""
         return self._client is not None and self._client.link.open
 
     def passing(self, routes: ReadableRoutes) -> Passing:
@@ -211,7 +211,7 @@ class StoreReader:
         return self._client
 
     async def warm(self, member: int) -> None:
-        """Request the owner to warm a member's timeline. Raises `Unavailable`."""
+        """Ask the owner to materialize a member's timeline. Raises `Unavailable` if that fails or takes too long."""
         owner = self._owner()
         try:
             async with asyncio.timeout(_WARM_SECONDS):
@@ -220,13 +220,13 @@ class StoreReader:
             raise Unavailable("warming up a timeline failed") from error
 
     def used(self, token: int, origin: Origin) -> None:
-        """Report a token use to the owner. If it is not connected, a later request reports it."""
+        """Report a token use to the owner. If the owner is not connected, a later request with the token reports the use."""
         with suppress(Unavailable):
             self._owner().tell(_encode(TokenUsed(token, tuple(origin))))
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
-        """Stay connected to the owner until the block ends. Waits for an owner; raises `Unavailable` if there is none."""
+        """Stay connected to the owner during the block. Raises `Unavailable` if no owner starts within 100 seconds."""
         task = asyncio.create_task(self._stay_connected(), name="shoal-owner")
         try:
             try:
@@ -246,7 +246,7 @@ class StoreReader:
         take: Continue,
         app_context: AppContext,  # noqa: ARG002  # only the owner acts on requests
     ) -> AsyncIterator[None]:
-        """Accept connections passed on by the owner until the block ends."""
+        """Accept connections that the owner passes on, during the block."""
         self._take = take
         self._join()
         try:
@@ -273,7 +273,7 @@ class StoreReader:
             await asyncio.sleep(_RETRY_SECONDS)
 
     def _passed(self, sock: socket.socket, data: bytes) -> None:
-        """Continue a connection, unless this process is stopping."""
+        """Serve a passed connection, or close it if this process is stopping."""
         if self._take is None:
             sock.close()
         else:

@@ -49,18 +49,18 @@ class Sharing:
     limiter: Limiter
     channel: Channel
     nodes: Any
-    """The Redis servers that hold all of them."""
+    """The Redis servers that hold the state of all these components."""
 
     @property
     def round_trips(self) -> int:
-        """Number of scripts run so far."""
+        """Number of Redis scripts run so far."""
         return int(self.nodes.calls)
 
 
 async def open_sharing(settings: Settings, stack: AsyncExitStack, histories: Histories) -> Sharing | None:
     """Open the shared components of the setting `timelines`; None if this process keeps its own.
 
-    Their contents belong to the `histories` of the stores.
+    Their contents become invalid when `histories` records that a standby has taken over from the server of a store.
     """
     scheme = scheme_of(settings.timelines, "timelines", {"memory": None, **_SHARED}, _SHOWN)
     if scheme == "memory":
@@ -86,7 +86,7 @@ async def open_sharing(settings: Settings, stack: AsyncExitStack, histories: His
 async def open_broker(settings: Settings, stack: AsyncExitStack, *, taking: bool = True) -> Any:
     """Open the broker of the settings, an outbox that can be published to; None without one.
 
-    `taking`: whether this process runs jobs.
+    `taking` tells whether this process runs jobs.
     """
     if not settings.broker:
         return None
@@ -98,7 +98,7 @@ async def open_broker(settings: Settings, stack: AsyncExitStack, *, taking: bool
 
 @dataclass(frozen=True, slots=True)
 class HostProcess:
-    """One of several processes: the `owner` of the store, or a `reader`."""
+    """One of several server processes on a host: the `owner` of the store, or a `reader`."""
 
     memory: SharedMemory
     place: int
@@ -107,13 +107,13 @@ class HostProcess:
     reader: StoreReader | None = field(default=None)
 
     def log(self) -> OwnersLog | FollowedLog:
-        """Return the change log, as its writer or as a follower."""
+        """Return the change log: in the owner process to write it, in a reader process to read it."""
         if self.reader is None:
             return OwnersLog(self.memory, POSITION, barrier)
         return FollowedLog(self.memory, POSITION, self.reader.alive)
 
     def timelines(self) -> OwnersTimelines | ReadTimelines:
-        """Return the timelines, writable or read-only. The timelines of a previous owner are discarded."""
+        """Return the timelines, which are read-only in a reader process. A new owner discards those of the previous owner."""
         if self.reader is None:
             return OwnersTimelines(self.memory.length, self._rows())
         return ReadTimelines(self.memory.length, self._rows(), self.reader.warm)
@@ -125,7 +125,7 @@ class HostProcess:
 
 
 def open_host_process(settings: Settings, memory: SharedMemory, place: int) -> HostProcess:
-    """Return the parts for the process in a slot. Raises `InvalidInput` unless the store is one SQLite file."""
+    """Return the components of process number `place`. Raises `InvalidInput` unless the store is one SQLite file."""
     path = readers_path(settings)
     if path is None:
         raise InvalidInput("store: reader processes require a store in one SQLite file", field="store")

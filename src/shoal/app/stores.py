@@ -42,7 +42,10 @@ class Mapped(NamedTuple):
 
 
 async def open_mapped(settings: Settings, stack: AsyncExitStack) -> Mapped:
-    """Open the graph of the settings read-only, with its map. See `open_store`."""
+    """Open the graph of the settings read-only, with its shard map; the stack closes it.
+
+    Raises `Unavailable` for a store that cannot be opened, and `InvalidInput` for an unsupported URL.
+    """
     known = map_of(settings)
     if _lives(known):
         live = _live_map(known, stack, read_only=True, sole=False)
@@ -55,8 +58,9 @@ async def open_store(
 ) -> Store:
     """Open the graph of the settings; the stack closes it.
 
-    `sole`: this process keeps private state, so it must be the only writer. `histories` are notified of the history of each
-    store. Raises `Unavailable` for a store that cannot be opened, `InvalidInput` for a URL of no backend.
+    `sole` means that this process keeps private state, so it must be the only writer. `histories` records when a standby takes
+    over from the server of a store. Raises `Unavailable` for a store that cannot be opened, and `InvalidInput` for an unsupported
+    URL.
     """
     known = map_of(settings)
     if _lives(known):
@@ -72,7 +76,7 @@ async def open_store(
 
 
 async def newest_map(settings: Settings) -> ShardMap:
-    """Return the newest shard map known to the stores, or that of the settings if stores keep none."""
+    """Return the newest shard map in the stores, or the map of the settings if the stores keep none."""
     known = map_of(settings)
     if not _lives(known):
         return known
@@ -83,13 +87,13 @@ async def newest_map(settings: Settings) -> ShardMap:
 
 
 def spans_stores(settings: Settings) -> bool:
-    """Return whether the graph is in several stores, or may become so while open."""
+    """Return whether the graph is in several stores, or may be distributed over several while it is open."""
     known = map_of(settings)
     return len(known.stores) > 1 or _lives(known)
 
 
 def map_of(settings: Settings) -> ShardMap:
-    """Return the shard map of the settings. Raises `InvalidInput`."""
+    """Return the shard map of the settings. Raises `InvalidInput` if it is invalid."""
     try:
         return first_map(settings.store)
     except ValueError as error:
@@ -119,7 +123,7 @@ def _live_map(
 
 
 async def open_side(url: str, *, joins: bool) -> Side:
-    """Open one side of a move of data sources. Raises `InvalidInput` for an unsuitable store."""
+    """Open the source or the target of a move of data sources. Raises `InvalidInput` for an unsuitable store."""
     scheme = scheme_of(url, "store", MOVING_STORES, _SHOWN_MOVING)
     side: Side = await MOVING_STORES[scheme].load().open(url, joins=joins)
     return side
@@ -152,13 +156,13 @@ def _owner(at: list[int], index: int) -> Owns:
 
 
 class Upgradable(Protocol):
-    """A unit that can be upgraded."""
+    """A store or an index that can be upgraded."""
 
     async def plan(self) -> list[PendingStep]:
-        """Return the pending steps. Raises `Unavailable`."""
+        """Return the pending steps. Raises `Unavailable` if it cannot be opened."""
 
     async def upgrade(self, progress: Progress) -> None:
-        """Run the pending steps. Raises `Unavailable`."""
+        """Run the pending steps. Raises `Unavailable` if it cannot be opened."""
 
 
 class NamedUpgrade(NamedTuple):
@@ -184,7 +188,7 @@ def upgrades(settings: Settings) -> Sequence[NamedUpgrade]:
 
 
 def _index_files(settings: Settings, what: str, url: str, versions: Mapping[str, Backend]) -> list[NamedUpgrade]:
-    """Return the upgrade of an index at a URL, or next to the first store if it is empty; none if the file does not exist."""
+    """Return the upgrade of the index at a URL or, if the URL is empty, next to the first store; none if it has no file yet."""
     first = store_urls(settings)[0]
     scheme = urlsplit(url or first).scheme
     if scheme not in versions:
@@ -193,7 +197,7 @@ def _index_files(settings: Settings, what: str, url: str, versions: Mapping[str,
     if scheme != "sqlite":
         return [NamedUpgrade(f"{what} in {shown_url(url or first)}", upgrade(url or first, known))]
     path = sibling_file(settings, url, what)
-    # A file named in the settings is not covered by the store's lock.
+    # The store's lock does not protect a file that is named in the settings.
     owner = None if url else sqlite_path(first)
     named = f"sqlite:///{path}"
     return [NamedUpgrade(f"{what} in {named}", upgrade(named, known, owner=owner))] if path.exists() else []

@@ -34,13 +34,13 @@ _json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 throttle_option = click.option(
     "--mb-per-second",
     type=click.FloatRange(0, min_open=True),
-    help="Limit reads and writes.  [default: unlimited]",
+    help="Maximum megabytes read and written per second.  [default: unlimited]",
 )
 _AMOUNT = click.IntRange(0)
 
 
 def keeping_options(function: F) -> F:
-    """Add the options that select the generations to keep."""
+    """Add the command-line options that select which backups to keep."""
     for name, words in (
         ("--keep-weekly", "Keep the newest generation of each of the last N weeks."),
         ("--keep-daily", "Keep the newest generation of each of the last N days."),
@@ -69,8 +69,8 @@ def backup(
 ) -> None:
     """Write a consistent backup of the network to PLACE, as a new generation.
 
-    Works next to a running server or without one, on SQLite and PostgreSQL. Generations share media: only new files are copied.
-    With --keep options, generations that none of them selects are deleted at the end.
+    Works whether or not a server is running, on SQLite and PostgreSQL. Each backup is a generation. Generations share media: only
+    new files are copied. With --keep options, generations that none of them selects are deleted at the end.
     """
     if context.invoked_subcommand is not None:
         return
@@ -181,7 +181,7 @@ def _throttle(mb_per_second: float | None) -> Throttle:
 
 
 def _shown(place: str) -> str:
-    """Return the place without its query, which may contain secrets."""
+    """Return the location of backups without the query of its URL, which may contain secrets."""
     return place.partition("?")[0]
 
 

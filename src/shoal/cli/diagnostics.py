@@ -36,8 +36,8 @@ _COLORS = {"ok": "green", "warn": "yellow", "bad": "red"}
 def doctor(ctx: click.Context, as_json: bool) -> None:
     """Check settings, engines, disks, limits, proxy, TLS, mail and the running server, and suggest fixes.
 
-    Nothing is changed, and each check takes a few seconds at most. Run it as the user of the server. Exit status 0: no problems; 1:
-    warnings; 2: errors.
+    Nothing is changed, and each check takes a few seconds at most. Run it as the operating-system user of the server.
+    Exit status 0: no problems; 1: warnings; 2: errors.
     """
     given: GivenSettings = ctx.obj
     # Engines that cannot be reached are findings, so do not log them as well.
@@ -63,7 +63,7 @@ _LABEL = 34
 _SHORT = 0.01
 """Stages and statements shorter than this fraction of the request are not drawn individually."""
 _MOST_ROWS = 12
-"""Maximum of statements drawn individually for a stage, longest first."""
+"""Maximum number of statements that are drawn individually for a stage, the longest ones."""
 
 
 def tell_request(request: LoggedRequest, jobs: Sequence[LoggedJob]) -> None:
@@ -266,6 +266,6 @@ def bench(arguments: tuple[str, ...]) -> None:
 
 
 def _known() -> list[str]:
-    """Return the names of the benchmarks, by the rule of `benchmarks.measure`; other modules there are helpers."""
+    """Return the names of the benchmarks: modules that parse command-line arguments. Other modules there are helpers."""
     modules = sorted((ROOT / "benchmarks").glob("[a-z]*.py"))
     return [path.stem for path in modules if re.search(r"= parser\(\s*__doc__", path.read_text("utf-8"))]

@@ -31,7 +31,7 @@ _NOTES = {
 def feed(
     settings: Settings, /, name: str, limit: int, *, for_you: bool, catch_up: bool, explain: bool, as_json: bool
 ) -> None:
-    """Show the feed of the member NAME as they see it. Works next to a running server."""
+    """Show the feed of the member NAME as they see it. Works while a server is running."""
     if for_you and catch_up:
         raise click.UsageError("--for-you and --catch-up are mutually exclusive")
     if explain and not (for_you or catch_up):
@@ -75,7 +75,7 @@ def _print(console: Console, place: int, line: FeedLine) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object with all values.")
 @pass_settings
 def suggestions(settings: Settings, /, name: str, limit: int, *, as_json: bool) -> None:
-    """Show the follow suggestions of the member NAME, best first. Works next to a running server."""
+    """Show the follow suggestions of the member NAME, best first. Works while a server is running."""
     shown = perform(settings, ShowSuggestions(name, limit))
     if as_json:
         click.echo(msgspec.json.encode(shown))

@@ -103,12 +103,12 @@ _ATTRIBUTES = {"import": "import_", "why-slow": "why_slow"}
 
 
 def plugin_names() -> list[str]:
-    """Return the names in the entry-point group `shoal.commands`; a subcommand's has a space (`placement study`)."""
+    """Return the command names in the entry-point group `shoal.commands`; a subcommand has a space (`placement study`)."""
     return sorted(entry.name.replace(".", " ") for entry in entry_points(group=_GROUP))
 
 
 def plugin(name: str) -> click.Command | None:
-    """Load a command from its entry point. Return None if no installed package provides it. Shoal's own come first."""
+    """Load a command from its entry point, preferably Shoal's own. Return None if no installed package provides it."""
     entries = entry_points(group=_GROUP, name=name.replace(" ", "."))
     for entry in sorted(entries, key=lambda entry: entry.dist is None or entry.dist.name != "shoal"):
         with needing(name, _PLUGGED_IN.get(name, "")):
@@ -144,7 +144,7 @@ class GivenSettings(NamedTuple):
 
 
 class Commands(click.Group):
-    """A group that imports commands lazily: `shoal serve` does not pay for the imports of `shoal demo`."""
+    """A group that imports a command when it is run: `shoal serve` does not wait for the imports of `shoal demo`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
         return [*COMMANDS, *(name for name in plugin_names() if name not in COMMANDS and " " not in name)]
@@ -163,7 +163,7 @@ class Commands(click.Group):
         for purpose, commands in {**PURPOSES, "Other": others}.items():
             if commands:
                 with formatter.section(purpose):
-                    # Equal columns in all sections.
+                    # The columns have equal widths in all sections.
                     formatter.write_dl([(name.ljust(width), text) for name, text in commands.items()])
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -174,7 +174,7 @@ class Commands(click.Group):
             ctx.exit(130)
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
-        """Run like click, but print each error in one line. Exit with status 2 for a usage error and 1 for other errors."""
+        """Run as click does, but print each error in one line. Exit with status 2 for a usage error and 1 for other errors."""
         if not kwargs.get("standalone_mode", True):
             return super().main(*args, **kwargs)
         try:

@@ -33,7 +33,7 @@ def jobs(ctx: click.Context) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object, for monitoring.")
 @pass_settings
 def list_(settings: Settings, as_json: bool) -> None:
-    """Show the number and age of pending jobs, and list failed jobs. Works next to a running server."""
+    """Show the number and age of pending jobs, and list failed jobs. Works while a server is running."""
     status = asyncio.run(_surveyed(existing(settings)))
     if as_json:
         click.echo(msgspec.json.encode(status))

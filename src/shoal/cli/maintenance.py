@@ -135,8 +135,8 @@ def _in_words(seconds: float) -> str:
 def move(settings: Settings, source: str | None, target: str) -> None:
     """Copy everything to other stores: members, posts, lists, names, and pending events.
 
-    Stop the server first: no other process may have either side open. The old store is not changed. An interrupted move resumes
-    when run again. At the end, counts and hashes of both sides are compared.
+    Stop the server first: no other process may have the old or the new stores open. The old stores are not changed. An interrupted
+    move resumes when run again. At the end, counts and hashes of the rows are compared.
     """
     here = build(store=source, media=settings.media or None) if source else settings
     there = build(store=target)
@@ -158,7 +158,7 @@ async def _move(here: Settings, there: Settings, progress: Progress) -> MovedNet
 
 
 async def _count_tags(there: Settings, progress: Progress) -> int:
-    """Count tags from the posts: the tag cloud is not part of the stores. Runs after pending jobs are done."""
+    """Count tags from the posts, after pending jobs are done: a move does not copy the tag cloud."""
     async with open_network(there) as network:
         return await count_all(network, progress)
 
@@ -171,7 +171,7 @@ def search() -> None:
 @search.command()
 @pass_settings
 def rebuild(settings: Settings) -> None:
-    """Rebuild the search index from the store, next to a running server or without one.
+    """Rebuild the search index from the store, whether or not a server is running.
 
     Searches keep working. This is rarely necessary: a server with an empty index fills it itself.
     """

@@ -63,7 +63,7 @@ member.add_command(import_archive)
 @_password
 @pass_settings
 def add(settings: Settings, /, name: str, email: str, display_name: str, reserved: bool, piped: bool) -> None:
-    """Create the member NAME with a password. Works next to a running server."""
+    """Create the member NAME with a password. Works while a server is running."""
     if not piped:
         _need_terminal()
         # Check first, before asking for a password.
@@ -78,7 +78,7 @@ def add(settings: Settings, /, name: str, email: str, display_name: str, reserve
 @_password
 @pass_settings
 def password(settings: Settings, /, name: str, piped: bool) -> None:
-    """Set the password of the member NAME. Works next to a running server."""
+    """Set the password of the member NAME. Works while a server is running."""
     if not piped:
         _need_terminal()
         perform(settings, CheckThere(name))
@@ -91,7 +91,7 @@ def password(settings: Settings, /, name: str, piped: bool) -> None:
 @click.argument("address")
 @pass_settings
 def email(settings: Settings, /, name: str, address: str) -> None:
-    """Set the e-mail ADDRESS of the member NAME ("" for none), without a mail. Works next to a running server."""
+    """Set the e-mail ADDRESS of the member NAME ("" for none), without sending a mail. Works while a server is running."""
     perform(settings, SetEmail(name, address))
     click.echo(f"set the e-mail address of {name} to {address}" if address else f"removed the e-mail address of {name}")
 
@@ -100,7 +100,7 @@ def email(settings: Settings, /, name: str, address: str) -> None:
 @click.argument("name")
 @pass_settings
 def second_factor_off(settings: Settings, /, name: str) -> None:
-    """Turn off the second factor of the member NAME, who lost the app and the recovery codes. Works next to a running server."""
+    """Turn off the second factor of the member NAME, who lost the app and the recovery codes. Works while a server is running."""
     perform(settings, ResetSecondFactor(name))
     click.echo(f"turned off two-factor authentication for {name}")
 
@@ -109,7 +109,7 @@ def second_factor_off(settings: Settings, /, name: str) -> None:
 @click.argument("name")
 @pass_settings
 def suspend(settings: Settings, /, name: str) -> None:
-    """Suspend the member NAME, which hides them and their posts. Works next to a running server."""
+    """Suspend the member NAME, which hides them and their posts. Works while a server is running."""
     perform(settings, SetSuspended(name, suspended=True))
     click.echo(f"suspended {name}")
 
@@ -118,7 +118,7 @@ def suspend(settings: Settings, /, name: str) -> None:
 @click.argument("name")
 @pass_settings
 def restore(settings: Settings, /, name: str) -> None:
-    """Unsuspend the member NAME. Works next to a running server."""
+    """Unsuspend the member NAME. Works while a server is running."""
     perform(settings, SetSuspended(name, suspended=False))
     click.echo(f"unsuspended {name}")
 
@@ -127,7 +127,7 @@ def restore(settings: Settings, /, name: str) -> None:
 @click.argument("name")
 @pass_settings
 def approve(settings: Settings, /, name: str) -> None:
-    """Approve the pending member NAME. Works next to a running server."""
+    """Approve the pending member NAME. Works while a server is running."""
     perform(settings, Judge(name, approved=True))
     click.echo(f"approved {name}")
 
@@ -136,7 +136,7 @@ def approve(settings: Settings, /, name: str) -> None:
 @click.argument("name")
 @pass_settings
 def reject(settings: Settings, /, name: str) -> None:
-    """Reject and delete the pending member NAME. Works next to a running server."""
+    """Reject and delete the pending member NAME. Works while a server is running."""
     perform(settings, Judge(name, approved=False))
     click.echo(f"rejected and deleted {name}")
 
@@ -148,7 +148,7 @@ def reject(settings: Settings, /, name: str) -> None:
 @click.option("--follow", is_flag=True, help="New members follow NAME.")
 @pass_settings
 def invite(settings: Settings, /, name: str, uses: int, days: int, follow: bool) -> None:
-    """Create an invitation link on behalf of the member NAME. Works next to a running server.
+    """Create an invitation link on behalf of the member NAME. Works while a server is running.
 
     The setting `invitations` controls who may invite. For moderators and admins, 0 means unlimited uses or days.
     """
@@ -168,14 +168,12 @@ def invite(settings: Settings, /, name: str, uses: int, days: int, follow: bool)
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @pass_settings
 def delete(settings: Settings, /, name: str, days: int, yes: bool) -> None:
-    """Hide the member NAME now, and delete them with all their data after --days. Works next to a running server."""
+    """Hide the member NAME now, and delete them with all their data after --days. Works while a server is running."""
     perform(settings, CheckThere(name))
     if not yes:
         click.confirm(f"Delete {name} and all their data?", abort=True)
     receipt = perform(settings, DeleteMember(name, days))
-    click.echo(
-        f"{name} is hidden and will be deleted {f'in {days} days' if days else 'now'} by the next running server"
-    )
+    click.echo(f"{name} is hidden and will be deleted {f'in {days} days' if days else 'now'} by a running server")
     click.echo(f"the deletion report is at /goodbye/{receipt}")
 
 
@@ -183,7 +181,7 @@ def delete(settings: Settings, /, name: str, days: int, yes: bool) -> None:
 @click.argument("name")
 @pass_settings
 def keep(settings: Settings, /, name: str) -> None:
-    """Cancel the deletion of the member NAME. Works next to a running server."""
+    """Cancel the deletion of the member NAME. Works while a server is running."""
     perform(settings, KeepMember(name))
     click.echo(f"canceled the deletion of {name}")
 
@@ -193,7 +191,7 @@ def keep(settings: Settings, /, name: str) -> None:
 @click.argument("role", type=click.Choice([*(role.value for role in _ROLES), _NO_ROLE]))
 @pass_settings
 def role(settings: Settings, /, name: str, role: str) -> None:
-    """Set the role of the member NAME. Works next to a running server."""
+    """Set the role of the member NAME. Works while a server is running."""
     given = Role.NONE if role == _NO_ROLE else Role(role)
     perform(settings, SetRole(name, given))
     click.echo(f"removed the role of {name}" if given is Role.NONE else f"{name} is now {_ROLES[given]}")
@@ -204,7 +202,7 @@ def role(settings: Settings, /, name: str, role: str) -> None:
 @click.option("--end", "ended", metavar="ID|all", help="End the session with this id, or all sessions.")
 @pass_settings
 def sessions(settings: Settings, /, name: str, ended: str | None) -> None:
-    """List the sessions of the member NAME, or end them with --end. Works next to a running server.
+    """List the sessions of the member NAME, or end them with --end. Works while a server is running.
 
     Columns: id, app or browser, dates of creation and last use, and the address of the last use.
     """
@@ -230,7 +228,7 @@ def _day(moment: int) -> str:
 @click.option("--pending", is_flag=True, help="List only members pending approval.")
 @pass_settings
 def list_(settings: Settings, /, pending: bool) -> None:
-    """List all members: name, id, date of joining, display name. Works next to a running server."""
+    """List all members: name, id, date of joining, display name. Works while a server is running."""
     asyncio.run(_list(existing(settings), pending=pending))
 
 

@@ -48,7 +48,7 @@ def post() -> None:
 @_post_id
 @pass_settings
 def hide(settings: Settings, /, post_id: int) -> None:
-    """Hide the post POST_ID from everyone except its author. Works next to a running server."""
+    """Hide the post POST_ID from everyone except its author. Works while a server is running."""
     perform(settings, SetHidden(post_id, hidden=True))
     click.echo(f"hid post {post_id}")
 
@@ -57,7 +57,7 @@ def hide(settings: Settings, /, post_id: int) -> None:
 @_post_id
 @pass_settings
 def reveal(settings: Settings, /, post_id: int) -> None:
-    """Unhide the post POST_ID. Works next to a running server."""
+    """Unhide the post POST_ID. Works while a server is running."""
     perform(settings, SetHidden(post_id, hidden=False))
     click.echo(f"unhid post {post_id}")
 
@@ -74,16 +74,16 @@ def block() -> None:
 @click.argument("name")
 @pass_settings
 def domain(settings: Settings, /, name: str) -> None:
-    """Refuse sign-ups with e-mail addresses of the domain NAME and its subdomains. Works next to a running server."""
+    """Refuse sign-ups with e-mail addresses of the domain NAME and its subdomains. Works while a server is running."""
     blocked = perform(settings, BlockDomain(name))
-    click.echo(f"blocked e-mail addresses of {blocked} at sign-up")
+    click.echo(f"blocked the e-mail addresses of {blocked} at sign-up")
 
 
 @block.command()
 @click.argument("address")
 @pass_settings
 def email(settings: Settings, /, address: str) -> None:
-    """Refuse sign-ups with the e-mail ADDRESS in any spelling. Works next to a running server."""
+    """Refuse sign-ups with the e-mail ADDRESS in any spelling. Works while a server is running."""
     perform(settings, BlockAddress(address))
     click.echo(f"blocked {address} at sign-up")
 
@@ -106,9 +106,9 @@ def email(settings: Settings, /, address: str) -> None:
 )
 @pass_settings
 def network(settings: Settings, /, address: str, severity: str, comment: str, days: int) -> None:
-    """Block an ADDRESS or a network such as 203.0.113.0/24. Works next to a running server, which applies it within seconds.
+    """Block an IP ADDRESS or a network such as 203.0.113.0/24. A running server applies the block within seconds.
 
-    There is no check that your own address is not blocked; `shoal block end` undoes it.
+    You may also block your own address by mistake; `shoal block end` removes a block.
     """
     blocked = perform(settings, BlockNetwork(address, IpSeverity(severity), comment, days * _DAY))
     click.echo(f"blocked {blocked}: {severity}")
@@ -119,7 +119,7 @@ def network(settings: Settings, /, address: str, severity: str, comment: str, da
 @click.option("--part", is_flag=True, help="Refuse names that contain WORD, too.")
 @pass_settings
 def name(settings: Settings, /, word: str, part: bool) -> None:
-    """Refuse sign-ups with the user name WORD. Members keep their names. Works next to a running server.
+    """Refuse sign-ups with the user name WORD. Members keep their names. Works while a server is running.
 
     Digits match the letters that they resemble, and underscores are ignored: "hate" refuses h4_te.
     """
@@ -132,7 +132,7 @@ def name(settings: Settings, /, word: str, part: bool) -> None:
 @click.option("--name", "is_name", is_flag=True, help="Treat WHAT as a user name.")
 @pass_settings
 def end(settings: Settings, /, what: str, is_name: bool) -> None:
-    """End the block of WHAT: a domain, an e-mail address, a network or a name. Works next to a running server."""
+    """End the block of WHAT: a domain, an e-mail address, a network or a name. Works while a server is running."""
     perform(settings, UnblockName(what) if is_name else Unblock(what))
     click.echo(f"unblocked {what}")
 
@@ -140,7 +140,7 @@ def end(settings: Settings, /, what: str, is_name: bool) -> None:
 @block.command("list")
 @pass_settings
 def list_blocks(settings: Settings) -> None:
-    """List all blocks: kind, value, start and details. Works next to a running server."""
+    """List all blocks: kind, value, start and details. Works while a server is running."""
     asyncio.run(_list_blocks(existing(settings)))
 
 
@@ -200,7 +200,7 @@ def list_entries(
     limit: int,
     as_json: bool,
 ) -> None:
-    """List entries of the audit log, newest first. Works next to a running server."""
+    """List entries of the audit log, newest first. Works while a server is running."""
     operation = ListAudit(actor, target, verb or "", before or 0, limit)
     for record in perform(settings, operation):
         click.echo(msgspec.json.encode(record) if as_json else _line(record))
@@ -218,7 +218,7 @@ def _line(record: AuditRecord) -> str:
 @click.option("--to", required=True, type=click.Path(path_type=Path), help="New file, readable only by its owner.")
 @pass_settings
 def export(settings: Settings, to: Path) -> None:
-    """Export the whole audit log as lines of JSON, oldest first. Works next to a running server."""
+    """Export the whole audit log as lines of JSON, oldest first. Works while a server is running."""
     with bars() as progress:
         written = perform(settings, ExportAudit(to.absolute()), progress)
     click.echo(f"wrote {written:,} {'entry' if written == 1 else 'entries'} to {to}")

@@ -13,7 +13,7 @@ from shoal.core.text import check_user_name
 class NameFirst(click.Group):
     """A group that treats an unknown command as a name: `shoal placement ann` is `shoal placement show ann`.
 
-    The study is imported only for its own command.
+    The module of the command `study` is imported only when the command is run.
     """
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature

@@ -127,7 +127,7 @@ def rank() -> None:
     type=click.IntRange(1, MOST_DAYS),
     default=_DEFAULTS.days,
     show_default=True,
-    help="Period of posts and of active members, in days.",
+    help="Days back from now: newer posts, and members active since then, are used.",
 )
 @click.option(
     "--members",
@@ -141,7 +141,7 @@ def rank() -> None:
     type=click.IntRange(1, MOST_TOP),
     default=_DEFAULTS.top,
     show_default=True,
-    help="Number of positions of each feed.",
+    help="Number of entries compared, from the top of each feed.",
 )
 @click.option(
     "--seed",
@@ -170,8 +170,8 @@ def replay(
 ) -> None:
     """Show how members' ranked feeds would change with another recipe for the server.
 
-    Ranks the current feeds of active members by both recipes and compares them. Nothing is written. Works next to a running
-    server.
+    Ranks the current feeds of active members by both recipes and compares them. Nothing is written. Works while a server
+    is running.
     """
     recipe, name = _recipe_named(weights, preset, link)
     draw = surface_of(str(plot)) if plot is not None else None

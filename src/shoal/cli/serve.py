@@ -51,7 +51,7 @@ def check_address(
 ) -> None:
     """Raise `Unavailable` with a fix in one line if the address cannot be listened on.
 
-    `option` names the option that sets the port; `taken` is named instead if the port is in use.
+    The error names `option` as the way to set another port, or `taken` if the port is in use.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
@@ -120,7 +120,7 @@ def serve(
 def _serve_together(settings: Settings, workers: int) -> None:
     """Run several processes that accept connections from one socket; each is restarted when it dies.
 
-    On an SQLite file they share memory: the first process owns the file, the others read it.
+    On an SQLite file they have shared memory: the first process owns the file, and the others read it.
     """
     shared_host = shares_host(settings)
     if not shared_host:
@@ -153,7 +153,7 @@ async def _serve_with_owner(settings: Settings, listener: socket.socket, memory:
 
 
 async def _read(settings: Settings, listener: socket.socket, host_process: HostProcess, reader: StoreReader) -> None:
-    """Run a process that reads next to the owner and serves read requests."""
+    """Run a reader process, which serves read requests while the owner process makes all changes."""
     process.prepare()
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(process.giving_back())
@@ -190,7 +190,7 @@ async def run(
 ) -> None:
     """Open the network and serve it until a signal ends it, on the given socket if there is one.
 
-    Any visitor can log in as the `demo_member`. With `host_process` processes, this one owns the store.
+    Any visitor can log in as the `demo_member`. `host_process` is given if this is the owner among several processes on one store.
     """
     process.prepare()
     async with AsyncExitStack() as stack:

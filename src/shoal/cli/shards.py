@@ -123,7 +123,7 @@ def _map_lines(mapped: Mapped) -> Iterator[str]:
 
 
 def _move_lines(mapped: Mapped) -> Iterator[str]:
-    """Yield moves that are not finished, running, or abandoned by a mover that died."""
+    """Yield lines about unfinished moves: switched to the new store, running, or abandoned because the mover process died."""
     known = mapped.map
     groups: dict[str, list[int]] = {}
     for source in range(len(known.owners)):

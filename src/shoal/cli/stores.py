@@ -1,4 +1,4 @@
-"""Access to stores for commands: existing stores only, and through the server that holds one."""
+"""Access to stores for commands: only to existing stores, and through a running server if it has the store open."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 def existing(settings: Settings) -> Settings:
-    """Return the settings if their stores exist, so that a command that reads creates none by mistake."""
+    """Return the settings. Raises `InvalidInput` if a store does not exist: a command must not create one by mistake."""
     for path in store_files(settings):
         if not path.exists():
             raise InvalidInput(f"no store at {path}: name one with --store, or create one with `shoal serve`")
@@ -34,7 +34,7 @@ def shares_host(settings: Settings) -> bool:
 
 
 def shared(settings: Settings, who: str) -> Settings:
-    """Return the settings if several processes can open the network. `who` needs that, for the error message."""
+    """Return the settings. Raises `InvalidInput`, with `who` as its subject, unless several processes can open the network."""
     alone = [url for url in store_urls(settings) if urlsplit(url).scheme not in SHARED_STORES]
     if alone:
         raise InvalidInput(
@@ -47,9 +47,9 @@ def shared(settings: Settings, who: str) -> Settings:
 
 
 def perform(settings: Settings, operation: Operation[T], progress: Progress = nothing, *, create: bool = False) -> T:
-    """Run an operation in the server that holds the store, or in this process if there is none.
+    """Run an operation in the server that has the store open, or in this process if no server is running.
 
-    Raises `InvalidInput` if the store does not exist, unless `create`.
+    Raises `InvalidInput` if the store does not exist and `create` is false.
     """
     return asyncio.run(_performed(settings if create else existing(settings), operation, progress))
 

@@ -99,7 +99,7 @@ def _bar(share: float, columns: int) -> str:
 
 
 def _trend(tag: Counted) -> tuple[str, str]:
-    """Return an arrow and its style: today's uses compared with the tag's week."""
+    """Return an arrow and its style that compare today's uses of a tag with its last week."""
     return _ARROWS[trend(tag)]
 
 
@@ -189,7 +189,7 @@ def tags() -> None:
 
 
 def _chosen(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options that choose a cloud."""
+    """Add the command-line options for the order and the size of the cloud."""
     order = click.option(
         "--order",
         type=click.Choice(ORDERS),
@@ -208,7 +208,7 @@ def _chosen(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object with all values.")
 @pass_settings
 def cloud(settings: Settings, order: str, limit: int, as_json: bool) -> None:
-    """Show the tag cloud, and its first tags as bars. Works next to a running server."""
+    """Show the tag cloud, and its first tags as bars. Works while a server is running."""
     shown = asyncio.run(_clouds(settings, lambda clouds: clouds.cloud(order, limit)))
     if as_json:
         click.echo(msgspec.json.encode(shown))

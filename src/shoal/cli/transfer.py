@@ -37,8 +37,8 @@ REASONS: Mapping[Omission, str] = {
     Omission.ARCHIVED: "archived by their author",
     Omission.VIDEO: "videos and sounds",
     Omission.MISSING: "file missing from the archive",
-    Omission.UNREADABLE: "unsupported pictures",
-    Omission.OVER_QUOTA: "media storage is full",
+    Omission.UNREADABLE: "unsupported or too large pictures",
+    Omission.OVER_QUOTA: "over the member's storage limit",
     Omission.EMPTY: "empty without their omitted media",
     Omission.FUTURE: "dated in the future",
     Omission.TWICE: "duplicates",
@@ -122,7 +122,7 @@ _FILE = click.Path(path_type=Path)
 def import_(
     settings: Settings, /, folder: Path | None, columns: tuple[str, ...], refused: Path | None, **files: Any
 ) -> None:
-    """Import a network, next to a running server or without one.
+    """Import a network, whether or not a server is running.
 
     An interrupted import can be run again: existing records are recognized.
 
@@ -188,7 +188,7 @@ _WIDEST = (Visibility.PUBLIC, Visibility.UNLISTED, Visibility.FOLLOWERS)
 )
 @pass_settings
 def import_archive(settings: Settings, /, name: str, file: Path, widest: str, *, dry_run: bool) -> None:
-    """Import the archive FILE of another network into the account of the member NAME. Works next to a running server.
+    """Import the archive FILE of another network into the account of the member NAME. Works while a server is running.
 
     FILE is the ZIP of Mastodon (or its tar.gz), Instagram (JSON), X or Shoal, pixelfed-statuses.json of Pixelfed, or the CAR file
     of Bluesky. An interrupted import can be run again: existing posts are recognized.
@@ -211,7 +211,7 @@ def import_archive(settings: Settings, /, name: str, file: Path, widest: str, *,
 def export(settings: Settings, name: str, to: Path) -> None:
     """Export all data of the member NAME: posts, media, reactions, settings and lists of members.
 
-    Works next to a running server. Exit status 1 if pictures are missing.
+    Works while a server is running. Exit status 1 if pictures are missing.
     """
     with bars() as progress:
         lost = asyncio.run(_export(existing(settings), name, to, progress))

@@ -1,1 +1,1 @@
-"""State changes. Each validates, builds one batch and commits it."""
+"""Commands that change the state of the network. Each one validates its input, builds one batch and commits it."""

@@ -1,11 +1,11 @@
 """Account deletion: request, cancel, receipt, and the deletion of all data, one page at a time.
 
-During the grace period the member is hidden like a suspended one and no data is deleted: canceling restores everything but
-sessions and role. The deletion object is scheduled on the agenda.
+During the grace period the member is hidden like a suspended member and no data is deleted: canceling restores everything but
+sessions and role. The deletion object is in the schedule (agenda).
 
-The deletion uses the member's own commands, so the usual consequences follow and counts stay exact. Each step deletes what still
-exists, so it may be repeated, also by another process, and only the start has to be recorded. The member object is deleted last.
-The user name stays reserved, because links still refer to it.
+The deletion uses the member's own commands, so the usual events are emitted and counts stay exact. Each step deletes data that
+still exists, so it may be repeated, also by another process, and only the start has to be recorded. The member object is deleted
+last. The user name stays reserved, because links still refer to it.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ async def leave(writes: Writes, member_id: int, password: str, asker: Asker | No
 async def dismiss(writes: Writes, member_id: int, days: int) -> Farewell:
     """Start an account deletion without a password, for operators. With 0 days it begins immediately.
 
-    For a member who is already leaving, the date changes. Raises `NotFound`, also for a pending member, and `NotAllowed` if the
-    deletion has begun.
+    If the deletion is scheduled already, only its date changes. Raises `NotFound` for an unknown or pending member, and
+    `NotAllowed` if the deletion has begun.
     """
     secret, shard = new_secret(_SECRET_BYTES), shard_of(member_id)
 
@@ -117,16 +117,21 @@ async def dismiss(writes: Writes, member_id: int, days: int) -> Farewell:
 
 
 async def come_back(writes: Writes, name_or_email: str, password: str, asker: Asker | None = None) -> Member:
-    """Cancel `leave` before the deletion begins, which restores everything but logins and the role.
+    """Cancel an account deletion that has not begun yet. Everything but logins and the role is restored.
 
-    Raises like `members.log_in`, and `NotAllowed` if the member is not leaving, is disabled, or the deletion has begun.
+    Raises `Unauthenticated` for a wrong name or password, `TooMany` if the `asker` is rate-limited, and `NotAllowed` if no
+    deletion is scheduled, the member is disabled, or the deletion has begun.
     """
     member = await members.by_password(writes, name_or_email, password, asker)
     return await keep(writes.by(writes.actor.proved(member)), member.id)
 
 
 async def keep(writes: Writes, member_id: int) -> Member:
-    """Cancel an account deletion without a password. Raises `NotFound`, and `NotAllowed` like `come_back`."""
+    """Cancel an account deletion without a password.
+
+    Raises `NotFound` for an unknown or pending member, and `NotAllowed` if no deletion is scheduled, the member is disabled, or
+    the deletion has begun.
+    """
 
     async def attempt() -> Member:
         member = await _access(writes, member_id)
@@ -153,7 +158,7 @@ async def keep(writes: Writes, member_id: int) -> Member:
 
 
 async def receipt(writes: Writes, text: str) -> AccountDeletion:
-    """Return the account deletion with this receipt text. Raises `NotFound`."""
+    """Return the account deletion with this receipt text. Raises `NotFound` if there is none."""
     id_, secret = opened(text)
     deletion = await get_object(writes.graph, AccountDeletion, id_)
     if not fits(deletion.secret_hash, secret):
@@ -162,7 +167,7 @@ async def receipt(writes: Writes, text: str) -> AccountDeletion:
 
 
 async def _access(writes: Writes, member_id: int) -> Member:
-    """Return a member, including suspended and leaving ones. Raises `NotFound`, also for a pending member."""
+    """Return a member, even if suspended or leaving. Raises `NotFound` for an unknown or pending member."""
     member = await get_object(writes.graph, Member, member_id)
     if member.pending:
         raise NotFound("Record not found")
@@ -196,7 +201,7 @@ _PAGE = 50
 _PLAIN_PAGE = 15
 """Associations deleted per commit: a DynamoDB transaction is limited to 100 items, and each association takes six."""
 _PAGES_AT_ONCE = 20
-"""Pages per run, so that other agenda items get their turn."""
+"""Maximum number of pages per run, so that other items of the schedule are not delayed."""
 
 _COUNTED: dict[str, schema.AssocType] = {
     "posts": schema.POSTED,
@@ -220,7 +225,7 @@ _COUNTED: dict[str, schema.AssocType] = {
     "notifications": schema.NOTIFIED,
     "conversations": schema.CONVERSES,
 }
-"""What a receipt counts, by list. The list of posts includes shares, which the receipt subtracts."""
+"""Types of associations that are counted for the receipt. The list of posts includes shares, which are subtracted."""
 
 _PLAIN = (
     schema.POSTED_RESTRICTED,
@@ -245,7 +250,7 @@ _PLAIN = (
     schema.REPORT_UPHELD,
     schema.REPORT_DISMISSED,
 )
-"""Associations that need no further cleanup. Reports filed by the member are kept."""
+"""Types of associations whose deletion needs no further cleanup. Reports filed by the member are kept."""
 
 _Step = Callable[[Writes, int], Awaitable[int]]
 
@@ -267,7 +272,7 @@ async def carry_out(writes: Writes, deletion: AccountDeletion) -> None:
 
 
 async def _begin(writes: Writes, deletion: AccountDeletion) -> AccountDeletion:
-    """Record the counts. Canceling is impossible from here on, because it changes this object too."""
+    """Record the counts and the start. A concurrent cancellation conflicts, because it changes the deletion object too."""
     member = deletion.member_id
     counts = await writes.graph.assoc_count((member,), tuple(_COUNTED.values()))
     found = {name: counts[atype].get(member, 0) for name, atype in _COUNTED.items()}
@@ -283,7 +288,7 @@ async def _begin(writes: Writes, deletion: AccountDeletion) -> AccountDeletion:
 
 
 async def _page(writes: Writes, member: int) -> int:
-    """Delete a page of the first kind that is not empty. Return the number of items; 0 when nothing is left."""
+    """Delete a page of the first kind of data that is left. Return the number of items; 0 when no data is left."""
     for step in _STEPS:
         if found := await step(writes, member):
             return found
@@ -291,9 +296,9 @@ async def _page(writes: Writes, member: int) -> int:
 
 
 def _each(atype: schema.AssocType, end: Callable[[Writes, int, Assoc], Awaitable[object]]) -> _Step:
-    """Return a step that runs `end` for a page of the associations of a type.
+    """Return a step that runs `end` for each of a page of associations of a type.
 
-    Items that are gone or change concurrently are skipped; the next page has them if they still exist.
+    Items that are deleted or changed concurrently are skipped; if they still exist, they are in the next page.
     """
 
     async def step(writes: Writes, member: int) -> int:
@@ -351,7 +356,7 @@ def _plain(atype: schema.AssocType) -> _Step:
 
 async def _media(writes: Writes, member: int) -> int:
     page = await writes.graph.assoc_range(member, schema.OWNS, Cursor(limit=_PAGE))
-    # One at a time: each deletion changes the member's byte count.
+    # Media are deleted one after the other, because each deletion changes the member's byte count.
     for owned in page:
         if (media := await find_object(writes.graph, Media, owned.id2)) is not None:
             await media_life.delete(writes.graph, writes.new_id, media)

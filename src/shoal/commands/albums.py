@@ -24,7 +24,7 @@ from shoal.graph.schema import COLLECTS, OWNS_ALBUM
 
 
 async def create(writes: Writes, member_id: int, title: str, description: str = "") -> Album:
-    """Create an empty album. Raises `InvalidInput` if the member has too many, and like `update`."""
+    """Create an empty album. Raises `InvalidInput` if the member has too many, or for an empty title or a text that is too long."""
     title, description = _checked_title(writes, title), _checked_description(writes, description)
     shard = shard_of(member_id)
 
@@ -48,7 +48,7 @@ async def create(writes: Writes, member_id: int, title: str, description: str = 
 async def update(
     writes: Writes, member_id: int, album_id: int, *, title: str | None = None, description: str | None = None
 ) -> Album:
-    """Change the given values.
+    """Change the title or the description of an album; None keeps the current value.
 
     Raises `NotFound` for another member's album, and `InvalidInput` for an empty title or a text that is too long.
     """
@@ -72,7 +72,9 @@ async def delete(writes: Writes, member_id: int, album_id: int) -> None:
 
 
 async def put_in(writes: Writes, member_id: int, album_id: int, post_id: int, media_ids: Sequence[int] = ()) -> None:
-    """Append photos of the member's post to an album: the given ones, or all. Photos already in the album keep their position.
+    """Append photos of the member's post to an album: `media_ids`, or all if it is empty.
+
+    Photos that are already in the album keep their position.
 
     Raises `NotFound` for an album or post of another member and for media that the post does not have, and `InvalidInput` for a
     post without media, a direct post, and an album that would be too large.
@@ -113,7 +115,7 @@ async def take_out(writes: Writes, member_id: int, album_id: int, media_ids: Seq
 
 
 async def arrange(writes: Writes, member_id: int, album_id: int, media_ids: Sequence[int]) -> None:
-    """Move photos to the front of an album, in this order; the others keep their order. Unknown photos are ignored.
+    """Move photos to the front of an album, in the given order; the other photos keep their order. Unknown ids are ignored.
 
     Raises `NotFound` for another member's album.
     """

@@ -38,7 +38,7 @@ async def note_alone(writes: Writes, verb: AuditVerb, target: AuditTarget, /, **
 async def commit_entry(
     graph: Graph, new_id: IdMaker, actor: Actor, verb: AuditVerb, target: AuditTarget, /, **details: str | int
 ) -> None:
-    """Commit an entry like `note_alone`, for callers without a `Writes`."""
+    """Commit an entry by itself, for callers without a `Writes`."""
 
     async def attempt() -> None:
         batch = Batch(shard_of(target.member_id) if target.member_id else place(target.name).shard)
@@ -83,7 +83,7 @@ async def _run_if_possible(attempt: Callable[[], Awaitable[None]]) -> None:
 
 
 async def drop_old(writes: Writes, before: int) -> None:
-    """Delete the entries older than a snowflake, in small batches."""
+    """Delete the entries that are older than the snowflake id `before`, in small batches."""
     old = Cursor(before=before, limit=_TAKEN_AT_ONCE, oldest_first=True)
     while pages := await writes.graph.assoc_ranges(PUBLIC_LISTS, AUDITED, old):
         for public, page in pages.items():
@@ -92,7 +92,7 @@ async def drop_old(writes: Writes, before: int) -> None:
 
 
 async def end_addresses(writes: Writes, member_id: int) -> int:
-    """Delete a page of addresses from a member's own list. Return their number; 0 when none are left."""
+    """Delete a page of the member's own list of audit entries, which has their IP addresses. Return the number of deletions."""
     batch = Batch(shard_of(member_id))
     for held in await writes.graph.assoc_range(member_id, AUDITED, Cursor(limit=_DROPPED_AT_ONCE)):
         batch.assoc_del(member_id, AUDITED, held.id2, writes.new_id(batch.shard))

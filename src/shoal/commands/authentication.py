@@ -70,7 +70,7 @@ AT_ONCE = 2 if (os.cpu_count() or 1) >= 2 * _LANES else 1
 WAITING = 16
 
 _RETRY_SECONDS = 1.0
-"""Longer than the whole queue takes."""
+"""Seconds after which a refused client should retry: longer than the whole queue takes."""
 
 _NICE = 10
 """Added to the niceness of the hashing threads, so that requests without a password go first."""
@@ -129,7 +129,7 @@ def _is_hash_of(password: str, stored: str) -> bool:
 
 
 async def make_challenge(writes: Writes, purpose: Purpose, member_id: int = 0) -> bytes:
-    """Return a challenge for a member; 0 if the member is not known yet."""
+    """Return a passkey challenge for a member. `member_id` is 0 if the member is not known yet."""
     return new_challenge(await _challenge_secret(writes), purpose, member_id, writes.new_id.now())
 
 
@@ -226,7 +226,7 @@ class Asker(Protocol):
 
     @property
     def site(self) -> Site:
-        """The site of the request: a passkey is bound to one."""
+        """The site of the request: a passkey is bound to one site."""
 
     @property
     def network(self) -> str:
@@ -235,7 +235,8 @@ class Asker(Protocol):
     async def begin(self, account: str, *, known: bool, code: bool = False) -> None:
         """Count an attempt as failed before it is made, so that concurrent attempts cannot exceed the limit.
 
-        `known`: a correct password came from this network before. `code`: the attempt is a second-factor code. Raises `TooMany`.
+        `known` tells that a correct password came from this network before, and `code` that the attempt is a second-factor code.
+        Raises `TooMany` if the limit is reached.
         """
 
     async def take_back(self) -> None:
@@ -243,9 +244,9 @@ class Asker(Protocol):
 
 
 async def fits(writes: Writes, login: Login | None, name: str, password: str, asker: Asker | None) -> bool:
-    """Return whether this is the password of the login. Nothing is counted without an `asker` (a caller inside the process).
+    """Return whether this is the password of the login. `name` is the name as typed.
 
-    `name` is the name as typed. Raises `TooMany`.
+    Attempts are counted per `asker`; it is None for a caller inside the process. Raises `TooMany` if it is rate-limited.
     """
     # Up to four characters can become one in NFC, in which the password length is checked.
     stored, given = login.password if login else "", password[: 4 * writes.limits.password_most]
@@ -290,7 +291,7 @@ async def code_counts(
 ) -> bool:
     """Return whether this is a second-factor code or a passkey response of the member for this purpose, and consume it.
 
-    Returns True if the member has no second factor. Wrong codes have their own rate limit. Raises `TooMany`.
+    Returns True if the member has no second factor. Wrong codes have their own rate limit, beyond which `TooMany` is raised.
     """
     if asker is not None:
         await _begin(
@@ -360,7 +361,7 @@ def networks_of(login_id: int, network: str) -> tuple[bytes, ...]:
 async def remember(writes: Writes, login: Login, asker: Asker) -> None:
     """Remember the network of a successful login, and notify the member of a new one by mail.
 
-    Best effort: otherwise the next login from there shares the account-wide counter.
+    Best effort: if it fails, the next login from this network is counted with the account-wide counter.
     """
     mark = _mark_from(login, asker)
     if not mark or mark in login.networks:
@@ -379,7 +380,7 @@ def _mark_from(login: Login | None, asker: Asker) -> bytes:
 
 
 def _mark(login_id: int, network: str) -> bytes:
-    """Return the stored mark of a network. Marks are keyed by login, so marks of two members cannot be compared."""
+    """Return the hash that is stored for a network. It is keyed by the login, so hashes of two members cannot be compared."""
     return blake2b(network.encode(), digest_size=8, key=login_id.to_bytes(8)).digest()
 
 

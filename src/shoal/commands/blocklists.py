@@ -1,7 +1,7 @@
 """Server-wide blocklists: email domains, email addresses, user names and IP networks.
 
 A block, its key and its list entry are on one shard, so each change is one commit. A sign-up looks up only the few keys that
-can match; it never reads a list. Operators and imports may assign any address.
+can match; it never reads a list. Operators and imports may give members blocked addresses.
 
 A change of an IP block also updates a version (`ip_blocks_changed`). Processes that cache all IP blocks compare the version
 and read the blocks again when it differs.
@@ -98,7 +98,7 @@ async def add_block(writes: Writes, listed: Blocklist, key: Key, make: Callable[
 
 
 async def remove_blocks(writes: Writes, listed: Blocklist, blocks: Mapping[Key, int]) -> None:
-    """Remove blocks of a list, given ids by key. Raises `NotFound` if none of them exists."""
+    """Remove blocks of a list, given as ids by key. Raises `NotFound` if none of them exists."""
 
     async def attempt() -> None:
         nodes = await writes.graph.obj_get(list(blocks.values()))
@@ -141,7 +141,10 @@ async def block_domain(writes: Writes, domain: str) -> EmailDomainBlock:
 
 
 async def block_address(writes: Writes, address: str) -> CanonicalEmailBlock:
-    """Refuse sign-ups with this address, ignoring dots, case and `+tag`. Raises like `block_digest`."""
+    """Refuse sign-ups with this address, ignoring dots, case and `+tag`.
+
+    Raises `InvalidInput` for a malformed address, `Taken` if it is blocked already, and `Unfit` if the list is full.
+    """
     return await block_digest(writes, canonical_digest(address))
 
 
@@ -174,7 +177,7 @@ async def unblock_address(writes: Writes, block_id: int) -> CanonicalEmailBlock:
 
 
 async def domain_block_of(graph: Reader, address: str) -> int:
-    """Return the id of the block that matches the domain of an address, the most specific first; 0 for none."""
+    """Return the id of the most specific block that matches the domain of an address; 0 for none."""
     keys = [email_domain_block_key(domain) for domain in domains_of(address)]
     found = await graph.key_get(keys)
     return next((found[key] for key in keys if key in found), 0)
@@ -204,7 +207,7 @@ async def check_email(writes: Writes, address: str, client: str) -> None:
 
 async def _count_attempt(writes: Writes, block_id: int, client: str) -> None:
     now = now_ms()
-    # Concurrent attempts would only conflict with each other.
+    # Without the lock, concurrent attempts would conflict with each other.
     async with writes.locks.of((f"email domain block {block_id}",)):
         await change_object(
             writes.graph,
@@ -214,7 +217,7 @@ async def _count_attempt(writes: Writes, block_id: int, client: str) -> None:
 
 
 async def matching_email_blocks(graph: Reader, address: str) -> Sequence[CanonicalEmailBlock]:
-    """Return the block that matches the canonical form of an address, if any. Raises `InvalidInput`."""
+    """Return the block that matches the canonical form of an address, if any. Raises `InvalidInput` for a malformed address."""
     block_id = await address_block_of(graph, address)
     block = await find_object(graph, CanonicalEmailBlock, block_id)
     return (block,) if block is not None else ()
@@ -225,8 +228,9 @@ _NAMES = Blocklist(BLOCKS_NAME, MAX_NAMES, TargetKind.NAME, AuditVerb.NAME_BLOCK
 
 
 async def block_name(writes: Writes, word: str, *, part: bool = False) -> NameBlock:
-    """Refuse sign-ups with this user name or, with `part`, with every name that contains it. Existing members keep theirs.
+    """Refuse sign-ups with this user name or, if `part` is true, with every name that contains it.
 
+    Existing members keep their names.
     Raises `InvalidInput` for an invalid word, `Taken` if it is blocked already, and `Unfit` if the list is full.
     """
     checked = check_word(word, part=part)
@@ -236,7 +240,7 @@ async def block_name(writes: Writes, word: str, *, part: bool = False) -> NameBl
 
 
 async def unblock_name(writes: Writes, word: str) -> None:
-    """Remove the blocks of a word, as a name and as a part. Raises `NotFound` if there is none."""
+    """Remove the blocks of a word as a user name and as a part of names. Raises `NotFound` if it is not blocked."""
     keys = [name_block_key(key_text(plain(word), part=part)) for part in (False, True)]
     found = await writes.graph.key_get(keys)
     if not found:
@@ -263,13 +267,13 @@ class IpBlockChanges(NamedTuple):
     severity: IpSeverity | None = None
     comment: str | None = None
     seconds: int | None = None
-    """Seconds until it expires; 0 for never."""
+    """Seconds until the block expires; 0 for never."""
 
 
 async def block_ip(
     writes: Writes, network: str, severity: IpSeverity, *, comment: str = "", seconds: int = 0
 ) -> IpBlock:
-    """Block a network for a number of seconds; 0 means permanently.
+    """Block an IP network for a number of seconds; 0 means permanently.
 
     Raises `InvalidInput` for a malformed network, `Taken` if it is blocked already, and `Unfit` if the list is full.
     """
@@ -294,7 +298,11 @@ async def block_ip(
 
 
 async def update_ip_block(writes: Writes, block_id: int, changes: IpBlockChanges) -> IpBlock:
-    """Change a block. Raises like `block_ip`, and `NotFound`."""
+    """Change an IP block.
+
+    Raises `NotFound` for an unknown block, `InvalidInput` for a malformed network, and `Taken` if the new network is blocked
+    already.
+    """
 
     async def attempt() -> IpBlock:
         before = await get_object(writes.graph, IpBlock, block_id)
@@ -336,7 +344,7 @@ async def unblock_ip(writes: Writes, block_id: int) -> IpBlock:
 
 
 async def expire_ip_block(writes: Writes, node: IpBlock) -> None:
-    """Remove a block in the version that was read. Raises `Conflict` if it was changed since."""
+    """Remove an expired block, given as it was read. Raises `Conflict` if it was changed since."""
     await writes.graph.commit(_ending(writes, node))
 
 

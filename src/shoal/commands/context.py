@@ -47,12 +47,12 @@ from shoal.media.library import MediaLibrary
 _log = logging.getLogger("shoal.background")
 
 MAX_BACKGROUND_TASKS = 64
-"""Maximum of concurrent tasks; a caller that exceeds it runs its task itself."""
+"""Maximum number of concurrent tasks; beyond it, a caller runs its task itself."""
 _CLOSING_SECONDS = 5.0
 
 
 class Background:
-    """Runs tasks that no response waits for. Needs no start."""
+    """A runner of background tasks that no response waits for. It needs no start."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
@@ -91,7 +91,8 @@ _FIRST = 1 / 3
 def refused_part(wait: float, first: float, most: float) -> float:
     """Return the fraction of requests to refuse at a delay in seconds: 0 up to `first`, 1 from `most` on, linear between.
 
-    With twice the load that can be processed, the queue settles where half is refused: for 1 and 3 seconds, at a delay of 2.
+    With twice the load that can be processed, the delay settles where half of the requests are refused: with `first` = 1 and
+    `most` = 3, at 2 seconds.
     """
     return min(1.0, max(0.0, (wait - first) / (most - first)))
 
@@ -210,7 +211,7 @@ class Writes:
     failures: RepeatCounter = field(default_factory=RepeatCounter)
     """Aggregates failed logins, so that a flood leaves few audit entries."""
     background: Background | None = None
-    """Runs tasks that no response waits for; None inside the process, where the caller waits."""
+    """Runs tasks that no response waits for; None for callers inside the process, which wait for the tasks themselves."""
 
     def by(self, actor: Actor) -> Writes:
         """Return a copy that is bound to another actor."""
@@ -221,7 +222,7 @@ class Writes:
         return replace(self, actor=self.actor.because(reason)) if reason else self
 
     async def commit(self, batch: Batch) -> None:
-        """Commit a batch. Raises `NotFound` if an object that it expects was deleted, and otherwise like `Graph.commit`."""
+        """Commit a batch. Raises `NotFound` if an object that it expects was deleted, and `Conflict` for concurrent changes."""
         try:
             await self.graph.commit(batch)
         except Missing as error:
@@ -229,10 +230,10 @@ class Writes:
 
 
 async def add_node(writes: Writes, shard: int, build: Callable[[int], tuple[N, Batch]]) -> N:
-    """Commit a new object.
+    """Commit a new object and return it.
 
-    `build` creates the object and its batch from an id, and is called again with the next id if a fresh one is taken. Raises
-    `IdTaken` for an id that `build` did not create, as in an import.
+    `build` returns the object and its batch for a generated id. If a generated id (`batch.fresh`) is taken, `build` is called
+    again with another id. Raises `IdTaken` if any other id in the batch is taken, as in an import.
     """
     for _ in range(ID_TRIES):
         new_id = writes.new_id(shard)
@@ -262,7 +263,7 @@ async def delete_owned(
 
 
 async def made_once(writes: Writes, key: Key, kind: type[N], make: Callable[[int], N]) -> N:
-    """Return the one object of a kind under a server-wide key. The first caller creates it."""
+    """Return the single object under a server-wide key. The first caller creates it."""
 
     def build(id_: int) -> tuple[N, Batch]:
         node, batch = make(id_), Batch(key.shard)
@@ -288,8 +289,8 @@ async def serialized(
 ) -> T:
     """Run `attempt`, which counts and commits a claimed batch, until it does not conflict. Return its result.
 
-    As with `retry_on_conflict`, `attempt` must read again each time. Raises `NotFound` for an unknown member and, if it must be an
-    `active` one, like `access_member`.
+    `attempt` must read all data again each time. Raises `NotFound` for an unknown member. If `active` is true, also raises
+    `NotFound` for a pending member and `Gone` for a suspended member.
     """
     graph = writes.graph
 

@@ -46,9 +46,9 @@ async def set_password(writes: Writes, member_id: int, password: str) -> None:
 async def change_password(
     writes: Writes, member_id: int, current: str, password: str, asker: Asker | None = None
 ) -> None:
-    """Replace the password like `set_password`, given the current one. Raises `InvalidInput` if that is wrong.
+    """Replace the password, given the current one. Every token and authorization code of the member becomes invalid.
 
-    Wrong passwords are counted as in `log_in`.
+    Raises `InvalidInput` if the current password is wrong, and `TooMany` if the `asker` is rate-limited.
     """
     members.check_password(writes, password, field="new_password")
     member = await access_member(writes.graph, member_id)
@@ -70,9 +70,10 @@ async def replace_password(
     networks: tuple[bytes, ...] = (),
     extra: Callable[[Batch, Member], None] = lambda _batch, _member: None,
 ) -> None:
-    """Change the password and the generation in one commit, together with `extra`, and notify the member by mail.
+    """Change the password and invalidate all credentials in one commit, and notify the member by mail.
 
-    If `known` is given, the change applies only while it is the stored hash.
+    A new `Member.generation` invalidates the credentials. `extra` may add changes to the commit. If `known` is given, the password
+    changes only if its stored hash is still `known`.
     """
     ended = await sessions.all_ended(writes, member_id)
 
@@ -97,7 +98,7 @@ async def replace_password(
 MAX_ACCOUNT = 300
 """Characters of a user name or email address as typed."""
 _MAX_UNDOABLE = 4
-"""Former addresses kept per member, and voided spans, within the undo period."""
+"""Maximum number of former addresses, and of spans of time with voided links, that are kept per member for undo links."""
 _UNDO_MS = EMAIL_TOKEN_MS[MailKind.UNDO]
 _TOO_OFTEN = "This address was changed too often; try again in a week"
 _OVER = "This link has expired or was already used"
@@ -118,7 +119,7 @@ async def forgot(writes: Writes, name_or_email: str, language: str = "") -> None
     """Send a mail with a password reset link to the member with this user name or email address.
 
     The account is looked up later, so neither the response nor its timing reveals whether it exists. `language` is the language
-    of the mail; empty: the member's. Raises `InvalidInput` for an empty text.
+    of the mail; if it is empty, the member's language is used. Raises `InvalidInput` for an empty text.
     """
     account = check_text(name_or_email.strip(), field="username", maximum=MAX_ACCOUNT)
     if not account:
@@ -148,7 +149,7 @@ def _is_over(proof: EmailToken, member: Member, login: Login) -> bool:
     """Return whether a later event invalidated the token."""
     match proof.kind:
         case MailKind.UNDO:
-            # A new password does not void an undo link: a thief who sets one must not keep the owner from restoring the address.
+            # A new password does not void an undo link: otherwise a thief who sets one could keep the owner from undoing a change.
             ended = False
         case MailKind.RESET:
             ended = proof.generation != member.generation or login.email != proof.address
@@ -158,7 +159,7 @@ def _is_over(proof: EmailToken, member: Member, login: Login) -> bool:
 
 
 async def reset_password(writes: Writes, text: str, password: str, asker: Asker | None = None) -> Member:
-    """Replace a forgotten password with a link from a mail. Every token and code of the member becomes invalid.
+    """Set a new password by a reset link from a mail. Every token and code of the member becomes invalid.
 
     Raises `Gone` for an invalid link, and `TooShort` or `TooLarge` for a password of the wrong length.
     """
@@ -229,8 +230,8 @@ async def ask_change(
 async def confirm(writes: Writes, text: str) -> Member:
     """Apply the confirmation or change link of a mail: the address becomes the member's confirmed address.
 
-    Admits a member who only waited for that. Raises `Gone`, `Taken` if another member has the address by now, and `NotAllowed` if
-    the member changed it too often.
+    A member who waited only for this confirmation is admitted. Raises `Gone` for an invalid link, `Taken` if another member has
+    the address by now, and `NotAllowed` if the member changed it too often.
     """
     if (await proven(writes, text, MailKind.CONFIRM, MailKind.CHANGE)).proof.kind is MailKind.CHANGE:
         return await _change(writes, await _change_of(writes, text, MailKind.CHANGE))
@@ -261,9 +262,10 @@ async def confirm(writes: Writes, text: str) -> Member:
 
 
 async def undo_change(writes: Writes, text: str, language: str = "") -> Member:
-    """Restore the address that a change replaced, possibly by a thief.
+    """Restore the address that was replaced by a change, which may have been made by a thief.
 
-    Invalidates the password and all passkeys, logs out every session, and sends a password reset mail. Raises `Gone`.
+    This invalidates the password and all passkeys, logs out every session, and sends a password reset mail. Raises `Gone` for an
+    invalid link.
     """
     return await _change(writes, await _change_of(writes, text, MailKind.UNDO, language))
 
@@ -271,8 +273,8 @@ async def undo_change(writes: Writes, text: str, language: str = "") -> Member:
 async def set_email(writes: Writes, member_id: int, address: str) -> Member:
     """Set or remove ("") a member's address without a mail, for operators.
 
-    Voids the links that would restore another address. Raises `InvalidInput` for a malformed address, `Taken`, `NotFound`, and
-    `Conflict` for a member without a login.
+    Links that would restore another address become invalid. Raises `InvalidInput` for a malformed address, `Taken` for an address
+    in use, `NotFound` for an unknown member, and `Conflict` for a member without a login.
     """
     address = check_email(address) if address else ""
     member = await access_member(writes.graph, member_id)
@@ -286,7 +288,7 @@ async def set_email(writes: Writes, member_id: int, address: str) -> Member:
 
 
 class _Change(NamedTuple):
-    """An address change: the member, the address, and the state, which is read again for each attempt."""
+    """A requested change of an address. `state` reads the token and the member again for each attempt."""
 
     member_id: int
     address: str
@@ -312,7 +314,7 @@ class _Moved(NamedTuple):
 
 
 async def _change(writes: Writes, requested: _Change) -> Member:
-    """Change the address. The former one is kept for the undo, or becomes free."""
+    """Change the address of a member. The former address is kept for an undo link, or becomes free for others."""
     member_id, address = requested.member_id, requested.address
     shard = shard_of(member_id)
     if address:
@@ -353,22 +355,23 @@ async def _change(writes: Writes, requested: _Change) -> Member:
         return after, moved.freed
 
     member, freed = await retry_on_conflict(attempt)
-    # If this fails, the event does both later: the change is committed.
+    # If this fails, the consumer of `EmailChanged` does it later: the change is committed.
     with contextlib.suppress(ShoalError):
         await _settle(writes, member_id, address, freed)
     return member
 
 
 def _moved(login: Login, address: str, proof: EmailToken | None, now: int) -> _Moved:
-    """Return the login with another address; `now` is an id of the moment.
+    """Return the login with another address; `now` is a new id, which has the current time.
 
-    A change by link can be undone for a while. Three changes cannot be undone and void the undo links created since: the undo
-    itself, a change to an address that is kept for an undo, and one by an operator. Earlier undo links stay valid, so a thief who
-    switches between own addresses cannot void the owner's link. Raises `NotAllowed` if the address changed too often.
+    A change by link can be undone for a while. Three kinds of changes cannot be undone: the undo itself, a change to an address
+    that is kept for an undo, and a change by an operator. They void the undo links created since the restored address was in use.
+    Earlier undo links stay valid, so a thief who switches between several addresses cannot void the owner's link. Raises
+    `NotAllowed` if the address changed too often.
     """
     at = milliseconds_of(now)
     if any(until - _UNDO_MS >= at for _, until in login.kept):
-        # The order of changes is decided by time: of two within a millisecond, or with clocks that differ, the second waits.
+        # Changes are ordered by time. If two are within a millisecond, or clocks differ, the second one is refused.
         raise Conflict("the address was changed concurrently; try again")
     kept = {one: until for one, until in login.kept if until > at}
     ended = [one for one, until in login.kept if until <= at]
@@ -384,7 +387,8 @@ def _moved(login: Login, address: str, proof: EmailToken | None, now: int) -> _M
             return _Moved(replace(changed, kept=tuple(kept.items()), voided=voided), freed, before)
         end = kept[address]
     elif proof is not None:
-        # A thief who knew the password may have added a passkey long before the change, which could log in alone: remove all.
+        # A thief who knew the password may have added a passkey long before the change. A passkey suffices to log in, so all
+        # passkeys are removed.
         end = proof.expires_at
         second = login.second
         if second is not None and (second.since >= end - _UNDO_MS or not second.key):
@@ -408,7 +412,10 @@ async def _settle(writes: Writes, member_id: int, address: str, freed: Sequence[
 
 
 async def end(writes: Writes, proof: EmailToken) -> None:
-    """Delete an expired token. The address of an undo becomes free; a member who never confirmed theirs is deleted."""
+    """Delete an expired email token.
+
+    The address that an undo link would restore becomes free. A member who has never confirmed their address is deleted.
+    """
     if proof.kind is MailKind.UNDO:
         await release_address(writes.graph, proof.member_id, proof.address, proof.expires_at)
     if proof.kind is MailKind.CONFIRM:
@@ -435,7 +442,7 @@ def _use(writes: Writes, batch: Batch, proof: EmailToken) -> None:
 def _emit(
     batch: Batch, writes: Writes, kind: MailKind, member: Member, *, address: str = "", language: str = ""
 ) -> int:
-    """Send a mail whose link becomes invalid with the current password. Return the id of the moment."""
+    """Emit a mail whose link becomes invalid when the password changes. Return an id with the current time."""
     asked = writes.new_id(batch.shard)
     batch.emit(
         MailDue(

@@ -31,7 +31,7 @@ Change = Callable[[Filter], Filter]
 
 
 class KeywordChange(msgspec.Struct, frozen=True, kw_only=True):
-    """A keyword to add or, with an `id`, to change; None keeps the current value."""
+    """A keyword to add or, if `id` is given, to change; None keeps the current value."""
 
     id: int = 0
     keyword: str | None = None
@@ -48,7 +48,7 @@ class FilterChange(msgspec.Struct, frozen=True, kw_only=True):
     action: FilterAction | None = None
     irreversible: bool | None = None
     lasts: int | None = None
-    """Seconds until it expires; negative for never."""
+    """Seconds until the filter expires; negative for never."""
     words: Sequence[KeywordChange] = ()
 
 
@@ -84,7 +84,7 @@ async def create(writes: Writes, member_id: int, change: FilterChange) -> Filter
 
 
 async def update(writes: Writes, member_id: int, filter_id: int, change: FilterChange) -> Filter:
-    """Change the given values. Raises `NotFound` for another member's filter."""
+    """Change the given values of a filter. Raises `NotFound` for another member's filter."""
     return await _change(writes, member_id, filter_id, _checked_change(writes, change))
 
 
@@ -93,7 +93,10 @@ async def delete(writes: Writes, member_id: int, filter_id: int) -> None:
 
 
 async def add_post(writes: Writes, member_id: int, filter_id: int, post_id: int) -> FilterPost:
-    """Make the filter match this post regardless of its text. Idempotent. Raises `NotFound`."""
+    """Make the filter match this post regardless of its text. Repeated calls have no further effect.
+
+    Raises `NotFound` for another member's filter or a post that the member may not see, and `InvalidInput` for too many posts.
+    """
     post = await access_post(writes.graph, member_id, post_id)
 
     def change(filter_: Filter) -> Filter:
@@ -108,7 +111,7 @@ async def add_post(writes: Writes, member_id: int, filter_id: int, post_id: int)
 
 
 async def remove_post(writes: Writes, member_id: int, id_: int) -> None:
-    """Remove a post from its filter, given its id within the filter. Raises `NotFound`."""
+    """Remove a post from its filter, given its id within the filter. Raises `NotFound` if there is none."""
     filter_, _ = await filter_of_post(writes.graph, member_id, id_)
 
     def change(now: Filter) -> Filter:
@@ -118,7 +121,7 @@ async def remove_post(writes: Writes, member_id: int, id_: int) -> None:
 
 
 async def filter_of_keyword(graph: Reader, member_id: int, id_: int) -> tuple[Filter, FilterKeyword]:
-    """Return a keyword of this member by its id, and its filter. Raises `NotFound`."""
+    """Return a keyword of this member by its id, and its filter. Raises `NotFound` if there is none."""
     for filter_ in await filters_of(graph, member_id):
         for word in filter_.keywords:
             if word.id == id_:
@@ -127,7 +130,7 @@ async def filter_of_keyword(graph: Reader, member_id: int, id_: int) -> tuple[Fi
 
 
 async def filter_of_post(graph: Reader, member_id: int, id_: int) -> tuple[Filter, FilterPost]:
-    """Return a filtered post of this member by its id within the filter, and the filter. Raises `NotFound`."""
+    """Return a filtered post of this member by its id within the filter, and the filter. Raises `NotFound` if there is none."""
     for filter_ in await filters_of(graph, member_id):
         for held in filter_.posts:
             if held.id == id_:
@@ -177,7 +180,7 @@ def _checked_change(writes: Writes, change: FilterChange) -> Change:
             title=filter_.title if title is None else title,
             contexts=filter_.contexts if contexts is None else contexts,
             action=action,
-            # Posts shown with a warning are not dropped.
+            # A filter that shows posts with a warning does not drop them.
             irreversible=irreversible and action is FilterAction.HIDE,
             expires_at=filter_.expires_at if expires_at is None else expires_at,
             keywords=_with(writes, filter_, words),
@@ -224,9 +227,9 @@ def _ids(filter_: Filter) -> set[int]:
 
 
 def _check_ids(others: Iterable[Filter], filter_: Filter) -> None:
-    """Raise `IdTaken` if another filter of the member has an id of this one, created by another process.
+    """Raise `IdTaken` if a keyword or post of another filter of the member has an equal id, which another process generated.
 
-    Clients refer to keywords and posts by these ids without the filter. Additions are serialized per member (`serialized`).
+    Clients refer to keywords and posts by these ids alone, without the filter.
     """
     for other in others:
         for id_ in _ids(filter_) & _ids(other):

@@ -54,7 +54,7 @@ class Offer(NamedTuple):
 async def create(
     writes: Writes, member_id: int, *, uses: int = 1, seconds: int = USUAL_SECONDS, follow: bool = False
 ) -> Invitation:
-    """Create an invitation for a number of uses and seconds. With `follow`, new members follow the inviter.
+    """Create an invitation for a number of uses and seconds. If `follow` is true, new members follow the inviter.
 
     Moderators and admins may pass 0 for no limit. Raises `NotAllowed` if the member may not invite, and `InvalidInput` for
     numbers out of range and for too many open invitations.
@@ -121,7 +121,7 @@ async def of_member(writes: Writes, member_id: int) -> list[Invitation]:
 
 
 async def end(writes: Writes, member_id: int, invitation_id: int) -> None:
-    """Revoke one of the member's invitations. Raises `NotFound` for another member's."""
+    """Revoke one of the member's invitations. Raises `NotFound` for another member's invitation."""
     await own_object(writes.graph, Invitation, member_id, invitation_id)
     await _end(writes, invitation_id)
 
@@ -134,9 +134,9 @@ async def drop(writes: Writes, member_id: int, invitation_id: int) -> None:
 
 
 async def end_as_staff(writes: Writes, member_id: int, invitation_id: int) -> None:
-    """Revoke one of the member's own invitations, or one of a member with a lower role.
+    """Revoke an invitation of the member `member_id`, or of a member with a lower role.
 
-    Raises `NotFound`, and `NotAllowed` if the owner's role is not lower.
+    Raises `NotFound` for an unknown invitation, and `NotAllowed` if the owner's role is not lower.
     """
     invitation = await get_object(writes.graph, Invitation, invitation_id)
     people = await members_by_id(writes.graph, (member_id, invitation.owner_id))
@@ -176,10 +176,11 @@ async def offered(writes: Writes, code: str) -> Offer:
 
 @asynccontextmanager
 async def held(writes: Writes, code: str, name: str) -> AsyncIterator[Invited]:
-    """Hold a use for a user name while the block creates the member, and count it afterwards.
+    """Reserve a use of an invitation while the block creates the member with this user name, and count it afterwards.
 
-    The block must create the member under the yielded id. A refused sign-up returns the use immediately. If the outcome is
-    unknown, the use is settled when the hold expires. Raises like `offered`.
+    The block must create the member under the yielded id. If the sign-up is refused, the reservation (hold) is discarded. If its
+    outcome is unknown, the hold counts as a use once it has expired and the member exists. Raises `InvalidInput` if the code does
+    not exist, the invitation is expired or used up, or its owner may no longer invite.
     """
     # The code that creates the member checks reserved names.
     name = check_user_name(name, reserved=True)
@@ -195,7 +196,10 @@ async def held(writes: Writes, code: str, name: str) -> AsyncIterator[Invited]:
 
 
 async def _hold(writes: Writes, code: str, name: str) -> tuple[Offer, int]:
-    """Hold a use, and return it with the id of the future member. If two requests need the last use, the second is refused."""
+    """Reserve a use of an invitation; return the invitation with its owner, and the id of the future member.
+
+    If two requests need the last use, the second is refused.
+    """
     member_id = writes.new_id(place(name).shard)
 
     async def attempt() -> tuple[Offer, int]:
@@ -226,7 +230,7 @@ async def _hold(writes: Writes, code: str, name: str) -> tuple[Offer, int]:
 
 
 async def _release(writes: Writes, invitation_id: int, member_id: int, *, came: bool) -> None:
-    """Turn a hold into a use if the member `came`, or discard it."""
+    """End the reservation for a future member: count it as a use if the member was created (`came`), otherwise discard it."""
 
     async def read() -> Invitation:
         with another_request():
@@ -257,7 +261,7 @@ async def _offer(writes: Writes, code: str) -> Offer:
 
 
 async def _settled(writes: Writes, invitations: Sequence[Invitation]) -> list[Invitation]:
-    """Return invitations with their expired holds settled: a hold counts as a use if its member exists."""
+    """Return invitations without expired reservations (holds): such a hold counts as a use if its member exists."""
     now = writes.new_id.now()
     ended = [hold.member_id for one in invitations for hold in one.holds if hold.until <= now]
     came = await members_by_id(writes.graph, ended) if ended else {}

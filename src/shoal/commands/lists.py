@@ -1,6 +1,6 @@
 """Commands for lists of followed members.
 
-Members who are no longer followed are removed later (`relationships.trim_lists`); readers skip them immediately.
+Members who are no longer followed are removed later (`relationships.trim_lists`); queries skip them immediately.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ async def update(
     replies: RepliesPolicy | None = None,
     exclusive: bool | None = None,
 ) -> MemberList:
-    """Change the given values. Raises `NotFound` for another member's list."""
+    """Change the given values of a list. Raises `NotFound` for another member's list."""
 
     def change(held: MemberList) -> MemberList:
         return msgspec.structs.replace(
@@ -79,7 +79,7 @@ async def update(
 
 
 async def delete(writes: Writes, member_id: int, list_id: int) -> None:
-    """Delete a list; its members are removed later. Raises `NotFound` for another member's list."""
+    """Delete a list; its members are removed from it later. Raises `NotFound` for another member's list."""
     event = ListChanged(list_id=list_id, owner_id=member_id)
     await delete_owned(writes, MemberList, OWNS_LIST, member_id, list_id, event)
 
@@ -87,8 +87,8 @@ async def delete(writes: Writes, member_id: int, list_id: int) -> None:
 async def put_on(writes: Writes, member_id: int, list_id: int, others: Sequence[int]) -> None:
     """Add members to a list, all or none.
 
-    Raises `NotFound` for a member whom the owner does not follow (the owner may add themselves), `Taken` for one already on it, and
-    `InvalidInput` if it would be too long.
+    Raises `NotFound` for a member whom the owner does not follow (the owner may add themselves), `Taken` if a member is already on
+    the list, and `InvalidInput` if the list would be too long.
     """
     await own_object(writes.graph, MemberList, member_id, list_id)
     requested = list(dict.fromkeys(others))
@@ -126,7 +126,7 @@ async def take_off(writes: Writes, member_id: int, list_id: int, others: Sequenc
 
 
 def _changed(member_id: int, list_id: int) -> Batch:
-    """Create a batch on the owner's shard, which has the list."""
+    """Create a batch with the event of a changed list. It is on the owner's shard, which stores the list."""
     batch = Batch(shard_of(member_id))
     batch.emit(ListChanged(list_id=list_id, owner_id=member_id))
     return batch

@@ -43,9 +43,10 @@ async def upload(
 ) -> Media:
     """Store a picture, video or sound for use in posts.
 
-    Pictures are ready immediately, others after processing. `thumbnail` is the preview of a video or sound. An import may pass
-    its own `id_` and the name of its `record`, which makes it idempotent permanently; it supports pictures only. Raises
-    `TooLarge` or `Unsupported` for a file that is not accepted, and `InvalidInput` for one that cannot be decoded.
+    Pictures are ready immediately, video and sound after processing. `thumbnail` is the preview of a video or sound. An import may
+    pass its own `id_`, and a unique name `record`: if it was used before, the existing object is returned. Imports support
+    pictures only. Raises `TooLarge` or `Unsupported` for a file that is not accepted, and `InvalidInput` for a file that cannot be
+    decoded.
     """
     description = check_text(description, field="description", maximum=writes.limits.description)
     focus = _checked_focus(focus)
@@ -63,15 +64,15 @@ async def upload(
     try:
         return await _add(writes, media, record, fixed=bool(id_))
     except ShoalError as error:
-        # If the caller is canceled, the commit continues and owns the files. Files are named by content, so an earlier import
-        # of this object has identical ones.
+        # If the caller is canceled, the commit continues and needs the files. Files are named by their content, so an earlier
+        # import of this object may also need them.
         if is_refusal(error) and not (id_ and id_ in await writes.graph.obj_get((id_,))):
             await writes.media.remove(files_of(media))
         raise
 
 
 async def _add(writes: Writes, media: Media, record: str, *, fixed: bool) -> Media:
-    """Store the object. If its id is taken and not `fixed`, use the next one."""
+    """Store the object. If its id is taken, use a new id, or raise `Taken` if the id is `fixed`."""
     shard = shard_of(media.owner_id)
     id_, key = media.id, import_key(shard, record)
 
@@ -97,7 +98,7 @@ async def _add(writes: Writes, media: Media, record: str, *, fixed: bool) -> Med
             raise
         return made
 
-    # Each commit changes the owner's byte count, and an import uploads hundreds for one member at once.
+    # Each commit changes the owner's byte count, so the hundreds of uploads of an import would conflict with each other.
     async with writes.locks.of((str(media.owner_id),)):
         return await retry_on_conflict(attempt)
 
@@ -131,7 +132,7 @@ async def _place_picture(
 async def _place_clip(
     writes: Writes, owner_name: str, media_id: int, data: bytes, thumbnail: bytes | None
 ) -> dict[str, Any]:
-    """Store a clip as uploaded; a consumer converts it for display."""
+    """Store a video or sound as uploaded; a consumer converts it for display."""
     sniffed = sniff_clip(data)
     kind = MediaKind.AUDIO if sniffed and sniffed.content_type.startswith("audio/") else MediaKind.VIDEO
     poster = await writes.media.place_poster(owner_name, media_id, thumbnail) if thumbnail else Poster()
@@ -195,7 +196,7 @@ async def _replace(writes: Writes, held: Media, changed: Media) -> Media:
         life.charge(batch, await access_member(writes.graph, held.owner_id), changed.stored - held.stored)
         batch.emit(FilesReleased(keys=with_copies(held.preview_key)))
     if changed.description != held.description and not held.unused_since:
-        # Media in no post are not searchable; a post that attaches them is indexed anyway.
+        # The description is part of the post in the search index. Media that no post uses are indexed when a post attaches them.
         batch.emit(MediaDescribed(media_id=held.id))
     await writes.graph.commit(batch)
     return changed
@@ -229,9 +230,10 @@ async def descriptions_of(graph: Reader, ids: Sequence[int]) -> tuple[str, ...]:
 async def with_media(
     writes: Writes, owner_id: int, ids: Sequence[int], attempt: Callable[[Sequence[Media]], Awaitable[T]]
 ) -> T:
-    """Run `attempt`, which commits a use of these media, again if one of them changed concurrently.
+    """Run `attempt`, which commits a use of these media, and repeat it if one of them changed concurrently.
 
-    Raises `NotFound`, `NotAllowed` or `Unfit` unless a post of the member may combine them.
+    Raises `NotFound` for unknown media, `NotAllowed` for another member's media, and `Unfit` for media that are not ready or
+    cannot be in one post together.
     """
 
     async def tried() -> T:
@@ -241,9 +243,10 @@ async def with_media(
 
 
 async def check_attachable(writes: Writes, owner_id: int, ids: Sequence[int]) -> list[Media]:
-    """Return the media without duplicates.
+    """Return the media with these ids, without duplicates.
 
-    Raises `NotFound`, `NotAllowed` or `Unfit` unless a post of the member may combine them.
+    Raises `NotFound` for unknown media, `NotAllowed` for another member's media, and `Unfit` for media that are not ready or
+    cannot be in one post together.
     """
     found = await writes.graph.obj_get(ids) if ids else {}
     media: list[Media] = []

@@ -71,7 +71,7 @@ async def members_named(writes: Writes, text: str) -> tuple[Mention, ...]:
 
 
 def _with_mentions(member: Member, named: tuple[Mention, ...], domain: str) -> Member:
-    """Return a member with the mentions of the current profile text, taken from its former ones and `named`."""
+    """Return a member with the mentions that are in the profile text, selected from the former mentions and `named`."""
     text = "\n".join((member.note, *(field.value for field in member.fields)))
     names = set(mentions_of(text, domain))
     found = dict.fromkeys((*member.mentions, *named))
@@ -162,11 +162,12 @@ async def register(
 ) -> Member:
     """Create a member, on the shard of the name. Without a password, logging in is impossible until one is set.
 
-    `hashed` is the result of `authentication.hashed`, for many members who share a password. Operators may use a `reserved`
-    name. An import passes the name of its `record`, which finds the member again. A `pending` member can neither act nor be seen
-    until approved (`moderation.approve`); `reason` is their message to the moderators. An `unconfirmed` member waits until they
-    open the link in a mail, which `confirms` sends. `network` is the client's: the first login from it counts as known. An
-    `invited` member gets the id of a held use (`invitations.held`). Raises `Taken` or `InvalidInput`.
+    `hashed` is the result of `authentication.hashed`, for many members with one password. Operators may use a `reserved` name. An
+    import passes `record`, a unique name by which it finds the member again. A `pending` member can neither act nor be seen until
+    approved (`moderation.approve`); `reason` is their message to the moderators. An `unconfirmed` member waits until they open
+    the link in a mail, which is sent if `confirms` is true. `network` is the client's network, which is then known at the first
+    login. An `invited` member gets the id that `invitations.held` yields. Raises `Taken` for a name or address in use, and
+    `InvalidInput` for a malformed value.
     """
     name = check_user_name(name, reserved=reserved)
     display_name = check_text(display_name, field="display_name", maximum=writes.limits.display_name)
@@ -225,7 +226,7 @@ async def register(
     except KeyTaken as error:
         raise Taken("Username has already been taken", field="username") from error
     if address:
-        # If this fails, the event does it later: the member exists already.
+        # If this fails, the consumer of `MemberRegistered` does it later: the member exists already.
         with contextlib.suppress(ShoalError):
             await keep_address(writes.graph, member.id, address)
     return member
@@ -251,7 +252,7 @@ def imported(
 
 
 async def _add(writes: Writes, shard: int, login: Login, build: Callable[[Login, int], tuple[Member, Batch]]) -> Member:
-    """Commit a member with a login, under the id in the login or, if it has none, the next free one."""
+    """Commit a member with their login. The member's id is `login.member_id` if an invitation reserved one, or a new id."""
     theirs = msgspec.structs.replace(login, member_id=login.member_id or writes.new_id(shard))
     if login.email:
         await hold_address(writes, login.email, theirs.member_id, milliseconds_of(theirs.member_id))
@@ -266,7 +267,7 @@ async def _add(writes: Writes, shard: int, login: Login, build: Callable[[Login,
 
 
 async def hold_address(writes: Writes, address: str, member_id: int, now: int) -> None:
-    """Reserve an address on its own shard for a minute from `now` (Unix ms). Raises `Taken`."""
+    """Reserve an email address for a minute from `now` (Unix ms). Raises `Taken` if another member has it."""
     key = email_key(address)
     batch = Batch(key.shard)
     batch.key_add(key, member_id, until=now + _HELD_MS)
@@ -301,12 +302,20 @@ async def log_in(
 
 
 async def knows_password(writes: Writes, name_or_email: str, password: str, asker: Asker | None = None) -> Member:
-    """Return the member with this name or address and password who may log in, before any second factor. Raises like `log_in`."""
+    """Return the member with this name or address and password who may log in, before any second factor.
+
+    Raises `Unauthenticated`, with one message for every reason, `NotAllowed` for a member who may not log in, and `TooMany` if the
+    `asker` is rate-limited.
+    """
     return await _welcomed(writes, await by_password(writes, name_or_email, password, asker), asker)
 
 
 async def by_passkey(writes: Writes, answer: str, asker: Asker) -> Member:
-    """Return the member of a passkey response, who may log in. Raises like `log_in`."""
+    """Return the member of a passkey response, who may log in.
+
+    Raises `Unauthenticated`, with one message for every reason, `NotAllowed` for a member who may not log in, and `TooMany` if the
+    `asker` is rate-limited.
+    """
     return await _welcomed(writes, await authentication.by_passkey(writes, answer, asker), asker)
 
 
@@ -337,7 +346,7 @@ async def find(writes: Writes, name_or_email: str) -> Member | None:
 
 
 async def update_profile(writes: Writes, member_id: int, profile: ProfileChange) -> Member:
-    """Change the given values. The files of replaced pictures are deleted later."""
+    """Change the given values of a profile. The files of replaced pictures are deleted later."""
     changes = _checked_profile(writes, profile)
     member = await access_member(writes.graph, member_id)
     if profile.findable_by_email is not None:
@@ -424,7 +433,7 @@ async def login_of(writes: Writes, member: Member) -> Login | None:
 
 
 def check_password(writes: Writes, password: str, *, field: str = "password") -> str:
-    """Return a valid password. Raises `TooShort` or `TooLarge`."""
+    """Return the password if it has a valid length. Raises `TooShort` or `TooLarge` otherwise."""
     least, most = writes.limits.password_least, writes.limits.password_most
     length = len(normalized("NFC", password))
     if least <= length <= most:

@@ -30,7 +30,7 @@ _MAX_TOKENS = 10_000
 
 
 async def hide(writes: Writes, post_id: int) -> Post:
-    """Hide a post from all but its author. Its tags no longer count. Raises `NotFound`."""
+    """Hide a post from all but its author. Its tags no longer count. Raises `NotFound` for an unknown post."""
     return await _set_hidden(writes, post_id, hidden=True)
 
 
@@ -56,7 +56,7 @@ async def _set_hidden(writes: Writes, post_id: int, *, hidden: bool) -> Post:
 
 
 async def keep_from_trends(writes: Writes, post_id: int) -> Post:
-    """Exclude a post from trends only. Raises `NotFound`."""
+    """Exclude a post from trends only. Raises `NotFound` for an unknown post."""
     return await _set_untrendable(writes, post_id, untrendable=True)
 
 
@@ -78,7 +78,7 @@ async def _set_untrendable(writes: Writes, post_id: int, *, untrendable: bool) -
 
 
 async def suspend(writes: Writes, member_id: int) -> Member:
-    """Hide the member and their posts, and refuse their requests. Their posts stop counting soon after."""
+    """Hide the member and their posts, and refuse their requests. Soon after, the tags of their posts no longer count."""
     return await _become(writes, member_id, AuditVerb.MEMBER_SUSPENDED, suspended=True)
 
 
@@ -107,7 +107,7 @@ async def reject(writes: Writes, member_id: int, *, unconfirmed_at: int = 0) -> 
         by = login.confirm_by if login else 0
         if unconfirmed_at and not (member.unconfirmed and by <= unconfirmed_at):
             raise NotAllowed("This member is not pending approval")
-        # Any client may fail to log in under this name, so the entries may exceed one commit.
+        # Failed logins under this name, which any client can cause, leave entries, possibly more than one commit can delete.
         while await end_addresses(writes, member_id):
             pass
         batch = Batch(shard_of(member_id))
@@ -134,7 +134,7 @@ async def _access_pending(writes: Writes, member_id: int) -> Member:
 
 
 async def silence(writes: Writes, member_id: int) -> Member:
-    """Exclude the member's posts from public lists, except for their followers."""
+    """Hide the member's posts in public lists from everyone except the member's followers."""
     return await _become(writes, member_id, AuditVerb.MEMBER_SILENCED, silenced=True)
 
 

@@ -1,7 +1,7 @@
 """Dismiss notifications, change the notification policy, and store read positions (markers).
 
-A dismissed notification does not return; a new action creates a new notification. Accepting a sender shows their held
-notifications and holds none of their later ones.
+A dismissed notification does not return; a new action creates a new notification. The policy may hold notifications of a sender
+for approval. Accepting the sender shows the held notifications, and later ones are not held.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from shoal.graph.schema import ACCEPTS_NOTICES, HELD, MARKED, NOTIFIED
 
 _PAGE = 1_000
 _MOST = 5_000
-"""Notifications dismissed per request for a group."""
+"""Maximum number of notifications dismissed per request for a group."""
 
 
 async def dismiss(writes: Writes, member_id: int, time: int) -> None:
-    """Dismiss the notification with this time. Raises `NotFound`."""
+    """Dismiss the notification with this time. Raises `NotFound` if there is none."""
     found: list[Assoc] = []
     if 0 < time < MAX_TIME:
         found = await writes.graph.assoc_range(member_id, NOTIFIED, Cursor(before=time + 1, after=time - 1, limit=1))
@@ -80,7 +80,7 @@ async def set_policy(writes: Writes, member_id: int, changes: dict[str, Treatmen
 
 
 async def accept_requests(writes: Writes, member_id: int, senders: Collection[int]) -> None:
-    """Show the held notifications of these senders, and hold none of their later ones.
+    """Show the notifications of these senders that the policy holds for approval, and do not hold later ones.
 
     Raises `NotFound` if one of them has no held notifications.
     """
@@ -93,7 +93,10 @@ async def accept_requests(writes: Writes, member_id: int, senders: Collection[in
 
 
 async def dismiss_requests(writes: Writes, member_id: int, senders: Collection[int]) -> None:
-    """Dismiss the held notifications of these senders; later ones are held again. Raises like `accept_requests`."""
+    """Dismiss the notifications of these senders that the policy holds for approval; later ones are held again.
+
+    Raises `NotFound` if one of them has no held notifications.
+    """
     batch = Batch(shard_of(member_id))
     for assoc in await _held_of(writes, member_id, senders):
         batch.put(ended(member_id, assoc, HELD))
@@ -117,7 +120,7 @@ async def _held_of(writes: Writes, member_id: int, senders: Collection[int]) -> 
 
 
 async def set_markers(writes: Writes, member_id: int, read: Mapping[str, int]) -> dict[str, Mark]:
-    """Set the markers of several timelines atomically, and return them. Each marker has its own version."""
+    """Set the read positions (markers) of several timelines atomically, and return them. Each marker has its own version."""
     if not read:
         return {}
     before = await marks(writes.graph, member_id, read)

@@ -4,8 +4,7 @@ An authorization code is bound to the app, the redirect address and, with PKCE, 
 it expires: a second exchange is refused and revokes the token of the first, because one of the two callers must have stolen
 the code (RFC 6749, section 4.1.2).
 
-Adding a code or browser session deletes some that have expired, so a member never has more of them than were created within
-one lifetime, apart from expired ones that are not deleted yet.
+Adding a code or browser session deletes some of the member's expired codes and sessions, so they do not accumulate.
 
 The use of a token is recorded once a day, in the background (`TokenUses`); a failure loses only that record. Recording a use also
 revokes the member's tokens that were unused for too long.
@@ -51,13 +50,13 @@ HALFWAY_MS = 10 * 60_000
 
 _LOOKED_AT = 20
 _DROPPED_AT_ONCE = 8
-"""Dropped with the commit that adds one: a DynamoDB transaction is limited to 100 items, and each takes about six."""
+"""Expired credentials deleted in the commit that adds one: a DynamoDB transaction has at most 100 items, and each takes six."""
 
 
 async def expired(writes: Writes, member_id: int) -> list[int]:
-    """Return some of the member's expired credentials, at a higher rate than new ones are added.
+    """Return some of the member's expired credentials, to be deleted when one is added.
 
-    Checks the oldest and the newest, because half-finished logins expire long before the sessions listed ahead of them.
+    The oldest and the newest credentials are checked: a login that lacks the second factor expires long before older sessions.
     """
     graph = writes.graph
     oldest = await graph.assoc_range(member_id, EXPIRING, Cursor(limit=_LOOKED_AT, oldest_first=True))
@@ -71,7 +70,7 @@ async def expired(writes: Writes, member_id: int) -> list[int]:
 
 
 def has_expired(node: object, now: int) -> bool:
-    """Return whether a credential has expired by `now` (Unix ms). A missing one counts as expired."""
+    """Return whether a credential has expired by `now` (Unix ms). A missing credential counts as expired."""
     if isinstance(node, AuthorizationCode):
         return now >= node.expires_at
     return not isinstance(node, Token) or now >= milliseconds_of(node.id) + (
@@ -82,7 +81,7 @@ def has_expired(node: object, now: int) -> bool:
 _SECRET_BYTES = 24
 
 UNUSED_MS = 86_400_000
-"""How long an unused app is kept: registration is open to all."""
+"""Milliseconds for which an unused app is kept: any client can register apps."""
 
 _UNKNOWN = "Client authentication failed due to unknown client, or no client authentication included"
 
@@ -100,7 +99,7 @@ class NewToken(NamedTuple):
 
 
 class Bearer(NamedTuple):
-    """A valid token and its member, or None for an app's own token."""
+    """A valid token and its member; `member` is None for an app's own token."""
 
     token: Token
     member: Member | None
@@ -192,7 +191,7 @@ async def drop_unused(writes: Writes, app: App) -> None:
 
 
 async def check_app(graph: Reader, app_id: int, secret: str) -> App:
-    """Return the app with this id and secret. Raises `Unauthenticated`."""
+    """Return the app with this id and secret. Raises `Unauthenticated` if there is none."""
     app = await find_object(graph, App, app_id)
     if app is None or not fits(app.secret_hash, decoded(secret)):
         raise Unauthenticated(_UNKNOWN)
@@ -211,7 +210,7 @@ async def issue_token(
     """Issue a token of a member, or of the app alone if `member_id` is 0.
 
     A caller that checked a password passes the `generation` of the member at that time, so that a concurrent password change
-    invalidates this token too; None means the current one.
+    invalidates this token too; None means the current generation.
     """
     if generation is not None:
         member = await find_object(writes.graph, Member, member_id)
@@ -237,7 +236,7 @@ async def add_token(
     origin: Origin,
     extra: Callable[[Batch, int], None],
 ) -> NewToken:
-    """Create a token for the client `origin`. `extra` adds to its commit; it is given the id of the token."""
+    """Create a token for the client `origin`. `extra` adds changes to its commit, given the batch and the id of the token."""
     secret, shard = new_secret(_SECRET_BYTES), shard_of(member_id or app_id)
 
     def build(id_: int) -> tuple[Token, Batch]:
@@ -264,7 +263,7 @@ async def add_token(
 
 
 async def check_token(writes: Writes, text: str) -> Bearer:
-    """Return the token with this text, and its member, with one read each. Raises `Unauthenticated`."""
+    """Return the token with this text, and its member, with one read each. Raises `InvalidToken` if it is not valid."""
     id_, secret = opened(text)
     graph = writes.graph
     token = (await graph.obj_get((id_,))).get(id_) if len(secret) == _SECRET_BYTES else None
@@ -314,7 +313,7 @@ async def revoke_token(writes: Writes, token: Token) -> None:
 LIFE_MS = 10 * 60_000
 """Lifetime of a code."""
 
-# Together with the id a multiple of three bytes, so that the text has no padding.
+# Together with the id, this is a multiple of three bytes, so the base64 text has no padding.
 _CODE_BYTES = 25
 _VERIFIER = re.compile(r"[A-Za-z0-9._~-]{43,128}")
 
@@ -376,7 +375,7 @@ async def exchange_code(
     await _check_member(writes, grant)
 
     def extra(batch: Batch, token_id: int) -> None:
-        # Of two concurrent exchanges, one finds that the grant has changed.
+        # If there are two concurrent exchanges, the second one conflicts, because the code has changed.
         batch.obj_set(replace(grant, token_id=token_id, version=grant.version + 1))
 
     try:
@@ -394,7 +393,7 @@ async def _grant(writes: Writes, app_id: int, code: str) -> AuthorizationCode:
 
 
 async def _check_member(writes: Writes, grant: AuthorizationCode) -> None:
-    """Refuse an expired code, or one whose member changed their password or was locked out since."""
+    """Raise `Unauthenticated` if a code has expired, or its member has changed the password or was locked out since."""
     member = await find_object(writes.graph, Member, grant.member_id)
     if (
         writes.new_id.now() >= grant.expires_at
@@ -415,19 +414,19 @@ def _proves(verifier: str, challenge: str) -> bool:
 
 
 _PAUSE_SECONDS = 1.0
-"""Delay before uses are written, so that they share a commit of the store."""
+"""Delay before uses are written, so that the store can commit several uses together."""
 _MOST_PENDING = 10_000
-"""Pending uses; beyond that, the next request with a token records its use."""
+"""Maximum number of pending uses. A use beyond that is recorded at a later request with the token."""
 _AT_ONCE = 32
 _UNUSED_LOOKED_AT = 20
-"""Oldest tokens of the member that are checked for having been unused for too long."""
+"""Number of the member's oldest tokens that are checked for disuse."""
 
 
 class TokenUses:
-    """Writes the uses of tokens in the background. Needs no start.
+    """A recorder that writes the uses of tokens in the background. It needs no start.
 
-    In a process that only reads the store, `tell` passes a use to another process. It may be called for each request with the token
-    until the use has been written.
+    In a reader process, `tell` passes a use to the owner process. It may be called for each request with the token until the use
+    has been written.
     """
 
     def __init__(self, writes: Writes, tell: Callable[[int, Origin], None] | None = None) -> None:
@@ -455,7 +454,7 @@ class TokenUses:
             await asyncio.gather(*(self._write(token, use) for token, use in uses))
 
     async def close(self) -> None:
-        """Discard pending uses: the next request with each token records one."""
+        """Discard pending uses: the next request with each token records its use again."""
         await cancel(self._task)
 
     async def _run(self) -> None:

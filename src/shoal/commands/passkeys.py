@@ -61,7 +61,7 @@ async def add(
     """Add the passkey that a device created in response to `options` for the asker's site, and notify the member by mail.
 
     Raises `InvalidInput` for a wrong password or code and for an invalid or reused response, `NotAllowed` if the member has too
-    many passkeys, and `TooMany`.
+    many passkeys, and `TooMany` if the `asker` is rate-limited.
     """
     name = check_text(name, field="name", maximum=MOST_NAME) or "Passkey"
     try:
@@ -101,9 +101,10 @@ async def rename(writes: Writes, member_id: int, id_: str, name: str) -> None:
 
 
 async def remove(writes: Writes, member_id: int, id_: str, password: str, code: str, asker: Asker | None) -> None:
-    """Remove a passkey, and notify the member by mail. The last one is kept while it is the only second factor.
+    """Remove a passkey, and notify the member by mail.
 
-    Raises `InvalidInput` for a wrong password or code, `NotFound`, `NotAllowed`, and `TooMany`.
+    Raises `InvalidInput` for a wrong password or code, `NotFound` for an unknown passkey, `NotAllowed` for the last passkey if it
+    is the only second factor, and `TooMany` if the `asker` is rate-limited.
     """
     name = _passkey(await of_member(writes, member_id), id_).name
     await second_factor.check_owner(writes, member_id, password, code, asker)

@@ -1,7 +1,7 @@
 """Polls in posts, and votes.
 
-A vote is one commit on the voter's shard: that they voted, what they chose, and a key that makes a concurrent vote fail. In a
-multiple-choice poll a later vote adds options to the earlier ones, with a separate key.
+A vote is one commit on the voter's shard, with associations to the poll and to the chosen options, and a unique key that makes a
+concurrent vote fail. In a multiple-choice poll a later vote adds options to the earlier ones, with a separate key.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class PollDraft(msgspec.Struct, frozen=True, kw_only=True):
 
     options: tuple[str, ...]
     seconds: int | None = None
-    """How long it is open, in seconds."""
+    """How long the poll is open, in seconds."""
     multiple: bool = False
     hide_totals: bool = False
 
@@ -69,7 +69,7 @@ def made(writes: Writes, draft: PollDraft, owner_id: int, post_id: int, now: int
 
 
 def revised(writes: Writes, old: Poll | None, draft: PollDraft, post: Post, now: int) -> Poll:
-    """Return the poll after an edit. Other options or another choice mode create a new poll without votes."""
+    """Return the poll after an edit. If the options or `multiple` change, it is a new poll without votes."""
     new = made(writes, draft, post.author_id, post.id, now)
     if old is None or (titles(old), old.multiple) != (titles(new), new.multiple):
         return new
@@ -79,7 +79,7 @@ def revised(writes: Writes, old: Poll | None, draft: PollDraft, post: Post, now:
 
 
 def exchange(batch: Batch, old: Poll | None, new: Poll | None, now: int) -> None:
-    """Add, remove or replace the poll of a post; `now` is an id of the moment."""
+    """Add, remove or replace the poll of a post; `now` is a new id, which has the current time."""
     if new == old:
         return
     if old is not None:
@@ -125,7 +125,8 @@ async def vote(writes: Writes, member_id: int, poll_id: int, choices: Sequence[i
         batch.fresh.add(now)
         batch.assoc_add(member_id, VOTES, poll.id, now, bytes((*before, *choices)))
         for choice in choices:
-            # An option does not know its poll: the data shows whether the poll still exists when the inverse arrives.
+            # An option is no object and has no reference to its poll. The id of the poll is stored as data, by which the store
+            # of the option checks whether the poll still exists when it writes the inverse.
             batch.assoc_add(member_id, CHOOSES, poll.options[choice].id, now, poll.id.to_bytes(8))
         batch.expect(poll.id)
         try:
@@ -142,7 +143,8 @@ async def vote(writes: Writes, member_id: int, poll_id: int, choices: Sequence[i
 async def _votes_before(writes: Writes, member_id: int, poll: Poll) -> tuple[int, bytes]:
     """Return the number of votes of the member, and the chosen options."""
     keys = [vote_key(member_id, shard_of(member_id), poll.id, ordinal) for ordinal in range(len(poll.options))]
-    # Read the keys first: for a vote between the two reads, the choices are then known and its key is taken.
+    # Read the keys first. If another vote is committed between the two reads, its choices are known, and this vote fails because
+    # the key is taken.
     ordinal = len(await writes.graph.key_get(keys))
     voted = await association(writes.graph, member_id, VOTES, poll.id)
     return ordinal, voted.data if voted else b""

@@ -1,7 +1,7 @@
 """Commands to create, edit and delete posts and comments.
 
-A repeated request is recognized by its idempotency key, and an imported record by its origin: both keys lead to the object
-that the first commit created.
+A repeated request is recognized by its idempotency key, and a repeated import record by its name. Both are stored as keys that lead
+to the object that the first commit created.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ Keys = Sequence[tuple[Key, int]]
 
 
 def request_keys(writes: Writes, author_id: int, request: str, record: str = "") -> Keys:
-    """Return the keys that recognize a repeated request and an import record."""
+    """Return the stored keys of an idempotency key and of the name of an import record; an empty text has no key."""
     if len(request) > writes.limits.idempotency_key:
         raise InvalidInput(f"Idempotency-Key: at most {writes.limits.idempotency_key} characters")
     shard = shard_of(author_id)
@@ -69,7 +69,7 @@ def request_keys(writes: Writes, author_id: int, request: str, record: str = "")
 
 
 def plan_key(shard: int, scheduled_id: int) -> tuple[Key, int]:
-    """Return the key that leads from a scheduled post to the published one."""
+    """Return the key that leads from the id of a scheduled post to the post that was published from it."""
     return import_key(shard, f"scheduled:{scheduled_id}"), _IDEMPOTENCY_MS
 
 
@@ -79,9 +79,9 @@ def take_keys(batch: Batch, keys: Keys, id_: int, now: int) -> None:
 
 
 async def made_before(writes: Writes, keys: Keys) -> Post | ScheduledPost | None:
-    """Return the result of the first request with these keys; None if there was none.
+    """Return the post that the first request with any of these keys created; None if there was no such request.
 
-    Raises `Gone` if it was deleted since.
+    Raises `Gone` if that post was deleted.
     """
     found = await writes.graph.key_get([key for key, _ in keys])
     if not found:
@@ -91,7 +91,10 @@ async def made_before(writes: Writes, keys: Keys) -> Post | ScheduledPost | None
 
 
 async def first_made(writes: Writes, shard: int, id_: int) -> Post | ScheduledPost:
-    """Return the object of a key; a scheduled post may have been published. Raises `Gone`."""
+    """Return the object `id_` that an idempotency key leads to, or the post published from it if it was a scheduled post.
+
+    Raises `Gone` if the object was deleted.
+    """
     node = (await writes.graph.obj_get((id_,))).get(id_)
     if node is None:
         key, _ = plan_key(shard, id_)
@@ -103,7 +106,7 @@ async def first_made(writes: Writes, shard: int, id_: int) -> Post | ScheduledPo
 
 
 Together = Callable[[Batch, Post, int], None]
-"""Adds to the commit of a new post. The arguments are the batch, the post, and an id of the moment."""
+"""A callback that adds writes to the commit of a new post. Its arguments are the batch, the post, and a new id for these writes."""
 
 
 class Draft(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,7 +115,10 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     text: str = ""
     spoiler: str = ""
     sensitive: bool | None = False
-    """Whether its media are covered. In an edit, None keeps the value unless the edit removes the warning."""
+    """Whether the media are hidden behind a warning.
+
+    In an edit, None keeps the value, unless the edit removes the content warning.
+    """
     visibility: Visibility = Visibility.PUBLIC
     language: str = ""
     media: Sequence[int] = ()
@@ -122,11 +128,11 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     data: Any = None
     """Any JSON value, at most 64 KiB when encoded."""
     poll: PollDraft | None = None
-    """In an edit, None keeps the poll."""
+    """In an edit, None keeps the poll of the post."""
     allowed_mentions: Sequence[int] | None = None
     """The only members that the text may mention; None for any. Edits ignore it."""
     imported: bool = False
-    """Whether it was published elsewhere earlier: it mentions no members, and sends no notifications."""
+    """Whether the post was first published elsewhere. Such a post mentions no members and sends no notifications."""
 
 
 async def create(
@@ -143,10 +149,10 @@ async def create(
 ) -> Post:
     """Create a post, or a comment if the draft has a parent.
 
-    A repeated `request` (an idempotency key) of an author returns the first post, for an hour. An import may pass its own `id_`
-    and `created_at`, and the name of its `record`, which is recognized permanently. Raises `InvalidInput` (`TooLarge`) for values
-    that exceed the limits, `UnexpectedMentions`, `NotFound` for a parent or media that the author may not use, `Gone` for a
-    suspended author or if the post of the request was deleted since, and `Conflict` if `together_with` conflicts.
+    If the author repeats a `request` (an idempotency key) within an hour, the first post is returned. An import may pass its own
+    `id_` and `created_at`, and the name of its `record`, which is recognized permanently. Raises `InvalidInput` (`TooLarge`) for
+    values that exceed the limits, `UnexpectedMentions`, `NotFound` for a parent or media that the author may not use, `Gone` for a
+    suspended author or if the post of the request was deleted, and `Conflict` if `together_with` conflicts.
     """
     content, asked = _content(writes, draft), _poll(writes, draft)
     shard = shard_of(author_id)
@@ -193,10 +199,11 @@ async def create(
 
 
 async def imported(writes: Writes, author_id: int, draft: Draft, *, id_: int, created_at: int, record: str) -> Batch:
-    """Return the commit that `create` would make for a record of an import into an empty network.
+    """Return the batch that creates the post of an import record, for an import into an empty network.
 
-    The draft has neither media nor parent. Tags are counted. Without mentions there is no `PostCreated` event, because no member
-    watches, streams or has a warm timeline yet. Raises `InvalidInput` for values that exceed the limits.
+    The draft has no media and no parent. The uses of its tags are counted. A post without mentions emits no `PostCreated` event,
+    because in an empty network no member has a live stream, a materialized timeline or notifications of new posts. Raises
+    `InvalidInput` for values that exceed the limits.
     """
     content, shard = _content(writes, draft), shard_of(author_id)
     content |= {"mentions": await members_named(writes, content["text"]), "tags": tags_named(content["text"])}
@@ -209,9 +216,9 @@ async def imported(writes: Writes, author_id: int, draft: Draft, *, id_: int, cr
 
 
 async def checked(writes: Writes, author_id: int, draft: Draft) -> Draft:
-    """Check that the author may post this now, and return the draft with its place rounded for storage.
+    """Check that the author may post the draft now, and return it with its location rounded for storage.
 
-    Raises like `create`.
+    Raises the errors of `create`.
     """
     place = _content(writes, draft)["place"]
     _poll(writes, draft)
@@ -232,7 +239,7 @@ async def _mentions(writes: Writes, draft: Draft) -> tuple[Mention, ...]:
 
 
 async def _access(writes: Writes, author_id: int, draft: Draft) -> tuple[Member, Post | None]:
-    """Return the author, and the parent if the draft has one. Raises `NotFound` if the author may not see the parent."""
+    """Return the author, and the parent post if the draft has one. Raises `NotFound` if the author may not see the parent."""
     author = await access_member(writes.graph, author_id)
     return author, await access_post(writes.graph, author_id, draft.parent_id) if draft.parent_id else None
 
@@ -283,9 +290,9 @@ async def update(
 ) -> Post:
     """Replace the content of the author's post, and keep the former content as a revision. The parent does not change.
 
-    The visibility does not change either, unless a narrower `visibility` is given; that creates no revision. A new place is
-    rounded to the author's current precision. A draft equal to the post stores nothing. Raises like `create`, and `Conflict` for
-    a concurrent edit.
+    The visibility changes only if a narrower `visibility` is given, which alone creates no revision. A new location is rounded to
+    the author's current precision. A draft equal to the post stores nothing. Raises the errors of `create`, and `Conflict` for a
+    concurrent edit.
     """
     content, asked = _content(writes, draft), _poll(writes, draft)
     post = await own_post(writes.graph, author_id, post_id)
@@ -298,7 +305,7 @@ async def update(
     if draft.media and post.poll_id:
         raise InvalidInput("a post has pictures or a poll, not both", field="media_ids")
     if content["text"] != post.text:
-        # Unchanged text keeps its mentions, so that members who registered a mentioned name later are not mentioned.
+        # Unchanged text keeps its mentions, so an edit does not mention members who registered a mentioned name later.
         content["mentions"] = await members_named(writes, content["text"])
         content["tags"] = tags_named(content["text"])
     shard = shard_of(author_id)
@@ -378,7 +385,7 @@ def _tell_of_edit(batch: Batch, post: Post, edited: Post, revision_id: int) -> N
 
 
 async def delete(writes: Writes, author_id: int, post_id: int) -> Post:
-    """Delete the author's post, and return its last version. Its likes and shares are removed later."""
+    """Delete the author's post, and return its last version. Consumers remove its likes and shares later."""
 
     async def attempt() -> Post:
         # Read again after a concurrent edit, so that the deletion covers everything the edit added.
@@ -421,7 +428,10 @@ def _deletion(post: Post, poll: Poll | None, now: int) -> Batch:
 
 
 def _counted(version: int) -> bytes:
-    """Return the data of a tag's association: its time is the post's, so the version distinguishes changes."""
+    """Return the data of the association of a post with a tag: the version of the post.
+
+    The association keeps the time of the post, so only this version distinguishes its changes.
+    """
     return version.to_bytes(4)
 
 

@@ -20,7 +20,7 @@ from shoal.push.messages import MAX_SUBSCRIPTIONS, PushPolicy, PushSubscription,
 
 
 async def subscribe(writes: Writes, member_id: int, token_id: int, subscription: PushSubscription) -> None:
-    """Create or replace the subscription of a session. Beyond the limit, the oldest subscription is removed.
+    """Create or replace the push subscription of the session with this token. Beyond the limit, the oldest is removed.
 
     Raises `InvalidInput` for an invalid endpoint or key, and `NotFound` if the session has just ended.
     """
@@ -41,7 +41,7 @@ async def subscribe(writes: Writes, member_id: int, token_id: int, subscription:
 
 
 async def found(graph: Reader, member_id: int, token_id: int) -> PushSubscription:
-    """Return the subscription of a session. Raises `NotFound`."""
+    """Return the push subscription of a session. Raises `NotFound` if it has none."""
     held = await association(graph, member_id, PUSHES, token_id)
     if held is None:
         raise NotFound("Record not found")
@@ -55,7 +55,10 @@ async def is_made(graph: Reader, member_id: int, token_id: int) -> bool:
 async def change(
     writes: Writes, member_id: int, token_id: int, alerts: Sequence[Kind] | None, policy: PushPolicy | None
 ) -> PushSubscription:
-    """Change the alerts or the policy of a subscription; None keeps the value. Raises `NotFound`."""
+    """Change the alerts or the policy of a push subscription; None keeps the value.
+
+    Raises `NotFound` if there is no subscription.
+    """
     before = await found(writes.graph, member_id, token_id)
     after = replace(
         before,

@@ -1,4 +1,4 @@
-"""A member's settings for ranked feeds: recipe, on/off switch, interests, more/less-like-this feedback, and posts already seen."""
+"""A member's settings for ranked feeds: recipe, on/off switch, interests, "more/less like this" feedback, and seen posts."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ MOST_SEEN_AT_ONCE = 200
 
 
 async def set_recipe(writes: Writes, member_id: int, recipe: Recipe | None) -> FeedPreferences:
-    """Set the member's recipe; None selects the server's."""
+    """Set the member's ranking recipe; None selects the server's recipe."""
     document = b"" if recipe is None else msgspec.json.encode(recipe)
     return await _change_preferences(
         writes, member_id, lambda feed_preferences: replace(feed_preferences, document=document)
@@ -56,7 +56,7 @@ async def switch(writes: Writes, member_id: int, *, off: bool) -> FeedPreference
 
 
 async def pick_tags(writes: Writes, member_id: int, names: Sequence[str]) -> tuple[str, ...]:
-    """Replace the member's picked interests, and return them in canonical form.
+    """Replace the tags that the member selected as interests, and return them in canonical form.
 
     Raises `InvalidInput` for more than 50 tags or 4,096 bytes, and for an invalid tag.
     """
@@ -67,14 +67,14 @@ async def pick_tags(writes: Writes, member_id: int, names: Sequence[str]) -> tup
 
 
 async def tap_author(writes: Writes, member_id: int, author_id: int, step: int) -> FeedbackChange:
-    """Count one tap for more (1) or less (-1) by an author, or clear their taps (0)."""
+    """Count one "more like this" (`step` 1) or "less like this" (-1) for an author, or clear the author's count (0)."""
     return await _change_feedback(
         writes, member_id, lambda feedback: replace(feedback, authors=tapped(feedback.authors, author_id, step))
     )
 
 
 async def tap_tag(writes: Writes, member_id: int, tag: str, step: int) -> FeedbackChange:
-    """Count one tap for more (1) or less (-1) under a canonical tag, or clear its taps (0)."""
+    """Count one "more like this" (`step` 1) or "less like this" (-1) for a canonical tag, or clear the tag's count (0)."""
     return await _change_feedback(
         writes, member_id, lambda feedback: replace(feedback, tags=tapped(feedback.tags, tag, step))
     )
@@ -85,14 +85,14 @@ async def forget_taps(writes: Writes, member_id: int) -> None:
 
 
 async def fold_tags(writes: Writes, member_id: int) -> None:
-    """Store the tags of the member's feedback in their canonical form (see `folded`)."""
+    """Convert the tags of the member's feedback to their canonical form."""
     await _change_feedback(writes, member_id, folded)
 
 
 async def add_seen_posts(writes: Writes, member_id: int, post_ids: Sequence[int]) -> None:
-    """Count one more view of these posts by the member. Other ids are harmless.
+    """Count one more view of each of these posts by the member. Ids of other objects are accepted.
 
-    Takes at most two commits. Raises `InvalidInput` for more than 200 ids.
+    Makes at most two commits. Raises `InvalidInput` for more than 200 ids.
     """
     if len(post_ids) > MOST_SEEN_AT_ONCE:
         raise InvalidInput(f"ids: at most {MOST_SEEN_AT_ONCE} ids", field="ids")
@@ -125,7 +125,7 @@ async def _change_feedback(writes: Writes, member_id: int, change: Callable[[Fee
     before = NO_FEEDBACK
 
     def changed(feed_preferences: FeedPreferences) -> FeedPreferences:
-        # The last attempt is stored.
+        # After a conflict, this runs again: keep the value of the last attempt, which is the one stored.
         nonlocal before
         before = feed_preferences.feedback
         feedback = fitting(change(before))
@@ -136,7 +136,7 @@ async def _change_feedback(writes: Writes, member_id: int, change: Callable[[Fee
 
 
 async def _put(writes: Writes, key: Key, before: N, after: N) -> N:
-    """Store the object of a key; one with id 0 is created. Raises `Conflict` for a concurrent change."""
+    """Create the object of a key if its id is 0, otherwise update it. Raises `Conflict` for a concurrent change."""
     if after == before:
         return before
     if before.id:
@@ -156,7 +156,7 @@ async def _put(writes: Writes, key: Key, before: N, after: N) -> N:
 
 
 class Tapped(NamedTuple):
-    """A counted tap: the post, its tag ("" for its author), and the feedback before and after."""
+    """The result of "more/less like this": the post, its tag ("" for its author), and the feedback before and after."""
 
     post: Post
     tag: str
@@ -165,18 +165,18 @@ class Tapped(NamedTuple):
 
 
 async def tap_post(writes: Writes, member_id: int, post_id: int, step: int, tag: str = "") -> Tapped:
-    """Count one tap for more (`step` 1) or less (-1) like a post, or clear the taps (0), for its author or one of its tags.
+    """Count one "more like this" (`step` 1) or "less like this" (-1) for a post, or clear the count (0).
 
-    Raises `NotFound` for a post that the member may not see, and `InvalidInput` for a tag that it does not have and for the
-    author of an own post.
+    The feedback is for the tag, or for the author if the tag is empty. Raises `NotFound` for a post that the member may not see,
+    and `InvalidInput` for a tag that the post does not have and for the author of the member's own post.
     """
     post = await access_post(writes.graph, member_id, post_id)
-    # Posts from Shoal 0.2 may still have tags in a former canonical form.
+    # Posts created by Shoal 0.2 may still have tags in a former canonical form.
     if tag and (tag := check_tag(tag)) not in map(canonical_tag, post.tags):
         allowed = ", ".join(post.tags) or "none, as it has no tags"
         raise InvalidInput(f"tag: must be a tag of the post: {allowed}", field="tag")
     if not tag and post.author_id == member_id:
-        raise InvalidInput("tag: must be a tag of the post, because your own posts are not ranked for you", field="tag")
+        raise InvalidInput("tag: must be one of the post's tags: feedback on your own post needs a tag", field="tag")
     if tag:
         return Tapped(post, tag, *await tap_tag(writes, member_id, tag, step))
     return Tapped(post, tag, *await tap_author(writes, member_id, post.author_id, step))

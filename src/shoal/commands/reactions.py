@@ -1,7 +1,7 @@
 """Likes, shares, bookmarks, pins, muted threads and emoji reactions. Every command is idempotent.
 
-An emoji reaction is one commit on the member's shard. The first use of an emoji on a post first assigns it a position there, in a
-separate commit (see `graph/payloads/posts.py`).
+An emoji reaction is one commit on the member's shard. The first use of an emoji on a post first assigns a position in the post's
+list of emoji, in a separate commit (see `graph/payloads/posts.py`).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from shoal.graph.schema import (
 
 
 async def like(writes: Writes, member_id: int, post_id: int) -> Post:
-    """Like the post, or the post that a share shows. Raises `NotFound` if the member may not see it."""
+    """Like the post, or the original if the id is that of a share. Raises `NotFound` if the member may not see it."""
     return await _begin(writes, member_id, LIKES, post_id)
 
 
@@ -63,7 +63,7 @@ async def mark(writes: Writes, member_id: int, post_id: int, mark: PostMark) -> 
 
 
 async def unmark(writes: Writes, member_id: int, post_id: int, mark: PostMark) -> Post:
-    """Remove a mark, including one on a post that the member may no longer see."""
+    """Remove the member's mark from a post, even from a post that the member may no longer see."""
     return await _end(writes, member_id, mark.atype, post_id)
 
 
@@ -75,9 +75,9 @@ async def share(
     *,
     id_: int = 0,
 ) -> Share:
-    """Share the post with the member's followers; a repeated share returns the first.
+    """Share the post with the member's followers. A repeated request returns the existing share.
 
-    Raises `NotFound` if sharing is not allowed.
+    Raises `NotFound` if the post may not be shared.
     """
     post = await access_post(writes.graph, member_id, post_id)
     if not may_share(member_id, post):
@@ -100,7 +100,7 @@ async def share(
         batch.assoc_add(member_id, POSTED, made.id, made.id)
         relist(batch, None, made, made.id)
         batch.assoc_add(member_id, SHARES, post.id, new_id, made.id.to_bytes(8), aggregate_id=post.author_id)
-        # One share per post: of two concurrent requests, one finds this key taken.
+        # This key allows one share per member and post: of two concurrent requests, one finds it taken.
         batch.key_add(share_key(member_id, shard, post.id), made.id)
         batch.expect(post.id)
         shared_id = post.id if post.author_id != member_id else 0
@@ -114,13 +114,13 @@ async def share(
 
 
 async def unshare(writes: Writes, member_id: int, post_id: int) -> Post:
-    """Delete a share, by the id of the post or of the share. It is removed from the timelines."""
+    """Delete the member's share, given the id of the share or of its post. It is removed from the timelines."""
     post = await post_by_id(writes.graph, post_id)
     found = await association(writes.graph, member_id, SHARES, post.id)
     if found is not None:
         now = writes.new_id(shard_of(member_id))
         batch = unshare_batch(member_id, int.from_bytes(found.data), post.id, post.author_id, now)
-        # Of two concurrent requests, the second finds nothing to do, and must not delete a share created in between.
+        # Of two concurrent requests, the second must not delete a share that was created in between: it ends with `Missing`.
         with contextlib.suppress(Missing):
             await writes.graph.commit(batch)
     return post
@@ -133,7 +133,7 @@ async def pin(writes: Writes, member_id: int, post_id: int) -> Post:
         raise InvalidInput("a share cannot be pinned")
     post = node if isinstance(node, Post) else None
     if post is None or post.author_id != member_id:
-        # Reveal the existence of other members' posts only if they are visible.
+        # Raise `NotFound` if the member may not see the post, to hide that it exists.
         await access_post(writes.graph, member_id, post_id)
         raise InvalidInput("Someone else's post cannot be pinned")
     if post.visibility is Visibility.DIRECT:
@@ -155,7 +155,7 @@ async def _pin(writes: Writes, member_id: int, post_id: int, claim: Claim) -> No
 
 
 async def unpin(writes: Writes, member_id: int, post_id: int) -> Post:
-    """Unpin the member's post. Raises `NotFound` for another member's."""
+    """Remove the member's post from the pinned posts. Raises `NotFound` for another member's post."""
     post = await own_post(writes.graph, member_id, post_id)
     await _end_own(writes, member_id, PINS, post.id)
     return post
@@ -199,7 +199,7 @@ async def _begin(writes: Writes, member_id: int, atype: AssocType, post_id: int)
 
 
 async def _end(writes: Writes, member_id: int, atype: AssocType, post_id: int) -> Post:
-    """Remove a reaction, including one on a post that the member may no longer see."""
+    """Remove the member's reaction from a post, even from a post that the member may no longer see."""
     with foreseen_change(member_id, of=post_id):
         post = await post_by_id(writes.graph, post_id)
         if await association(writes.graph, member_id, atype, post.id) is not None:
@@ -212,19 +212,20 @@ async def _end(writes: Writes, member_id: int, atype: AssocType, post_id: int) -
 
 
 def _tell(batch: Batch, atype: AssocType, member_id: int, post: Post, began: int = 0) -> None:
-    """Emit an event for a like. Marks are private and emit none."""
+    """Emit an event if the reaction is a like. Other reactions are private and emit none."""
     if atype is LIKES:
         batch.emit(LikeChanged(member_id=member_id, post_id=post.id, author_id=post.author_id, at=began))
 
 
 _NEW_MS = 120_000
-"""Age at which a position without reactions counts as unused. Clocks differ by less."""
+"""Age in milliseconds from which an emoji position without reactions counts as unused. It exceeds the clock differences."""
 
 
 async def react(writes: Writes, member_id: int, post_id: int, text: str) -> Post:
-    """Put an emoji on the post (or on the original of a share).
+    """Add the member's emoji to the post (or to the original of a share).
 
-    Raises `NotFound` for a post that the member may not see, and `InvalidInput` for an invalid emoji or too many.
+    Raises `NotFound` for a post that the member may not see, and `InvalidInput` for an invalid emoji, or for too many emoji by the
+    member or on the post.
     """
     emoji = checked_emoji(text)
     post = await access_post(writes.graph, member_id, post_id)
@@ -233,7 +234,7 @@ async def react(writes: Writes, member_id: int, post_id: int, text: str) -> Post
 
 
 async def unreact(writes: Writes, member_id: int, post_id: int, text: str) -> Post:
-    """Remove an emoji from a post, including one that the member may no longer see."""
+    """Remove the member's emoji from a post, even from a post that the member may no longer see."""
     emoji = checked_emoji(text)
     post = await post_by_id(writes.graph, post_id)
     if await serialized(writes, member_id, lambda claim: _unreact(writes, member_id, post, emoji, claim)):
@@ -244,7 +245,7 @@ async def unreact(writes: Writes, member_id: int, post_id: int, text: str) -> Po
 async def _react(writes: Writes, member_id: int, post: Post, emoji: str, claim: Claim) -> None:
     there = (await emoji_positions(writes.graph, (post.id,))).get(post.id, [])
     before = await _chosen(writes, member_id, post.id)
-    # A position may have been deleted as unused while the member took it.
+    # The emoji position may have been deleted as unused while the member was reacting with it.
     chosen = [place for place in before if place in there]
     if any(place.emoji == emoji for place in chosen):
         return
@@ -255,7 +256,7 @@ async def _react(writes: Writes, member_id: int, post: Post, emoji: str, claim: 
     claim(batch)
     now = writes.new_id(batch.shard)
     batch.assoc_add(member_id, REACTS, post.id, now, encode_chosen((*chosen, place)))
-    # A position does not know its post: the data shows whether the post still exists when the inverse arrives.
+    # An emoji position does not refer to its post. With this id the consumer of the inverse can check that the post still exists.
     batch.assoc_add(member_id, PUTS_EMOJI, place.id, now, post.id.to_bytes(8))
     for ended in before:
         if ended not in there:
@@ -266,7 +267,7 @@ async def _react(writes: Writes, member_id: int, post: Post, emoji: str, claim: 
 
 
 async def _unreact(writes: Writes, member_id: int, post: Post, emoji: str, claim: Claim) -> bool:
-    """Remove the emoji, and return whether the member had put it on the post."""
+    """Remove the emoji, and return whether it was one of the member's reactions to the post."""
     chosen = await _chosen(writes, member_id, post.id)
     left = [place for place in chosen if place.emoji != emoji]
     if len(left) == len(chosen):
@@ -307,7 +308,8 @@ async def _place(writes: Writes, post: Post, emoji: str) -> EmojiPosition:
 async def _found_or_made(writes: Writes, post: Post, emoji: str) -> EmojiPosition:
     shard = shard_of(post.id)
     keys = [emoji_position_key(shard, post.id, number) for number in range(writes.limits.emoji_of_post)]
-    # Read the keys first: for a position created between the two reads, the emoji is then seen and the key is taken.
+    # Read the keys before the positions. If a position is created between the two reads, either its emoji is found below, or its
+    # key is taken and the commit conflicts.
     taken = await writes.graph.key_get(keys)
     there = (await emoji_positions(writes.graph, (post.id,))).get(post.id, [])
     for place in there:
@@ -317,7 +319,8 @@ async def _found_or_made(writes: Writes, post: Post, emoji: str) -> EmojiPositio
         taken = await _without_unused(writes, post, there, taken)
     made = EmojiPosition(writes.new_id(shard), emoji)
     batch = Batch(shard)
-    # Take the first free one: of two concurrent attempts, the second finds it taken, and sees what the first created.
+    # Take the first free key. Of two concurrent attempts, the second conflicts, and its retry finds the position that the first
+    # created.
     number, key = next((number, key) for number, key in enumerate(keys) if key not in taken)
     batch.key_add(key, made.id)
     batch.key_add(emoji_id_key(shard, made.id), made.id)
@@ -331,13 +334,16 @@ async def _found_or_made(writes: Writes, post: Post, emoji: str) -> EmojiPositio
 async def _without_unused(
     writes: Writes, post: Post, there: Sequence[EmojiPosition], taken: Mapping[Key, int]
 ) -> dict[Key, int]:
-    """Delete the positions of emoji without reactions on the post. Raises `InvalidInput` if there are none."""
+    """Delete the emoji positions of the post that have no reactions, and return the keys that are still taken.
+
+    Raises `InvalidInput` if no position is unused.
+    """
     counts = (await writes.graph.assoc_count([place.id for place in there], (EMOJI_PUT_BY,)))[EMOJI_PUT_BY]
-    # A reaction to a new position may be in progress.
+    # Keep new positions, because the reaction for which one was created may not be committed yet.
     made_before = writes.new_id.now() - _NEW_MS
     unused = {place.id for place in there if place.id not in counts and milliseconds_of(place.id) <= made_before}
     if not unused:
-        raise InvalidInput(f"A post cannot have more than {len(taken)} different emoji", field="emoji")
+        raise InvalidInput(f"A post cannot have more than {len(taken)} different emoji reactions", field="emoji")
     batch = Batch(shard_of(post.id))
     for key, place in taken.items():
         if place in unused:

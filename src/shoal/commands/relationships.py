@@ -42,15 +42,18 @@ from shoal.graph.schema import (
 from shoal.i18n import check_language
 
 _NEAR = 512
-"""Distance from the limit at which a member's follows are serialized; more are never in progress at once."""
+"""Remaining follows below which a member's requests are serialized. It exceeds the number of requests in progress at once."""
 MAX_MUTE_SECONDS = 10 * 366 * 86_400
 
 _BONDS = (FOLLOWS, REQUESTS, WATCHES, ENDORSES)
-"""Associations with a (requested) followee; all of them end with the follow."""
+"""Associations from a member to a member whom they follow or asked to follow. All of them are deleted when the follow ends."""
 
 
 class FollowOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Terms of a follow; None keeps a value. By default a follow includes all posts and shares, without notifications."""
+    """Options of a follow; None keeps the current value.
+
+    By default a follow includes all posts and shares, without notifications.
+    """
 
     shares: bool | None = None
     notify: bool | None = None
@@ -62,9 +65,10 @@ AS_IS = FollowOptions()
 
 
 async def follow(writes: Writes, member_id: int, other_id: int, options: FollowOptions = AS_IS) -> Relation:
-    """Follow a member, or send a request if they are locked.
+    """Follow a member, or send a follow request if that member is locked.
 
-    A repeated follow changes its terms. Raises `NotAllowed` for the member themselves, and if either has blocked the other.
+    A repeated follow changes its options. Raises `NotAllowed` if both ids are equal, or if one of the members has blocked the
+    other.
     """
     foresee(member_id)
     other = await access_member(writes.graph, other_id)
@@ -79,7 +83,7 @@ async def follow(writes: Writes, member_id: int, other_id: int, options: FollowO
         await _begin_one_more(writes, member_id, atype, other_id, after)
     elif after != before:
         await _begin_follow(writes, member_id, atype, other_id, after, old)
-    # The result is computed: reading it would take as long as everything before the commit.
+    # Compute the result, because reading it would take as long as everything before the commit.
     return msgspec.structs.replace(
         stand,
         following=atype is FOLLOWS,
@@ -92,7 +96,7 @@ async def follow(writes: Writes, member_id: int, other_id: int, options: FollowO
 
 
 async def _begin_one_more(writes: Writes, member_id: int, atype: AssocType, other_id: int, terms: FollowTerms) -> None:
-    """Create a follow or request within the follow limit. Like in Mastodon, requests do not count until authorized."""
+    """Create a follow or follow request within the follow limit. As in Mastodon, requests count only once they are authorized."""
 
     async def attempt(claim: Claim) -> None:
         if await _follows_left(writes, member_id) <= 0:
@@ -102,7 +106,7 @@ async def _begin_one_more(writes: Writes, member_id: int, atype: AssocType, othe
         await _begin_follow(writes, member_id, atype, other_id, terms, None, claim)
 
     if await _follows_left(writes, member_id) > _NEAR:
-        # Far from the limit, concurrent follows need not be serialized.
+        # Concurrent follows need not be serialized while the limit is far away.
         await _begin_follow(writes, member_id, atype, other_id, terms, None)
     else:
         await serialized(writes, member_id, attempt)
@@ -111,7 +115,7 @@ async def _begin_one_more(writes: Writes, member_id: int, atype: AssocType, othe
 async def _follows_left(writes: Writes, member_id: int) -> int:
     """Return how many more members the member may follow.
 
-    The limit is the setting, or 110% of the follower count if that is more.
+    The limit is the setting, or 110% of the member's follower count if that is more.
     """
     counts = await writes.graph.assoc_count((member_id,), (FOLLOWS, FOLLOWED_BY))
     most = max(writes.limits.follows, counts[FOLLOWED_BY].get(member_id, 0) * 11 // 10)
@@ -126,7 +130,7 @@ def _terms(held: Assoc | None, *, watching: bool) -> FollowTerms:
 
 
 def _with_options(terms: FollowTerms, options: FollowOptions) -> FollowTerms:
-    """Apply the options to the terms of a follow. Raises `InvalidInput` for too many languages, or an invalid one."""
+    """Return the options of a follow after a change. Raises `InvalidInput` for too many languages, or an invalid language."""
     languages = terms.languages
     if options.languages is not None:
         if len(options.languages) > MAX_LANGUAGES:
@@ -150,7 +154,10 @@ async def _begin_follow(
     old: Assoc | None,
     claim: Claim | None = None,
 ) -> None:
-    """Create a follow or request, or change its terms; then it keeps its position, because its time barely changes."""
+    """Create a follow or follow request, or change its options.
+
+    An existing follow keeps its position in lists, because its time barely changes.
+    """
     batch = Batch(shard_of(member_id))
     if claim is not None:
         claim(batch)
@@ -165,7 +172,7 @@ async def _begin_follow(
         batch.assoc_add(member_id, FOLLOWS, other_id, at, encode(msgspec.structs.replace(terms, notify=False)))
         watch = batch.assoc_add if terms.notify else batch.assoc_del
         watch(member_id, WATCHES, other_id, writes.new_id(batch.shard))
-        # The member may have been locked when the request was sent.
+        # Delete any earlier request: the other member may have been locked when it was sent.
         _end_bonds(writes, batch, member_id, (REQUESTS,), other_id)
         batch.emit(FollowChanged(follower_id=member_id, source_id=other_id))
     await writes.graph.commit(batch)
@@ -179,7 +186,7 @@ async def follow_inviter(writes: Writes, batch: Batch, member: Member) -> None:
 
 
 def begin_first(writes: Writes, batch: Batch, member_id: int, other: Member) -> None:
-    """Add the first follow, or follow request, of a new member to a batch. No earlier association can conflict with it."""
+    """Add the first follow, or follow request, of a new member to a batch. A new member has no other associations to consider."""
     atype = REQUESTS if other.locked else FOLLOWS
     batch.assoc_add(member_id, atype, other.id, writes.new_id(batch.shard), encode(FOLLOW))
     if other.locked:
@@ -189,7 +196,7 @@ def begin_first(writes: Writes, batch: Batch, member_id: int, other: Member) -> 
 
 
 async def unfollow(writes: Writes, member_id: int, other_id: int) -> Relation:
-    """End a follow, whose posts leave the member's home, or withdraw a request."""
+    """End a follow, or withdraw a follow request. The posts of the other member leave the home timeline."""
     held = await writes.graph.assoc_get(member_id, _BONDS, (other_id,))
     if any(held.values()):
         batch = Batch(shard_of(member_id))
@@ -208,7 +215,7 @@ def _end_bonds(writes: Writes, batch: Batch, member_id: int, atypes: Sequence[As
 
 
 async def remove_follower(writes: Writes, member_id: int, other_id: int) -> Relation:
-    """End the other member's follow of this member. They may follow again."""
+    """End the other member's follow of this member. The other member may follow again."""
     if await association(writes.graph, member_id, FOLLOWED_BY, other_id) is not None:
         batch = Batch(shard_of(member_id))
         for atype in (FOLLOWED_BY, WATCHED_BY):
@@ -283,7 +290,7 @@ async def mute(
 ) -> Relation:
     """Mute a member without their knowledge: hide their posts from timelines and, with `notifications`, their notifications.
 
-    The mute expires after `seconds` (0: never). Muting again changes both. Raises `NotAllowed` for the member themselves.
+    The mute expires after `seconds` (0: never). Muting again changes both options. Raises `NotAllowed` if both ids are equal.
     """
     await access_member(writes.graph, other_id)
     if member_id == other_id:
@@ -354,9 +361,9 @@ async def _commit(writes: Writes, batch: Batch, member_id: int, atype: AssocType
 
 
 async def authorize_request(writes: Writes, member_id: int, other_id: int) -> Relation:
-    """Accept the follow request of the other member, with its terms. Raises `NotFound` if there is none.
+    """Accept the follow request of the other member, with its options. Raises `NotFound` if there is none.
 
-    The commit is on the shard of `member_id`; the other member's half of the follow is its inverse, and may arrive later.
+    The commit is on the shard of `member_id`. The other member's side of the follow is an inverse, and may be written later.
     """
     data = await _request_of(writes, member_id, other_id)
     terms = follow_terms(data)

@@ -39,8 +39,8 @@ async def file(
 ) -> Report:
     """Report a member, and hide the reported posts from the reporter. `rules` are the ids of the server's rules.
 
-    Raises `NotFound` or `Gone` for the member, `NotFound` for posts that are not theirs or not visible to the reporter, and
-    `InvalidInput` otherwise.
+    Raises `NotFound` for an unknown member, `Gone` for a suspended one, `NotFound` for posts that are by another member or that the
+    reporter may not see, and `InvalidInput` for invalid values.
     """
     target = await access_member(writes.graph, target_id)
     comment = check_text(complaint.comment, field="comment", maximum=MAX_COMMENT)
@@ -81,7 +81,7 @@ async def assign(writes: Writes, report_id: int, to: int) -> Report:
 async def resolve(writes: Writes, report_id: int, by: int, *, upheld: bool | None = None) -> Report:
     """Close the report as `upheld` or dismissed, and notify the reporter. A closed report does not change.
 
-    With None it is upheld if moderators took action or a reported post is gone.
+    If `upheld` is None, the report is upheld if moderators took action or a reported post was deleted.
     """
     if upheld is None:
         upheld = await _was_acted_on(writes.graph, await access_report(writes.graph, report_id))
@@ -127,7 +127,10 @@ async def sort(
     rule_ids: Sequence[str] | None = None,
     rules: Collection[str] = (),
 ) -> Report:
-    """Change the category of a report. Rules alone select the category `violation`; other categories have no rules."""
+    """Change the category of a report.
+
+    If rules are given, the category becomes `violation`. A category other than `violation`, given without rules, removes the rules.
+    """
     checked = None if rule_ids is None else _checked_rules(rule_ids, rules)
     changes: dict[str, Any] = {}
     if checked is not None:
@@ -141,7 +144,7 @@ async def sort(
 
 
 async def access_report(graph: Reader, report_id: int, *, about: int = 0) -> Report:
-    """Return a report. Raises `NotFound`, also for one that is not `about` this member (0: any)."""
+    """Return a report. Raises `NotFound` if it does not exist or is not `about` this member (0: any member)."""
     report = await get_object(graph, Report, report_id)
     if about not in {0, report.target_id}:
         raise NotFound("Record not found")
@@ -174,7 +177,7 @@ async def _checked_posts(graph: Reader, member_id: int, target: Member, post_ids
 
 
 async def _change(writes: Writes, report_id: int, verb: AuditVerb, change: Callable[[Report], Report]) -> Report:
-    """Apply a change to the current report. Store nothing if it makes no difference."""
+    """Apply a change to the current report, and store the report unless it is equal."""
 
     def extra(batch: Batch, before: Report, after: Report) -> None:
         note(writes, batch, verb, report_target(after), **_audit_details(verb, after))
@@ -200,7 +203,7 @@ def _audit_details(verb: AuditVerb, report: Report) -> dict[str, str | int]:
 
 
 def _outcome(report: Report) -> AssocType | None:
-    """Return the association type that counts a closed report for the reporter."""
+    """Return the association type that counts this report in the reporter's record; None for a report that is not closed."""
     if not report.closed_at or report.upheld is None:
         return None
     return REPORT_UPHELD if report.upheld else REPORT_DISMISSED

@@ -1,8 +1,8 @@
 """Schedule, reschedule, cancel and publish posts, and delete unused media.
 
-A scheduled post that is refused at its time stays scheduled, stores the reason, and its author is notified. Publishing is
-retried for 24 hours, because the author may be restored or a limit raised. After that the author has to choose another time
-or cancel it.
+If a scheduled post cannot be published at its time, it stays scheduled with the reason, and its author is notified. Publishing is
+retried for 24 hours, because the author may be restored or a limit raised. After that the author has to choose another time or
+cancel the post.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LEAST_MS = 300_000
 _MOST_MS = 10 * 366 * 86_400_000
 _RETRY_MS = 300_000
 RETRIED_MS = 86_400_000
-"""Milliseconds after its time for which a refused post is retried."""
+"""Milliseconds after the scheduled time for which a failed publication is retried."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _decoder = msgspec.msgpack.Decoder(Draft)
@@ -43,8 +43,9 @@ async def schedule(
 ) -> ScheduledPost | Post:
     """Schedule a post for a time (Unix ms) at least five minutes ahead. It is validated now, and again when published.
 
-    A repeated `request` returns the first result for an hour: the post itself, once it is published. Raises `InvalidInput` for
-    any other time and for too many scheduled posts, and like `posts.create`.
+    If a `request` (an idempotency key) is repeated within an hour, the scheduled post of the first request is returned, or the post
+    if it has been published. Raises `InvalidInput` for an earlier time, a time more than ten years ahead, and too many scheduled
+    posts, and the errors of `posts.create`.
     """
     shard = shard_of(owner_id)
     _check_moment(writes, at)
@@ -87,7 +88,7 @@ async def schedule(
 
 
 async def put_off(writes: Writes, owner_id: int, id_: int, at: int) -> ScheduledPost:
-    """Move a scheduled post to another time. Raises `NotFound`, and `InvalidInput` like `schedule`."""
+    """Move a scheduled post to another time. Raises `NotFound`, and `InvalidInput` for a time that `schedule` would reject."""
     shard = shard_of(owner_id)
     _check_moment(writes, at)
 
@@ -117,14 +118,14 @@ async def drop(writes: Writes, scheduled: ScheduledPost) -> None:
 
 
 async def publish(writes: Writes, scheduled: ScheduledPost) -> Post:
-    """Publish a scheduled post. That commit also deletes the scheduled post, so it is published exactly once.
+    """Publish a scheduled post. The same commit deletes the scheduled post, so it is published exactly once.
 
-    Raises like `posts.create`, and `Conflict` if it was changed or published concurrently.
+    Raises the errors of `posts.create`, and `Conflict` if the scheduled post was changed or published concurrently.
     """
 
     def end_plan(batch: Batch, post: Post, now: int) -> None:
         _remove(batch, scheduled, now)
-        # A repeated scheduling request returns the post.
+        # With this key, a repeated request to schedule the post returns the published post.
         take_keys(batch, [plan_key(batch.shard, scheduled.id)], post.id, milliseconds_of(now))
 
     return await posts.create(
@@ -135,8 +136,8 @@ async def publish(writes: Writes, scheduled: ScheduledPost) -> Post:
 async def keep_refused(writes: Writes, scheduled: ScheduledPost, error: ShoalError, now: int) -> None:
     """Record that publishing failed at `now` (Unix ms), notify the author, and schedule a retry.
 
-    The delay is five minutes, or the lateness of the post if that is more; after a day there are no retries. Raises `Conflict` if
-    the post was changed concurrently.
+    The retry is after five minutes, or after as long as the post is already late if that is more. A day after the scheduled time
+    there are no more retries. Raises `Conflict` if the scheduled post was changed concurrently.
     """
     batch = Batch(shard_of(scheduled.owner_id))
     time, ticket, late = writes.new_id(batch.shard), writes.new_id(batch.shard), now - scheduled.at
@@ -206,11 +207,11 @@ _MOST_POSTS = 1_000
 async def discard_media(writes: Writes, owner_id: int, media_id: int) -> None:
     """Delete media and their files.
 
-    Raises `NotFound` for another member's, and `Unfit` for media of a scheduled post or of a post, including its edit history.
+    Raises `NotFound` for another member's media, and `Unfit` for media of a scheduled post, or of a post or its edit history.
     """
 
     async def attempt() -> None:
-        # Read posts and scheduled posts after the media: a later one changes the version of the media, which causes a `Conflict`.
+        # Read the media before the posts: a post that attaches the media later changes their version, and the deletion conflicts.
         media = await own_object(writes.graph, Media, owner_id, media_id)
         put = [assoc.id2 for assoc in await writes.graph.assoc_range(media_id, ATTACHED, Cursor(limit=_MOST_POSTS))]
         if await objects_of(writes.graph, Post, put):

@@ -1,6 +1,6 @@
-"""Commands to enable, disable and reset the second factor, with an authenticator app or a passkey.
+"""Commands to enable, disable and reset the second factor of a login: an authenticator app or a passkey.
 
-`authentication` and `sessions` verify codes at login.
+`authentication` and `sessions` verify the codes at login.
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ async def turn_on(
 ) -> list[str]:
     """Require a code from the next login on, and return ten recovery codes, which are shown only once.
 
-    For a moderator or admin this ends all logins, because none of them has shown a code. `key` is the result of
-    `core.second_factor.new_key` that was given to the app, `code` the app's current code. Raises `InvalidInput` for a wrong
-    password or code, `NotAllowed` if it is on already, and `TooMany` if the `asker` is rate-limited.
+    For a moderator or admin this ends all sessions, because none of them was started with a code. `key` is the result of
+    `core.second_factor.new_key` that was given to the authenticator app, and `code` is the current code of the app. Raises
+    `InvalidInput` for a wrong password or code, `NotAllowed` if the second factor is already on, and `TooMany` if the `asker` is
+    rate-limited.
     """
     now = writes.new_id.now()
     begun = used(SecondFactor(key=key_of(key)), code, now) if key_of(key) else None
@@ -50,9 +51,9 @@ async def turn_on(
 
 
 async def turn_on_by_passkey(writes: Writes, member_id: int, password: str, answer: str, asker: Asker) -> list[str]:
-    """Require a passkey from the next login on, like `turn_on` for codes, and return ten recovery codes.
+    """Require a passkey from the next login on, and return ten recovery codes.
 
-    `answer` is a passkey response of the member. Raises like `turn_on`.
+    `answer` is a passkey response of the member. Otherwise as for `turn_on`, including the errors.
     """
     await _check_password(writes, member_id, password, asker)
     member = await access_member(writes.graph, member_id)
@@ -67,9 +68,10 @@ async def turn_on_by_passkey(writes: Writes, member_id: int, password: str, answ
 async def turn_off(
     writes: Writes, member_id: int, password: str, code: str, asker: Asker | None = None, *, required: bool = False
 ) -> None:
-    """Turn the second factor off. `required`: moderators and admins must have one.
+    """Turn the second factor off.
 
-    Raises like `turn_on`, and `SecondFactorNeeded` for a moderator or admin if `required`.
+    Raises `SecondFactorNeeded` for a moderator or admin if the server requires one (`required`), `InvalidInput` for a wrong
+    password or code, `NotAllowed` if it is already off, and `TooMany` if the `asker` is rate-limited.
     """
     member = await access_member(writes.graph, member_id)
     if required and member.role is not Role.NONE:
@@ -82,7 +84,7 @@ async def turn_off(
 async def new_codes(writes: Writes, member_id: int, code: str, asker: Asker | None = None) -> list[str]:
     """Replace the recovery codes, and return ten new ones.
 
-    Raises `InvalidInput` for a wrong code, `NotAllowed` if the second factor is off, and `TooMany`.
+    Raises `InvalidInput` for a wrong code, `NotAllowed` if the second factor is off, and `TooMany` if the `asker` is rate-limited.
     """
     if await state(writes, member_id) is None:
         raise NotAllowed(_OFF)
@@ -103,12 +105,15 @@ async def new_codes(writes: Writes, member_id: int, code: str, asker: Asker | No
 
 
 async def reset(writes: Writes, member_id: int) -> None:
-    """Turn a second factor off, for an operator who verified the member. Raises `NotAllowed` if it is off."""
+    """Turn a member's second factor off, at the request of an operator who has identified the member.
+
+    Raises `NotAllowed` if it is already off.
+    """
     await _change(writes, member_id, None, AuditVerb.SECOND_FACTOR_RESET)
 
 
 class SecondWays(NamedTuple):
-    """Accepted second factors, apart from recovery codes."""
+    """Kinds of second factor that a member has, apart from recovery codes."""
 
     app: bool
     passkeys: bool
@@ -126,7 +131,7 @@ async def state(writes: Writes, member_id: int) -> SecondFactor | None:
 async def check_owner(writes: Writes, member_id: int, password: str, code: str, asker: Asker | None) -> None:
     """Check the password of a member and, if enabled, a second-factor code or passkey response.
 
-    Raises `InvalidInput` if one of them is wrong, and `TooMany`.
+    Raises `InvalidInput` if one of them is wrong, and `TooMany` if the `asker` is rate-limited.
     """
     await _check_password(writes, member_id, password, asker)
     member = await access_member(writes.graph, member_id)
@@ -135,7 +140,7 @@ async def check_owner(writes: Writes, member_id: int, password: str, code: str, 
 
 
 def check_staff(member: Member, *, required: bool) -> None:
-    """Raise `SecondFactorNeeded` for a moderator or admin without a `required` second factor."""
+    """Raise `SecondFactorNeeded` for a moderator or admin without a second factor if the server requires one (`required`)."""
     if member.unguarded(required=required):
         raise SecondFactorNeeded
 

@@ -1,6 +1,6 @@
 """A member's sessions in apps and browsers: start, list and revoke.
 
-A browser session stays logged in, so a further app needs only an authorization.
+A browser session stays logged in, so another app needs only an authorization, without a second login.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from shoal.graph.schema import LOGGED_IN
 
 _PAGE = 100
 _MOST_NAMED = 1_000
-"""Newest tokens named in the event, for the processes that hold connections open."""
+"""Newest tokens that the event lists, so that the processes with open connections of these sessions can close them."""
 
 
 class Session(NamedTuple):
-    """A valid token and its app; None for a browser, or an app that was deleted."""
+    """A valid token and its app. The app is None for a browser session, or if the app was deleted."""
 
     token: Token
     app: App | None
@@ -46,16 +46,17 @@ class BrowserSession(NamedTuple):
 
 
 class Sessions(NamedTuple):
-    """A page of sessions, newest first; `next` is the cursor of the next page, None at the end."""
+    """A page of sessions, newest first; `next` is the cursor of the next page, None on the last page."""
 
     sessions: list[Session]
     next: int | None
 
 
 async def begin(writes: Writes, member: Member, *, proved: bool = False, origin: Origin = NOWHERE) -> NewToken:
-    """Start a browser session of an authenticated member.
+    """Start a browser session of a member whose password was verified.
 
-    It is incomplete (`HALFWAY`) if a second-factor code is required, unless that was `proved` too.
+    If the member has a second factor, the session is incomplete (scope `HALFWAY`) until a code is verified; `proved` means that it
+    already was.
     """
     scopes = (HALFWAY,) if member.second_factor and not proved else ()
     old = await expired(writes, member.id)
@@ -71,7 +72,7 @@ async def begin(writes: Writes, member: Member, *, proved: bool = False, origin:
 
 
 async def of_browser(writes: Writes, text: str) -> BrowserSession | None:
-    """Return the session of this browser token; None if it is invalid or incomplete.
+    """Return the session of this browser token; None if the token is invalid or the session incomplete.
 
     Raises `NotAllowed` if the member may not log in.
     """
@@ -79,7 +80,10 @@ async def of_browser(writes: Writes, text: str) -> BrowserSession | None:
 
 
 async def halfway(writes: Writes, text: str) -> BrowserSession | None:
-    """Return the incomplete session of this browser token, which needs a code. None and errors as in `of_browser`."""
+    """Return the session of this browser token if it still needs a second-factor code; None for any other token.
+
+    Raises `NotAllowed` if the member may not log in.
+    """
     return await _of_browser(writes, text, (HALFWAY,))
 
 
@@ -107,7 +111,7 @@ async def leave(writes: Writes, text: str) -> None:
 
 
 async def page(writes: Writes, member_id: int, at: Cursor) -> Sessions:
-    """Return a page of the member's sessions, newest first in either direction."""
+    """Return a page of the member's sessions, newest first whatever the direction of the cursor."""
     graph, now = writes.graph, writes.new_id.now()
     listed = await graph.assoc_range(member_id, LOGGED_IN, at)
     listed.sort(key=lambda assoc: -assoc.time)
@@ -128,7 +132,7 @@ async def page(writes: Writes, member_id: int, at: Cursor) -> Sessions:
 
 
 async def end(writes: Writes, member_id: int, token_id: int) -> None:
-    """End one of the member's sessions. Raises `NotFound` for another member's."""
+    """End one of the member's sessions. Raises `NotFound` for another member's session."""
     token = await get_object(writes.graph, Token, token_id)
     if token.member_id != member_id:
         raise NotFound("Record not found")
@@ -136,7 +140,10 @@ async def end(writes: Writes, member_id: int, token_id: int) -> None:
 
 
 async def all_ended(writes: Writes, member_id: int) -> SessionsEnded:
-    """Return the event that ends all of a member's tokens, for the commit that raises their `generation` or hides them."""
+    """Return the event that ends all of a member's sessions.
+
+    The commit that emits it must also raise the member's `generation`, which invalidates older tokens, or hide the member.
+    """
     tokens = await writes.graph.assoc_range(member_id, LOGGED_IN, Cursor(limit=_MOST_NAMED))
     return SessionsEnded(member_id=member_id, token_ids=tuple(token.id2 for token in tokens), every=True)
 

@@ -20,15 +20,15 @@ FOLDED_AT_ONCE = 6
 
 
 async def held_tags(graph: Reader, member_id: int, atype: AssocType, tag: str) -> list[Assoc]:
-    """Return a member's associations with a canonical tag, including its former spellings."""
+    """Return a member's associations with a canonical tag, including those stored with an earlier spelling of the tag."""
     held = await graph.assoc_range(member_id, atype, Cursor(limit=MAX_FOLLOWED_TAGS))
     return [assoc for assoc in held if canonical_tag(assoc.data.decode()) == tag]
 
 
 def folded(id2: int, data: bytes) -> str | None:
-    """Return the canonical form that an association with a tag has to move to; None if it has this form.
+    """Return the canonical form to which a stored association with a tag has to move; None if it already has this form.
 
-    Returns "" if the canonical form is too long for a tag, so that the association has to be deleted.
+    Returns "" if the canonical form is too long for a tag: then the association has to be deleted.
     """
     if not data:
         return None
@@ -37,9 +37,9 @@ def folded(id2: int, data: bytes) -> str | None:
 
 
 async def fold_lists(writes: Writes, member_id: int) -> None:
-    """Move the followed and featured tags of a member to their canonical forms.
+    """Convert the followed and featured tags of a member to their canonical forms.
 
-    Each keeps its position in the list. If two spellings of a tag exist, the canonical one stays.
+    Each tag keeps its position in the list. If a list has two spellings of a tag, only the canonical one is kept.
     """
     for atype in TAG_LISTS:
 
@@ -103,7 +103,7 @@ async def unfeature(writes: Writes, member_id: int, name: str) -> None:
 
 
 async def unfeature_at(writes: Writes, member_id: int, place: int) -> None:
-    """Remove the featured tag at this position. Raises `NotFound`."""
+    """Remove the featured tag at this position. Raises `NotFound` if there is none."""
     for held in await writes.graph.assoc_range(
         member_id, FEATURES_TAG, Cursor(before=place + 1, after=place - 1, limit=1)
     ):

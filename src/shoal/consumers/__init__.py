@@ -1,1 +1,1 @@
-"""Consequences of events: fan-out, notifications, cleanup and indexing. They are idempotent and commutative."""
+"""Consumers of events: fan-out, notifications, cleanup and indexing. They are idempotent and commutative."""

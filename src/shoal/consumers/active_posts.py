@@ -1,7 +1,7 @@
-"""Record which posts members currently react to (`graph/payloads/posts.py`), and remove posts without recent reactions.
+"""Record which posts currently receive reactions (`graph/payloads/posts.py`), and remove posts without recent reactions.
 
-Concurrent reactions are written together: one entry per post, one commit per list. A process writes an entry at most once per
-minute, however many members react.
+A post with a recent reaction has one entry in a list of active posts. Concurrent reactions are written together, with one commit
+per list. A process writes the entry of a post at most once per minute, however many members react.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from shoal.graph.payloads.posts import active_at, may_be_active, oldest_active
 from shoal.graph.schema import ACTIVE, PUBLIC_LISTS, public_list
 
 _AT_ONCE = 20
-"""Posts per commit: a DynamoDB transaction is limited to 100 items, and an entry that is renewed takes four."""
+"""Posts per commit: a DynamoDB transaction is limited to 100 items, and renewing an entry takes four."""
 _FORGOTTEN_AT_ONCE = 100
 _REMEMBERED = 50_000
 
@@ -31,7 +31,7 @@ class _PendingEntry:
 
 
 class Activity:
-    """The entries written by one process. `written` counts them; `clock` returns Unix milliseconds."""
+    """Writes the entries of active posts for one process. `written` counts the entries; `clock` returns Unix milliseconds."""
 
     def __init__(self, clock: Callable[[], int] = now_ms) -> None:
         self.written = 0
@@ -42,10 +42,10 @@ class Activity:
         self._task: asyncio.Task[None] | None = None
 
     def reacted(self, graph: Graph, post_id: int, at: int) -> asyncio.Future[None] | None:
-        """Record a reaction at a moment, given as an id. The future completes when the entry is durable.
+        """Record a reaction to a post. `at` is an id with the time of the reaction; the future completes when the entry is durable.
 
-        Returns None if nothing has to be written: this process wrote this minute or a later one, or the reaction is too old
-        to count.
+        Returns None if nothing has to be written, because this process wrote the entry in this minute or a later one, or the
+        reaction is too old to count.
         """
         moment = active_at(post_id, at)
         if moment <= (self._known.get(post_id) or 0) or moment <= oldest_active(self._clock()):
@@ -62,7 +62,7 @@ class Activity:
         return pending.done
 
     async def _work(self, graph: Graph) -> None:
-        """Write all pending entries; entries that arrive during a round form the next one."""
+        """Write all pending entries, and then those that arrived while writing, until there are none."""
         try:
             while self._pending:
                 self._in_hand, self._pending = self._pending, {}
@@ -73,7 +73,7 @@ class Activity:
     async def _write(self, graph: Graph, pending: Mapping[int, _PendingEntry]) -> None:
         try:
             posts = await graph.obj_get(list(pending))
-        except BaseException as error:  # noqa: BLE001  # whoever waits must hear of it, whatever it is
+        except BaseException as error:  # noqa: BLE001  # any error must reach the waiters
             _fail(pending.values(), error)
             return
         lists: dict[int, list[int]] = {}
@@ -93,7 +93,7 @@ class Activity:
         await asyncio.gather(*puts, self._end(graph, {id_: pending[id_] for id_ in narrowed}))
 
     async def _put(self, graph: Graph, public: int, pending: Mapping[int, _PendingEntry]) -> None:
-        """Write the entries of a list, skipping posts that were deleted concurrently."""
+        """Write the entries of one list, skipping posts that were deleted concurrently."""
         batch = Batch(shard_of(public))
         for id_, post in pending.items():
             batch.put(AssocOp(public, ACTIVE.number, id_, post.time, alive=True, plain=True))
@@ -101,7 +101,8 @@ class Activity:
         try:
             await graph.commit(batch)
             self.written += len(pending)
-            # A post may have been narrowed since it was read, and left the list before its entry was written.
+            # The visibility of a post may have been narrowed after the read above, and the post removed from the list before its
+            # entry was written here. Such an entry has to be deleted again.
             again = await graph.obj_get(list(pending))
             await _end_entries(
                 graph, [post.id for post in again.values() if isinstance(post, Post) and not may_be_active(post)]
@@ -117,7 +118,7 @@ class Activity:
             self._finish(id_, post)
 
     async def _end(self, graph: Graph, pending: Mapping[int, _PendingEntry]) -> None:
-        """Delete the entries of posts that are not public; a failed call may have written them."""
+        """Delete the entries of posts that are not public, because an earlier call that failed may have written them."""
         try:
             await _end_entries(graph, list(pending))
         except BaseException as error:  # noqa: BLE001  # as above
@@ -133,7 +134,7 @@ class Activity:
 
 
 async def _end_entries(graph: Graph, post_ids: Sequence[int]) -> None:
-    """Delete the entries of posts that must not be listed, with one read each, as they are few."""
+    """Delete the entries of posts that must not be listed. Such posts are few, so each is read separately."""
     ended = []
     for id_ in post_ids:
         public = public_list(shard_of(id_))
@@ -151,12 +152,15 @@ def _fail(pending: Iterable[_PendingEntry], error: BaseException) -> None:
     for post in pending:
         if not post.done.done():
             post.done.set_exception(heard)
-            # Mark the exception as retrieved: there may be no waiter left.
+            # Mark the exception as retrieved, because the future may have no waiter left.
             post.done.exception()
 
 
 async def forget_inactive(graph: Graph, now: int) -> None:
-    """Delete the entries of posts without a recent reaction; `now` in Unix milliseconds. An entry renewed concurrently stays."""
+    """Delete the entries of posts without a recent reaction; `now` is in Unix milliseconds.
+
+    Entries that are renewed concurrently are kept.
+    """
     old = Cursor(before=oldest_active(now), limit=_FORGOTTEN_AT_ONCE, oldest_first=True)
     while pages := await graph.assoc_ranges(PUBLIC_LISTS, ACTIVE, old):
         ended = [_ended(public, entry) for public, page in pages.items() for entry in page]
@@ -164,7 +168,7 @@ async def forget_inactive(graph: Graph, now: int) -> None:
 
 
 def _parts(ops: Sequence[AssocOp]) -> Iterable[Sequence[AssocOp]]:
-    """Split operations, sorted by list, into commits."""
+    """Split operations that are sorted by list into the operations of each commit."""
     begin = 0
     for at in range(1, len(ops) + 1):
         if at == len(ops) or ops[at].id1 != ops[begin].id1 or at - begin == _AT_ONCE:

@@ -1,8 +1,8 @@
 """Delete what depends on a deleted post, poll or album, page by page, so that every count equals the number of live associations.
 
-Covers likes, shares, bookmarks, reactions, reporters, revisions, media references, late tags, votes and album entries. Shares of
-a post whose visibility was narrowed are deleted if no longer allowed; readers hide them anyway. Albums, their photos and the
-posts of these belong to one member, so each commit is on that member's shard.
+This covers likes, shares, bookmarks, reactions, reporters, revisions, media references, late tags, votes and album entries. When
+the visibility of a post is narrowed, its shares that are no longer allowed are deleted; readers hide them anyway. An album, its
+photos and the posts of these photos belong to one member, so each commit is on that member's shard.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from shoal.graph.payloads.posts import chosen_of, key_of_position, unshare_batch
 
 _PAGE = 200
 _CLOCKS_MS = 60_000
-"""Upper bound of the clock difference between two processes."""
+"""Upper bound in milliseconds of the clock difference between two processes."""
 
 Clear = Callable[[Effects, events.PostDeleted, Assoc], Coroutine[None, None, None]]
 
@@ -46,14 +46,14 @@ async def clear_emoji_positions(effects: Effects, event: events.PostDeleted, mar
 
 
 async def release_media(effects: Effects, event: events.PostDeleted, mark: int) -> None:
-    """Release the media of a deleted post, which have one use less."""
+    """Release the media of a deleted post, which is one of the posts that use them."""
     await _release(effects, event, event.media_ids)
 
 
 async def _clear(
     atype: schema.AssocType, clear: Clear, effects: Effects, event: events.PostDeleted, mark: int
 ) -> int | None:
-    """Clear one page. Cleared items leave the list, so the next page starts at the top again."""
+    """Clear the first page of the list, until it is empty: cleared associations leave the list, so each page is the first one."""
     page = await effects.graph.assoc_range(event.post_id, atype, Cursor(limit=_PAGE))
     await asyncio.gather(*(clear(effects, event, assoc) for assoc in page))
     await _end_strays(effects, event.post_id, atype, page, event.author_id if atype.aggregated else 0)
@@ -63,9 +63,9 @@ async def _clear(
 async def _end_strays(
     effects: Effects, id1: int, atype: schema.AssocType, page: Sequence[Assoc], aggregate_id: int = 0
 ) -> None:
-    """Delete associations that are still listed after clearing: their forward half is missing, or has not arrived yet.
+    """Delete associations that are still listed after clearing, because their forward half is missing or was not written yet.
 
-    Otherwise the next page would contain them again, without end.
+    Otherwise the next page would contain them again, and cleanup would never end.
     """
     left = (await effects.graph.assoc_get(id1, (atype,), [assoc.id2 for assoc in page]))[atype] if page else {}
     batch = Batch(shard_of(id1))
@@ -77,7 +77,7 @@ async def _end_strays(
 
 
 async def _clear_link(atype: schema.AssocType, effects: Effects, event: events.PostDeleted, member: Assoc) -> None:
-    """Delete an association of a member with the post that needs no further cleanup."""
+    """Delete an association of a member with the post. Nothing else depends on it."""
     batch = Batch(shard_of(member.id2))
     batch.assoc_del(member.id2, atype, event.post_id, effects.new_id(batch.shard), aggregate_id=event.author_id)
     await effects.graph.commit(batch)
@@ -97,10 +97,10 @@ async def _clear_share(effects: Effects, event: events.PostDeleted, sharer: Asso
 
 
 async def _end_share(effects: Effects, post_id: int, author_id: int, sharer: Assoc) -> None:
-    """Delete a member's share of a post by this author. An event removes it from the timelines."""
+    """Delete a member's share of a post by this author. The event of the deletion removes the share from the timelines."""
     now = effects.new_id(shard_of(sharer.id2))
     batch = unshare_batch(sharer.id2, int.from_bytes(sharer.data), post_id, author_id, now)
-    # The sharer deleted it concurrently, so nothing is left to clear.
+    # The sharer may have deleted the share concurrently. Then nothing is left to clear.
     with contextlib.suppress(Missing):
         await effects.graph.commit(batch)
 
@@ -116,7 +116,7 @@ async def _clear_revision(effects: Effects, event: events.PostDeleted, revision:
 
 
 async def _release(effects: Effects, event: events.PostDeleted, media_ids: Sequence[int]) -> None:
-    """Release media one by one; media that no post uses any more become unused."""
+    """Release the media of a post one after the other. Media that no other post uses become unused."""
     for id_ in media_ids:
         await release(effects.graph, effects.new_id, event.post_id, id_)
 
@@ -143,9 +143,9 @@ async def clear_votes(effects: Effects, event: events.PollRemoved, mark: int) ->
 
 
 async def clear_late(effects: Effects, op: events.InverseOp) -> None:
-    """Delete a late association whose post or poll is gone, and a late share whose post was narrowed.
+    """Delete a late association of a deleted post or poll, and a late share that a narrowed visibility no longer allows.
 
-    An association is late if its inverse arrives from another store after the deletion was cleaned up.
+    An association is late if its inverse arrives from another store after the post or poll was cleaned up.
     """
     of = int.from_bytes(op.data) if op.atype in _OF_NO_OBJECT else op.id1
     if op.atype not in _LATE or not op.alive or not of:
@@ -161,14 +161,14 @@ async def _late_reaction(clear: Clear, effects: Effects, op: events.InverseOp) -
 
 
 async def _late_vote(effects: Effects, op: events.InverseOp) -> None:
-    # The data are the chosen options, which bound the number of votes.
+    # The data of the association list the chosen options, so their number limits the keys to look up.
     held = await effects.graph.key_get(vote_keys(op.id2, op.id1, len(op.data)))
     options = await _chosen(effects, op.id2, op.id1)
     await effects.graph.commit(unvote_batch(op.id2, op.id1, options, held, effects.new_id(shard_of(op.id2))))
 
 
 async def _chosen(effects: Effects, voter: int, poll_id: int) -> set[int]:
-    """Return the options of a deleted poll that a member chose, searching all choices since the poll was created."""
+    """Return the options of a deleted poll that a member chose, from all choices of the member since the poll was created."""
     at = Cursor(after=floor_at(milliseconds_of(poll_id) - _CLOCKS_MS), limit=_PAGE, oldest_first=True)
     options: set[int] = set()
     while True:
@@ -176,7 +176,7 @@ async def _chosen(effects: Effects, voter: int, poll_id: int) -> set[int]:
         options.update(choice.id2 for choice in page if choice.data == poll_id.to_bytes(8))
         if len(page) < _PAGE:
             return options
-        # All choices of a vote share one time, and a page may end among them.
+        # All choices of a vote have the same time, and a page may end in the middle of them: read this time again.
         at = at.past(page[-1].time - 1)
 
 
@@ -187,18 +187,18 @@ async def _late_end(atype: schema.AssocType, effects: Effects, op: events.Invers
 
 
 _OF_NO_OBJECT = {schema.CHOSEN_BY.number, schema.EMOJI_PUT_BY.number}
-"""Associations with an option or an emoji position, which are not objects: the data is the id of the poll or post."""
+"""Inverses whose `id1` is a poll option or an emoji position instead of an object. Their data is the id of the poll or post."""
 
 
 clear_likes = partial(_clear, schema.LIKED_BY, partial(_clear_link, schema.LIKES))
 clear_marks = tuple(partial(_clear, mark.inverse, partial(_clear_link, mark.atype)) for mark in schema.POST_MARKS)
 clear_reactions = partial(_clear, schema.REACTED_BY, _clear_reaction)
 clear_revisions = partial(_clear, schema.REVISED, _clear_revision)
-# An event for each share removes it from the timelines.
+# Each deleted share emits an event, which removes it from the timelines.
 clear_shares = partial(_clear, schema.SHARED_BY, _clear_share)
-# These associations hide a post from its reporters. The reports stay.
+# These associations hide the post from members who reported it. The reports themselves are kept.
 clear_reporters = partial(_clear, schema.POST_REPORTED_BY, partial(_clear_link, schema.REPORTS_POST))
-# Tags that an edit added while the post was being deleted.
+# These are tags that an edit added while the post was being deleted.
 clear_tags = partial(_clear, schema.TAGGED, _clear_tag)
 
 _LATE: Mapping[int, Callable[[Effects, events.InverseOp], Awaitable[None]]] = {
@@ -211,7 +211,7 @@ _LATE: Mapping[int, Callable[[Effects, events.InverseOp], Awaitable[None]]] = {
     schema.VOTED_BY.number: _late_vote,
     schema.CHOSEN_BY.number: partial(_late_end, schema.CHOOSES),
 }
-"""Cleanup of each late association, by the number of its inverse."""
+"""The function that deletes each late association, by the number of its inverse."""
 
 
 async def end_shares_of_narrowed(effects: Effects, event: events.PostNarrowed, mark: int) -> int | None:
@@ -228,7 +228,7 @@ async def end_shares_of_narrowed(effects: Effects, event: events.PostNarrowed, m
 
 
 async def end_late_share(effects: Effects, event: events.ShareCreated, mark: int) -> None:
-    """Delete a share that was created while its post was being narrowed."""
+    """Delete a share that was created while the visibility of its post was being narrowed."""
     found = await effects.graph.obj_get((event.share_id, event.shared_id))
     share, post = found.get(event.share_id), found.get(event.shared_id)
     if not isinstance(share, Share) or not isinstance(post, Post) or not _is_invalidated(share, post):
@@ -239,7 +239,7 @@ async def end_late_share(effects: Effects, event: events.ShareCreated, mark: int
 
 
 def _is_invalidated(share: Share, post: Post) -> bool:
-    """Return whether `commands.reactions.share` would refuse such a share."""
+    """Return whether `commands.reactions.share` would reject this share if it were created now."""
     wider = post.visibility is Visibility.FOLLOWERS and share.visibility in OPEN
     return wider or not may_share(share.author_id, post)
 
@@ -252,11 +252,11 @@ async def _end_invalidated(effects: Effects, post: Post, sharers: Sequence[Assoc
 _ALBUM_PAGE = 15
 """Photos removed per commit: a DynamoDB transaction is limited to 100 items, and a photo takes up to six."""
 _ALBUMS = 1_000
-"""More than a member may have."""
+"""Maximum number of albums to read; no member may have as many."""
 
 
 async def drop_photos(effects: Effects, event: events.PostDeleted, mark: int) -> None:
-    """Remove the photos of a deleted post from all albums, unless another post with these media added them."""
+    """Remove the photos of a deleted post from all albums, except photos that were added to the album from another post."""
     for media_id in event.media_ids:
         there = await effects.graph.assoc_range(media_id, schema.COLLECTED_IN, Cursor(limit=_ALBUMS))
         batch = Batch(shard_of(media_id))

@@ -1,6 +1,6 @@
 """The context that every consumer receives: the graph and the stores derived from it.
 
-Work that mostly waits runs as a background task, concurrently with later jobs, so that many such tasks share one commit.
+Work that mostly waits for I/O runs as a background task while later jobs are processed, so that many such tasks share one commit.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class BackgroundTasks:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def begin(self, work: Coroutine[object, object, None]) -> asyncio.Future[None]:
-        """Start a task as soon as a slot is free, and return its future."""
+        """Start a task once fewer than `at_once` are running, and return its future."""
         try:
             await self._free.acquire()
         except BaseException:
@@ -63,30 +63,30 @@ class Followers(Protocol):
     """Pages of a source's followers, as timeline slots."""
 
     async def page(self, source: int, act: Act, size: int, left: int) -> int:
-        """Act on the page at `left` (0: the first), and return the position of the next; 0 at the end.
+        """Call `act` for the page of followers that begins at position `left` (0: the first page).
 
-        Every member who followed the source before the first page was requested, and still does, is in one of the pages. A
-        high-fan-out source has none.
+        Returns the position of the next page, or 0 after the last one. Every member who followed the source before the first page
+        was requested, and still does, is in one of the pages. A high-fan-out source has no pages.
         """
 
     async def changed(self, source: int) -> None:
-        """Record that a member started or stopped following the source. Call it before acting on the change.
+        """Record that a member started or stopped following the source. Call this before acting on the change.
 
-        `EVERYBODY` means any member and any source.
+        The source `EVERYBODY` means any member and any source.
         """
 
     def joined(self, source: int, member: int) -> None:
-        """Record that a member, who may be active, follows the source."""
+        """Record that a member, who may have a materialized timeline, follows the source."""
 
     def left(self, source: int, member: int) -> None:
         """Record that a member no longer follows the source."""
 
 
 class Holding(NamedTuple):
-    """When a reported post is held out of public lists."""
+    """Thresholds for removing a reported post from public lists until a moderator has decided."""
 
     reports: int = 3
-    """Number of reporters required; 0 disables holding."""
+    """Number of reporters required; 0 disables the removal."""
     age_ms: int = 3 * 86_400_000
     """Minimum account age of a reporter at the time of the report, in milliseconds."""
 
@@ -100,7 +100,7 @@ class Effects:
     timelines: Timelines
     followers: Followers
     high_fan_out_sources: HighFanOutSources
-    """Decides which sources are high-fan-out: their entries are not pushed."""
+    """Decides which sources are high-fan-out. The entries of these sources are not pushed."""
     channel: Channel
     new_id: IdMaker
     tags: Emitter
@@ -108,13 +108,13 @@ class Effects:
     workshop: Workshop
     push_counter: PushCounter = field(default_factory=PushCounter)
     page: int = 20_000
-    """Followers processed per job before other jobs run."""
+    """Number of followers that a job processes before other jobs run."""
     across: bool = True
-    """Whether the two halves of an association may be in different stores, so that one may arrive before the other."""
+    """Whether the two halves of an association may be in different stores, and so be written one after the other."""
     merge: int = 800
-    """Maximum entries of a source that a new follow merges into a timeline."""
+    """Maximum number of entries of a source that are merged into a member's timeline after the member follows it."""
     background: BackgroundTasks = field(default_factory=BackgroundTasks)
-    """Runs work that mostly waits, concurrently with later jobs."""
+    """Runs work that mostly waits for I/O while later jobs are processed."""
     search: Filler = field(default_factory=lambda: Filler(NoIndex()))
     holding: Holding = _HOLDING
     mail_sender: MailSender | None = None
@@ -124,4 +124,4 @@ class Effects:
     lifetime: TokenLifetime = FOR_EVER
     """How long an unused token stays valid."""
     activity: Activity = field(default_factory=Activity)
-    """Lists the posts that members react to."""
+    """Records which posts members currently react to."""

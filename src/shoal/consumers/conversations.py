@@ -21,13 +21,13 @@ from shoal.streaming import updates
 
 
 async def go_on(effects: Effects, event: events.PostCreated | events.PostNarrowed, mark: int) -> None:
-    """Update conversations with a direct post: read for its author, unread for the mentioned members."""
+    """Add a direct post to the conversation of each participant: as read for its author, as unread for the mentioned members."""
     if event.visibility is Visibility.DIRECT:
         await _tell(effects, event.post_id, {event.author_id, *event.mention_ids})
 
 
 async def draw_in(effects: Effects, event: events.PostUpdated, mark: int) -> None:
-    """Add newly mentioned members to the conversation."""
+    """Add the members that an edit of a direct post newly mentions to its conversation."""
     if event.visibility is Visibility.DIRECT and event.mentions_added:
         await _tell(effects, event.post_id, event.mentions_added)
 
@@ -47,7 +47,10 @@ async def _tell_one(effects: Effects, post: Post, member_id: int) -> None:
 
 
 async def _add(effects: Effects, post: Post, member_id: int) -> None:
-    """Add the post, and verify that it is there: of two concurrent additions one wins, and the other is retried."""
+    """Add the post to the member's conversation, and verify that it was stored.
+
+    Only one of two concurrent additions takes effect; the other raises `Conflict` and is retried.
+    """
     held = await _held(effects, post, member_id)
     if held is not None and knows(held, post):
         return
@@ -55,7 +58,7 @@ async def _add(effects: Effects, post: Post, member_id: int) -> None:
     batch.put(went_on(member_id, post, held))
     await effects.graph.commit(batch)
     now = await _held(effects, post, member_id)
-    # None: the member has removed the conversation since.
+    # If `now` is None, the member has removed the conversation in between.
     if now is not None and not knows(now, post):
         raise Conflict("the conversation changed concurrently")
 

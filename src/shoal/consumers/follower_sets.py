@@ -1,17 +1,18 @@
-"""The two sources of followers for a push: the graph (several processes) and packed slots in memory (one process).
+"""Two implementations of `consumers.context.Followers`, for several processes and for a single one.
 
-`ListedFollowers` pages through the graph by time, so any process can resume the fan-out of another. The followers of a source
-with at most one page are cached under a version token. A follow or unfollow invalidates the token before it merges or
-subtracts, so an entry that is in no merge is pushed to the new followers.
+`ListedFollowers` pages through the graph by time, so any process can resume the fan-out of another. If the followers of a source
+fit in one page, they are cached under a version token. A follow or unfollow invalidates the token before the source is merged into
+the follower's timeline or removed from it. So every entry that is committed too late for this merge is pushed to the new follower
+as well.
 
-`PackedFollowers` keeps only active followers, as packed timeline slots, between posts. A source with more than `high_fan_out_from`
-active followers becomes high-fan-out. Example: members 1, 2 and 3 follow source 8, all are active, and the follower set of 8
-is not in memory. A push reads it, two followers at a time:
+`PackedFollowers` keeps only active followers, as packed timeline slots in the memory of the process. A source with more than
+`high_fan_out_from` active followers becomes high-fan-out. Example: members 1, 2 and 3 follow source 8, all are active, and the
+follower set of 8 is not in memory. A push reads the follower set, two followers at a time:
 
-1. The newest two are read: 3 and 2. Then 3 unfollows, and the active member 4 follows. The set is incomplete, so both are only
-   recorded as touched.
-2. The rest is read: 1. The set now has the slots of 3, 2 and 1.
-3. The graph is asked about the touched members: 3 does not follow, so the slot is removed; 4 does, so one is added.
+1. The push reads the newest two followers: 3 and 2. Then 3 unfollows, and the active member 4 follows. The set is incomplete,
+   so both are only recorded as touched.
+2. The push reads the remaining follower, 1. The set now has the slots of 3, 2 and 1.
+3. The push looks up the touched members in the graph: 3 does not follow, so its slot is removed; 4 does, so its slot is added.
 4. The set is complete: 1, 2 and 4. The post is pushed to them, and the next push from 8 reads no followers.
 """
 
@@ -36,8 +37,8 @@ _SEQUENCE_BITS = 10
 class ListedFollowers:
     """A `consumers.context.Followers` that pages through the graph.
 
-    `left` is the time that the fan-out has reached, without the sequence bits. Up to `retained` followers are cached, 8 bytes
-    each.
+    The position `left` is the time of the last processed follow, without the sequence bits. Up to `retained` followers are cached,
+    8 bytes each.
     """
 
     def __init__(
@@ -70,14 +71,14 @@ class ListedFollowers:
         slots = self._timelines.slots([follower.id2 for follower in listed])
         await act(slots)
         if more:
-            # The last follower of a page may share its position with the first of the next: those few are processed twice.
+            # Follows with the same position may be on both pages. These few followers are processed twice, which is harmless.
             return listed[-1].time >> _SEQUENCE_BITS
         if version is not None:
             self._known.put(source, (version, slots), len(slots) + 50)
         return 0
 
     async def _stamp(self, source: int) -> bytes | None:
-        """Return the version tokens of this source and of all lists, joined; None while one of them is being changed."""
+        """Return the joined version tokens of this follower list and of all lists; None while one of them is being changed."""
         names = (_version_key(source), _version_key(EVERYBODY))
         versions = await self._versions.read(names)
         return versions[names[0]] + versions[names[1]] if len(versions) == 2 else None
@@ -87,12 +88,15 @@ class ListedFollowers:
         await self._versions.end((_version_key(source),), begun)
 
     def joined(self, source: int, member: int) -> None:
-        """Do nothing: the list is read again."""
+        """Do nothing, because the followers are read from the graph again."""
 
     left = joined
 
     async def _list(self, source: int, size: int, left: int) -> tuple[Sequence[Assoc], bool]:
-        """Return a page from position `left` downwards that always ends past it, and whether there may be more."""
+        """Return a page of follows from position `left` downwards, and whether there may be more.
+
+        A page that ended at `left` again would repeat forever, so the page is enlarged until it ends below.
+        """
         before = left + 1 << _SEQUENCE_BITS if left else MAX_TIME
         while True:
             listed = await self._graph.assoc_range(source, followers(source), Cursor(before=before, limit=size))
@@ -109,7 +113,10 @@ class ListedFollowers:
 
 
 def _version_key(source: int) -> int:
-    """Return the id that versions the follower list: the source's own id gets a new version with every post."""
+    """Return the id that versions the follower list of a source.
+
+    It differs from the id of the source, whose version changes with every post.
+    """
     return ~source
 
 
@@ -120,7 +127,8 @@ _READ_AT_ONCE = 20_000
 class PackedFollowers:
     """A `consumers.context.Followers` in memory.
 
-    `left` packs the serial of the follower set (20 bits) and the remaining slots (31).
+    The position `left` consists of the serial number of the follower set (20 bits) and the number of slots still to process (31
+    bits).
     """
 
     def __init__(
@@ -149,8 +157,8 @@ class PackedFollowers:
         while last:
             first = max(0, last - size)
             await act(follower_set.slots(first, last))
-            # Alternating fan-outs may evict each other's follower set. One that had to be read again is processed in this turn:
-            # by pages it would restart forever.
+            # Concurrent fan-outs may evict each other's follower set. A set that had to be read again is processed completely in
+            # this call, because returning after a page could cause this again without end.
             if first and not reloaded:
                 return follower_set.serial << _LEFT_BITS | first
             if first:
@@ -159,7 +167,7 @@ class PackedFollowers:
         return 0
 
     async def changed(self, source: int) -> None:
-        """Do nothing: inactive members are in no follower set."""
+        """Do nothing: only followers with a materialized timeline matter here, and `joined` and `left` record these."""
 
     def joined(self, source: int, member: int) -> None:
         self.follower_set_cache.add(source, member, self._timelines.slots((member,)))
@@ -171,18 +179,21 @@ class PackedFollowers:
         """Return the active followers of a source; None if there are too many to push to."""
         if await self.high_fan_out_sources.holds(source):
             return None
-        # Test for None: an empty follower set is known too, and must not be read again for each post.
+        # Compare with None, because an empty follower set is cached too and must not be read again for each post.
         if (follower_set := self.follower_set_cache.get(source)) is None:
             follower_set = await self._read_follower_set(source)
         if follower_set is not None and len(follower_set) <= self.high_fan_out_sources.threshold:
             return follower_set
-        # Set the mark first: a reader that does not find it must find the pushed entries.
+        # Record that the source is high-fan-out before any entry is skipped, so that every reader of a skipped entry pulls it.
         await self.high_fan_out_sources.add(source)
         self.follower_set_cache.forget(source)
         return None
 
     async def _read_follower_set(self, source: int) -> FollowerSet | None:
-        """Read the follower set; None if it is too large: then it is incomplete and must not be cached."""
+        """Read the follower set of a source; None if it is too large.
+
+        A set that is too large is incomplete and must not be cached.
+        """
         follower_set = self.follower_set_cache.begin(source)
         before = MAX_TIME
         while len(follower_set) <= self.high_fan_out_sources.threshold:
@@ -191,7 +202,7 @@ class PackedFollowers:
             if len(page) < self._read:
                 break
             before = page[-1].time
-            # Only between pages: each turn of the event loop delays all jobs by the requests that wait for it.
+            # Yield to other tasks only between pages: each yield delays the job by all requests that are ready to run.
             await asyncio.sleep(0)
         if len(follower_set) > self.high_fan_out_sources.threshold:
             return None

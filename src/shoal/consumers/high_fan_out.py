@@ -1,11 +1,12 @@
 """High-fan-out sources, which have too many followers to push to. Readers pull their entries instead.
 
-A *mark* in the graph identifies them: readers in other processes must see it before the first entry is not pushed. A high-fan-out
-source that has few followers left is *demoted*: its entries are pushed again and still pulled, until the entries that were not
-pushed are merged into the timelines of its followers (mark data `fading`). Then the mark is deleted.
+A *mark* is an association in the graph that identifies such a source. Readers in other processes must see it before the first entry
+is not pushed. A high-fan-out source that has few followers left is *demoted*: its entries are pushed again and still pulled, until
+the entries that were not pushed are merged into the timelines of its followers. During this time the data of its mark is `fading`.
+Then the mark is deleted.
 
-An entry is not pushed only if the mark, read after the entry was committed, is set and not fading. So such an entry was committed
-before the demotion began, and a reader of the source's list after that finds it.
+An entry is not pushed only if its source has a mark that is not fading, read after the entry was committed. So such an entry was
+committed before the demotion began, and the merge, which reads the source's list later, finds it.
 """
 
 from __future__ import annotations
@@ -24,23 +25,23 @@ _REVIEWED_AT_ONCE = 1_000
 
 
 class HighFanOutSources:
-    """Reads and sets the marks.
+    """Reads and sets the marks of high-fan-out sources.
 
-    The high-fan-out sources known to this process are only a hint: an unknown one is pushed once more, which is harmless; a known
-    one is looked up.
+    The set of sources known to this process is only a hint: the mark of a known source is read again, and the entry of an unknown
+    source is pushed, which is harmless.
     """
 
     def __init__(self, graph: Graph, new_id: IdMaker, threshold: int, quiet_below: int | None = None) -> None:
         self.threshold = threshold
-        """Followers above which a source is high-fan-out."""
+        """Number of followers above which a source is high-fan-out."""
         self._graph = graph
         self._new_id = new_id
-        # Half of it: the gap keeps a source from being merged repeatedly.
+        # By default half of the threshold: the gap prevents a source from being promoted and demoted repeatedly.
         self._quiet_below = (threshold + 1) // 2 if quiet_below is None else quiet_below
         self._known: set[int] = set()
 
     async def holds(self, source: int) -> bool:
-        """Return whether an entry of this source, already committed, need not be pushed."""
+        """Return whether the source is high-fan-out, so that its entry, which is already committed, need not be pushed."""
         if source not in self._known:
             return False
         mark = await self._mark(source)
@@ -50,7 +51,10 @@ class HighFanOutSources:
         return False
 
     async def add(self, source: int) -> None:
-        """Mark a source as high-fan-out. After the return every reader sees the mark, and no entry of the source is pushed."""
+        """Mark a source as high-fan-out.
+
+        After this call every reader sees the mark, and entries of the source are no longer pushed.
+        """
         if await self.holds(source):
             return
         batch = Batch(_SHARD)
@@ -65,24 +69,28 @@ class HighFanOutSources:
             return
         at = max(self._new_id(_SHARD), mark.time + 1)
         batch = Batch(_SHARD)
-        # A later mark may win. Then no mark matches the event, which has no effect.
+        # A mark that is set concurrently may have a later time and replace this one. Then the event matches no mark and has no
+        # effect.
         batch.put(AssocOp(EVERYBODY, HIGH_FAN_OUT.number, source, at, alive=True, data=_DEMOTED, plain=True))
         batch.emit(events.FollowersLost(source_id=source, at=at))
         await self._graph.commit(batch)
 
     async def fades(self, source: int, since: int) -> bool:
-        """Return whether the source has been demoting since this mark was set, without interruption."""
+        """Return whether the demotion that began at the time `since` is still in progress."""
         mark = await self._mark(source)
         return mark is not None and mark.time == since and mark.data == _DEMOTED
 
     async def end(self, source: int, since: int) -> None:
-        """Delete the mark of that time; a later one stays."""
+        """Delete the mark that has the time `since`; a later mark is kept."""
         batch = Batch(_SHARD)
         batch.put(AssocOp(EVERYBODY, HIGH_FAN_OUT.number, source, since + 1, alive=False, plain=True))
         await self._graph.commit(batch)
 
     async def review(self) -> None:
-        """Start the demotion of every high-fan-out source with few followers: without unfollows there is no other trigger."""
+        """Start the demotion of every high-fan-out source with few followers.
+
+        An unfollow starts a demotion as well; this review covers the sources that lose no followers by unfollows.
+        """
         async for page in pages_of(self._graph, EVERYBODY, HIGH_FAN_OUT, _REVIEWED_AT_ONCE):
             sources = [mark.id2 for mark in page if not mark.data]
             for source in await self._with_few(sources):

@@ -1,17 +1,17 @@
 """Keep home timelines consistent with the graph: push new entries to active followers, merge follows, subtract unfollows.
 
 Each consumer reads the current state of the graph, acts, and reads it again, so events may arrive late, twice or out of order.
-Readers filter as well; no reader sees an entry that a consumer has yet to remove.
+Readers also filter the entries, so no reader sees an entry that a consumer has yet to remove.
 
-Demotion: when a high-fan-out source has few followers left, the entries that were not pushed are merged into their timelines
-before the mark is deleted. Until then the source is both pushed and pulled, and a timeline holds each entry once, so no entry is
-missed or shown twice. For post `p` of the source, before and after the demotion begins:
+When a high-fan-out source has few followers left, it is demoted: the entries that were not pushed are merged into the timelines of
+its followers, and then the mark of the source is deleted. Until then its posts are both pushed and pulled, and a timeline holds
+each entry once, so no entry is missed or shown twice. A post `p` of the source is committed before or after the demotion begins:
 
-    p committed, mark is "loud"    -> p is not pushed; the mark turns to "fading" later, so each merge finds p in the list
-    p committed, mark is "fading"  -> p is pushed, also to followers that the merge has passed
+    p committed, source is high-fan-out    -> p is not pushed; the demotion begins later, so each merge finds p in the list
+    p committed, source is being demoted   -> p is pushed, also to followers whose timelines are already merged
 
-The follow event of a new follower merges the source. If the source becomes high-fan-out again, its mark differs: the merge
-stops and removes nothing.
+The follow event of a new follower merges the source. If the source becomes high-fan-out again, its mark has a new time: the merge
+stops and the mark is kept.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from shoal.graph.schema import FOLLOWS, FOLLOWS_TAG, entries, followers, followi
 from shoal.timelines.contract import Slots
 
 _LEFT_BITS = 54
-"""Bits of a mark that hold the `left` of `Followers.page`. The 9 bits above them are the index of the source in the event."""
+"""Bits of `mark` that hold the `left` of `Followers.page`. The 9 bits above them are the index of the source in the event."""
 
 
 async def push_post(effects: Effects, event: events.PostCreated, mark: int) -> int | None:
@@ -78,15 +78,15 @@ async def _push_to(effects: Effects, entry: int, slots: Slots) -> None:
 
 
 async def _remove(effects: Effects, entry: int, sources: tuple[int, ...], mark: int) -> int | None:
-    # Removal scans every slot of a row, so its pages are smaller.
+    # Removal scans all entries of each timeline, so its pages are smaller.
     page = max(1, effects.page // 20)
     return await _each_page(effects, partial(effects.timelines.remove, entry), sources, page, mark)
 
 
 async def _each_page(effects: Effects, act: Act, sources: tuple[int, ...], page: int, mark: int) -> int | None:
-    """Act on followers source by source.
+    """Call `act` for a page of the followers of the sources, one source after the other.
 
-    After a source with more than a page, return the mark to continue from; None at the end.
+    After a page that is not the last of its source, return the mark to continue from; None at the end.
     """
     left = mark & (1 << _LEFT_BITS) - 1
     for place in range(mark >> _LEFT_BITS, len(sources)):
@@ -97,19 +97,19 @@ async def _each_page(effects: Effects, act: Act, sources: tuple[int, ...], page:
 
 
 async def reconcile_follow(effects: Effects, event: events.FollowChanged, mark: int) -> None:
-    """Make a member's timeline contain a source's posts exactly if they follow it now."""
+    """Make a member's timeline contain a source's posts exactly if the member follows the source now."""
     await effects.followers.changed(event.source_id)
     await reconcile(effects, event.follower_id, event.source_id)
 
 
 async def reconcile(effects: Effects, member: int, source: int) -> None:
-    """Merge the source into the member's active timeline, or subtract it, according to the current graph."""
+    """Merge the source's entries into the member's materialized timeline, or remove them if the member does not follow it."""
     if await effects.timelines.floor(member) is None:
         return
     follows = await _follows(effects, member, source)
     while True:
         await (_merge if follows else _subtract)(effects, member, source)
-        # The follow may have changed since, and the event of that change may have been processed already.
+        # The follow may have changed in between, and the event of that change may have been processed already.
         follows, before = await _follows(effects, member, source), follows
         if follows is before:
             return
@@ -120,7 +120,10 @@ async def _follows(effects: Effects, member: int, source: int) -> bool:
 
 
 async def _merge(effects: Effects, member: int, source: int) -> None:
-    """Join the follower set, then merge: later entries are pushed, earlier ones are in the source's list."""
+    """Add the member to the follower set, then merge the source's entries into the timeline.
+
+    Entries that are committed after the first step are pushed, and earlier ones are in the source's list.
+    """
     effects.followers.joined(source, member)
     floor = await effects.timelines.floor(member)
     if floor is None:
@@ -129,7 +132,7 @@ async def _merge(effects: Effects, member: int, source: int) -> None:
 
 
 async def newest(effects: Effects, source: int, floor: int) -> tuple[list[int], int]:
-    """Return a source's newest entries above a floor, and the floor above which they are complete."""
+    """Return the ids of a source's newest entries above `floor`, and the id above which they include all of its entries."""
     limit = effects.merge
     found = await effects.graph.assoc_range(source, entries(source), Cursor(after=floor, limit=limit))
     complete_above = found[-1].time - 1 if len(found) == limit else floor
@@ -137,7 +140,7 @@ async def newest(effects: Effects, source: int, floor: int) -> tuple[list[int], 
 
 
 async def _subtract(effects: Effects, member: int, source: int) -> None:
-    """Remove the source's entries from the timeline, except entries that another source brings as well."""
+    """Remove the source's entries from the timeline, except entries that another followed source includes as well."""
     effects.followers.left(source, member)
     window = await effects.timelines.read(member, Cursor(limit=effects.merge))
     if window is None or not window.ids:
@@ -147,12 +150,12 @@ async def _subtract(effects: Effects, member: int, source: int) -> None:
     gone = list(theirs - await _still_brought(effects, member, theirs))
     if gone:
         await effects.timelines.subtract(member, gone)
-        # Another source may have been followed and merged concurrently.
+        # Another source that includes these entries may have been followed and merged concurrently: add its entries again.
         await effects.timelines.union(member, list(await _still_brought(effects, member, gone)), window.floor)
 
 
 async def _still_brought(effects: Effects, member: int, ids: Collection[int]) -> set[int]:
-    """Return the entries that are posts by a followed author or under a followed tag; two reads."""
+    """Return the entries that are posts by a followed author or with a followed tag, using two reads."""
     nodes = await effects.graph.obj_get(list(ids))
     sources = {
         post.id: _sources(post.author_id, tuple(map(tag_id, post.tags)), post.visibility)
@@ -171,14 +174,14 @@ async def begin_demotion(effects: Effects, event: events.FollowChanged, mark: in
 
 
 async def merge_demoted(effects: Effects, event: events.FollowersLost, mark: int) -> int | None:
-    """Merge the source into the timelines of a page of its followers, oldest follow first.
+    """Merge the source's entries into the timelines of a page of its followers, oldest follow first.
 
-    After the last page delete its mark.
+    After the last page, delete the mark of the source.
     """
     source = event.source_id
     if not await effects.high_fan_out_sources.fades(source, event.at):
         return None
-    # Each timeline is merged separately, so pages are smaller.
+    # Each timeline is merged separately, so pages are smaller than for a push.
     size = max(1, effects.page // 200)
     atype = followers(source)
     page = await effects.graph.assoc_range(source, atype, Cursor(after=mark, limit=size, oldest_first=True))
@@ -195,7 +198,8 @@ async def _merge_into_active(effects: Effects, source: int, members: list[int]) 
         return
     ids, complete_above = await newest(effects, source, 0)
     await asyncio.gather(*(effects.timelines.union(member, ids, complete_above) for member in members))
-    # The event of an unfollow may have been processed before the merge. Any later one finds the merged entries.
+    # An unfollow event that was processed before the merge removed nothing, so look for members who no longer follow the source. An
+    # unfollow event that is processed later removes the merged entries.
     atype = followers(source)
     still = (await effects.graph.assoc_get(source, (atype,), members))[atype]
     for member in members:

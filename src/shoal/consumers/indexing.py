@@ -1,7 +1,7 @@
 """Update the search index, tag counts and active posts (the source of trends).
 
-A changed object is read again, and its index row made from its current state. Tags of suspended members are not counted. Likes,
-shares, reactions and comments make a post active, except the author's own.
+A changed object is read again, and its index row is computed from its current state. Tags of suspended members are not counted.
+Likes, shares, reactions and comments make a post active, except those by its author.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ async def hide_or_reveal_posts(effects: Effects, event: events.SuspensionChanged
 
 
 async def _follow(effects: Effects, post_id: int, author_id: int) -> None:
-    # Check again after a change: the author may have been restored, and that event may have been processed already.
+    # Repeat after a change: the author may have been restored in between, and the event of that may have been processed already.
     while await retry_on_conflict(partial(_follow_once, effects, post_id, author_id)):
         continue
 
@@ -60,32 +60,32 @@ async def look_at_post(
     event: events.PostCreated | events.PostUpdated | events.PostNarrowed | events.PostDeleted,
     mark: int,
 ) -> asyncio.Future[None]:
-    """Index the current state of a post, or remove it. The future completes, and with it the event, once that is durable."""
+    """Index the current state of a post, or remove it from the index. The future completes once the index is durable."""
     return effects.search.look(effects.graph, (event.post_id,))
 
 
 async def look_at_member(
     effects: Effects, event: events.ProfileChanged | events.SuspensionChanged | events.MemberRemoved, mark: int
 ) -> asyncio.Future[None]:
-    """Index the current state of a member, or remove them. The future completes once that is durable."""
+    """Index the current state of a member, or remove them from the index. The future completes once the index is durable."""
     return effects.search.look(effects.graph, (event.member_id,))
 
 
 async def look_at_posts_with(effects: Effects, event: events.MediaDescribed, mark: int) -> Outcome:
-    """Reindex the posts of media with a changed description, page by page, newest first."""
+    """Reindex the posts that use media with a changed description, page by page, newest first."""
     page, next_mark = await page_of(effects.graph, event.media_id, ATTACHED, mark, _INDEX_PAGE)
     if not page:
         return None
     safe = effects.search.look(effects.graph, [put.id2 for put in page])
     if next_mark is None:
         return safe
-    # The future is shared: canceling this step must not cancel the other waiters.
+    # Shield the future, because it is shared: canceling this step must not cancel the other waiters.
     await asyncio.shield(safe)
     return next_mark
 
 
 async def count_and_look(effects: Effects, event: events.TagsUsed, mark: int) -> asyncio.Future[None]:
-    """Count the tags and index the post. The future completes when both are durable, and the event with it."""
+    """Count the tags of a post and index the post. The future completes once both are durable."""
     changes = tuple(TagChange(*change) for change in event.changes)
     use = Use(event.post_id, event.version, event.author_id, event.written, event.at, changes)
     counted = effects.tags.count(use)
@@ -93,12 +93,12 @@ async def count_and_look(effects: Effects, event: events.TagsUsed, mark: int) ->
 
 
 async def _both(first: asyncio.Future[None], second: asyncio.Future[None]) -> None:
-    # The futures are shared: canceling this wait must not cancel the other waiters.
+    # Shield the futures, because they are shared: canceling this wait must not cancel the other waiters.
     await asyncio.gather(asyncio.shield(first), asyncio.shield(second))
 
 
 async def count_reaction(effects: Effects, event: events.LikeChanged | events.ReactionChanged, mark: int) -> Outcome:
-    """Record a like or emoji reaction as activity. Its removal changes nothing: readers check who reacts."""
+    """Record a like or emoji reaction as activity. Removing one records nothing, because readers check which reactions exist."""
     if not event.at or event.member_id == event.author_id:
         return None
     return effects.activity.reacted(effects.graph, event.post_id, event.at)

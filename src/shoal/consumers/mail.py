@@ -1,7 +1,7 @@
 """Write and send due mail, concurrently with later jobs.
 
-The secret of a link is generated here, and its hash committed before the mail is handed over. A second run sends a second mail
-with its own secret for that token; both links are valid until one is used.
+The secret of a link is generated here, and its hash is committed before the mail is sent. If the job runs twice, it sends two mails
+with different secrets for one token, and both links are valid until one is used.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _log = logging.getLogger("shoal.mail")
 
 _SECRET_BYTES = 16
 _LETTERS = 4
-"""Valid secrets per email token, if its mail is written repeatedly."""
+"""Maximum number of valid secrets per email token. There is more than one if its mail is written repeatedly."""
 
 
 class Whom(NamedTuple):
@@ -53,7 +53,11 @@ async def send(effects: Effects, event: events.MailDue, mark: int) -> asyncio.Fu
 
 
 async def _give_up(effects: Effects, event: events.MailDue) -> None:
-    """Release the address of an abandoned undo mail. An unconfirmed member keeps the full confirmation period."""
+    """Handle a mail that will not be sent.
+
+    The address that an undo mail would have restored is released. An unconfirmed member gets a token, so that the account is kept
+    for the full confirmation period.
+    """
     if event.kind is MailKind.UNDO:
         await _release(effects, event)
     elif event.kind is MailKind.CONFIRM:
@@ -63,7 +67,10 @@ async def _give_up(effects: Effects, event: events.MailDue) -> None:
 
 
 async def _release(effects: Effects, event: events.MailDue) -> None:
-    """Release the address of an undo, unless a mail was written: then the expiry of its token releases it."""
+    """Release the address that an undo mail would restore, unless such a mail was already written.
+
+    Then its token exists, and the expiry of the token releases the address.
+    """
     if event.asked not in await effects.graph.obj_get((event.asked,)):
         end = milliseconds_of(event.asked) + EMAIL_TOKEN_MS[MailKind.UNDO]
         await release_address(effects.graph, event.member_id, event.address, end)
@@ -83,7 +90,7 @@ async def _send(effects: Effects, mail_sender: MailSender, event: events.MailDue
 
 
 async def _recipient_of(graph: Graph, event: events.MailDue) -> Whom | None:
-    """Return the recipient; None if there is none, or the mail is no longer needed."""
+    """Return the recipient; None if it does not exist, has no address, or no longer needs the mail."""
     if event.member_id:
         member = await find_object(graph, Member, event.member_id)
     else:
@@ -98,10 +105,10 @@ async def _recipient_of(graph: Graph, event: events.MailDue) -> Whom | None:
 
 
 def _is_obsolete(event: events.MailDue, member: Member, login: Login) -> bool:
-    """Return whether the purpose of a mail has been achieved by now, or voided by a new password."""
+    """Return whether the mail is no longer needed, because its purpose is achieved or a new password invalidated it."""
     match event.kind:
         case MailKind.CONFIRM:
-            # An unconfirmed member always gets a token: its expiry deletes the account.
+            # An unconfirmed member always gets a token, because the expiry of the token deletes the account.
             return login.confirmed or (event.generation != member.generation and not member.unconfirmed)
         case MailKind.CHANGE:
             return login.email == event.address or event.generation != member.generation
@@ -109,7 +116,7 @@ def _is_obsolete(event: events.MailDue, member: Member, login: Login) -> bool:
 
 
 async def prove(graph: Graph, new_id: IdMaker, event: events.MailDue, whom: Whom) -> str:
-    """Commit an email token, or one more secret for it if it exists, and return the text of the link."""
+    """Commit an email token, or another secret for it if it exists, and return the text of the link."""
     secret, shard = new_secret(_SECRET_BYTES), shard_of(whom.member.id)
     id_ = event.asked if shard_of(event.asked) == shard else new_id(shard)
     refused = 0
@@ -118,7 +125,7 @@ async def prove(graph: Graph, new_id: IdMaker, event: events.MailDue, whom: Whom
         nonlocal id_, refused
         held = (await graph.obj_get((id_,))).get(id_)
         if held is None and refused == id_:
-            # No object has this id, so it is a ticket.
+            # There is no object with this id, but the commit failed with `IdTaken`: the id is that of a scheduled ticket.
             id_ = new_id(shard)
         batch = Batch(shard)
         if held is None:

@@ -1,7 +1,7 @@
 """Convert uploaded videos and audio, and delete files that nothing references.
 
-A conversion runs concurrently with other jobs, and its own job waits for it. It is idempotent, and preserves a deletion or a
-description that arrived in between. File keys are used only once, so a released file cannot be referenced again.
+A conversion runs concurrently with other jobs, and its job ends with it. It is idempotent, and keeps a deletion or a description
+that was made in the meantime. File keys are used only once, so a released file cannot be referenced again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from shoal.media.library import PlacedClip
 
 
 async def convert(effects: Effects, event: events.MediaUploaded, mark: int) -> asyncio.Future[None]:
-    # All media of a member are on the member's shard, which few members share: a cheap fairness key without a read.
+    # Use the shard as the fairness key: all media of a member are on one shard, few members share it, and it needs no read.
     return effects.workshop.begin(event.media_id, shard_of(event.media_id), lambda: _make(effects, event.media_id))
 
 
@@ -32,7 +32,7 @@ async def _make(effects: Effects, media_id: int) -> None:
     if media is None:
         return
     if media.state is not MediaState.PROCESSING:
-        # Processed by a run that may have crashed before its cleanup.
+        # An earlier run converted the media, but may have crashed before it removed the original file.
         await library.remove((media.original_key,))
         return
     try:
@@ -44,14 +44,15 @@ async def _make(effects: Effects, media_id: int) -> None:
         return
     shown = await _changed(effects, media_id, lambda media: _ready(media, placed))
     keys = {media.original_key, placed.key, placed.poster.preview_key}
-    # Media deleted during the conversion leave no files behind; media with their own preview need no other.
+    # Remove the original, all converted files if the media were deleted during the conversion, and the generated preview if the
+    # media have a preview of their own.
     await library.remove(keys - ({shown.key, shown.preview_key} if shown else set()))
 
 
 async def _changed(effects: Effects, media_id: int, change: Callable[[Media], Media]) -> Media | None:
     """Apply a change to media that are still processing, and return them; None if they were deleted.
 
-    Media that another run has finished are returned as they are: its files are identical.
+    Media that another run has already converted are returned unchanged, because its files are identical.
     """
 
     async def attempt() -> Media | None:

@@ -1,7 +1,7 @@
-"""Consequences of changed accounts: claim and free email addresses, revoke invitations, and delete revoked tokens.
+"""Consumers of changed accounts: claim and free email addresses, revoke invitations, and delete revoked tokens.
 
-A member keeps an email address even if the request that assigned it crashed. The address of a deleted member, or one that was
-replaced, becomes free. Tokens and codes from before a password change are deleted page by page.
+A member gets an email address even if the request that assigned it crashed. The address of a deleted member, and an address that
+was replaced, become free. Tokens and codes from before a password change are deleted page by page.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ _log = logging.getLogger(__name__)
 
 
 async def claim_address(effects: Effects, event: events.MemberRegistered | events.EmailChanged, mark: int) -> None:
-    """Claim the address for the member. If the hold expired and another member took it, only the user name works at login."""
+    """Claim the address for the member.
+
+    If the reservation of the address expired and another member took it, the member can log in only with the user name.
+    """
     if not event.address:
         return
     try:
@@ -32,8 +35,8 @@ async def claim_address(effects: Effects, event: events.MemberRegistered | event
     except KeyTaken:
         _log.warning("another member took the e-mail address of member %d before confirmation", event.member_id)
         return
-    # A member rejected since is deleted before their address is freed, so one of the two frees it last; a late event does not
-    # restore an address that was replaced since.
+    # The member may have been rejected or given another address in between: then free the address again. A rejected member is
+    # deleted before the address is freed, so this check or the rejection frees it, whichever is later.
     await release_address(effects.graph, event.member_id, event.address, effects.new_id.now())
 
 
@@ -51,7 +54,10 @@ _PAGE = 20
 
 
 async def end_invitations_of_suspended(effects: Effects, event: events.SuspensionChanged, mark: int) -> int | None:
-    """Revoke the invitations of a suspended member, one page at a time. A leaving member's invitations stay, as they may return."""
+    """Revoke the invitations of a suspended member, one page at a time.
+
+    A member who is deleting the account is suspended too, but may cancel this, so the invitations are kept.
+    """
     owner, graph = event.member_id, effects.graph
     member = await find_object(graph, Member, owner)
     if member is None or not member.suspended or member.departure_id:
@@ -81,7 +87,7 @@ async def clear_authorization_codes(effects: Effects, event: events.SessionsEnde
 
 
 async def _clear(effects: Effects, event: events.SessionsEnded, atype: AssocType, mark: int) -> int | None:
-    """Clear one page, newest first; `mark` is its start."""
+    """Delete the outdated tokens or codes of one page of the list that begins at `mark`, newest first."""
     owner, graph = event.member_id, effects.graph
     page, next_mark = await page_of(effects.graph, owner, atype, mark, _TOKEN_PAGE)
     found = await graph.obj_get([owner, *(assoc.id2 for assoc in page)])

@@ -1,10 +1,11 @@
 """Create and retract notifications, according to each member's policy.
 
 A notification has the time of the action in the graph, so processing an event twice, late or out of order does not change the list.
-For likes, follows and requests the graph is read again afterwards, so that an outdated notification is retracted.
+For likes, follows and follow requests the graph is read again afterwards, so that an outdated notification is retracted.
 
-When a post is deleted, its notifications are retracted page by page, except for members who watched the author, shared the
-post or voted in its poll. Readers skip these; retraction only keeps lists from filling up with invisible entries.
+When a post is deleted, its notifications are retracted page by page, except for members who watched the author, shared the post or
+voted in its poll. Readers skip notifications of deleted posts, so retraction only keeps lists from filling up with invisible
+entries.
 """
 
 from __future__ import annotations
@@ -62,24 +63,24 @@ from shoal.streaming import updates
 
 _DAY_MS = 86_400_000
 _NEW_MS = 30 * _DAY_MS
-"""Age below which an account is new."""
+"""Age in milliseconds below which an account counts as new."""
 _FOLLOWER_MS = 3 * _DAY_MS
-"""Age below which a follow does not count yet."""
+"""Age in milliseconds below which a follower still counts as a member who does not follow."""
 
 
 async def is_welcome(effects: Effects, member_id: int, actor_id: int, post: Post | None) -> bool:
-    """Return whether the member accepts notifications of this actor, about this post or none. Takes three reads.
+    """Return whether the member accepts a notification by this actor, about the post if there is one. Takes three reads.
 
-    Excluded are muted notifications, blocks, suspended actors, posts that the member may not see, and muted threads. Existing
-    notifications are filtered by `queries.notifications`.
+    Excluded are muted notifications, blocks, suspended actors, posts that the member may not see, and muted threads. Notifications
+    that already exist are filtered by `queries.notifications`.
     """
     return await _meeting(effects, member_id, actor_id, post) is not None
 
 
 async def _reception(effects: Effects, member_id: int, notice: Notice, post: Post | None) -> Treatment:
-    """Return the treatment of a notification: `DROP` if it is not welcome, otherwise by the member's policy.
+    """Return how to treat a notification: `DROP` if it is not welcome, otherwise according to the member's policy.
 
-    Takes three reads, and two more if there is a policy.
+    Takes three reads, and two more if the member has a policy.
     """
     met = await _meeting(effects, member_id, notice.actor_id, post)
     if met is None:
@@ -102,7 +103,7 @@ async def _reception(effects: Effects, member_id: int, notice: Notice, post: Pos
 def _rules(
     policy: NoticePolicy, actor: Member, stand: Relation, now: int, follows_since: int, *, answers: bool
 ) -> Iterator[Treatment]:
-    """Yield the treatments of the rules that apply; `answers` is False for an unsolicited private mention."""
+    """Yield the treatments by all rules that apply. `answers` is False for a private mention in a thread of other members."""
     if now - follows_since < _FOLLOWER_MS:
         yield policy.not_followers
     if stand.following:
@@ -147,12 +148,12 @@ async def _meeting(
 
 
 _PAGE = 100
-"""Members notified before other jobs run."""
+"""Number of members that are notified before other jobs run."""
 
 StoredNotices = Mapping[AssocType, Mapping[int, Assoc]]
-"""Notifications of a member, shown and held, by notice id."""
+"""Stored notifications of a member by notice id. The outer keys tell shown notifications from held ones."""
 ActionState = Callable[[], Awaitable[int | None]]
-"""Returns the time of an action; None if it was not done or was undone."""
+"""A callback that returns the time of an action; None if the action was not done or was undone."""
 
 
 async def tell_mentioned(effects: Effects, event: events.PostCreated, mark: int) -> Outcome:
@@ -162,7 +163,7 @@ async def tell_mentioned(effects: Effects, event: events.PostCreated, mark: int)
 
 
 async def tell_newly_mentioned(effects: Effects, event: events.PostUpdated, mark: int) -> Outcome:
-    """Notify the members that an edit mentions for the first time, with the time of the edit."""
+    """Notify the members that an edit mentions for the first time. The notification has the time of the edit."""
     if not event.mentions_added:
         return None
     return await effects.background.begin(_tell_named(effects, event.post_id, event.mentions_added, event.revision_id))
@@ -176,7 +177,11 @@ async def _tell_named(effects: Effects, post_id: int, members: Sequence[int], ti
 
 
 async def tell_watchers(effects: Effects, event: events.PostCreated, mark: int) -> int | None:
-    """Notify the members who watch the author, unless the post is a reply to another author or mentions them anyway."""
+    """Notify the members who asked for notifications of the author's new posts.
+
+    A reply to another author notifies none of them. Members whom the post mentions are skipped, because they get a notification of
+    the mention.
+    """
     if event.visibility is Visibility.DIRECT:
         return None
     # Read the watchers first: most authors have none, and then the post need not be read.
@@ -220,7 +225,7 @@ async def _settle_of_post(
     effects: Effects, event: events.LikeChanged | events.ReactionChanged, notice: Notice, done: ActionState
 ) -> None:
     async def state() -> int | None:
-        # Reactions to a deleted post are deleted too, a little later.
+        # Check the post as well, because reactions to a deleted post still exist until they are cleaned up.
         return await done() if await find_object(effects.graph, Post, event.post_id) is not None else None
 
     post = await find_object(effects.graph, Post, event.post_id)
@@ -228,7 +233,7 @@ async def _settle_of_post(
 
 
 async def tell_of_share(effects: Effects, event: events.ShareCreated, mark: int) -> asyncio.Future[None]:
-    """Notify the author of a share, if they may see it."""
+    """Notify the author of a shared post, if the author may see the share."""
     return await effects.background.begin(_tell_of_share(effects, event))
 
 
@@ -252,7 +257,7 @@ async def tell_of_follow(effects: Effects, event: events.FollowChanged, mark: in
 
 
 async def tell_of_request(effects: Effects, event: events.RequestChanged, mark: int) -> None:
-    """Notify the recipient of a follow request. Either side may have ended the request on its own shard."""
+    """Notify the recipient of a follow request, unless one of the two members has ended the request."""
     asks = _began(effects, event.member_id, REQUESTS, event.other_id)
     asked = _state_of(effects, event.other_id, REQUESTED_BY, event.member_id)
 
@@ -281,7 +286,7 @@ async def tell_of_refusal(effects: Effects, event: events.PublishRefused, mark: 
 
 
 async def forget(effects: Effects, member_id: int, notices: Iterable[Notice]) -> None:
-    """Delete these notifications of a member; one read, and at most one commit."""
+    """Delete these notifications of a member, with one read and at most one commit."""
     await _end(effects, member_id, await _stored_notices(effects, member_id, notices))
 
 
@@ -300,7 +305,7 @@ async def _end(effects: Effects, member_id: int, stored: StoredNotices) -> None:
 
 
 async def tell(effects: Effects, member_id: int, notice: Notice, time: int, post: Post | None) -> None:
-    """Notify a member according to their policy: immediately, held, or not at all."""
+    """Notify a member, hold the notification, or drop it, according to the member's policy."""
     treatment = await _reception(effects, member_id, notice, post)
     if treatment is Treatment.ACCEPT:
         await note(effects, member_id, notice, time)
@@ -314,7 +319,8 @@ async def _hold(effects: Effects, member_id: int, notice: Notice, time: int) -> 
     await effects.graph.commit(batch)
     between = await effects.graph.assoc_get(member_id, (ACCEPTS_NOTICES,), (notice.actor_id,))
     if between[ACCEPTS_NOTICES]:
-        # The member has accepted the sender since, perhaps before this notification was held.
+        # The member may have accepted the sender before this notification was stored as held, so it was not released then: release
+        # it now.
         held = (await effects.graph.assoc_get(member_id, (HELD,), (notice.id,)))[HELD]
         again = Batch(batch.shard)
         release(again, member_id, held.values())
@@ -332,20 +338,20 @@ async def note(effects: Effects, member_id: int, notice: Notice, time: int) -> N
 
 
 async def _settle(effects: Effects, member_id: int, notice: Notice, state: ActionState, post: Post | None) -> None:
-    """Notify the member of an action exactly if it is in effect at this moment."""
+    """Create the notification of an action if the action is in effect at this moment, otherwise delete it."""
     if member_id == notice.actor_id:
         return
     time = await state()
     while True:
         if time is None:
             stored = await _stored_notices(effects, member_id, (notice,))
-            # Check again after reading the notification: one stored by then belongs to an undone action, not to the next one,
-            # which may have been done and notified in between.
+            # Check again after reading the notification. If the action is still undone, the notification belongs to the undone
+            # action. If it was repeated in between, the notification may belong to the repetition and must be kept.
             if await state() is None:
                 await _end(effects, member_id, stored)
         else:
             await tell(effects, member_id, notice, time, post)
-        # The action may have been undone or repeated since, and that event may have been processed already.
+        # The action may have been undone or repeated in between, and the event of that may have been processed already.
         time, before = await state(), time
         if time == before:
             return
@@ -360,7 +366,7 @@ def _state_of(effects: Effects, id1: int, atype: AssocType, id2: int) -> ActionS
 
 
 def _began(effects: Effects, id1: int, atype: AssocType, id2: int) -> ActionState:
-    """Like `_state_of`, for a follow or request: changing its terms does not restart it."""
+    """Return a callback with the time when a follow or follow request began; changed options do not restart it."""
 
     async def began() -> int | None:
         found = await association(effects.graph, id1, atype, id2)
@@ -370,7 +376,7 @@ def _began(effects: Effects, id1: int, atype: AssocType, id2: int) -> ActionStat
 
 
 async def _tell_each(effects: Effects, members: Iterable[int], notice: Notice, time: int, post: Post | None) -> None:
-    """Notify each member except the actor. The owner of a poll is its actor, and is notified."""
+    """Notify each member except the actor. Only a poll notifies its actor as well: the owner of the poll."""
     others = [member for member in members if member != notice.actor_id or notice.kind is Kind.POLL]
     await asyncio.gather(*(tell(effects, member, notice, time, post) for member in others))
 
@@ -415,13 +421,13 @@ async def _forget_page(
 
 
 _RECENT_MS = 86_400_000
-"""Milliseconds for which a member is new: changes of older profiles are not notified."""
+"""Milliseconds for which a member counts as new. Profile changes of older members do not notify the moderators."""
 
 
 async def tell_of_member(
     effects: Effects, event: events.MemberRegistered | events.ProfileChanged, mark: int
 ) -> int | None:
-    """Notify moderators of a new member, once their address is confirmed. Imported members are skipped."""
+    """Notify moderators of a new member, once the email address is confirmed. Imported members are skipped."""
     member = await find_object(effects.graph, Member, event.member_id)
     if member is None or member.dated or member.unconfirmed:
         return None

@@ -23,11 +23,11 @@ from shoal.push.sender import PushSender, Sent
 _log = logging.getLogger("shoal.push")
 
 _GIVEN_UP_MS = 48 * 3_600_000
-"""Milliseconds after which an unsent message is abandoned, because it is outdated."""
+"""Milliseconds after which an unsent message is abandoned as outdated."""
 
 
 async def due(effects: Effects, member_id: int, notice: Notice, time: int) -> Sequence[events.PushDue]:
-    """Return the web push messages for a notification, to be added to its commit; none if the notification exists already.
+    """Return the web push messages for a notification, to be added to its commit; none if the notification already exists.
 
     Takes one read, and up to two more if the member has subscriptions.
     """
@@ -109,7 +109,7 @@ async def _message_content(
 
 
 async def _end(effects: Effects, event: events.PushDue, held: Assoc) -> None:
-    """Delete a subscription that its push service no longer knows, unless it was renewed since."""
+    """Delete a subscription that its push service no longer knows, unless the app has renewed it in between."""
     now = await association(effects.graph, event.member_id, PUSHES, event.token_id)
     if now is None or now.data != held.data:
         return

@@ -1,9 +1,11 @@
 """Keep both ends of relationships consistent across shards, and delete the relationships that depend on others.
 
-Pending inverses are applied to their own store. Follows and requests are deleted after a block, watching, endorsing and list
-membership after an unfollow. A part of these belongs to another member than the acting one, and so is on another shard.
+Pending inverses are written to their own store. A block deletes follows and follow requests; an unfollow deletes the association of
+a watched or endorsed member, and list memberships. Part of these associations belong to the other member, and so are on another
+shard.
 
-The members of a list are read before the follow, and removed with their own times, so a member who is added again stays.
+The entries of a list are read before the follow, and deleted with the times that were read. So a member who is added to the list
+again in between stays on it.
 """
 
 from __future__ import annotations
@@ -37,31 +39,31 @@ from shoal.graph.schema import (
 
 
 async def settle_inverse(effects: Effects, event: events.InversePending, mark: int) -> None:
-    """Apply the inverse in its own store. It keeps its time, so repeating it changes nothing.
+    """Write the inverse of an association to its own store. It keeps its time, so repeating this changes nothing.
 
-    If the post or poll was deleted and cleared since, the inverse is cleared too.
+    If the post or poll of the association was deleted and cleaned up in between, the inverse is deleted again.
     """
     await _put(effects, AssocOp(*event.op))
     await clear_late(effects, event.op)
 
 
 async def settle_follow(effects: Effects, event: events.FollowChanged, mark: int) -> None:
-    """Make both halves of a follow agree before they are used: either may have been written first.
+    """Make both halves of a follow agree before other consumers read them, because either may have been written first.
 
-    Otherwise entries that are pushed while older ones are merged would be missed.
+    Otherwise the timeline could miss an entry: one that is pushed while older entries are merged.
     """
     await _settle_ends(effects, event.follower_id, following(event.source_id), event.source_id)
 
 
 async def settle_request(effects: Effects, event: events.RequestChanged, mark: int) -> None:
-    """Make both halves of a follow request agree: either may have been written first."""
+    """Make both halves of a follow request agree, because either may have been written first."""
     await _settle_ends(effects, event.member_id, REQUESTS, event.other_id)
 
 
 async def settle_tags(effects: Effects, event: events.PostCreated, mark: int) -> None:
     """Add a post to the lists of its tags before it is pushed; otherwise concurrent readers of a list would miss it.
 
-    With a single store, its commit has done so already.
+    With a single store, the commit of the post has already done this.
     """
     await _settle(effects, event.post_id, TAGGED, event.tag_ids)
 
@@ -72,7 +74,10 @@ async def settle_added_tags(effects: Effects, event: events.PostUpdated, mark: i
 
 
 async def settle_links(effects: Effects, id1: int, atype: AssocType, id2s: Sequence[int]) -> None:
-    """Apply the inverses of an object's associations that have not arrived, whatever their times; one read if there are none."""
+    """Write the inverses of an object's associations that are missing, whatever their times.
+
+    Takes only one read if the object has no such associations.
+    """
     if not id2s or not effects.across:
         return
     for assoc in (await effects.graph.assoc_get(id1, (atype,), id2s))[atype].values():
@@ -80,14 +85,15 @@ async def settle_links(effects: Effects, id1: int, atype: AssocType, id2s: Seque
 
 
 async def _settle(effects: Effects, id1: int, atype: AssocType, id2s: Sequence[int]) -> None:
-    """Apply inverses that have not arrived; two reads if all have."""
+    """Write the inverses of a post's associations that are missing. Takes two reads if none is missing."""
     if not id2s or not effects.across:
         return
     held = (await effects.graph.assoc_get(id1, (atype,), id2s))[atype]
     times = [assoc.time for assoc in held.values()]
     if not times:
         return
-    # All have the time of the post. Applying one with another time has no effect.
+    # All these associations have the time of the post, so read only this time. Writing an inverse with another time again has no
+    # effect.
     arrived = await effects.graph.assoc_ranges(
         list(held), ASSOC_TYPES[atype.inverse], Cursor(before=times[0] + 1, after=times[0] - 1, limit=1)
     )
@@ -96,9 +102,9 @@ async def _settle(effects: Effects, id1: int, atype: AssocType, id2s: Sequence[i
 
 
 async def _settle_ends(effects: Effects, id1: int, atype: AssocType, id2: int) -> None:
-    """Compare both halves, with one read each.
+    """Read both halves of an association, and make them agree.
 
-    If only one is alive, it has not reached the other, or the other was ended since.
+    If only one half exists, it was not yet copied to the other side, or the other half was deleted later.
     """
     inverse = ASSOC_TYPES[atype.inverse]
     here = await association(effects.graph, id1, atype, id2)
@@ -110,10 +116,10 @@ async def _settle_ends(effects: Effects, id1: int, atype: AssocType, id2: int) -
 
 
 async def _settle_other(effects: Effects, op: AssocOp, other: AssocType) -> None:
-    """Copy this half to the other, which refuses it if it was ended later; then end this half too."""
+    """Write the missing half of an association. If the store ignores it, because it was deleted later, delete this half too."""
     await _put(effects, op._replace(id1=op.id2, atype=other.number, id2=op.id1))
     if await association(effects.graph, op.id2, other, op.id1) is None:
-        # The time ends this association, and none that began after it.
+        # With this time, the deletion applies to this association, but to none that began later.
         await _put(effects, op._replace(time=op.time + 1, alive=False, data=b"", silent=True))
 
 
@@ -134,23 +140,27 @@ async def end_follows(effects: Effects, event: events.Blocked, mark: int) -> Non
 
 
 async def end_blocked_follow(effects: Effects, event: events.FollowChanged, mark: int) -> None:
-    """Delete a follow that began concurrently with the block: one of the two events comes after both commits."""
+    """Delete a follow that began concurrently with a block.
+
+    Both the follow and the block emit an event, and the later of the two is processed after both commits.
+    """
     if not is_tag(event.source_id):
         await _end_if_blocked(effects, event.follower_id, event.source_id)
 
 
 async def delete_obsolete_request(effects: Effects, event: events.RequestChanged, mark: int) -> None:
-    """Delete a follow request that was created during a block, or concurrently with its acceptance."""
+    """Delete a follow request that was created during a block, or concurrently with its authorization."""
     await _end_request(effects, event.member_id, event.other_id)
 
 
 async def end_bonds(effects: Effects, event: events.FollowChanged, mark: int) -> None:
-    """Delete watching and endorsing if the follow has ended, and the request if there is a follow."""
+    """Delete the watching and endorsing associations if the follow has ended, and the follow request if there is a follow."""
     member, source = event.follower_id, event.source_id
     if is_tag(source):
         return
     await _end_request(effects, member, source)
-    # Read before the follow: associations found here began earlier, and later ones must be kept.
+    # Read these associations before the follow. If the follow is missing then, they belong to an earlier follow; associations that
+    # are created later belong to a new one and are kept.
     watches = await association(effects.graph, member, WATCHES, source)
     endorses = await association(effects.graph, member, ENDORSES, source)
     if (watches is None and endorses is None) or await association(effects.graph, member, FOLLOWS, source):
@@ -158,13 +168,13 @@ async def end_bonds(effects: Effects, event: events.FollowChanged, mark: int) ->
     if endorses is not None:
         await _end(effects, member, ENDORSES, source, endorses.time)
     if watches is not None:
-        # The inverse half first: while the forward half exists, a repeated run finds the work again.
+        # Delete the inverse half first. While the forward half exists, a repeated run finds this work again.
         await _end(effects, source, WATCHED_BY, member, watches.time)
         await _end(effects, member, WATCHES, source, watches.time)
 
 
 async def _end(effects: Effects, id1: int, atype: AssocType, id2: int, time: int) -> None:
-    """Delete an association with this time; one that began later stays."""
+    """Delete an association that has this time; an association that began later is kept."""
     await _put(effects, AssocOp(id1, atype.number, id2, time + 1, alive=False))
 
 
@@ -195,9 +205,9 @@ async def _severed(effects: Effects, one: int, other: int) -> bool:
 
 
 _LISTS = 1_000
-"""More than a member may have."""
+"""Maximum number of lists to read; no member may have as many."""
 _MEMBERS = 100
-"""Members of a list that are checked before other jobs run."""
+"""Number of list members that are checked before other jobs run."""
 
 
 async def trim_lists(effects: Effects, event: events.FollowChanged, mark: int) -> None:
@@ -213,7 +223,7 @@ async def trim_lists(effects: Effects, event: events.FollowChanged, mark: int) -
 
 
 async def trim_list(effects: Effects, event: events.ListChanged, mark: int) -> int | None:
-    """Remove members that the owner no longer follows, or all members of a deleted list."""
+    """Remove the members whom the owner of a list no longer follows, or all members if the list was deleted."""
     page, next_mark = await page_of(effects.graph, event.list_id, LISTS, mark, _MEMBERS)
     listed = {assoc.id2: assoc for assoc in page}
     if not listed:
@@ -226,7 +236,10 @@ async def trim_list(effects: Effects, event: events.ListChanged, mark: int) -> i
 
 
 async def _take_off_list(effects: Effects, list_id: int, members: Mapping[int, Assoc]) -> None:
-    """Delete both halves, the list's half last: while it exists, a repeated run finds the work again."""
+    """Delete both halves of list memberships, the half of the list last.
+
+    While that half exists, a repeated run finds the work again.
+    """
     for id_, listed in members.items():
         await _end(effects, id_, LISTED_IN, list_id, listed.time)
         await _end(effects, list_id, LISTS, id_, listed.time)

@@ -1,11 +1,12 @@
-"""Hold posts that many members reported out of public lists until a moderator decides, and notify reporters of the outcome.
+"""Remove posts that many members reported from public lists until a moderator decides, and notify reporters of the outcome.
 
-The review of a post is computed from its reports in the graph, so running twice, late or out of order does not change it: if
-a moderator upheld one report, the post is upheld; otherwise, if a moderator dismissed one, it is cleared; otherwise it waits
-once enough members have reported it, and keeps waiting. With a threshold of two:
+The review state of a post is computed from its reports in the graph, so running twice, late or out of order does not change it. If
+a moderator upheld any report of the post, the state is "upheld"; otherwise, if a moderator dismissed any, it is "cleared";
+otherwise it becomes "waiting" once enough members have reported the post, and does not return from "waiting" to none. For example,
+ann, ben and cyd report a post, with a threshold of two; a dash means no state, and `"` no change:
 
-    reported by   ann   ben   (dismissed: ann's)   cyd   (upheld: cyd's)   (reopened: cyd's)   (reopened: ann's)
-    review        -     waits cleared              -"-   upheld            cleared             waits
+    event           ann reports   ben reports   ann's dismissed   cyd reports   cyd's upheld   cyd's reopened   ann's reopened
+    review state    -             waiting       cleared           "             upheld         cleared          waiting
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ from shoal.graph.payloads.posts import reports_of
 from shoal.graph.schema import POST_REPORTED_BY, REPORT_DISMISSED, REPORT_UPHELD, REPORTS_POST
 
 _MOST = 1_000
-"""Newest reporters of a post that are considered."""
+"""Maximum number of reporters of a post that are considered, newest first."""
 _OFTEN = 3
-"""A reporter with at least this many dismissed reports, and more dismissed than upheld ones, does not count."""
+"""Reporters with at least this many dismissed reports are ignored if they have more dismissed than upheld reports."""
 
 
 async def review_reported(effects: Effects, event: events.ReportFiled, mark: int) -> None:
@@ -37,23 +38,24 @@ async def review_reported(effects: Effects, event: events.ReportFiled, mark: int
 
 
 async def review_closed(effects: Effects, event: events.ReportOutcomeChanged, mark: int) -> None:
-    """Update the review of reported posts after a decision, or after a reopened report."""
+    """Update the review state of the reported posts after a report was closed or reopened."""
     await _review_posts(effects, event.report_id)
 
 
 async def _review_posts(effects: Effects, report_id: int, *, filed: bool = False) -> None:
     report = await find_object(effects.graph, Report, report_id)
-    # Members who report their own account neither hold posts nor clear them.
+    # A report of the member's own account does not change the review of posts.
     if report is None or report.reporter_id == report.target_id:
         return
-    # Of two concurrent reports on two stores, the later must see the earlier at the post.
+    # Write missing inverses first. If two reports are filed concurrently in two stores, the consumer that runs later then sees
+    # both.
     await settle_links(effects, report.reporter_id, REPORTS_POST, report.post_ids)
     for post_id in report.post_ids:
         await _review(effects, post_id, report.id, filed=filed)
 
 
 async def _review(effects: Effects, post_id: int, report_id: int, *, filed: bool = False) -> None:
-    """Update the review of a post. A new report changes nothing if the post is in review already."""
+    """Update the review state of a post. A new report changes nothing if the post already has a state."""
 
     async def attempt() -> bool:
         post = await find_object(effects.graph, Post, post_id)
@@ -69,7 +71,7 @@ async def _review(effects: Effects, post_id: int, report_id: int, *, filed: bool
         await effects.graph.commit(batch)
         return True
 
-    # Reports may have been closed or reopened since they were read: decide again.
+    # Reports may have been closed or reopened after they were read, so repeat until nothing changes.
     while await retry_on_conflict(attempt):
         pass
 
@@ -91,7 +93,10 @@ async def _reviewed(effects: Effects, post: Post, report_id: int) -> Review:
 
 
 async def _counting(effects: Effects, page: Collection[Assoc], members: Mapping[int, Member]) -> int:
-    """Return the number of reporters that count: existing, old enough accounts that are not often wrong."""
+    """Return the number of reporters that count; 0 if it is below the threshold.
+
+    A reporter counts if the account exists, is not suspended, was old enough at the report, and does not file wrong reports often.
+    """
     old = [
         reporter.id2
         for reporter in page
@@ -110,11 +115,11 @@ _OUTCOMES = (REPORT_UPHELD, REPORT_DISMISSED)
 
 
 async def tell_reporter(effects: Effects, event: events.ReportOutcomeChanged, mark: int) -> None:
-    """Notify the reporter exactly if the report is closed at this moment; retract the notification of a reopened one."""
+    """Notify the reporter if the report is closed at this moment, otherwise retract the notification."""
     report = await find_object(effects.graph, Report, event.report_id)
     if report is None:
         return
-    # The actor is the reporter: moderators stay anonymous.
+    # The actor of this notification is the reporter, so that the moderator stays anonymous.
     notice = Notice(Kind.REPORT_RESOLVED, report.reporter_id, report.id)
     time = await _closed(effects, report)
     while True:
@@ -128,7 +133,7 @@ async def tell_reporter(effects: Effects, event: events.ReportOutcomeChanged, ma
 
 
 async def _closed(effects: Effects, report: Report) -> int | None:
-    """Return the time of the decision; None if the report is open."""
+    """Return the time at which the report was closed; None if it is open."""
     found = await effects.graph.assoc_get(report.reporter_id, _OUTCOMES, (report.id,))
     times = [held[report.id].time for held in found.values() if report.id in held]
     return max(times, default=None)

@@ -1,7 +1,7 @@
 """Publish changes to connected clients: posts, shares, follows, lists, filters and sessions.
 
-Runs before timelines are written, which may take a while: a client reads the entry from the graph, where it already is. Duplicate
-and late updates are harmless.
+These consumers run before the consumers that write timelines, which may take a while. A client reads a new entry from the graph,
+which already contains it. Duplicate and late updates are harmless.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ async def tell_post(effects: Effects, event: events.PostCreated, mark: int) -> N
 
 
 async def tell_edit(effects: Effects, event: events.PostUpdated, mark: int) -> None:
-    """Publish an edit, also to readers of added and removed tags; nothing for a deleted post."""
+    """Publish an edit, also to readers of added and removed tags. Nothing is published for a deleted post."""
     post = await find_object(effects.graph, Post, event.post_id)
     if post is None:
         return
@@ -30,7 +30,7 @@ async def tell_edit(effects: Effects, event: events.PostUpdated, mark: int) -> N
 
 
 async def tell_reaction(effects: Effects, event: events.ReactionChanged, mark: int) -> None:
-    """Publish a change of the emoji on a post to everyone who would receive an edit."""
+    """Publish a change of the emoji reactions to a post to everyone who would receive an edit of the post."""
     post = await find_object(effects.graph, Post, event.post_id)
     if post is not None:
         await _tell(effects, updates.PostEdited(*_facts(post)))
@@ -42,7 +42,7 @@ async def tell_deletion(effects: Effects, event: events.PostDeleted, mark: int) 
 
 
 async def tell_hiding(effects: Effects, event: events.PostHidden, mark: int) -> None:
-    """Publish that a post was hidden. It may be visible again by now: each listener checks."""
+    """Publish that a post was hidden. The post may be visible again by now, so each listener checks it."""
     post = await find_object(effects.graph, Post, event.post_id)
     if post is not None:
         await _tell(effects, updates.PostHidden(*_facts(post)))
@@ -55,7 +55,7 @@ def _facts(post: Post) -> tuple[int, int, Visibility, tuple[int, ...], tuple[int
 
 
 async def tell_narrowing(effects: Effects, event: events.PostNarrowed, mark: int) -> None:
-    """Publish a narrowed visibility to the former audience: each listener checks whether it may still see the post."""
+    """Publish a narrowed visibility to all who could see the post before. Each listener checks whether it still may."""
     update = updates.PostNarrowed(event.post_id, event.author_id, event.before, event.tag_ids, event.mention_ids)
     await _tell(effects, update)
 

@@ -1,4 +1,4 @@
-"""Event -> consumers, in the order in which they run: all asynchronous behavior in one place."""
+"""The consumers of each event, in the order in which they run. All asynchronous behavior is listed here."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ TABLE: Mapping[type, Sequence[Consequence[Effects]]] = {
         indexing.look_at_post,
     ),
     events.PostNarrowed: (
-        # Home timelines keep the entry, as when a post loses a tag: readers filter it.
+        # Home timelines keep the entry, because readers filter it, as when a post loses a tag.
         streaming.tell_narrowing,
         conversations.go_on,
         cleanup.end_shares_of_narrowed,

@@ -1,7 +1,7 @@
 """Audit log entries: the verbs, targets and actors, and the throttling of repeated events.
 
-Repeats are logged at the 1st, 10th, 100th ... occurrence per hour. The number of distinct keys per hour is bounded; the excess
-is counted together. Counts are per process.
+Of the events with one key, the 1st, 10th, 100th ... per hour are logged. The number of distinct keys per hour is limited; events
+with further keys are counted together. Counts are per process.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from shoal.core.signup import Invitation
 from shoal.core.text import check_text
 
 MAX_REASON = 5_000
-"""Characters of a reason."""
+"""Maximum characters of a reason."""
 MAX_NAME = 255
-"""Characters of a target's name; longer ones are truncated."""
+"""Maximum characters of a target's name; a longer name is truncated."""
 MAX_ADDRESS = 45
-"""Characters of an address: the longest IPv6 address."""
+"""Maximum characters of an IP address: the length of the longest IPv6 address."""
 
 
 class AuditVerb(StrEnum):
@@ -101,24 +101,24 @@ class TargetKind(StrEnum):
 
 
 class AuditTarget(NamedTuple):
-    """The target of an action, in its state at the time."""
+    """The target of an action, with its name at that time."""
 
     kind: TargetKind
     id: int = 0
     """0 for a target without an id."""
     name: str = ""
     member_id: int = 0
-    """Id of the member who owns it; 0 for none."""
+    """Id of the member who owns the target; 0 for none."""
 
 
 class Actor(NamedTuple):
-    """The acting member, with the address and the reason."""
+    """The acting member, with the client's address and the reason for the action."""
 
     member_id: int = 0
     """0 for the command line, and for an anonymous client."""
     name: str = ""
     address: str = ""
-    """The client's IP address; empty inside the process."""
+    """The client's IP address; empty for an action of the server itself."""
     reason: str = ""
 
     def because(self, reason: str) -> Actor:
@@ -131,11 +131,11 @@ class Actor(NamedTuple):
 
 
 SYSTEM_ACTOR = Actor()
-"""The command line, or the server itself."""
+"""The actor of actions by the command line, or by the server itself."""
 
 
 class AuditEntry(msgspec.Struct, frozen=True, array_like=True):
-    """An entry of the audit log, without its id and time, which are in the list."""
+    """An entry of the audit log. Its id and time are stored in the association that lists it."""
 
     verb: AuditVerb
     actor_id: int
@@ -145,15 +145,18 @@ class AuditEntry(msgspec.Struct, frozen=True, array_like=True):
     target_id: int
     target_name: str
     address: str = ""
-    """The client's IP address; empty inside the process, or if a member's own list has it."""
+    """The client's IP address; empty for an action of the server itself, or if the address is stored in a member's own list."""
     holder_id: int = 0
-    """Id of the member whose own list has the address; 0 for none."""
+    """Id of the member whose own list stores the address; 0 for none."""
     reason: str = ""
     details: dict[str, str | int] = {}
 
 
 def entry_of(verb: AuditVerb, actor: Actor, target: AuditTarget, details: dict[str, str | int]) -> AuditEntry:
-    """Return the entry of an action. The address of an action on the actor's own account goes to the member's own list."""
+    """Return the audit log entry of an action.
+
+    For an action on the actor's own account, the address is left out, because the member's own list stores it.
+    """
     own = bool(actor.address and target.member_id) and actor.member_id in (0, target.member_id)
     return AuditEntry(
         verb=verb,
@@ -174,7 +177,7 @@ def member_target(member: Member) -> AuditTarget:
 
 
 def post_target(post: Post) -> AuditTarget:
-    """Return a post as a target, without a name and without the author, who is not the actor."""
+    """Return a post as a target, without a name, and without its author, because the actor is another member."""
     return AuditTarget(TargetKind.POST, post.id)
 
 
@@ -192,7 +195,7 @@ def ip_target(block: IpBlock) -> AuditTarget:
 
 
 def verb_of(text: str) -> AuditVerb:
-    """Parse a verb. Raises `InvalidInput` with the list of verbs."""
+    """Parse a verb of the audit log. Raises `InvalidInput`, which lists the verbs, for any other text."""
     try:
         return AuditVerb(text)
     except ValueError:
@@ -206,11 +209,11 @@ class Repeat(NamedTuple):
     times: int
     """Number of occurrences in this hour."""
     together: bool
-    """Whether it aggregates the keys beyond the limit."""
+    """Whether the count is that of all keys beyond the limit."""
 
 
 class RepeatCounter:
-    """Counts repeats per hour. `most` limits the distinct keys of an hour, and so the memory."""
+    """Counts repeated events per hour. `most` limits the number of distinct keys per hour, and so the memory."""
 
     def __init__(self, most: int = 500) -> None:
         self._most = most
@@ -219,7 +222,7 @@ class RepeatCounter:
         self._beyond = 0
 
     def count(self, what: str, now: int) -> Repeat | None:
-        """Count one occurrence at a time in Unix milliseconds. Returns None if it need not be logged."""
+        """Count one event with the key `what` at `now` (Unix milliseconds). Returns None if it need not be logged."""
         if now // HOUR_MS != self._hour:
             self._hour, self._counts, self._beyond = now // HOUR_MS, {}, 0
         together = what not in self._counts and len(self._counts) >= self._most

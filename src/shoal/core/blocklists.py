@@ -1,9 +1,9 @@
 """Blocklist values and matching rules: email domains, canonical addresses, IP networks and user names.
 
-Sign-up attempts against an email domain are counted per day. Client addresses are not stored: each sets one bit of a small map,
-and linear counting (Whang et al. 1990) estimates how many there were. An IP lookup costs one table lookup per prefix length
-that is in use, at most 33 for IPv4. A name block compares plain forms, so `h4te_speech` matches `hatespeech`; a sign-up looks
-up at most 407 keys and reads no list.
+Sign-up attempts against an email domain are counted per day. Client addresses are not stored: each sets one bit of a small bitmap,
+from which linear counting (Whang et al. 1990) estimates the number of addresses. Looking up an IP address takes one table lookup
+per prefix length that is in use, at most 33 for IPv4. A name block compares plain forms, in which look-alike digits are replaced by
+letters, so `h4te_speech` matches `hatespeech`; a sign-up looks up at most 407 keys and reads no list.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from shoal.core.model import Node
 from shoal.core.text import MAX_USER_NAME, normalized_email
 
 HISTORY_DAYS = 7
-"""Days of refused attempts that are kept, including today."""
+"""Number of days, including today, for which refused attempts are kept."""
 MAX_DOMAIN = 253
 _MAX_TYPED_DOMAIN = 4 * MAX_DOMAIN
-"""Characters of a domain in Unicode: several may become one in ASCII."""
+"""Maximum characters of a domain in Unicode, where several characters may correspond to one in ASCII."""
 _DAY_MS = 86_400_000
 _BITS = 2_048
 _DOMAIN = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?)*")
@@ -55,7 +55,7 @@ class EmailDomainBlock(Node, frozen=True, tag="email_domain_block"):
     domain: str
     """In lower case and ASCII (IDNA)."""
     days: tuple[AttemptDay, ...] = ()
-    """Refused attempts, newest day first, without days that have none."""
+    """Refused attempts per day, newest day first. Days without attempts are omitted."""
 
 
 class CanonicalEmailBlock(Node, frozen=True, tag="canonical_email_block"):
@@ -66,7 +66,7 @@ class CanonicalEmailBlock(Node, frozen=True, tag="canonical_email_block"):
 
 
 def check_domain(text: str) -> str:
-    """Return the normalized form of a domain. Raises `InvalidInput`."""
+    """Return the normalized form of a domain. Raises `InvalidInput` if it is not a domain name."""
     domain = ascii_domain(text.strip().removesuffix("."))
     if len(domain) > MAX_DOMAIN or _DOMAIN.fullmatch(domain) is None:
         raise InvalidInput("Domain is not a valid domain name", field="domain")
@@ -75,7 +75,7 @@ def check_domain(text: str) -> str:
 
 def ascii_domain(text: str) -> str:
     """Return a domain in lower case and ASCII, or only in lower case if it cannot be encoded."""
-    # The codec normalizes, which takes quadratic time for combining marks.
+    # Limit the length, because the normalization by the codec takes quadratic time for combining marks.
     if len(text) > _MAX_TYPED_DOMAIN:
         return text.lower()
     try:
@@ -93,15 +93,18 @@ def domains_of(address: str) -> list[str]:
 def canonical_digest(address: str) -> str:
     """Return the hash of the canonical form of an email address, as Mastodon computes it.
 
-    The form is NFKC, in lower case, without dots and `+tag` in the name, and with the domain in ASCII (IDNA). Raises
-    `InvalidInput` for an invalid address.
+    The canonical form is NFKC, in lower case, without dots and `+tag` in the local part, and with the domain in ASCII (IDNA).
+    Raises `InvalidInput` for an invalid address.
     """
     name, domain = _canonical(address)
     return _digest(name, ascii_domain(domain))
 
 
 def canonical_digests(address: str) -> tuple[str, ...]:
-    """Return the hashes by which an email address may be blocked: blocks from before IDNA have the domain in Unicode."""
+    """Return the hashes under which an email address may be blocked.
+
+    There are two for an internationalized domain, because older blocks were computed with the domain in Unicode.
+    """
     name, domain = _canonical(address)
     domain = ascii_domain(domain)
     return tuple(dict.fromkeys((_digest(name, domain), _digest(name, _unicode_domain(domain)))))
@@ -124,7 +127,7 @@ def _unicode_domain(domain: str) -> str:
 
 
 def check_digest(text: str) -> str:
-    """Return a normalized hash of a canonical email address. Raises `InvalidInput`."""
+    """Return a normalized hash of a canonical email address. Raises `InvalidInput` if it is not a SHA-256 hash."""
     digest = text.strip().lower()
     if _DIGEST.fullmatch(digest) is None:
         raise InvalidInput(
@@ -134,7 +137,7 @@ def check_digest(text: str) -> str:
 
 
 def attempted(block: EmailDomainBlock, client: str, now: int) -> EmailDomainBlock:
-    """Return the block with one more refused attempt, by a client address, at a time in Unix milliseconds."""
+    """Return the block with one more refused attempt, from a client address at `now` (Unix milliseconds)."""
     today = now // _DAY_MS
     bit = int.from_bytes(blake2b(client.encode(), digest_size=8, key=block.id.to_bytes(8)).digest()) % _BITS
     by_day = {day.day: day for day in block.days if today - HISTORY_DAYS < day.day}
@@ -145,7 +148,7 @@ def attempted(block: EmailDomainBlock, client: str, now: int) -> EmailDomainBloc
 
 
 def history(block: EmailDomainBlock, now: int) -> list[AttemptDay]:
-    """Return the last days of refused attempts, today first, including days without any."""
+    """Return the refused attempts of the last days, today first, including days without attempts."""
     today = now // _DAY_MS
     by_day = {day.day: day for day in block.days}
     return [by_day.get(day, AttemptDay(day, 0, b"")) for day in range(today, today - HISTORY_DAYS, -1)]
@@ -181,15 +184,15 @@ class IpBlock(Node, frozen=True, tag="ip_block"):
     expires_at: int = 0
     """Unix milliseconds; 0 for never."""
     ticket_id: int = 0
-    """Agenda ticket of its expiry; 0 for a block that does not expire."""
+    """Id of the schedule entry of its expiry; 0 for a block that does not expire."""
 
     def in_force(self, now: int) -> bool:
-        """Return whether it has not expired at a time in Unix milliseconds."""
+        """Return whether the block has not expired at `now` (Unix milliseconds)."""
         return not self.expires_at or now < self.expires_at
 
 
 def check_network(text: str) -> str:
-    """Return the normalized form of a network or a single address. Raises `InvalidInput`."""
+    """Return the normalized form of a network or a single IP address. Raises `InvalidInput` if it is neither."""
     try:
         network = _plain(ipaddress.ip_network(text.strip()[: MAX_NETWORK + 1], strict=False))
     except ValueError:
@@ -198,7 +201,7 @@ def check_network(text: str) -> str:
 
 
 def contains(network: str, address: str) -> bool:
-    """Return whether a client's address is in a network returned by `check_network`."""
+    """Return whether a client's IP address is in a network that `check_network` returned."""
     parsed = parse_address(address)
     return parsed is not None and parsed in ipaddress.ip_network(network)
 
@@ -235,7 +238,7 @@ def most_severe(blocks: Iterable[IpBlock], now: int) -> IpSeverity | None:
 
 
 def parse_address(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """Return an IP address, as IPv4 if it is mapped, and without a zone; None for an invalid text."""
+    """Return an IP address without its zone; None for invalid text. An IPv4 address that is mapped to IPv6 becomes IPv4."""
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
@@ -251,27 +254,27 @@ def _plain(network: _Network) -> _Network:
 
 
 LEAST_PART = 3
-"""Characters of a part: a shorter one would refuse too many names."""
+"""Minimum characters of a word that is blocked as a part of names: a shorter word would block too many names."""
 _PLAIN = str.maketrans("0123456789", "oizeasgtbg", "_")
-"""Digits and the letters that they replace; underscores are removed."""
+"""Digits and the letters that they resemble. Underscores are removed."""
 
 
 class NameBlock(Node, frozen=True, tag="name_block"):
     """Refuses sign-ups with user names that equal this word, or contain it."""
 
     word: str
-    """In its plain form."""
+    """The word in its plain form."""
     part: bool = False
-    """Whether names that contain it are refused too."""
+    """Whether names that contain the word are refused too."""
 
 
 def plain(text: str) -> str:
-    """Return the form in which names are compared."""
+    """Return the plain form of a user name, in which look-alike digits are letters."""
     return text.strip().lower().translate(_PLAIN)
 
 
 def check_word(text: str, *, part: bool) -> str:
-    """Return the plain form of a word to be blocked. Raises `InvalidInput`."""
+    """Return the plain form of a word to be blocked. Raises `InvalidInput` for a length or characters that are not allowed."""
     word, least = plain(text), LEAST_PART if part else 1
     if not (least <= len(word) <= MAX_USER_NAME and word.isascii() and word.isalpha()):
         raise InvalidInput(

@@ -1,17 +1,17 @@
 """Credentials of a member: passkeys (WebAuthn level 3), their challenges, TOTP codes, recovery codes, and the login object.
 
-A challenge is not stored: it is valid for five minutes for one purpose and one member, protected by a MAC under the network's
-key (8 bytes Unix ms | 16 random bytes | 16 bytes MAC). The caller makes it single-use, by a key in the commit of what it
-proves.
+A challenge is not stored: it is valid for five minutes for one purpose and one member, protected by a MAC under the network's key
+(8 bytes Unix ms | 16 random bytes | 16 bytes MAC). To make it single-use, the caller stores it as a unique key, in the commit that
+the challenge authorizes.
 
-A signature counter that does not grow reveals a copied key:
+A signature counter that does not increase reveals a copied passkey:
 
     stored 7, signed 8      valid; 8 is stored
     stored 7, signed 7      a copy
     stored 0, signed 0      the device keeps no counter
 
-TOTP follows RFC 6238 (SHA-1, 30 seconds, 6 digits). A code is accepted in its own time step and the ones before and after it,
-and only once: no code of an earlier or equal step is accepted after it.
+TOTP follows RFC 6238 (SHA-1, 30 seconds, 6 digits). A code is accepted in its own time step, in the step before and in the step
+after. Once a code is used, codes of its own step and of earlier steps are rejected.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from shoal.core.model import Node
 
 GOOD_MS = 5 * 60_000
 _SKEW_MS = 120_000
-"""Milliseconds by which the clock of another process may be ahead."""
+"""Milliseconds by which the clock of the process that created a challenge may be ahead."""
 KEY_BYTES = 32
 _TIME_BYTES, _RANDOM_BYTES, _MAC_BYTES = 8, 16, 16
 _HEAD_BYTES = _TIME_BYTES + _RANDOM_BYTES
@@ -78,7 +78,7 @@ def new_challenge(secret: bytes, purpose: Purpose, member_id: int, now: int) -> 
 
 
 def is_good(secret: bytes, challenge: bytes, purpose: Purpose, member_id: int, now: int) -> bool:
-    """Return whether this server created the challenge for this purpose and member, and it has not expired."""
+    """Return whether this server created the challenge for this purpose and member, and it has not expired at `now` (Unix ms)."""
     head, mac = challenge[:_HEAD_BYTES], challenge[_HEAD_BYTES:]
     if len(mac) != _MAC_BYTES or not hmac.compare_digest(mac, _mac(secret, head, purpose, member_id)):
         return False
@@ -96,15 +96,15 @@ def _mac(secret: bytes, head: bytes, purpose: Purpose, member_id: int) -> bytes:
 
 
 MOST_CHARACTERS = 8_000
-"""Characters of a device's response, as JSON."""
+"""Maximum characters of a device's response, as JSON."""
 MOST_NAME = 50
-"""Characters of a passkey's name."""
+"""Maximum characters of a passkey's name."""
 _MOST_CREDENTIAL = 1_023
-"""Bytes of a credential id, as limited by WebAuthn."""
+"""Maximum bytes of a credential id, as limited by WebAuthn."""
 _MOST_KEY = 1_024
 _HANDLE_BYTES = 8
 _PORTS = {"http": 80, "https": 443}
-"""Ports that browsers omit from an origin."""
+"""Default ports, which browsers omit from an origin."""
 _ALGORITHMS = (-7, -8, -257)
 """ES256, EdDSA and RS256: every device supports one of them."""
 
@@ -116,9 +116,9 @@ class Passkey(msgspec.Struct, frozen=True, array_like=True):
     """The public key as COSE (RFC 9052)."""
     name: str
     made_at: int
-    """Unix milliseconds, like `used_at`."""
+    """Time of the registration, in Unix milliseconds."""
     used_at: int = 0
-    """Time of the last use; 0: never."""
+    """Time of the last use, in Unix milliseconds; 0 for never."""
     count: int = 0
     """The signature counter of the device; 0 if it has none."""
 
@@ -137,7 +137,7 @@ class Site(NamedTuple):
 
 
 class BadAnswer(Exception):
-    """An invalid response of a device."""
+    """An invalid response of a passkey device."""
 
 
 class Assertion(NamedTuple):
@@ -159,9 +159,10 @@ class NewKey(NamedTuple):
 
 
 def site_of(root: str, title: str) -> Site:
-    """Return the site of a root URL, normalized like in browsers.
+    """Return the site of a root URL, normalized as browsers do.
 
-    https://Bücher.Example.org:443      https://xn--bcher-kva.example.org, xn--bcher-kva.example.org
+    For example, `https://Bücher.Example.org:443` has the origin `https://xn--bcher-kva.example.org` and the host
+    `xn--bcher-kva.example.org`.
     """
     parts = urlsplit(root)
     host = _in_ascii(parts.hostname or "")
@@ -190,9 +191,9 @@ def is_answer(text: str) -> bool:
 
 
 def request_options(site: Site, challenge: bytes, known: Sequence[Passkey], *, verified: bool) -> dict[str, Any]:
-    """Return the options of `navigator.credentials.get`, as JSON values; without `known`, any passkey of this site is accepted.
+    """Return the options of `navigator.credentials.get`, as JSON values.
 
-    `verified`: the device must verify its owner.
+    Without `known` passkeys, any passkey of this site is accepted. If `verified`, the device must verify its owner.
     """
     verification = UserVerificationRequirement.REQUIRED if verified else UserVerificationRequirement.PREFERRED
     asked, _ = _server(site).authenticate_begin(_known(known) or None, verification, challenge)
@@ -202,7 +203,10 @@ def request_options(site: Site, challenge: bytes, known: Sequence[Passkey], *, v
 def making_options(
     site: Site, challenge: bytes, known: Sequence[Passkey], member_id: int, name: str, display_name: str
 ) -> dict[str, Any]:
-    """Return the options of `navigator.credentials.create`, as JSON values, for a device without any `known` passkey."""
+    """Return the options of `navigator.credentials.create`, as JSON values.
+
+    A device that has one of the `known` passkeys is refused.
+    """
     user = PublicKeyCredentialUserEntity(id=handle_of(member_id), name=name, display_name=display_name or name)
     asked, _ = _server(site).register_begin(
         user,
@@ -233,9 +237,9 @@ def read_assertion(text: str) -> Assertion:
 
 
 def check_assertion(site: Site, passkey: Passkey, found: Assertion, *, verified: bool) -> None:
-    """Raise `BadAnswer` unless this passkey signed the challenge, for this site. The caller checks the challenge itself.
+    """Raise `BadAnswer` unless this passkey signed the challenge for this site.
 
-    `verified`: the device must have verified its owner.
+    The caller checks the challenge itself. If `verified`, the device must have verified its owner.
     """
     verification = UserVerificationRequirement.REQUIRED if verified else UserVerificationRequirement.PREFERRED
     server = _server(site)
@@ -262,7 +266,7 @@ def read_new_key(text: str) -> NewKey:
 
 
 def made(site: Site, found: NewKey, name: str, now: int) -> Passkey:
-    """Return the passkey of a response. Raises `BadAnswer` unless it was created for this site, with a supported key.
+    """Return the passkey in a response. Raises `BadAnswer` unless it was created for this site, with a supported key.
 
     The caller checks the challenge itself.
     """
@@ -292,7 +296,7 @@ def _object(text: str) -> dict[str, Any]:
 
 
 def _check_framing(raw: Any) -> None:
-    """Refuse responses requested by our page inside a frame of another site."""
+    """Raise `BadAnswer` for a response that was requested in a frame inside another site."""
     if raw.response.client_data.cross_origin:
         raise BadAnswer("the request came from a frame of another site")
 
@@ -324,32 +328,32 @@ STEP_SECONDS = 30
 _KEY_BYTES = 20
 _DIGITS = 6
 _OFFSETS = (0, -1, 1)
-"""Offsets of the accepted time steps."""
+"""Offsets of the accepted time steps from the current one, in the order in which they are tried."""
 RECOVERY_CODES = 10
 _RECOVERY_CHARACTERS = 10
 _ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
-"""Characters that are not easily confused: ten of them have 49 bits."""
+"""Characters that are not easily confused. Ten random ones have 49 bits of entropy."""
 
 
 class SecondFactor(msgspec.Struct, frozen=True, array_like=True):
     """A TOTP secret, and the remaining recovery codes."""
 
     key: bytes
-    """The secret shared with the app; empty if the second factor is passkeys without an app."""
+    """The secret shared with the authenticator app; empty if the member has only passkeys."""
     used: int = 0
     """The latest time step whose code was used."""
     recovery: tuple[bytes, ...] = ()
     since: int = 0
-    """When it was turned on, in Unix milliseconds."""
+    """When the second factor was turned on, in Unix milliseconds."""
 
 
 def new_key() -> str:
-    """Return a new secret for an app: 32 characters of base32."""
+    """Return a new secret for an authenticator app, as 32 characters of base32."""
     return base64.b32encode(secrets.token_bytes(_KEY_BYTES)).decode()
 
 
 def key_of(text: str) -> bytes:
-    """Decode a secret from `new_key`; empty for an invalid text."""
+    """Decode a secret that `new_key` returned; empty for any other text."""
     try:
         found = base64.b32decode(text)
     except ValueError:
@@ -358,7 +362,7 @@ def key_of(text: str) -> bytes:
 
 
 def address_of(key: str, name: str, title: str) -> str:
-    """Return the `otpauth` URI for a QR code: the secret, account and site."""
+    """Return the `otpauth` URI for a QR code, with the secret, the account and the site."""
     return pyotp.TOTP(key, name=name, issuer=title).provisioning_uri()
 
 
@@ -369,7 +373,7 @@ def new_recovery_codes() -> tuple[list[str], tuple[bytes, ...]]:
 
 
 def used(factor: SecondFactor, code: str, now: int) -> SecondFactor | None:
-    """Return the factor after using this code at a time in Unix milliseconds; None for an invalid code."""
+    """Return the second factor after the use of this code at `now` (Unix milliseconds); None for an invalid code."""
     typed = "".join(code.split()).replace("-", "").lower()
     if len(typed) == _DIGITS and typed.isascii() and typed.isdigit():
         return _by_app(factor, typed, now // 1000 // STEP_SECONDS)
@@ -403,14 +407,14 @@ class Login(Node, frozen=True, tag="login"):
     confirmed: bool = False
     """Whether a link mailed to the address was opened."""
     needs_approval: bool = False
-    """Whether a member who is `unconfirmed` waits for moderators too."""
+    """Whether a member who is still `unconfirmed` also needs the approval of moderators."""
     networks: tuple[bytes, ...] = ()  # hashes of the networks from which the member logged in, newest first
     kept: tuple[tuple[str, int], ...] = ()
-    """Former addresses that can be restored, oldest first, each with the time when it becomes free (Unix ms)."""
+    """Former addresses that can be restored, oldest first, each with the time (Unix ms) when it is released."""
     voided: tuple[tuple[int, int], ...] = ()
-    """Id ranges of void undo links: a thief who changed the address twice got one of those mails, too."""
+    """Ranges of ids of undo links that are void, because one of them was mailed to a thief who changed the address twice."""
     second: SecondFactor | None = None
     passkeys: tuple[Passkey, ...] = ()
     """Oldest first."""
     confirm_by: int = 0
-    """Until when an `unconfirmed` member may confirm, if the mail was sent again; Unix milliseconds."""
+    """Time (Unix ms) until which an `unconfirmed` member may confirm the address, if the mail was sent again."""

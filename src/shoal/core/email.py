@@ -1,8 +1,8 @@
 """Email values: kinds of mail, single-use link tokens, and the address hashes used for contact discovery.
 
-A link proves access to a mailbox; only the hash of its secret is stored. A contact hash is HMAC-SHA256 (RFC 2104) of an address
-under the salt of the network. The salt is public: it makes hash tables computed for another network useless, but it does not
-prevent testing candidate addresses.
+Opening a link proves access to a mailbox; only the hash of the link's secret is stored. A contact hash is HMAC-SHA256 (RFC 2104) of
+an address under the salt of the network. The salt is public: it makes hash tables computed for another network useless, but it does
+not prevent testing candidate addresses.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class MailKind(StrEnum):
     CONFIRM = "confirm"
     """Confirms the address of a new member."""
     CHANGE = "change"
-    """Sent to a new address: makes it the member's."""
+    """Sent to a new address: its link makes the address the member's."""
     UNDO = "undo"
-    """Sent to the former address: restores it."""
+    """Sent to the former address: its link restores this address."""
     RENEWED = "renewed"
     APPROVED = "approved"
     NEW_PLACE = "new_place"
@@ -41,7 +41,7 @@ class MailKind(StrEnum):
     PASSKEY_ADDED = "passkey_added"
     PASSKEY_REMOVED = "passkey_removed"
     COPIED = "copied"
-    """A copy of a passkey was used, and refused."""
+    """Notice that a copy of a passkey was used, and refused."""
 
 
 EMAIL_TOKEN_MS: Mapping[MailKind, int] = {
@@ -56,15 +56,15 @@ TRIED_MS = _DAY_MS
 
 
 class EmailToken(Node, frozen=True, tag="proof"):
-    """An email token, stored until it is used or expires: opening its link proves access to this mailbox."""
+    """The token of a single-use link, stored until it is used or expires. Opening the link proves access to the mailbox."""
 
     member_id: int
     kind: MailKind
     address: str
     secret_hashes: tuple[bytes, ...]
-    """Hashes of the secrets of all its mails: one may be lost, or sent twice."""
+    """Hashes of the secrets of all mails with this link. There are several if the mail was written again."""
     generation: int
-    """The member's `generation` at the request: a new password voids earlier links."""
+    """The member's `generation` when the mail was requested: a new password invalidates earlier links."""
     expires_at: int
     """Unix milliseconds."""
     ticket_id: int
@@ -77,7 +77,7 @@ def given_up_at(kind: MailKind, asked_at: int) -> int:
 
 ALGORITHM = "HMAC-SHA256"
 BITS = 256
-"""Compared bits of a hash: all."""
+"""Number of bits of a hash that are compared (all of them)."""
 SALT_BYTES = 16
 MOST_HASHES = 2_000
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -92,7 +92,7 @@ class ContactSalt(Node, frozen=True, tag="contact_salt"):
 def hash_address(salt: str, address: str) -> str:
     """Return the hash of an email address, 64 hexadecimal digits, ignoring case and surrounding spaces.
 
-    `salt` is the server's, in hexadecimal. Raises `InvalidInput` for an invalid address or salt.
+    `salt` is the salt of the server, in hexadecimal. Raises `InvalidInput` for an invalid address or salt.
     """
     try:
         key = bytes.fromhex(salt)
@@ -102,7 +102,10 @@ def hash_address(salt: str, address: str) -> str:
 
 
 def check_hashes(hashes: Sequence[str]) -> tuple[str, ...]:
-    """Return the hashes without duplicates. Raises `TooLarge` past 2,000, and `InvalidInput` for an invalid one."""
+    """Return the hashes without duplicates.
+
+    Raises `TooLarge` for more than 2,000 hashes, and `InvalidInput` for an invalid hash.
+    """
     if len(hashes) > MOST_HASHES:
         raise TooLarge(f"hashes: at most {MOST_HASHES} hashes (got {len(hashes)})", field="hashes")
     for digest in hashes:

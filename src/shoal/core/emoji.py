@@ -1,7 +1,7 @@
 """Normalization of emoji to the one form that Shoal stores.
 
-An emoji is what Unicode recommends for general interchange (RGI): a single one or a sequence, such as a flag, a keycap, a
-skin tone or several joined to one. Senders may leave out variation selectors, so several texts mean one emoji:
+An emoji is what Unicode recommends for general interchange (RGI): a single character or a sequence, such as a flag, a keycap, an
+emoji with a skin tone or several joined emoji. Senders may leave out variation selectors, so several texts represent one emoji:
 
     "❤"  U+2764          -> "❤️"  U+2764 U+FE0F
     "❤️"  U+2764 U+FE0F   -> unchanged
@@ -23,7 +23,7 @@ _WHOLE = {
 
 
 def checked_emoji(text: str) -> str:
-    """Return the fully qualified form of an emoji. Raises `InvalidInput` unless the text is exactly one."""
+    """Return the fully qualified form of an emoji. Raises `InvalidInput` unless the text is exactly one emoji."""
     found = _WHOLE.get(text.replace(_SELECTOR, ""))
     if found is None:
         raise InvalidInput("must be a single emoji", field="emoji")

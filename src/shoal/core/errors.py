@@ -44,7 +44,7 @@ class Unfit(InvalidInput):
 
 
 class UnexpectedMentions(Unfit):
-    """A post that mentions members its author did not list as expected; `member_ids` are the unexpected ones."""
+    """A post that mentions members whom its author did not allow; `member_ids` are these members."""
 
     def __init__(self, member_ids: tuple[int, ...]) -> None:
         super().__init__("Post would be sent to unexpected accounts", field="allowed_mentions")
@@ -85,14 +85,14 @@ class Unconfirmed(NotAllowed):
 
 
 class SecondFactorNeeded(NotAllowed):
-    """The server requires a second factor of moderators and admins, and this one has none."""
+    """The server requires a second factor of moderators and admins, and this member has none."""
 
     def __init__(self) -> None:
         super().__init__("Moderators and admins need a second factor here: turn it on in the settings of the web app")
 
 
 class NotFound(ShoalError):
-    """The object does not exist, or is hidden from the viewer: the two are indistinguishable everywhere."""
+    """The object does not exist, or is hidden from the viewer. No response distinguishes the two cases."""
 
 
 class Gone(ShoalError):
@@ -104,7 +104,7 @@ class Conflict(ShoalError):
 
 
 class TooMany(ShoalError):
-    """A rate limit; `retry_after` in seconds."""
+    """A rate limit was exceeded; retry after `retry_after` seconds."""
 
     def __init__(self, message: str, *, retry_after: float) -> None:
         super().__init__(message)
@@ -126,7 +126,8 @@ class Unavailable(ShoalError):
 class OutcomeUnknown(Unavailable):
     """A change was sent to the store without a response: it may have been stored, or not.
 
-    Nothing that belongs to the change may be undone. Read again to learn the outcome, or retry an idempotent request.
+    The caller must not undo what belongs to the change, such as its files. Read again to learn the outcome, or retry an idempotent
+    request.
     """
 
 
@@ -134,11 +135,11 @@ class NotYet(Unavailable):
     """Other work has to be done first; retry later."""
 
     backoff_seconds = 0.5
-    """Backoff of a job that raises this."""
+    """Seconds after which a job that raises this is retried."""
 
 
 class NewerNeeded(NotYet):
-    """Data of a newer Shoal, which only a newer one can read or process."""
+    """The data were written by a newer Shoal, and only a newer Shoal can read or process them."""
 
     backoff_seconds = 5.0
 
@@ -152,12 +153,12 @@ class StorageFull(Unavailable):
 
 
 def is_refusal(error: BaseException) -> bool:
-    """Return whether nothing was stored for certain, so that files created for the change can be deleted."""
+    """Return whether certainly nothing was stored, so that files created for the change can be deleted."""
     return isinstance(error, ShoalError) and not isinstance(error, OutcomeUnknown)
 
 
 def of_other_version(found: int, ours: int) -> str:
-    """Describe a store with another schema version, and the fix."""
+    """Describe a store whose schema version is not the supported one, and how to fix it."""
     if found > ours:
         return f"has schema version {found}, but this Shoal supports {ours}: run the newer Shoal that wrote it"
     return f"has schema version {found}, but this Shoal requires {ours}: start `shoal serve` once to upgrade it"

@@ -1,6 +1,6 @@
-"""Events that are committed with the graph and processed later. `shoal.consumers.table` lists the consumers of each.
+"""Events that are committed with the graph and processed later. `shoal.consumers.table` lists the consumers of each event.
 
-An event carries what its consumers would otherwise have to read again, and nothing that may change in between.
+An event contains what its consumers would otherwise have to read again, and nothing that may change in between.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from shoal.core.model import Visibility
 
 class Event(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     trace: bytes = b""
-    """The span of the request or job that caused it, in the 25 bytes of `observability.tracing`; empty outside any trace."""
+    """The span of the request or job that emitted the event, as encoded by `observability.tracing`; empty outside any trace."""
 
 
 class PostCreated(Event, frozen=True, tag="post_created"):
@@ -25,7 +25,7 @@ class PostCreated(Event, frozen=True, tag="post_created"):
     tag_ids: tuple[int, ...] = ()
     mention_ids: tuple[int, ...] = ()
     answered_id: int = 0
-    """The post of another member that a comment answers; 0 for none."""
+    """The post to which a comment replies, if it is by another member; 0 for none."""
 
 
 class PostImported(PostCreated, frozen=True, tag="post_imported"):
@@ -49,7 +49,7 @@ class PostUpdated(Event, frozen=True, tag="post_updated"):
 
 
 class PostNarrowed(Event, frozen=True, tag="post_narrowed"):
-    """The visibility of a post was narrowed from `before`. The event has its tags and mentions from before."""
+    """The visibility of a post was narrowed from `before`. The tags and mentions are those before the change."""
 
     post_id: int
     author_id: int
@@ -60,7 +60,7 @@ class PostNarrowed(Event, frozen=True, tag="post_narrowed"):
 
 
 class PostDeleted(Event, frozen=True, tag="post_deleted"):
-    """A post was deleted. The consumers remove what belongs to it."""
+    """A post was deleted. The consumers remove what depends on it."""
 
     post_id: int
     author_id: int
@@ -149,7 +149,7 @@ class ReactionChanged(Event, frozen=True, tag="reaction_changed"):
 
 
 class RequestChanged(Event, frozen=True, tag="request_changed"):
-    """A member requested to follow a locked member, or the request ended."""
+    """A member requested to follow a locked member, or such a request ended."""
 
     member_id: int
     other_id: int
@@ -181,7 +181,7 @@ class PublishRefused(Event, frozen=True, tag="publish_refused"):
 
     scheduled_id: int
     time: int
-    """An id of the moment."""
+    """An id with the time of the failure."""
 
 
 class FiltersChanged(Event, frozen=True, tag="filters_changed"):
@@ -208,13 +208,13 @@ class MediaDescribed(Event, frozen=True, tag="media_described"):
 
 
 class FilesReleased(Event, frozen=True, tag="files_released"):
-    """Unused files: their keys in the media store, including the keys of copies."""
+    """Files are no longer used. `keys` are their keys in the media store, including the keys of copies."""
 
     keys: tuple[str, ...]
 
 
 class SessionsEnded(Event, frozen=True, tag="sessions_ended"):
-    """Tokens of a member were revoked: the listed ones, or all. With `every`, `token_ids` has the newest of them."""
+    """Tokens of a member were revoked: those in `token_ids`, or all of them if `every`, of which `token_ids` has the newest."""
 
     member_id: int
     token_ids: tuple[int, ...]
@@ -228,46 +228,46 @@ class ProfileChanged(Event, frozen=True, tag="profile_changed"):
 
 
 class MemberRegistered(Event, frozen=True, tag="member_registered"):
-    """A member registered with an email address, which is on another shard and only reserved so far."""
+    """A member registered with an email address. Its key is on another shard, and only reserved so far."""
 
     member_id: int
     address: str
 
 
 class MemberRemoved(Event, frozen=True, tag="member_rejected"):
-    """A member was rejected or deleted. Their email address is on another shard."""
+    """A member was rejected or deleted. The key of the member's email address is on another shard."""
 
     member_id: int
     address: str
 
 
 class EmailChanged(Event, frozen=True, tag="email_changed"):
-    """A member changed their email address. The new one is on another shard, and only reserved so far."""
+    """A member changed their email address. The key of the new address is on another shard, and only reserved so far."""
 
     member_id: int
     address: str
     freed: tuple[str, ...] = ()
-    """Released addresses. Others are kept for a while, so that the member can restore them."""
+    """Addresses to release. Other former addresses are kept for a while, so that the member can restore them."""
 
 
 class MailDue(Event, frozen=True, tag="mail_due"):
-    """A mail is to be sent. The secret of its link is generated on sending, so that no outbox contains it."""
+    """A mail is to be sent. The secret of its link is generated when it is sent, so that no outbox contains it."""
 
     kind: MailKind
     asked: int
-    """When it was requested, as an id; also the id of the email token, unless that is on another shard than the member."""
+    """Id with the time of the request. It is also the id of the email token, unless the member is on another shard."""
     member_id: int = 0
-    """The recipient; 0 if identified by the `account`."""
+    """The recipient; 0 if only `account` identifies the recipient."""
     generation: int = 0
-    """The member's `generation` at the request: a new password voids earlier requests."""
+    """The member's `generation` at the time of the request: a new password invalidates earlier requests."""
     account: str = ""
-    """The user name or email address typed to reset a password."""
+    """The user name or email address that was typed in the request to reset a password."""
     address: str = ""
-    """The recipient's address; empty: the member's."""
+    """The address to which the mail is sent; empty for the member's current address."""
     language: str = ""
-    """The language of the page that requested it; empty: the member's."""
+    """The language of the page that requested the mail; empty for the member's language."""
     place: str = ""
-    """The network address of a login."""
+    """The network address from which the member logged in."""
     passkey: str = ""
     """The name of the passkey concerned."""
 
@@ -280,20 +280,20 @@ class PushDue(Event, frozen=True, tag="push_due"):
     """The session of the app."""
     notice_id: int
     time: int
-    """The id of the notification in the list."""
+    """The time of the notification, which identifies it in the member's list."""
     asked: int
-    """When the message was requested, as an id."""
+    """An id with the time at which the message was requested."""
 
 
 class Blocked(Event, frozen=True, tag="blocked"):
-    """A member blocked another, whose follow must end."""
+    """A member blocked another member, whose follow of the blocker must end."""
 
     blocker_id: int
     blocked_id: int
 
 
 class InverseOp(NamedTuple):
-    """The inverse half of an association, pending for another store: see `graph/contract.py`."""
+    """The inverse half of an association, to be written to another store: see `graph/contract.py`."""
 
     id1: int
     atype: int
@@ -305,13 +305,13 @@ class InverseOp(NamedTuple):
 
 
 class InversePending(Event, frozen=True, tag="inverse_owed"):
-    """The inverse of an association belongs to another store and may not have arrived there yet."""
+    """The inverse of an association belongs to another store and may not have been written there yet."""
 
     op: InverseOp
 
 
 class FutureEvent(Event, frozen=True, tag=""):
-    """An event known only to a newer Shoal: it is stored unchanged, and left to a newer process."""
+    """An event that only a newer Shoal knows. It is stored unchanged, for a process of that version."""
 
     data: bytes
 
@@ -365,7 +365,7 @@ def encode(event: Event) -> bytes:
 
 
 def decode(data: bytes) -> AnyEvent:
-    """Decode an event. One with an unknown kind or value becomes a `FutureEvent`."""
+    """Decode an event. An event with an unknown kind or value becomes a `FutureEvent`."""
     try:
         return _decoder.decode(data)
     except msgspec.ValidationError:

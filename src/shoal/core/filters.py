@@ -1,8 +1,8 @@
 """A member's content filters, and matching them against text.
 
-Keywords are plain text, never patterns, and ignore case. A whole-word keyword must start at a word start if it begins with a
-letter, digit, mark or underscore, and likewise at its end, so `#cat` and `c++` match as well as `cat`. Matching is linear in
-the text.
+Keywords are plain text, never patterns, and ignore case. If a whole-word keyword begins with a letter, digit, mark or underscore,
+it matches only at the start of a word; if it ends with one, only at the end of a word. So `#cat` and `c++` match as well as `cat`.
+Matching takes time linear in the length of the text.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ _BETWEEN = "\0"
 
 
 class Text:
-    """The pieces of a text (words, warning, media descriptions), prepared for searching."""
+    """The pieces of a post's text (content, warning, media descriptions), prepared for searching."""
 
     __slots__ = ("_starts", "folded")
 
@@ -89,7 +89,7 @@ class _Word(msgspec.Struct, frozen=True):
     shown: str
     folded: str
     begins: bool
-    """Whether it must be at the start of a word."""
+    """Whether the keyword matches only at the start of a word."""
     ends: bool
 
     def occurs_in(self, text: Text) -> bool:
@@ -97,7 +97,7 @@ class _Word(msgspec.Struct, frozen=True):
         at = folded.find(self.folded)
         while at >= 0:
             if self.begins and at and _is_word(folded[at - 1]):
-                # Skip to the next word: trying each position of a long run of letters would be quadratic.
+                # Skip to the next word, because trying each position of a long run of letters would take quadratic time.
                 at = text.next_word(at)
                 if at < 0:
                     return False

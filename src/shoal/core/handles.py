@@ -52,13 +52,13 @@ _PAGES = {
     INSTAGRAM: frozenset({"accounts", "direct", "explore", "p", "reel", "reels", "stories", "tv"}),
     X: frozenset({"compose", "explore", "hashtag", "home", "i", "intent", "messages", "search", "settings", "share"}),
 }
-"""Paths of a site that look like names."""
+"""Paths of a site's own pages, which look like user names."""
 _LINK = re.compile(r"(?:https?://)?([^/?#\s@:]+)(?::[0-9]{1,5})?/([^?#\s]*)", re.IGNORECASE)
 _IN_BLUESKY = re.compile(r"(?<![\w.@/-])@?([a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.bsky\.social)(?![\w-])", re.IGNORECASE)
 
 
 class ForeignHandle(NamedTuple):
-    """An account elsewhere, in lower case. `site` is the domain of its server, empty if only a name is known."""
+    """An account on another network, in lower case. `site` is the domain of its server, empty if only a name is known."""
 
     name: str
     site: str = ""
@@ -68,7 +68,7 @@ class ForeignHandle(NamedTuple):
 
     @property
     def user_name(self) -> str:
-        """The name without the suffix of Bluesky: the user name that this person may have here."""
+        """The user name that this person may have in Shoal: the name without the suffix of Bluesky."""
         return self.name.removesuffix(".bsky.social") if self.site == BLUESKY else self.name
 
 
@@ -90,14 +90,14 @@ def read_handle(text: str, site: str = "") -> ForeignHandle | None:
 
 
 def handles_in(text: str) -> Iterator[ForeignHandle]:
-    """Yield the accounts in a profile field, from links and full addresses. Duplicates are possible."""
+    """Yield the accounts in a profile field, from links and full addresses. An account may be yielded several times."""
     for span in parse(text):
         found = _of_link(span.value) if span.kind == "link" else _at(span.value, span.domain)
         if found is not None:
             yield found
     for match in _IN_BLUESKY.finditer(text):
         yield ForeignHandle(match[1].lower(), BLUESKY)
-    # Links are often typed without a scheme.
+    # Also try words with a slash, because links are often typed without a scheme.
     for word in text.split():
         if "/" in word and "://" not in word and (handle := _of_link(word.strip("(),.;"))):
             yield handle
@@ -110,14 +110,14 @@ def _of_link(link: str) -> ForeignHandle | None:
         return None
     site = _site(match[1])
     path = [part for part in match[2].lower().split("/") if part]
-    # Paths of old Mastodon versions, of Bluesky, and of Instagram's app.
+    # Links of old Mastodon versions, of Bluesky, and of Instagram's app have a path component before the name.
     if len(path) > 1 and path[0] == {BLUESKY: "profile", INSTAGRAM: "_u"}.get(site, "users"):
         del path[0]
     elif site == BLUESKY:
         return None
     if len(path) != 1 or path[0] in _PAGES.get(site, ()):
         return None
-    # `mastodon.social/@ann@example.org` is an account of example.org as mastodon.social shows it.
+    # `mastodon.social/@ann@example.org` is an account on example.org, in the web app of mastodon.social.
     name, at, domain = path[0].removeprefix("@").partition("@")
     return _at(name, domain if at else site)
 
@@ -134,12 +134,12 @@ def _bare(name: str) -> ForeignHandle | None:
     return ForeignHandle(name) if _NAME.fullmatch(name) else None
 
 
-# The accounts of a follow list are on few sites.
+# Cached, because the accounts of a follow list are on few sites.
 @lru_cache(maxsize=1_024)
 def _site(domain: str) -> str:
     site = ascii_domain(domain.removesuffix("."))
     for prefix in ("www.", "m.", "mobile."):
-        # `m.social` is a separate domain.
+        # Keep `m.social` unchanged, because its "m." is not the prefix of a mobile site.
         if site.startswith(prefix) and "." in site.removeprefix(prefix):
             site = site.removeprefix(prefix)
     return _SITES.get(site, site)
@@ -148,7 +148,7 @@ def _site(domain: str) -> str:
 MAX_ARCHIVE_BYTES = 4 * 1024 * 1024
 MOST_HANDLES = 10_000
 _MOST_VALUES = 50 * MOST_HANDLES
-"""Commas per document: Bluesky has the most values per account, thirty."""
+"""Maximum commas per document. Bluesky has the most values per account, about thirty."""
 _HEADERS = ("account address", "account", "address", "acct", "handle", "username", "user name", "did")
 _MOST_COLUMNS = 50
 _X_PREFIX = re.compile(rb"window\.YTD\.[a-z_]{1,40}\.part[0-9]{1,6}\s*=\s*")
@@ -159,7 +159,7 @@ _UNKNOWN = (
 
 
 class FollowList(NamedTuple):
-    """Accounts followed elsewhere, without duplicates, in the order of the list."""
+    """Accounts followed on another network, without duplicates, in the order of the list."""
 
     handles: tuple[ForeignHandle, ...]
     unreadable: int
@@ -167,7 +167,7 @@ class FollowList(NamedTuple):
 
 
 class _ListedText(msgspec.Struct, frozen=True):
-    """A link of Instagram; newer archives omit the value."""
+    """A link in an archive of Instagram; newer archives omit the value."""
 
     value: str = ""
     href: str = ""
@@ -189,7 +189,7 @@ class _FollowRecord(msgspec.Struct, frozen=True):
 
 
 class _Entry(msgspec.Struct, frozen=True):
-    """An entry of a list: of X (`following`), a record (`value`) or an account of Bluesky."""
+    """An entry of a follow list: of X (`following`), a record of Bluesky (`value`), or an account of Bluesky (`handle`, `did`)."""
 
     following: _XAccount | None = None
     value: _FollowRecord | None = None
@@ -209,7 +209,7 @@ _decoder = msgspec.json.Decoder(_Document | tuple[str | _Entry, ...])
 def read_archive(data: bytes) -> FollowList:
     """Return the followed accounts in a file of an archive.
 
-    Raises `TooLarge` past 4 MiB or 10,000 entries, and `InvalidInput` if it is not a follow list.
+    Raises `TooLarge` for more than 4 MiB or 10,000 entries, and `InvalidInput` if the file is not a follow list.
     """
     if len(data) > MAX_ARCHIVE_BYTES:
         raise TooLarge(f"file: at most {MAX_ARCHIVE_BYTES} bytes, not {len(data)}", field="file")
@@ -222,7 +222,7 @@ def read_archive(data: bytes) -> FollowList:
 
 
 def read_handles(typed: Iterable[str]) -> FollowList:
-    """Return the accounts of a list of handles, addresses and links. Raises `TooLarge` past 10,000."""
+    """Return the accounts of a list of handles, addresses and links. Raises `TooLarge` for more than 10,000."""
     return _collected(map(read_handle, typed), "handles")
 
 
@@ -262,19 +262,19 @@ def _in_document(document: _Document) -> Iterator[ForeignHandle | None]:
 
 def _of_entry(entry: _Entry) -> ForeignHandle | None:
     if entry.following is not None:
-        # Most links have a numeric id (`intent/user?user_id=`), which appears in no profile.
+        # Most links have a numeric id (`intent/user?user_id=`), which no profile contains, so such an entry is unreadable.
         return read_handle(entry.following.user_link) if "/" in entry.following.user_link else None
     if entry.value is not None:
         return read_handle(entry.value.subject, BLUESKY)
-    # Bluesky's value for a handle that no longer resolves to its account.
+    # Bluesky writes "handle.invalid" for a handle that no longer belongs to the account.
     known = "" if entry.handle == "handle.invalid" else entry.handle
     return read_handle(known) or read_handle(entry.did, BLUESKY)
 
 
 def _in_csv(plain: bytes) -> Iterator[ForeignHandle | None]:
-    """Yield the account of each row, from the column with a known name, or else the first.
+    """Yield the account of each row, from the column with a known header, or else from the first column.
 
-    Without such a column, at least one account must have a site: other texts have rows, too.
+    Without such a header, at least one account must have a site, because any other text can be read as rows of names too.
     """
     whole = False
     column: int | None = None

@@ -1,7 +1,7 @@
 """64-bit ids in Instagram's layout: 41 bits of milliseconds since 2024-01-01 UTC, 13 of logical shard, 10 of sequence.
 
 Ids of a shard are ordered by creation time, need no coordination, and contain the shard of their object. They stay below 2**63
-until 2058. Ids derived from a name (`named`) are negative, so they never equal one derived from a clock.
+until 2058. Ids that are derived from a name (`named`) are negative, so they never equal an id that is derived from the clock.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ EPOCH_MS = 1_704_067_200_000
 """2024-01-01T00:00:00Z in Unix milliseconds."""
 
 BACKDATED_UNTIL_MS = EPOCH_MS + 10 * 86_400_000
-"""End of the ten days that imports use for all older objects: an id from before it may not have the true time."""
+"""End of the ten days into which imports map all older objects: the time in an id before it may not be the true time."""
 
 SHARD_BITS = 13
 SEQUENCE_BITS = 10
 BLOCK = 256
-"""Ids per block (`IdMaker.block`): 4 blocks per millisecond of a shard."""
+"""Number of ids per block (`IdMaker.block`): a shard has 4 blocks per millisecond."""
 MAX_ID = 2**63 - 1
 
 SPREAD = 0x9E3779B97F4A7C15
@@ -59,15 +59,15 @@ def moment_of(id_: int) -> datetime:
 
 
 def floor_at(milliseconds: int) -> int:
-    """Return the smallest id of this time, as a cursor. Times before the epoch give 0."""
+    """Return the smallest id of this time, for use as a cursor. Times before the epoch give 0."""
     return max(0, milliseconds - EPOCH_MS) << _TIME_SHIFT
 
 
 def named(space: str, name: str) -> int:
-    """Return the id of an object identified by its name alone (a tag): negative, on the shard of the name.
+    """Return the id of an object that is identified only by its name (a tag): negative, on the shard of the name.
 
-    It takes 63 bits of the MD5 digest of the name, 13 of which are its shard: of a million names two share an id with a
-    probability of 1e-7.
+    The id consists of 50 bits of the MD5 digest of `space:name` and the 13 bits of the shard: of a million names two share an id
+    with a probability of 1e-7.
     """
     spread = int.from_bytes(md5(f"{space}:{name}".encode(), usedforsecurity=False).digest()[:8])
     high, low = spread >> 24, spread & (_SEQUENCES - 1)
@@ -82,16 +82,17 @@ def now_ms() -> int:
 class IdMaker:
     """The id generator of a process; call it with a shard.
 
-    Ids of a shard never repeat and never decrease, even if the clock is set back: the maker continues from its last id, and
-    borrows from the next millisecond after 1,024 in one. Two makers, or one that was restarted after its clock was set back, can
-    generate equal ids. The store refuses the second use (`graph.contract.Batch.fresh`), and the caller takes the next id.
+    Ids of a shard never repeat and never decrease, even if the clock is set back: the generator continues from its last id. If all
+    1,024 ids of a millisecond are used, it continues with those of the next millisecond. Two generators, or one that was restarted
+    after its clock was set back, can generate equal ids. The store refuses the second use (`graph.contract.Batch.fresh`), and the
+    caller has to generate another id.
     """
 
     def __init__(self, clock: Callable[[], int] = now_ms, *, first: int = 0) -> None:
         self._clock = clock
-        # Start of the sequence in each millisecond: makers with different starts rarely collide.
+        # The sequence starts with this number in each millisecond, so that makers with different starts rarely generate equal ids.
         self._first = first
-        # Per shard: milliseconds since the epoch * 1024 + sequence, of the last id.
+        # The last id of each shard, as milliseconds since the epoch * 1024 + sequence.
         self._last: dict[int, int] = {}
         self._now = 0
 
@@ -107,8 +108,8 @@ class IdMaker:
     def block(self, shard: int) -> int:
         """Return the first of `BLOCK` consecutive ids.
 
-        Blocks are aligned: two of them are equal or disjoint. If the store guards the first id, because it is an object, all
-        others are unique among the ids of blocks.
+        Blocks are aligned, so two of them are equal or disjoint. If the caller creates an object with the first id, the store
+        rejects a second use of it, so all ids of the block are unique among the ids of blocks.
         """
         ticks = -(-self._next(shard) // BLOCK) * BLOCK
         self._last[shard] = ticks + BLOCK - 1

@@ -1,8 +1,7 @@
-"""The files of each object: the only place that lists them, for deletion, sweeps and checks.
+"""The files of each object. No other module lists them; deletion, sweeps and checks use these functions.
 
-A JPEG may have a smaller copy next to it, for clients that support its format. The key shows it:
-`7-0a1b2c3d.avif.jpg` has the copy `7-0a1b2c3d.avif`, and `7-0a1b2c3d.jpg` has none. So finding the copy needs neither a field nor
-a look-up.
+A JPEG may have a smaller copy, for clients that support the format of the copy. The key shows it: `7-0a1b2c3d.avif.jpg` has the
+copy `7-0a1b2c3d.avif`, and `7-0a1b2c3d.jpg` has none. So the copy is found without a stored field or a look-up.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ def still_of(key: str) -> str:
 
 
 def with_copies(*keys: str) -> tuple[str, ...]:
-    """Return these keys and the keys of their copies and first frames, without duplicates and empty ones."""
+    """Return these keys and the keys of their copies and first frames, without duplicates and empty keys."""
     return tuple(filter(None, dict.fromkeys(each for key in keys for each in (key, still_of(key), copy_of(key)))))
 
 
@@ -45,7 +44,7 @@ def files_of_member(member: Member) -> tuple[str, ...]:
 
 
 def lasting_files_of(media: Media) -> tuple[str, ...]:
-    """Return the file keys that a media object has now: the upload is deleted after its conversion or failure."""
+    """Return the file keys that a media object has now. The uploaded file is deleted after its conversion or failure."""
     if media.state is MediaState.FAILED:
         return with_copies(media.preview_key)
     if media.kind is MediaKind.IMAGE or media.state is MediaState.PROCESSING:

@@ -23,7 +23,7 @@ class Treatment(StrEnum):
 
     ACCEPT = "accept"
     FILTER = "filter"
-    """Hold them until the member accepts the sender."""
+    """Hold the notifications until the member accepts the sender."""
     DROP = "drop"
 
 
@@ -33,7 +33,7 @@ class NoticePolicy(msgspec.Struct, frozen=True, omit_defaults=True):
     not_following: Treatment = Treatment.ACCEPT
     """For senders whom the member does not follow."""
     not_followers: Treatment = Treatment.ACCEPT
-    """For senders who do not follow the member, or have for less than three days."""
+    """For senders who do not follow the member, or have followed for less than three days."""
     new_accounts: Treatment = Treatment.ACCEPT
     """For senders who joined in the last thirty days, and whom the member does not follow."""
     private_mentions: Treatment = Treatment.ACCEPT
@@ -50,11 +50,11 @@ class Review(StrEnum):
 
     NONE = ""
     WAITING = "waiting"
-    """Many members reported it, and no moderator has closed a report of it."""
+    """Many members reported the post, and no moderator has closed a report of it."""
     CLEARED = "cleared"
-    """Moderators dismissed a report of it: further reports do not remove it from public lists."""
+    """Moderators dismissed a report of the post: further reports do not remove it from public lists."""
     UPHELD = "upheld"
-    """Moderators upheld a report of it."""
+    """Moderators upheld a report of the post."""
 
 
 HELD = (Review.WAITING, Review.UPHELD)
@@ -62,7 +62,7 @@ HELD = (Review.WAITING, Review.UPHELD)
 
 
 class Node(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
-    """Base class of all objects, which are values without cycles (`gc=False`). `replace` creates the next version."""
+    """Base class of all objects: immutable values without reference cycles (`gc=False`). Each change increments `version`."""
 
     id: int
     version: int = 1
@@ -110,7 +110,7 @@ class Role(StrEnum):
 
 
 QuotePolicy = Literal["public", "followers", "nobody"]
-"""Who may quote a member's posts. It is only passed on to clients: Shoal has no quotes."""
+"""Who may quote a member's posts. The value is only passed on to clients, because Shoal has no quotes."""
 
 
 class ProfileField(msgspec.Struct, frozen=True, array_like=True):
@@ -143,7 +143,7 @@ class Member(Node, frozen=True, tag="member"):
     hides_connections: bool = False
     """Whether the lists of their followers and followees are visible only to themselves."""
     indexable: bool = True
-    """Whether others can find their public posts by words."""
+    """Whether other members can find their public posts by full-text search."""
     folds_shares: bool = True
     """Whether a post that was shared several times appears once in their timelines."""
     silenced: bool = False
@@ -151,16 +151,16 @@ class Member(Node, frozen=True, tag="member"):
     sensitized: bool = False
     """Moderation: the media of all their posts are shown as sensitive."""
     pending: bool = False
-    """Whether they wait for approval. They are `suspended` too, so that everything hides them."""
+    """Whether they wait for approval. Such members are `suspended` too, so that everything hides them."""
     unconfirmed: bool = False
-    """Whether they must confirm their email address first. They are `pending` too."""
+    """Whether they must confirm their email address first. Such members are `pending` too."""
     disabled: bool = False
     """Moderation: they cannot log in; their posts stay."""
     role: Role = Role.NONE
     second_factor: bool = False
     """Whether a login requires a code in addition to the password. `Login.second` has the secret."""
     generation: int = 0
-    """Number of password changes. Tokens and codes of an earlier generation are invalid."""
+    """A number that each password change increments. Tokens and codes with a lower number are invalid."""
     notices: NoticePolicy = ACCEPT_ALL
     media_bytes: int = 0
     """Bytes of the files of all the member's media, without avatar and header."""
@@ -173,15 +173,15 @@ class Member(Node, frozen=True, tag="member"):
     asks_descriptions: bool = True
     """Whether the web app asks before it posts a picture without a description."""
     departure_id: int = 0
-    """The `AccountDeletion` of a member who requested account deletion; 0: none. They are `suspended` too."""
+    """The `AccountDeletion` of a member who requested account deletion; 0 for none. Such members are `suspended` too."""
     invited_by: int = 0
-    """The member who invited them; 0: none."""
+    """The member who invited this member; 0 for none."""
     follows_inviter: bool = False
     """Whether they will follow their inviter once admitted."""
     email_hash: str = ""
-    """Hash of the email address by which others may find the member (`core.email`); empty: they may not."""
+    """Hash of the email address by which others may find the member (`core.email`); empty if they may not."""
     dated: int = msgspec.field(default=0, name="created_at")
-    """When the member joined, if the id has another time (an import). Use `created_at`."""
+    """When the member joined, if an import gave the id another time. Use `created_at`."""
 
     @property
     def created_at(self) -> int:
@@ -189,11 +189,11 @@ class Member(Node, frozen=True, tag="member"):
 
     @property
     def shown_name(self) -> str:
-        """The display name or else the user name, for use within text of either direction."""
+        """The display name or else the user name, in a form that does not change the direction of the surrounding text."""
         return isolated(self.display_name or self.name)
 
     def unguarded(self, *, required: bool) -> bool:
-        """Return whether their role requires a second factor that they lack. `required`: the server's setting."""
+        """Return whether the member has no second factor although the server requires one (`required`) for the member's role."""
         return required and self.role is not Role.NONE and not self.second_factor
 
     @property
@@ -211,7 +211,7 @@ class Mention(NamedTuple):
 
 HIDDEN_BY_MODERATION = 1
 HIDDEN_WITH_AUTHOR = 2
-"""The author is suspended."""
+"""Reason for which a post is hidden: its author is suspended."""
 
 
 class Post(Node, frozen=True, tag="post"):
@@ -225,7 +225,7 @@ class Post(Node, frozen=True, tag="post"):
     language: str = ""
     media: tuple[int, ...] = ()
     tags: tuple[str, ...] = ()
-    """Canonical (lower-case NFKC) forms without duplicates, in the order of the text."""
+    """Canonical forms (lower-case NFKC) of the tags, without duplicates, in the order of the text."""
     mentions: tuple[Mention, ...] = ()
     parent_id: int = 0
     parent_author_id: int = 0
@@ -233,16 +233,16 @@ class Post(Node, frozen=True, tag="post"):
     """The root post of the thread; 0 if this is not a comment."""
     place: Place | None = None
     json: str = msgspec.field(default="", name="data")
-    """An application's own JSON, at most 64 KiB, as text; empty: none. `data` is its value."""
+    """An application's own JSON, at most 64 KiB, as text; empty for none. `data` is the decoded value."""
     dated: int = msgspec.field(default=0, name="created_at")
-    """When it was written, if the id has another time (an import). Use `created_at`."""
+    """When the post was written, if an import gave the id another time. Use `created_at`."""
     edited_at: int = 0
     app_id: int = 0
     poll_id: int = 0
     hidden: int = 0
-    """Why it is hidden and does not count: `HIDDEN_BY_MODERATION`, `HIDDEN_WITH_AUTHOR`, or both (a sum)."""
+    """Why the post is hidden and not counted: `HIDDEN_BY_MODERATION`, `HIDDEN_WITH_AUTHOR`, or both (a sum)."""
     untrendable: bool = False
-    """Moderation: it is excluded from all trends."""
+    """Moderation: the post is excluded from all trends."""
     review: Review = Review.NONE
 
     @property
@@ -256,12 +256,12 @@ class Post(Node, frozen=True, tag="post"):
 
     @property
     def open(self) -> bool:
-        """Whether everyone may find it: public or unlisted, and not hidden. Public counts are of such posts."""
+        """Whether everyone may find the post: it is public or unlisted, and not hidden. Public counts include only such posts."""
         return self.visibility in OPEN and not self.hidden
 
     @property
     def published(self) -> bool:
-        """Whether it appears in the public timeline: it is public, and not a comment on another member's post."""
+        """Whether the post appears in the public timeline: it is public, and not a comment on another member's post."""
         answers_another = self.parent_id and self.parent_author_id != self.author_id
         return self.visibility is Visibility.PUBLIC and not answers_another
 
@@ -275,7 +275,7 @@ class Revision(Node, frozen=True, tag="revision"):
     sensitive: bool = False
     media: tuple[int, ...] = ()
     descriptions: tuple[str, ...] = ()
-    """Descriptions of the media at that time, in order; empty in revisions from before they were kept."""
+    """Descriptions of the media at that time, in order; empty in revisions created before descriptions were stored."""
     options: tuple[str, ...] = ()
     written: int = 0
     """When this content was published, in Unix milliseconds."""
@@ -331,15 +331,15 @@ class Media(Node, frozen=True, tag="media"):
     focus: tuple[float, float] = (0.0, 0.0)
     """The point that a crop must keep: x and y in -1..1, y upwards."""
     file_bytes: int = 0
-    """Bytes of all its files except the preview's."""
+    """Bytes of all files of the media, except those of the preview."""
     preview_bytes: int = 0
     """Bytes of the preview and its copy."""
     unused_since: int = 0
-    """When the last post stopped using it, in Unix milliseconds; 0 while a post, or its edit history, uses it."""
+    """When the last post stopped using the media, in Unix milliseconds; 0 while a post or its edit history uses them."""
     let_go: bool = False
-    """Whether every post that used it is deleted. It is not served until another post uses it."""
+    """Whether all posts that used the media are deleted. They are not served until another post uses them."""
     ticket_id: int = 0
-    """Agenda ticket of the check whether it is still unused; 0 if none is scheduled."""
+    """Id of the schedule entry for the check whether the media are still unused; 0 if none is scheduled."""
     failure: str = ""
     """Why the conversion failed, as shown to the owner."""
 
@@ -349,7 +349,7 @@ class Media(Node, frozen=True, tag="media"):
 
 
 class PollOption(NamedTuple):
-    """A poll option. The id is the target of vote associations; no object has it."""
+    """A poll option. Its id is only used as the target of vote associations, and identifies no object."""
 
     id: int
     title: str
@@ -366,7 +366,7 @@ class Poll(Node, frozen=True, tag="poll"):
     """Whether the votes for each option stay hidden until the poll is closed."""
     expires_at: int = 0  # Unix milliseconds
     ticket_id: int = 0
-    """Agenda ticket of the poll's end; 0 once it is closed."""
+    """Id of the schedule entry of the poll's end; 0 once the poll is closed."""
 
 
 class ScheduledPost(Node, frozen=True, tag="scheduled_post"):
@@ -376,13 +376,13 @@ class ScheduledPost(Node, frozen=True, tag="scheduled_post"):
     """The draft, as encoded by `commands.scheduled_posts`."""
     app_id: int = 0
     ticket_id: int = 0
-    """Agenda ticket of the next attempt to publish it; 0 if there is none."""
+    """Id of the schedule entry of the next attempt to publish the post; 0 if there is none."""
     refused: str = ""
-    """Why publishing it was last refused, in English; empty if it was not refused since `at` was set."""
+    """Why the last attempt to publish it failed, in English; empty if none has failed since `at` was set."""
 
 
 class App(Node, frozen=True, tag="app"):
-    """A client app. It expires (`ticket_id`) unless it is `kept` because it received a token or code."""
+    """A client app. It expires at its schedule entry `ticket_id`, unless it is `kept` because it received a token or code."""
 
     name: str
     redirect_uris: tuple[str, ...] = ()
@@ -408,12 +408,12 @@ class Token(Node, frozen=True, tag="token"):
     scopes: tuple[str, ...] = ()
     secret_hash: bytes = b""
     generation: int = 0
-    """The member's `generation` at login."""
+    """The member's `generation` at login. The token is invalid if the member has a higher one now."""
     use: TokenUse = TokenUse()
 
 
 class AuthorizationCode(Node, frozen=True, tag="grant"):
-    """An authorization code, valid for one exchange and kept until it expires, to detect a second exchange."""
+    """An authorization code. It can be exchanged once, and is kept until it expires, to detect a second exchange."""
 
     app_id: int
     member_id: int
@@ -423,10 +423,10 @@ class AuthorizationCode(Node, frozen=True, tag="grant"):
     """The PKCE challenge (S256); empty if the client sent none."""
     secret_hash: bytes = b""
     generation: int = 0
-    """The member's `generation` at login."""
+    """The member's `generation` at login. The code is invalid if the member has a higher one now."""
     expires_at: int = 0  # Unix milliseconds
     token_id: int = 0
-    """The token that the code was exchanged for; 0 before."""
+    """The token for which the code was exchanged; 0 before the exchange."""
 
 
 class Report(Node, frozen=True, tag="report"):
@@ -439,10 +439,10 @@ class Report(Node, frozen=True, tag="report"):
     rule_ids: tuple[str, ...] = ()
     assigned_to: int = 0
     closed_at: int = 0
-    """Unix milliseconds; 0 while it is open."""
+    """Unix milliseconds; 0 while the report is open."""
     closed_by: int = 0
     upheld: bool | None = None
-    """The moderators' decision; None while it is open, and if it was closed without one."""
+    """The moderators' decision; None while the report is open, and if it was closed without a decision."""
 
 
 class Album(Node, frozen=True, tag="album"):
@@ -463,7 +463,7 @@ class RepliesPolicy(StrEnum):
     FOLLOWED = "followed"
     """Comments on posts of all members whom the owner follows."""
     LIST = "list"
-    """Comments on posts of members of the list."""
+    """Comments on posts of the members on the list."""
     NONE = "none"
 
 
@@ -474,7 +474,7 @@ class MemberList(Node, frozen=True, tag="member_list"):
     title: str
     replies: RepliesPolicy = RepliesPolicy.LIST
     exclusive: bool = False
-    """Whether posts of its members are excluded from the owner's home timeline."""
+    """Whether posts of the listed members are excluded from the owner's home timeline."""
 
 
 DAY_MS = 86_400_000
@@ -483,7 +483,7 @@ RECEIPT_DAYS = 365
 
 
 class AccountDeletion(Node, frozen=True, tag="departure"):
-    """An account deletion. It outlives the member, as the receipt with counts and dates."""
+    """An account deletion. After the member is deleted, it remains as the receipt, with counts and dates."""
 
     member_id: int
     name: str
@@ -493,10 +493,10 @@ class AccountDeletion(Node, frozen=True, tag="departure"):
     """When the deletion is to begin; until then it can be canceled."""
     ticket_id: int
     secret_hash: bytes
-    """Hash of the secret in the address of the receipt."""
+    """Hash of the secret in the URL of the receipt."""
     counts: Mapping[str, int] = msgspec.field(default_factory=dict)
-    """Number of objects of each kind when the deletion began, and the bytes of files; empty before."""
+    """Number of objects of each kind when the deletion began, and the bytes of files; empty before that."""
     begun_at: int = 0
-    """When the deletion began; 0: it has not, and can be canceled."""
+    """When the deletion began; 0 if it has not begun, and can be canceled."""
     done_at: int = 0
-    """When the deletion finished; 0: it has not."""
+    """When the deletion finished; 0 if it has not."""

@@ -1,4 +1,4 @@
-"""Names with their placement, for programs in other languages: `docs/placement-conformance.csv`.
+"""Names with their placement, as test data for programs in other languages: `docs/placement-conformance.csv`.
 
 A line is `name,a,b,c,shard,path`, without quotation marks, since no name contains a comma. The first line names the columns.
 """
@@ -59,10 +59,10 @@ NAMES = (
     "Long" * 50,
     "ключ" * 30,
 )
-"""Plain names, case, an empty one, other scripts, and lengths around the ends of a block of MD5 (55, 56, 64 bytes).
+"""Plain names, an empty name, upper and lower case, other scripts, and lengths near the MD5 block sizes (55, 56, 64 bytes).
 
-A capital sigma at the end of a word is excluded: its lower case depends on its neighbors, which not every language implements.
-User names of Shoal have 37 characters to choose from, without it.
+A capital sigma at the end of a word is excluded, because its lower case depends on the adjacent letters, which not every language
+implements. User names of Shoal have only 37 different characters, which do not include it.
 """
 
 COLUMNS = "name,a,b,c,shard,path"

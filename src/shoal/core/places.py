@@ -1,7 +1,7 @@
 """Geographic places: coordinates, their stored precision, search disks, and the H3 cells that index posts.
 
-A post is in one cell of each of three sizes. A disk is covered by at most `MOST` cells of the finest size that allows it,
-anywhere on the globe. Cells extend beyond the disk, so compare candidates with the disk itself (`Disk.has`).
+A post is in one cell of each of three sizes. A search disk is covered by cells of one size: the smallest of which at most `MOST`
+are needed anywhere on the globe. Cells extend beyond the disk, so compare candidates with the disk itself (`Disk.has`).
 
     size   area of a cell   covers disks of up to
     6      36 km2           11 km
@@ -44,7 +44,7 @@ class PlacePrecision(StrEnum):
 
 
 _STEPS = {PlacePrecision.M100: 0.001, PlacePrecision.KM: 0.01, PlacePrecision.KM10: 0.1}
-"""The step in degrees of latitude: 0.01 degrees are 1.1 km everywhere."""
+"""The grid steps in degrees of latitude: 0.01 degrees are 1.1 km everywhere."""
 
 
 class Disk(NamedTuple):
@@ -59,7 +59,10 @@ class Disk(NamedTuple):
 
 
 def disk(latitude: float, longitude: float, radius_km: float = DEFAULT_RADIUS_KM) -> Disk:
-    """Return the disk around a place. Raises `InvalidInput` for an invalid place, and a radius outside 0.1 to 500 km."""
+    """Return the disk around a place.
+
+    Raises `InvalidInput` for invalid coordinates, and for a radius outside 0.1 to 500 km.
+    """
     center = checked_place((latitude, longitude))
     if not MIN_RADIUS_KM <= radius_km <= MAX_RADIUS_KM:
         raise InvalidInput(f"radius_km: must be {MIN_RADIUS_KM:g} to {MAX_RADIUS_KM:g} kilometers", field="radius_km")
@@ -112,7 +115,7 @@ MOST = 40
 _REACH_KM = {6: 11.0, 4: 77.0, 2: 500.0}
 """The cell sizes (resolutions of H3), and the largest radius for which each is used."""
 _MARGIN = 1.02
-"""Tolerance for cell edges that are not great circles. The smallest cells are a thousand times as wide as a rounding error."""
+"""Tolerance factor, because cell edges are not great circles. Rounding errors are far smaller than this tolerance."""
 
 
 def cells_of(place: Place) -> tuple[str, ...]:
@@ -138,7 +141,7 @@ def cover(disk: Disk) -> tuple[str, ...]:
 
 
 def _meets(h3: Any, cell: str, disk: Disk) -> bool:
-    """Return whether a cell may intersect the disk: whether the circle around the cell does."""
+    """Return whether a cell may intersect the disk, which holds if the circle around the cell intersects it."""
     center = h3.cell_to_latlng(cell)
     width = max(distance_km(*center, *corner) for corner in h3.cell_to_boundary(cell))
     apart = distance_km(disk.latitude, disk.longitude, *center)
@@ -147,5 +150,5 @@ def _meets(h3: Any, cell: str, disk: Disk) -> bool:
 
 @cache
 def _h3() -> Any:
-    """Return the library, imported on first use to keep startup fast."""
+    """Return the H3 library, imported on first use to keep startup fast."""
     return importlib.import_module("h3")

@@ -1,16 +1,17 @@
 """Sign-up rules: invitations and proof of work.
 
-A sign-up touches two shards, so an invitation use is first *held* under the id of the new member. The hold counts as a use. It
-becomes permanent when the member exists and is dropped when the sign-up is refused. If neither is known, the hold expires, and
-the next user checks whether the member exists.
+A sign-up writes to two shards. So a use of an invitation is first *held* (reserved) under the id of the new member; this hold
+counts as a use. When the member has been created, the hold becomes a permanent use; when the sign-up is refused, the hold is
+removed. If the process dies before either, the hold expires, and the next sign-up with the invitation checks whether the member
+exists.
 
     most 1, used 0:   Ann's sign-up holds 7              used 0, holds [7 "ann"]
-                      Ben's is refused
+                      Ben's sign-up is refused
                       Ann is a member                    used 1, holds []
                 or:   the process dies; after expiry, does member 7 exist?   used 1 or 0, holds []
 
-A proof of work is a number that makes PBKDF2-HMAC-SHA256 start with enough zero bits (Back, "Hashcash", 2002). It is bound to
-one user name on one server, which can be registered only once, so it needs neither storage nor a secret.
+A proof of work is a number that makes PBKDF2-HMAC-SHA256 start with enough zero bits (Back, "Hashcash", 2002). It is bound to one
+user name on one server, which can be registered only once, so it needs neither storage nor a secret.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from shoal.core.model import Member, Node, Role
 from shoal.core.tokens import text_of
 
 Inviters = Literal["off", "staff", "members"]
-"""Who may invite: no member, moderators and admins, or every member."""
+"""Who may invite: no member, only moderators and admins, or every member."""
 
 SECRET_BYTES = 16
 MOST_USES = 100
@@ -35,18 +36,18 @@ LEAST_SECONDS = 3_600
 MOST_SECONDS = 30 * 86_400
 USUAL_SECONDS = 7 * 86_400
 HOLD_MS = 120_000
-"""Maximum milliseconds of a hold: longer than any commit takes."""
+"""Milliseconds after which a hold expires: longer than any commit takes."""
 
 
 class Hold(NamedTuple):
-    """A use reserved for a sign-up in progress."""
+    """A use of an invitation that is reserved for a sign-up in progress."""
 
     member_id: int
-    """The id of the future member."""
+    """The id that the new member will have."""
     name: str
-    """The requested user name. Only one of several holds for a name can succeed."""
+    """The requested user name. If several holds have this name, only one of the sign-ups can succeed."""
     until: int
-    """Unix milliseconds."""
+    """Expiry of the hold, in Unix milliseconds."""
 
 
 class Invitation(Node, frozen=True, tag="invitation"):
@@ -54,15 +55,15 @@ class Invitation(Node, frozen=True, tag="invitation"):
 
     owner_id: int
     secret: bytes
-    """The unguessable part of the code, stored in plain so that the owner can copy the link again."""
+    """The unguessable part of the code, stored unencrypted so that the owner can copy the link again."""
     most: int = 0
-    """Maximum number of sign-ups; 0: unlimited."""
+    """Maximum number of sign-ups; 0 for unlimited."""
     used: int = 0
-    """Number of members who signed up with it."""
+    """Number of members who signed up with the invitation."""
     expires_at: int = 0
-    """Unix milliseconds; 0: never."""
+    """Unix milliseconds; 0 for never."""
     follow: bool = False
-    """Whether new members follow the owner."""
+    """Whether members who sign up with the invitation follow its owner."""
     holds: tuple[Hold, ...] = ()
 
     @property
@@ -78,18 +79,21 @@ class Invitation(Node, frozen=True, tag="invitation"):
         return 0 < self.expires_at <= now
 
     def is_used_up(self) -> bool:
-        """Return whether all uses are taken or held."""
+        """Return whether no use is left, counting holds as uses."""
         return 0 < self.most <= self.used + len({hold.name for hold in self.holds})
 
     def is_open(self, now: int) -> bool:
         return not self.is_over(now) and not self.is_used_up()
 
     def admits(self, name: str) -> bool:
-        """Return whether there is a use for this user name: a free one, or one held for this name."""
+        """Return whether a sign-up with this user name is possible: a use is left, or is held for this name."""
         return not self.is_used_up() or any(hold.name == name for hold in self.holds)
 
     def settled(self, now: int, members: Collection[int]) -> Invitation:
-        """Return it without expired holds. A hold whose member exists (`members`) counts as a use."""
+        """Return the invitation without expired holds.
+
+        An expired hold becomes a use if its member exists (`members` are the ids of existing members).
+        """
         ended = [hold for hold in self.holds if hold.until <= now]
         came = sum(hold.member_id in members for hold in ended)
         return msgspec.structs.replace(
@@ -97,14 +101,17 @@ class Invitation(Node, frozen=True, tag="invitation"):
         )
 
     def without(self, member_id: int, *, came: bool) -> Invitation:
-        """Return it without the hold of a member, which becomes a use if they `came`. Idempotent."""
+        """Return the invitation without the hold of this member. If the member has signed up (`came`), the hold becomes a use.
+
+        If there is no such hold, the invitation is returned unchanged.
+        """
         left = tuple(hold for hold in self.holds if hold.member_id != member_id)
         used = self.used + (came and len(left) < len(self.holds))
         return msgspec.structs.replace(self, used=used, holds=left)
 
 
 class Invited(NamedTuple):
-    """A new member's invitation: the id of the held use, the inviter, and whether to follow them."""
+    """How a new member was invited: the id under which a use is held, the inviter, and whether to follow the inviter."""
 
     member_id: int
     inviter: Member
@@ -121,16 +128,16 @@ ROUNDS = 5_000
 MAX_BITS = 20
 """Maximum difficulty in bits: a million attempts on average."""
 GOOD_SECONDS = 3_600
-"""Lifetime of a proof in seconds, from when its challenge was issued."""
+"""Lifetime of a proof of work in seconds, from the time in its text."""
 _SKEW_SECONDS = 120
-"""Seconds by which another process's clock may be ahead."""
+"""Seconds by which the clock of the process that issued the time may be ahead."""
 _PROOF = re.compile(r"([0-9]{1,12}):([0-9]{1,10})", re.ASCII)
 
 
 def is_proof(proof: str, domain: str, name: str, bits: int, now: int) -> bool:
     """Return whether a text proves work of `bits` for a user name on the server `domain`; `now` is in Unix seconds.
 
-    It hashes once, about 2 ms, unless the text is malformed or too old.
+    The check takes one hash computation, about 2 ms, unless the text is malformed or too old.
     """
     found = _PROOF.fullmatch(proof)
     if found is None:

@@ -1,8 +1,8 @@
 """Validate and parse text that users type: mentions, tags and links; render it as HTML for Mastodon clients.
 
-Parsing takes linear time on any input: every repetition in the pattern covers characters that cannot start what follows, so
-there is no backtracking. The HTML contains no unescaped input, and removing the tags returns the text, with paragraphs for
-blank lines.
+Parsing takes linear time on any input: each repetition in the pattern matches only characters with which the next part of the
+pattern cannot start, so there is no backtracking. The HTML contains no unescaped input. Without its markup it is the original text,
+except that blank lines become paragraphs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import regex
 from shoal.core.errors import InvalidInput, Reserved, TooLarge
 
 MAX_TAG = 100
-"""Maximum characters of a tag, without its `#`; a longer one is plain text."""
+"""Maximum characters of a tag, without its `#`. A longer one is treated as plain text."""
 
 MAX_USER_NAME = 30
 MAX_EMAIL = 254
@@ -27,9 +27,9 @@ MAX_MARKS = 30
 """Maximum combining marks in a row, as in the Stream-Safe Text Format (UAX #15, section 13)."""
 
 BYTES_PER_CHARACTER = 16
-"""Maximum bytes of a text per character of its maximum: one character may have many code points."""
+"""Factor from the maximum characters of a text to its maximum bytes: one character may have many code points."""
 _MORE_BYTES = 4_096
-"""Additional bytes of a post, for long links."""
+"""Additional bytes that a post may have, for long links."""
 
 LINK_LENGTH = 23
 """Characters that a link counts as, regardless of its length: the number that Mastodon's clients use."""
@@ -46,7 +46,7 @@ RESERVED = frozenset(_RESERVED.split())
 
 _EXPLICIT_DIRECTION = re.compile("[\u202a-\u202e\u2066-\u2069]")
 _RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\u200f\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]")
-"""Blocks whose characters are right-to-left by default, and marks of that direction."""
+"""Unicode blocks whose characters are right-to-left by default, and marks that set this direction."""
 # Characters that end a link anywhere: spaces, controls, direction marks (which could display another address than the one that
 # opens), quotation marks, and the punctuation of scripts without spaces.
 _END = (
@@ -54,7 +54,7 @@ _END = (
     r"\u3014-\u301b\ud800-\udfff\ufeff\uff01\uff08\uff09\uff0c\uff1a\uff1b\uff1f\uff3b\uff3d\uff5b\uff5d\uff5f-\uff64"
     r"()<>\"`\\"
 )
-# Part of a link only if followed by a stronger character: a link may end a sentence.
+# These characters belong to a link only if another character of the link follows, because a link may end a sentence.
 _WEAK = r".,:;!?'*~|^{}\[\]"
 _NOT_HOST = rf"{_END}\x00-,./:-@\[-^{{-\x7f"
 _LABEL = rf"[^{_NOT_HOST}_\-][^{_NOT_HOST}]*+"
@@ -73,21 +73,21 @@ _SPANS = re.compile(
 )
 _DOMAIN, _TAG = 2, 3  # Groups of the pattern.
 
-# Allowed inside a tag but not at its ends: middle dots, wave dashes, the non-joiner of Persian, and the joiner of Indic
-# conjuncts.
+# Separators are allowed inside a tag but not at its ends: middle dots, wave dashes, the non-joiner of Persian, and the joiner of
+# Indic conjuncts.
 _SEPARATORS = "\u00b7\u30fb\uff65\u301c\uff5e\u200c\u200d"
 _JOINER = "\u200d"
 _VIRAMA = 9
-"""The combining class of the signs before a joiner in a conjunct, such as ක්‍ෂ."""
+"""The combining class of the signs that precede a joiner in a conjunct, such as ක්‍ෂ."""
 _WAVE_DASH = {0xFF5E: 0x301C}
-"""Full-width tilde to wave dash, which Japanese keyboards type for it: NFKC would make it an ASCII tilde."""
+"""Maps the full-width tilde, which Japanese keyboards type, to the wave dash: NFKC would make it an ASCII tilde."""
 _DOTTED_I = re.compile("i\u0307+")
 _FOLDED_LENGTH = 3  # maximum code points that case folding makes from a single one
 _TAG_RUN = re.compile(r"[0-9A-Za-z_\x80-\U0010ffff]+")
-# The half-width voiced sound marks of katakana are letters whose compatibility decomposition is a combining mark.
+# Count the half-width voiced sound marks of katakana as marks: they are letters whose compatibility decomposition is a mark.
 _MARK = r"[\p{M}\uff9e\uff9f]"
 _MANY_MARKS = regex.compile(rf"(?<!{_MARK}){_MARK}{{{MAX_MARKS}}}\K{_MARK}+")
-# Braille pattern blank and the null note head are symbols, and the interlinear annotations are not ignorable.
+# List Braille pattern blank, the null note head and the interlinear annotations too: they are invisible, but not ignorable.
 _INVISIBLE = r"\s\p{Cc}\p{Default_Ignorable_Code_Point}\u2800\ufff9-\ufffb\U0001d159"
 _VISIBLE = regex.compile(rf"[^{_INVISIBLE}]")
 _INVISIBLE_RUN = regex.compile(rf"[{_INVISIBLE}]+")
@@ -108,8 +108,8 @@ _NO_EMAIL = f"an e-mail address is name@domain, at most {MAX_EMAIL} characters"
 class Span(NamedTuple):
     """A mention, tag or link, at `text[start:end]`.
 
-    `value` is the lower-case user name, the canonical tag, or the link as typed. `domain` is lower-case, and set only for a
-    mention with one (`@user@domain`).
+    `value` is the lower-case user name, the canonical tag, or the link as typed. `domain` is in lower case, and only set for a
+    mention that has a domain (`@user@domain`).
     """
 
     kind: Literal["mention", "tag", "link"]
@@ -139,7 +139,7 @@ def parse(text: str) -> tuple[Span, ...]:
                 spans.append(Span("tag", start, end, canonical_tag(name)))
         else:
             start -= 5 if text[start - 1] in "sS" else 4
-            # A tag in a script without spaces may already include the "http".
+            # Skip a link whose "http" belongs to the preceding tag, as is possible in a script without spaces.
             if start >= end:
                 end = match.end()
                 spans.append(Span("link", start, end, text[start:end]))
@@ -149,14 +149,15 @@ def parse(text: str) -> tuple[Span, ...]:
 def canonical_tag(name: str) -> str:
     """Return the canonical form shared by all spellings of a tag: NFKC, case-folded. Idempotent.
 
-    The dot above that folding leaves of `İ` is removed, so `#İstanbul` is `#istanbul`; the dotless `ı` is another letter. Any
-    string has a canonical form, so that prefixes of tags can be looked up; "" for a string that is too long to be a tag.
+    Case folding turns `İ` into `i` and a combining dot, which is removed, so `#İstanbul` is `#istanbul`; the dotless `ı` is another
+    letter. Any string has a canonical form, so that prefixes of tags can be looked up; "" for a string that is too long to be a
+    tag.
     """
     if len(name) > MAX_TAG:
         return ""
     if name.isascii():
         return name.lower()
-    # Twice, because lower case may compose with a mark where upper case does not (H and a line below).
+    # Normalize twice, because lower case may compose with a mark where upper case does not (H and a line below).
     canonical = normalized("NFKC", normalized("NFKC", name.translate(_WAVE_DASH)).casefold())
     if "i\u0307" in canonical:
         canonical = normalized("NFKC", _DOTTED_I.sub("i", canonical))
@@ -185,7 +186,10 @@ def tags_of(text: str) -> tuple[tuple[str, str], ...]:
 
 
 def mentions_of(text: str, domain: str = "") -> tuple[str, ...]:
-    """Return the distinct lower-case names of local members mentioned in a text, in order: without a domain, or with ours."""
+    """Return the distinct lower-case names of local members mentioned in a text, in order.
+
+    A mention is local if it has no domain, or this server's `domain`.
+    """
     here = ("", domain.lower())
     return tuple(dict.fromkeys(span.value for span in parse(text) if span.kind == "mention" and span.domain in here))
 
@@ -194,12 +198,12 @@ def character_count(text: str) -> int:
     """Return the length of a text in user-perceived characters: grapheme clusters (UAX #29)."""
     if text.isascii():
         return len(text)
-    # A flag is two regional indicators, and `\X` takes time quadratic in a run of them.
+    # Replace flags (two regional indicators) first, because `\X` takes time quadratic in a run of them.
     return len(_CLUSTER.findall(_FLAG.sub("a", text)))
 
 
 def text_length(text: str) -> int:
-    """Return the length in characters as clients count: a link is 23, and `@user@domain` counts as `@user`."""
+    """Return the length in characters as Mastodon clients count: a link is 23, and `@user@domain` counts as `@user`."""
     length = character_count(text)
     for span in parse(text):
         if span.kind == "link":
@@ -213,9 +217,10 @@ Form = Literal["NFC", "NFD", "NFKC", "NFKD"]
 
 
 def normalized(form: Form, text: str) -> str:
-    """Return a Unicode normalization form of any text, without the combining marks past `MAX_MARKS` in a row.
+    """Return a Unicode normalization form of any text.
 
-    Normalization sorts each run of marks in time quadratic in its length, so untrusted text is normalized only here.
+    Combining marks beyond `MAX_MARKS` in a row are removed first, because normalization sorts each run of marks in time quadratic
+    in its length. Always use this function for untrusted text.
     """
     return text if text.isascii() else normalize(form, _without_many_marks(text))
 
@@ -229,18 +234,18 @@ def _without_many_marks(text: str) -> str:
 
 
 def is_blank(text: str) -> bool:
-    """Return whether a text has no visible character: only spaces, controls and characters without a glyph."""
+    """Return whether a text has no visible character, but only spaces, controls and characters without a glyph."""
     return _VISIBLE.search(text) is None
 
 
 def visible(text: str) -> str:
-    """Return the visible characters of a text: texts with equal results look alike."""
+    """Return the visible characters of a text. Texts with equal results look alike."""
     shown: str = _INVISIBLE_RUN.sub("", text)
     return shown
 
 
 def isolated(text: str) -> str:
-    """Return a short text for use within another, such as a name in a sentence, without affecting its direction.
+    """Return a short text, such as a name, so that it does not affect the direction of the sentence that contains it.
 
     Embeddings, overrides and isolates are removed, as in Unicode Standard Annex #9, 6.5. Right-to-left text is enclosed in FIRST
     STRONG ISOLATE and POP DIRECTIONAL ISOLATE, which work in attributes, mails and notifications too. Idempotent.
@@ -254,8 +259,8 @@ def isolated(text: str) -> str:
 def check_text(text: str, *, field: str, maximum: int, length: Callable[[str], int] = character_count) -> str:
     """Return the text as it is stored: NFC, with `\\n` line ends; "" for a blank text.
 
-    Raises `InvalidInput`, or `TooLarge` past the maximum of characters, or of `BYTES_PER_CHARACTER` bytes for each.
-    For posts, `length` is `text_length`.
+    Raises `InvalidInput` for characters that are not allowed, and `TooLarge` for more than `maximum` characters, counted by
+    `length`, or for more than `BYTES_PER_CHARACTER` bytes per allowed character. For posts, `length` is `text_length`.
     """
     if not text:
         return text
@@ -270,7 +275,7 @@ def check_text(text: str, *, field: str, maximum: int, length: Callable[[str], i
     if wrong:
         raise InvalidInput(f"{field} contains a character that is not allowed: U+{ord(wrong[0]):04X}", field=field)
     composed = normalized("NFC", text)
-    # Some marks become two marks in this form, and the result must pass this check again.
+    # Check the composed text too: some marks become two marks in NFC, and stored text must pass this check again.
     if _has_many_marks(text) or _has_many_marks(composed):
         raise InvalidInput(f"{field}: at most {MAX_MARKS} combining marks in a row", field=field)
     actual = length(composed)
@@ -284,14 +289,14 @@ def with_line_ends(text: str) -> str:
 
 
 def as_text(text: str) -> str:
-    """Return an untrusted text with normalized line ends, without the characters that `check_text` refuses."""
+    """Return an untrusted text with normalized line ends, without the characters that `check_text` rejects."""
     text = _without_many_marks(_NOT_TEXT.sub("", with_line_ends(text)))
     composed = normalized("NFC", text)
     return _without_many_marks(composed) if _has_many_marks(composed) else text
 
 
 def check_user_name(name: str, *, reserved: bool = False) -> str:
-    """Return the lower-case form of a user name for a new member. Raises `InvalidInput`.
+    """Return the lower-case form of a user name for a new member. Raises `InvalidInput` if it is not allowed.
 
     Does not check whether the name is taken. With `reserved`, names that only the operator may assign are allowed.
     """
@@ -308,14 +313,15 @@ def check_user_name(name: str, *, reserved: bool = False) -> str:
 
 
 def normalized_email(address: str) -> str:
-    """Return the form in which an email address is unique: NFKC, in lower case. Raises `InvalidInput` for an invalid one.
+    """Return the form in which an email address is unique: NFKC, in lower case.
 
-    It accepts addresses that `check_email` refuses: members from before it was strict may have them.
+    Raises `InvalidInput` for an invalid address. It accepts addresses that `check_email` rejects, because existing members may have
+    them.
     """
     address = address.strip()
     if len(address) > MAX_EMAIL:
         raise TooLarge(_NO_EMAIL, field="email")
-    # Twice, as for a tag: lower case may compose with a mark where upper case does not.
+    # Normalize twice, as for a tag: lower case may compose with a mark where upper case does not.
     address = normalized("NFKC", normalized("NFKC", address).lower())
     if not address.isprintable() or not _EMAIL.fullmatch(address):
         raise InvalidInput(_NO_EMAIL, field="email")
@@ -323,9 +329,9 @@ def normalized_email(address: str) -> str:
 
 
 def check_email(address: str) -> str:
-    """Return the normalized form of an email address that a member may have. Raises `InvalidInput`.
+    """Return the normalized form of an email address that a member may have. Raises `InvalidInput` for any other address.
 
-    The name must be a dot-atom (RFC 5322, 3.2.3) without `!`, `%` and `|`, by which mail servers route to other addresses or
+    The local part must be a dot-atom (RFC 5322, 3.2.3) without `!`, `%` and `|`, by which mail servers route to other addresses or
     programs, and without `?`, as in encoded words. Only the syntax is checked.
     """
     address = normalized_email(address)
@@ -335,13 +341,13 @@ def check_email(address: str) -> str:
 
 
 def plain_excerpt(text: str, limit: int) -> str:
-    """Return the first line, for a title: at most `limit` characters, cut after a word, with an ellipsis if cut."""
+    """Return the first line of a text, for a title: at most `limit` characters, cut after a word, with an ellipsis if cut."""
     line = text.strip().partition("\n")[0].rstrip()
     if len(line) <= limit:
         return line
     head = line[: limit - 1]
     if not line[limit - 1].isspace():
-        # Without a space there is one long word, or a script without spaces: cut anywhere.
+        # If there is no space, the line is one long word or has a script without spaces: cut it anywhere.
         head = head.rpartition(" ")[0] or head
     return head.rstrip() + "…"
 
@@ -351,10 +357,10 @@ def _too_long(actual: int, field: str, maximum: int) -> TooLarge:
 
 
 def _leading_tag(run: str) -> str:
-    """Return the tag at the start of a run (whose ASCII characters are letters, digits and underscores), or ""."""
+    """Return the tag at the start of a run of tag characters and any non-ASCII characters; "" if there is none."""
     if run.isascii():
         return "" if len(run) > MAX_TAG or run.isdigit() else run
-    # One more than the maximum shows whether it is too long, without reading all of a hostile run.
+    # Read only one character more than the maximum: that shows whether the tag is too long, however long the run is.
     if len(name := _tag_characters(run[: MAX_TAG + 1])) > MAX_TAG:
         return ""
     name = name.rstrip(_SEPARATORS)
@@ -362,11 +368,11 @@ def _leading_tag(run: str) -> str:
 
 
 def _tag_characters(run: str) -> str:
-    """Return the longest prefix of letters, marks, decimal digits, connectors and separators."""
+    """Return the longest prefix that consists of letters, marks, decimal digits, connectors and separators."""
     if run.isalpha():
         return run
     for at, character in enumerate(run):
-        # A leading mark belongs to the `#`, as in the keycap emoji.
+        # Stop at a leading mark, because it belongs to the `#`, as in the keycap emoji.
         if not (_kind(character) in "LNP" or (at and _may_follow(run[at - 1], character))):
             return run[:at]
     return run
@@ -374,31 +380,32 @@ def _tag_characters(run: str) -> str:
 
 def _may_follow(before: str, character: str) -> bool:
     """Return whether a mark or separator may follow a character in a tag."""
-    # Elsewhere a joiner is invisible, so two tags could look alike and differ.
+    # Allow a joiner only after a virama: elsewhere it is invisible, and two different tags could look alike.
     if character == _JOINER:
         return combining(before) == _VIRAMA
     return character in _SEPARATORS or _kind(character) == "M"
 
 
 def _kind(character: str) -> str:
-    """Classify a character: L letter, M mark, N decimal digit, P connector (such as the underscore), - not in a tag."""
+    """Classify a character: L letter, M mark, N decimal digit, P connector (such as the underscore), - for any other."""
     found = category(character)
     return found[0] if found[0] in "LM" or found in ("Nd", "Pc") else "-"
 
 
 def _is_tag(name: str) -> bool:
-    """Return whether these characters make a tag: they need a letter or connector, and a valid canonical form."""
+    """Return whether these characters form a tag: they need a letter or connector, and a valid canonical form."""
     if _has_many_marks(name) or not any(_kind(character) in "LP" for character in name):
         return False
     if len(name) * _FOLDED_LENGTH <= MAX_TAG and is_normalized("NFKC", name):
         return True
-    # Folding may make the tag too long. Some letters expand to several characters, even spaces (U+FDFA), which no URL can carry.
+    # Check the canonical form, because folding may make the tag too long, and some letters expand to several characters, even
+    # spaces (U+FDFA), which no URL can contain.
     canonical = canonical_tag(name)
     return canonical != "" and canonical == _tag_characters(canonical).rstrip(_SEPARATORS)
 
 
 LINK_SHOWN = 30
-"""Displayed characters of a link, after its scheme."""
+"""Number of characters of a link that are displayed, after its scheme."""
 
 _BLANK_LINES = re.compile(r"\n{2,}")
 
@@ -406,8 +413,8 @@ _BLANK_LINES = re.compile(r"\n{2,}")
 def to_html(text: str, *, mentions: Mapping[str, str], tag_url: Callable[[str], str], domain: str = "") -> str:
     """Return a text as safe HTML; "" for an empty text.
 
-    `mentions` maps lower-case user names to account URLs: a missing name, or one at a domain other than ours (`domain`), stays
-    plain text. `tag_url` is called with a canonical tag. Both must return http(s) addresses.
+    `mentions` maps lower-case user names to account URLs. A mention stays plain text if its name is missing there, or if it has a
+    domain other than `domain`, this server's own. `tag_url` is called with a canonical tag. Both must return http(s) addresses.
     """
     text = text.strip("\n")
     if not text:
@@ -431,7 +438,7 @@ def _plain(text: str) -> str:
 
 
 def _markup(text: str, span: Span, mentions: Mapping[str, str], tag_url: Callable[[str], str], domain: str) -> str:
-    """Return the HTML of a span; "" for a mention without a local account."""
+    """Return the HTML of a span; "" for a mention of no local account."""
     if span.kind == "link":
         return _link(span.value)
     typed = text[span.start + 1 : span.end]

@@ -1,10 +1,10 @@
 """Tokenization of text for search, with one rule for all backends.
 
-A text is folded: NFKC, no case, no accents, no strokes and hooks of Latin letters (`ł` is `l`, `æ` is `ae`), neither
-Arabic nor Hebrew vowel signs. Its words are runs of letters, digits and the marks that belong to them; an emoji is a word
-by itself. Scripts without spaces (Chinese, Japanese, Thai, Lao, Khmer, Burmese), and Korean, where endings stick to words, are
-split into pairs of adjacent characters: `日本語` is stored as `日本`, `本語`, and its last character, `語`. So every part of it is
-found: a longer one as consecutive pairs, a single character as the beginning of a pair.
+A text is folded: NFKC, without case, accents, strokes and hooks of Latin letters (`ł` is `l`, `æ` is `ae`), and vowel signs of
+Arabic and Hebrew. Its words are runs of letters, digits and the marks that belong to them; an emoji is a word by itself. Scripts
+without spaces (Chinese, Japanese, Thai, Lao, Khmer, Burmese), and Korean, where endings are attached to words, are split into pairs
+of adjacent characters: `日本語` is stored as `日本`, `本語`, and its last character, `語`. So every part of it is found: a longer
+part as consecutive pairs, a single character as the beginning of a pair.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from unicodedata import category, name
 from shoal.core.text import normalized
 
 MAX_WORD = 64
-"""Characters of a word that are indexed."""
+"""Maximum characters of a word that are indexed."""
 MAX_REPEATS = 200
-"""Occurrences of a word in a text that are indexed: an index keeps few positions of a word."""
+"""Maximum occurrences of a word in a text that are indexed, because an index keeps few positions of a word."""
 MAX_CLAUSES = 32
-"""Clauses of a query that are used."""
+"""Maximum clauses of a query; further ones are ignored."""
 
 _DROPPED = "\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0670\u0640\u200b-\u200f\u2060\ufe00-\ufe0f\u00ad"
 """Accents, vowel signs, the Arabic lengthener (tatweel), and invisible characters."""
@@ -39,7 +39,7 @@ _LETTER_WITH = re.compile("LATIN SMALL LETTER ([A-Z]) WITH .+")
 
 
 class _Letters(dict[int, int | str]):
-    """A translation table from letters without a decomposition, such as those with a stroke, to their base letters."""
+    """A translation table from letters that Unicode does not decompose, such as those with a stroke, to their base letters."""
 
     def __missing__(self, code: int) -> int | str:
         match = _LETTER_WITH.fullmatch(name(chr(code), ""))
@@ -53,14 +53,14 @@ _LETTERS = _Letters(
 
 
 class Clause(NamedTuple):
-    """Consecutive words. With `open`, the last may be the beginning of a word."""
+    """Consecutive words of a query. If `open`, the last word may be only the beginning of a word."""
 
     words: tuple[str, ...]
     open: bool = False
 
 
 class _Characters(dict[int, int | str]):
-    """A translation table for folded text: word characters stay, all others become a space."""
+    """A translation table for folded text: word characters are kept, all others become a space."""
 
     def __missing__(self, code: int) -> int | str:
         character = chr(code)
@@ -94,16 +94,17 @@ def words_of(text: str) -> list[str]:
 
 
 def clause_of(text: str, *, open_ended: bool = False) -> Clause | None:
-    """Return the search clause of a text: its words in sequence; None if it has none.
+    """Return the search clause of a text: its words in sequence; None if it has no words.
 
-    With `open_ended`, the last word may be the beginning of a longer one.
+    With `open_ended`, the last word of the text may be the beginning of a longer word.
     """
     words = _words(text)
     if not words:
         return None
     last = words[-1]
     if _is_paired(last) and len(last) == 1:
-        # The single character at the end of a run: the pair before it implies it, or it is the beginning of a pair.
+        # The last word is the single character at the end of a run. If a pair of the run precedes it, the pair implies it;
+        # otherwise it may be the beginning of a pair.
         if len(words) > 1 and len(words[-2]) > 1 and _is_paired(words[-2]) and words[-2][-1] == last:
             words.pop()
             return Clause(tuple(words), open_ended)

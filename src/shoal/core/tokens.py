@@ -1,6 +1,6 @@
 """Bearer tokens: encode an id and a secret as text, record the last use, and compute expiry.
 
-Secrets are long and random; only their hashes are stored. Of the `User-Agent` header only program and system are kept:
+Secrets are long and random; only their hashes are stored. Of the `User-Agent` header only the program and the system are stored:
 
     Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0      program "Firefox", system "Linux"
     Tusky/28.0 Android/15                                                       program "Tusky", system "Android"
@@ -24,7 +24,7 @@ _ID_BYTES = 8
 
 
 class PresentedToken(NamedTuple):
-    """A decoded credential: the id of its object, and its secret; 0 and b"" for a malformed text."""
+    """The id and the secret that a client sent in a credential; 0 and b"" for a malformed text."""
 
     id: int
     secret: bytes
@@ -39,7 +39,7 @@ def hash_of(secret: bytes) -> bytes:
 
 
 def fits(stored: bytes, secret: bytes) -> bool:
-    """Return whether this is the secret, in constant time."""
+    """Return whether a secret has the stored hash, in constant time."""
     return hmac.compare_digest(stored, hash_of(secret))
 
 
@@ -48,7 +48,7 @@ def text_of(id_: int, secret: bytes) -> str:
 
 
 def _plain(raw: bytes) -> str:
-    """Encode without padding: browsers send a token as a WebSocket protocol, where `=` is not allowed."""
+    """Encode as base64 without padding: browsers send a token as a WebSocket protocol, where `=` is not allowed."""
     return base64.urlsafe_b64encode(raw).decode().rstrip("=")
 
 
@@ -59,22 +59,22 @@ def opened(text: str) -> PresentedToken:
 
 
 def decoded(text: str) -> bytes:
-    """Return the bytes of a text; empty if it is malformed."""
+    """Return the bytes of a base64 text; empty if it is malformed."""
     if len(text) > 100 or not text.isascii():
         return b""
     try:
         raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
         return b""
-    # The decoder ignores stray bits at the end. Accept only the canonical text, or the one with padding of older tokens.
+    # The decoder ignores stray bits at the end. Accept only the canonical text, or the text with padding of older tokens.
     return raw if text == _plain(raw) or text == base64.urlsafe_b64encode(raw).decode() else b""
 
 
 _DAY_MS = 86_400_000
 _MOST_READ = 512
-"""Characters of a `User-Agent` that are read."""
+"""Maximum characters of a `User-Agent` that are read."""
 _MAX_PROGRAM_NAME = 40
-"""Characters of a program name."""
+"""Maximum characters of a program name."""
 _MOST_ADDRESS = 64
 
 # The first match wins: browsers based on Chromium claim to be Chrome, which claims to be Safari.
@@ -90,7 +90,7 @@ _BROWSERS = (
     ("CriOS/", "Chrome"),
     ("Safari/", "Safari"),
 )
-# Android claims to be Linux, and iPhones to be like Macs.
+# The first match wins: Android claims to be Linux, and iPhones to be like Macs.
 _SYSTEMS = (
     ("iPhone", "iPhone"),
     ("iPad", "iPad"),
@@ -105,18 +105,18 @@ _SYSTEMS = (
 
 
 class TokenUse(msgspec.Struct, frozen=True, array_like=True):
-    """The program that uses a token, its address, and the time. Empty for tokens from before this was recorded."""
+    """The last use of a token: program, address and time. Empty for tokens from before uses were recorded."""
 
     at: int = 0
-    """When it was last used, in Unix milliseconds, to the day: it is written at most once in 24 hours."""
+    """When the token was last used, in Unix milliseconds. It is written at most once in 24 hours."""
     program: str = ""
     system: str = ""
     made_from: str = ""
-    """The address (the /64 network for IPv6) of the request that created it."""
+    """The IP address (the /64 network for IPv6) of the request that created the token."""
     used_from: str = ""
 
     def is_due(self, now: int) -> bool:
-        """Return whether a use at this time has to be written: the last recorded one is a day old."""
+        """Return whether a use at `now` has to be recorded, because the last recorded use is at least a day old."""
         return now - self.at >= _DAY_MS
 
 
@@ -128,29 +128,32 @@ class Origin(NamedTuple):
     system: str = ""
 
     def first(self, now: int) -> TokenUse:
-        """Return the use of a token created by such a request."""
+        """Return the use to store for a token that this request creates."""
         return TokenUse(now, self.program, self.system, self.address, self.address)
 
     def after(self, before: TokenUse, now: int) -> TokenUse:
-        """Return the use of a token after such a request."""
+        """Return the use to store for a token with which this request was made."""
         program = (self.program, self.system) if self.program else (before.program, before.system)
         return TokenUse(now, *program, before.made_from, self.address)
 
 
 NOWHERE = Origin()
-"""Inside the process."""
+"""The origin of actions by the server itself."""
 
 
 class TokenLifetime(NamedTuple):
     """How long an unused token stays valid."""
 
     idle_ms: int = 0
-    """Milliseconds; 0: unlimited."""
+    """Milliseconds without a use; 0 for unlimited."""
     since: int = 0
-    """When the server began to record token uses, in Unix milliseconds. Earlier tokens count as used then."""
+    """When the server began to record token uses, in Unix milliseconds. A token without a recorded use counts as used then."""
 
     def is_over(self, use: TokenUse, now: int) -> bool:
-        """Return whether a token with this last use has expired. The recorded use may be a day old."""
+        """Return whether a token with this last use has expired.
+
+        A day is added, because a recorded use may be followed by unrecorded uses for a day.
+        """
         return self.idle_ms > 0 and now - max(use.at, self.since) >= self.idle_ms + _DAY_MS
 
 
@@ -158,7 +161,7 @@ FOR_EVER = TokenLifetime()
 
 
 def origin_of(address: str, user_agent: str) -> Origin:
-    """Return the origin of a request from its address and `User-Agent`, either of which may be empty."""
+    """Return the origin of a request, given its IP address and `User-Agent`, either of which may be empty."""
     return Origin(address[:_MOST_ADDRESS], *_program_of(user_agent[:_MOST_READ]))
 
 

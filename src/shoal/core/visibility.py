@@ -15,25 +15,25 @@ class Relation(msgspec.Struct, frozen=True):
     blocked_by: bool = False
     muting: bool = False
     muting_notifications: bool = False
-    """Whether the mute includes their notifications."""
+    """Whether the mute includes notifications from the other member."""
     muted_until: int = 0
     """Unix milliseconds; 0 for a permanent mute."""
     shares: bool = True
-    """Whether the (requested) follow includes their shares."""
+    """Whether the follow, or the requested follow, includes the other member's shares."""
     languages: tuple[str, ...] = ()
-    """Languages included in the (requested) follow; empty for all."""
+    """Languages that the follow, or the requested follow, includes; empty for all."""
     watching: bool = False
-    """Whether the viewer is notified of their posts, or will be once they accept the follow request."""
+    """Whether the viewer is notified of the other member's posts, or will be once the follow request is accepted."""
     requested: bool = False
-    """Whether the viewer has requested to follow them."""
+    """Whether the viewer has requested to follow the other member."""
     requested_by: bool = False
     endorsed: bool = False
-    """Whether the viewer features them on their own profile."""
+    """Whether the viewer features the other member on their own profile."""
     note: str = ""
 
     @property
     def severed(self) -> bool:
-        """Whether either has blocked the other."""
+        """Whether one of the two members has blocked the other."""
         return self.blocking or self.blocked_by
 
 
@@ -41,15 +41,15 @@ STRANGER = Relation()
 
 
 def may_see(viewer: int | None, post: Post, author: Member | None, relation: Relation) -> bool:
-    """Return whether the viewer (None: anonymous) may see this post of this author at all.
+    """Return whether the viewer (None: anonymous) may see a post of this author at all.
 
-    A deleted author is None. `relation` is the viewer's to the author.
+    `author` is None for a deleted author. `relation` is the viewer's relation to the author.
     """
     if author is None or author.suspended:
         return False
     if viewer is not None and viewer == post.author_id:
         return True
-    # Inlined `relation.severed`: this runs for every entry of every page.
+    # This is `relation.severed`, inlined because it runs for every entry of every page.
     if relation.blocking or relation.blocked_by or post.hidden & HIDDEN_BY_MODERATION:
         return False
     if post.visibility in OPEN:
@@ -62,9 +62,9 @@ def may_see(viewer: int | None, post: Post, author: Member | None, relation: Rel
 
 
 def may_list(viewer: int | None, post: Post, author: Member | None, relation: Relation) -> bool:
-    """Return whether the post may appear to the viewer unasked, in a timeline or list.
+    """Return whether the post may appear in a timeline or list of the viewer.
 
-    That is `may_see`, without muted authors. A post with an upheld report appears to its author only.
+    That requires `may_see` and an author whom the viewer has not muted. A post with an upheld report appears only to its author.
     """
     if post.review is Review.UPHELD and viewer != post.author_id:
         return False
@@ -74,7 +74,7 @@ def may_list(viewer: int | None, post: Post, author: Member | None, relation: Re
 def may_list_publicly(viewer: int | None, post: Post, author: Member, relation: Relation) -> bool:
     """Return whether a post that passes `may_list` may also appear in the public timelines and under its tags.
 
-    Posts of a silenced author, and held posts, appear there only to the author and their followers.
+    Posts of a silenced author, and posts held because of reports, appear there only to the author and the author's followers.
     """
     return post.visibility is Visibility.PUBLIC and not is_hushed(viewer, post, author, relation)
 
@@ -82,20 +82,21 @@ def may_list_publicly(viewer: int | None, post: Post, author: Member, relation: 
 def is_hushed(viewer: int | None, post: Post, author: Member, relation: Relation) -> bool:
     """Return whether moderation excludes a post from public lists and search for this viewer.
 
-    This applies if its author is silenced, or it is held: in review, or with an upheld report.
+    This applies if its author is silenced, or if the post is in review or has an upheld report. Followers and the author still find
+    it.
     """
     return (author.silenced or post.review in HELD) and not relation.following and viewer != author.id
 
 
 def is_sensitive(post: Post, author: Member) -> bool:
-    """Return whether others see the post as sensitive, by its author's or the moderators' choice."""
+    """Return whether the post is shown to others as sensitive, by its author's or the moderators' choice."""
     return post.sensitive or (author.sensitized and bool(post.media))
 
 
 def may_come(post: Post, share: Share | None, relation: Relation) -> bool:
-    """Return whether the terms of a follow (shares, languages) admit a post to a home timeline or list.
+    """Return whether the options of a follow (shares, languages) admit a post to a home timeline or list.
 
-    `relation` is the viewer's to the sharer, or to the author of a post that is not shared. Posts without a language are
+    `relation` is the viewer's relation to the sharer, or to the author of a post that is not shared. Posts without a language are
     admitted.
     """
     if share is not None and not relation.shares:
@@ -106,7 +107,7 @@ def may_come(post: Post, share: Share | None, relation: Relation) -> bool:
 def may_see_share(viewer: int | None, share: Share, sharer: Member | None, relation: Relation) -> bool:
     """Return whether the viewer may see that this member shared a post. `may_see` decides about the post itself.
 
-    A deleted sharer is None. `relation` is the viewer's to the sharer.
+    `sharer` is None for a deleted sharer. `relation` is the viewer's relation to the sharer.
     """
     if sharer is None or sharer.suspended:
         return False
@@ -127,18 +128,18 @@ def may_share(viewer: int, post: Post) -> bool:
 
 
 _ORDER = tuple(Visibility)
-"""From the widest to the narrowest."""
+"""Visibilities from the widest to the narrowest."""
 
 
 def narrower(visibility: Visibility) -> tuple[Visibility, ...]:
-    """Return the visibilities that a post with this one can be narrowed to."""
+    """Return the visibilities to which a post with this visibility can be narrowed."""
     return _ORDER[_ORDER.index(visibility) + 1 :]
 
 
 def narrowed(post: Post, to: Visibility | None) -> Visibility:
-    """Return the visibility of a post after an edit; None keeps it. Raises `InvalidInput` for a wider one.
+    """Return the visibility of a post after an edit; None keeps it. Raises `InvalidInput` for a wider visibility.
 
-    It is never widened, so that the original audience can rely on it.
+    The visibility is never widened, so that the original audience can rely on it.
     """
     if to is None or to is post.visibility:
         return post.visibility

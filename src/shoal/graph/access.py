@@ -1,4 +1,4 @@
-"""Access checks: the relationships between a viewer and members, and objects that the viewer may access."""
+"""Access checks: the relationships between a viewer and other members, and objects that the viewer may access."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from shoal.graph.schema import (
 )
 
 _GUARDS = (FOLLOWS, BLOCKS, BLOCKED_BY, MUTES)
-"""Types of associations from the viewer that the visibility rules read."""
+"""Types of the viewer's associations that the visibility rules read."""
 _AT_POST = (*_GUARDS, REPORTS_POST)
 _REST = (FOLLOWED_BY, REQUESTS, REQUESTED_BY, WATCHES, ENDORSES, NOTES)
 
@@ -55,7 +55,10 @@ async def get_object(graph: Reader, kind: type[N], id_: int) -> N:
 
 
 async def own_object(graph: Reader, kind: type[Owned], owner_id: int, id_: int) -> Owned:
-    """Return an object of this member; raise `NotFound` for any other, which does not reveal whether it exists."""
+    """Return an object of this member.
+
+    Raises `NotFound` for another member's object too, to hide whether it exists.
+    """
     node = await get_object(graph, kind, id_)
     if node.owner_id != owner_id:
         raise NotFound("Record not found")
@@ -63,7 +66,7 @@ async def own_object(graph: Reader, kind: type[Owned], owner_id: int, id_: int) 
 
 
 async def objects_of(graph: Reader, kind: type[N], ids: Sequence[int]) -> list[N]:
-    """Return the objects of this kind among these ids, in their order."""
+    """Return the objects of this kind among these ids, in the order of the ids."""
     found = await graph.obj_get(ids) if ids else {}
     return [node for id_ in ids if isinstance(node := found.get(id_), kind)]
 
@@ -71,7 +74,10 @@ async def objects_of(graph: Reader, kind: type[N], ids: Sequence[int]) -> list[N
 async def pages_of(
     graph: Reader, id1: int, atype: AssocType, size: int, *, before: int = MAX_TIME, after: int = 0
 ) -> AsyncGenerator[list[Assoc], None]:
-    """Yield the pages of a list that are not empty, newest first, of the entries with `after < time < before`."""
+    """Yield the non-empty pages of a list, newest first.
+
+    Only entries whose time is between `after` and `before` (both exclusive) are included.
+    """
     while page := await graph.assoc_range(id1, atype, Cursor(before=before, after=after, limit=size)):
         yield page
         if len(page) < size:
@@ -80,7 +86,7 @@ async def pages_of(
 
 
 async def page_of(graph: Reader, id1: int, atype: AssocType, mark: int, size: int) -> tuple[list[Assoc], int | None]:
-    """Return a page of a list from a mark on (0: the newest), and the mark of the next page; None at the end."""
+    """Return the page of a list that begins at `mark` (0: the newest entry), and the mark of the next page; None at the end."""
     page = await graph.assoc_range(id1, atype, Cursor(before=mark or MAX_TIME, limit=size))
     return page, page[-1].time if len(page) == size else None
 
@@ -96,7 +102,8 @@ async def count_of(graph: Reader, id1: int, atype: AssocType) -> int:
 async def relations(graph: Reader, viewer: int | None, members: Iterable[int]) -> dict[int, Relation]:
     """Return the viewer's relationship to each member, as far as `core/visibility.py` needs it, in one read.
 
-    Data that only a profile shows is not read; see `full_relations`. Strangers are included, and so is the viewer, as a stranger.
+    Data that only a profile shows is not read; see `full_relations`. The result has every member, including members without a
+    relationship and the viewer, who count as strangers.
     """
     targets = dict.fromkeys(members, STRANGER)
     if viewer is None:
@@ -135,14 +142,14 @@ def _muted(stand: Relation, terms: MuteTerms, now: int) -> Relation:
 
 
 async def relation(graph: Reader, viewer: int | None, member: int) -> Relation:
-    """Return the viewer's relationship to one member, as `full_relations` does."""
+    """Return the viewer's relationship to one member, with everything that a profile shows."""
     if viewer is None:
         return STRANGER
     return (await full_relations(graph, viewer, (member,)))[member]
 
 
 async def full_relations(graph: Reader, viewer: int, members: Iterable[int]) -> dict[int, Relation]:
-    """Return the relationships as `relations` does, with everything else that a profile shows, in one read."""
+    """Return the viewer's relationship to each member, with everything that a profile shows, in one read."""
     targets = list(members)
     return _fully_related(targets, await graph.assoc_get(viewer, (*_GUARDS, *_REST), targets))
 
@@ -150,7 +157,7 @@ async def full_relations(graph: Reader, viewer: int, members: Iterable[int]) -> 
 async def relation_and_bonds(
     graph: Reader, viewer: int, member: int
 ) -> tuple[Relation, Mapping[AssocType, Mapping[int, Assoc]]]:
-    """Return `relation` and the viewer's associations that it was made of, in one read."""
+    """Return the viewer's relationship to one member and the associations from which it was computed, in one read."""
     found = await graph.assoc_get(viewer, (*_GUARDS, *_REST), (member,))
     return _fully_related((member,), found)[member], found
 
@@ -167,7 +174,7 @@ def _fully_related(targets: Sequence[int], found: Mapping[AssocType, Mapping[int
         relationships[id_] = structs.replace(
             stand,
             followed_by=id_ in fans,
-            # Ignore associations that depend on a follow once the follow is gone: they may be deleted later.
+            # Ignore associations that depend on a follow if there is none: they are deleted some time after the follow.
             watching=id_ in watches if stand.following else stand.watching,
             endorsed=stand.following and id_ in endorses,
             requested=requested,
@@ -181,7 +188,7 @@ async def access_member(graph: Reader, member_id: int) -> Member:
     """Return a member by id.
 
     Raises:
-        NotFound: There is no such member, or they wait for approval.
+        NotFound: There is no such member, or the member waits for approval.
         Gone: The member is suspended.
     """
     member = await get_object(graph, Member, member_id)
@@ -193,9 +200,10 @@ async def access_member(graph: Reader, member_id: int) -> Member:
 
 
 async def access_post(graph: Reader, viewer: int | None, post_id: int) -> Post:
-    """Return a post (or the post that a share shows) that the viewer may see; raise `NotFound` for any other.
+    """Return a post (or the original of a share) that the viewer may see.
 
-    With the id of a share, the viewer must be allowed to see the share, too. A post that the viewer reported counts as missing.
+    For the id of a share, the viewer must be allowed to see the share, too. Raises `NotFound` if the post does not exist, if the
+    viewer may not see it, or if the viewer reported it.
     """
     relationships: dict[int, Relation] | None = None
     if viewer is not None:
@@ -228,18 +236,18 @@ async def access_post(graph: Reader, viewer: int | None, post_id: int) -> Post:
 async def _relations_at(
     graph: Reader, viewer: int | None, members: Iterable[int], post_id: int
 ) -> dict[int, Relation] | None:
-    """Return the viewer's relationships as `relations` does, or None if the viewer reported the post. One read for both."""
+    """Return the result of `relations` for these members, or None if the viewer reported the post, in one read."""
     targets = dict.fromkeys(members, STRANGER)
     others = [member for member in targets if member != viewer]
     if viewer is None or not others:
         return targets
-    # Members and posts share this query: no association type leads to both kinds.
+    # One query can look up members and posts, because no association type leads to both kinds.
     found = await graph.assoc_get(viewer, _AT_POST, [*others, post_id])
     return None if found[REPORTS_POST] else _related(targets, found)
 
 
 async def post_by_id(graph: Reader, id_: int) -> Post:
-    """Return a post (or the post that a share shows) without a visibility check, or raise `NotFound`.
+    """Return a post (or the original of a share) without a visibility check. Raises `NotFound` if there is none.
 
     Members may undo actions on posts that they can no longer see.
     """
@@ -252,7 +260,10 @@ async def post_by_id(graph: Reader, id_: int) -> Post:
 
 
 async def access_poll(graph: Reader, viewer: int | None, poll_id: int) -> Poll:
-    """Return a poll of a post that the viewer may see; raise `NotFound` for any other, and for a poll that was replaced."""
+    """Return a poll of a post that the viewer may see.
+
+    Raises `NotFound` for any other poll, and for a poll that was replaced by an edit of its post.
+    """
     poll = await get_object(graph, Poll, poll_id)
     if (await access_post(graph, viewer, poll.post_id)).poll_id != poll_id:
         raise NotFound("Record not found")
@@ -260,7 +271,10 @@ async def access_poll(graph: Reader, viewer: int | None, poll_id: int) -> Poll:
 
 
 async def own_post(graph: Reader, member_id: int, post_id: int) -> Post:
-    """Return a post of this member; raise `NotFound` for any other, which does not reveal whether it exists."""
+    """Return a post of this member.
+
+    Raises `NotFound` for another member's post too, to hide whether it exists.
+    """
     post = await get_object(graph, Post, post_id)
     if post.author_id != member_id:
         raise NotFound("Record not found")
@@ -274,7 +288,10 @@ async def members_by_id(graph: Reader, ids: Sequence[int]) -> dict[int, Member]:
 
 
 async def filters_of(graph: Reader, member_id: int) -> list[Filter]:
-    """Return the member's filters, oldest first, including expired ones. One read without filters, else two."""
-    # More than the limit, because concurrent requests may exceed it.
+    """Return the member's filters, oldest first, including expired filters.
+
+    Takes one read if there are no filters, otherwise two.
+    """
+    # Read more than the limit, because concurrent requests may exceed it.
     owned = await graph.assoc_range(member_id, OWNS_FILTER, Cursor(limit=2 * MAX_FILTERS))
     return await objects_of(graph, Filter, [assoc.id2 for assoc in reversed(owned)])

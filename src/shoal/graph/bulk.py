@@ -1,8 +1,9 @@
 """Bulk reads and writes of whole rows: moving a network, importing into an empty one, and consistent snapshots for backups.
 
-Rows are written unchanged, without bumping times, changing counts or deriving inverses, so no other process may write
-concurrently. An import part must contain new rows only; if any row exists the part is refused as a whole. Snapshots of several
-stores are consistent: all stores are held, then opened, then released, and no commit completes in any of them while all are held.
+Rows are written unchanged, without bumping times, changing counts or deriving inverses, so no other process may write concurrently.
+An import is stored in parts; a part must contain only new rows, and is refused as a whole if any of its rows exists. Snapshots of
+several stores are consistent: commits are blocked in all stores (`hold`), then all snapshots are opened, and then commits resume.
+No commit completes in any store while all are blocked.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from shoal.graph.schema import AnyNode, backup_key, encode_node
 from shoal.graph.shard_map import ShardMap
 
 NAMED_BY_PLACE = frozenset({"user_name", "email"})
-"""Key spaces whose shard follows from the name; other keys are on the shard of the object that they lead to."""
+"""Key spaces whose keys are on the shard of their name; any other key is on the shard of the object to which it leads."""
 
 ASSOC_BYTES = 26
 """Bytes of an association without its data: two ids, a time and a type."""
@@ -37,7 +38,7 @@ def _mark(kind: type[Member | Post]) -> bytes:
 
 
 MEMBER_MARK = _mark(Member)
-"""The first bytes of an encoded member, after its number of fields."""
+"""The first bytes of an encoded member, after the number of its fields."""
 POST_MARK = _mark(Post)
 
 
@@ -53,7 +54,7 @@ class KeyRow(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Rows to be stored; they replace stored rows with their keys."""
+    """Rows to be stored. A row replaces a stored row that has the same primary key."""
 
     objects: Sequence[AnyNode] = ()
     assocs: Sequence[AssocRow] = ()
@@ -70,7 +71,7 @@ class Rows(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """The size of part of a network. Bytes include objects and associations, but no indexes."""
+    """The size of a part of a network. `bytes` includes objects and associations, but no indexes."""
 
     members: int = 0
     posts: int = 0
@@ -83,13 +84,13 @@ class Spread(NamedTuple):
 @runtime_checkable
 class Movable(Protocol):
     async def key_scan(self, after: tuple[str, str], limit: int) -> list[KeyRow]:
-        """Return keys above `(space, name)` in code point order, including expired ones."""
+        """Return the keys above `(space, name)` in code point order, including expired keys."""
 
     async def put_rows(self, rows: Rows) -> None:
-        """Store rows unchanged, all or none; only for moves."""
+        """Store rows unchanged, all or none. Only for moving a network."""
 
     async def remove_rows(self, rows: Rows) -> None:
-        """Delete the rows with these keys and ignore their other columns; only for moves."""
+        """Delete the rows with the primary keys of these rows, whatever their other columns. Only for moving a network."""
 
 
 @runtime_checkable
@@ -97,11 +98,11 @@ class Spreading(Protocol):
     """A store that knows the size of its data sources without a full scan."""
 
     async def spread(self) -> dict[int, Spread]:
-        """Return the size by data source; empty ones may be absent."""
+        """Return the size of each data source; empty data sources may be missing."""
 
 
 def weigh(node: AnyNode) -> Spread:
-    """Return the size of an object: whether it is a member or a post, and its bytes."""
+    """Return the size of a single object: 1 member, 1 post or neither, and its bytes."""
     return Spread(isinstance(node, Member), isinstance(node, Post), len(encode_node(node)))
 
 
@@ -116,21 +117,21 @@ _SOURCE_SHIFT = SEQUENCE_BITS + SHARDS_PER_SOURCE.bit_length() - 1
 
 
 class Occupied(Conflict):
-    """A row of the part exists already. Nothing was stored."""
+    """A row of an import part already exists. Nothing was stored."""
 
 
 class LoadPart(NamedTuple):
-    """Rows that are stored together, each kind in the order of its keys."""
+    """A part of an import: rows that are stored together, each kind sorted by its primary key."""
 
     objects: Sequence[ObjectRow] = ()
     keys: Sequence[KeyRow] = ()
     links: Table = NO_LINKS
-    """Live associations without data: id1, type, id2, time. None of their lists is ordered by id (`sql.BY_ID`)."""
+    """Live associations without data, as id1, type, id2, time. None of their lists is ordered by id (`sql.BY_ID`)."""
     counts: Table = NO_COUNTS
-    """Lengths of whole lists: id1, type, length."""
+    """Lengths of complete lists, as id1, type, length."""
 
     def on(self, chosen: NDArray[np.bool_]) -> LoadPart:
-        """Return the rows on the chosen data sources (64 booleans)."""
+        """Return the rows that belong to the chosen data sources (64 booleans)."""
         return LoadPart(
             [row for row in self.objects if chosen[source_of(shard_of(row[0]))]],
             [row for row in self.keys if chosen[source_of(row.shard)]],
@@ -142,7 +143,7 @@ class LoadPart(NamedTuple):
         return bool(self.objects or self.keys or len(self.links) or len(self.counts))
 
     def changed(self) -> list[int]:
-        """Return the ids whose cached entries the part invalidates."""
+        """Return the ids whose cached data is outdated once the part is stored."""
         return [*(row[0] for row in self.objects), *np.unique(self.counts[:, 0]).tolist()]
 
 
@@ -152,13 +153,13 @@ def sources_of(ids: Table) -> Table:
 
 @runtime_checkable
 class Loading(Protocol):
-    """A store that imports parts. `loads` is true if it can: a sharded store can if all its stores can."""
+    """A store that can import parts if `loads` is true. A sharded store can if all its stores can."""
 
     @property
     def loads(self) -> bool: ...
 
     async def load(self, part: LoadPart) -> None:
-        """Store a part durably; a store in which a row of the part exists stores nothing.
+        """Store a part durably. A store in which a row of the part exists stores nothing.
 
         Raises:
             Occupied: A row existed.
@@ -167,9 +168,12 @@ class Loading(Protocol):
 
 
 FIRST = -(2**63)
-"""Less than every number in a key."""
+"""A number that is less than every number in a primary key."""
 HOLD_SECONDS = 1.0
-"""How long a store is asked to be held: commits wait until then, and would be refused after four seconds."""
+"""Maximum seconds to wait for a store's running commits when blocking its commits.
+
+New commits wait during this time, and would be refused after four seconds.
+"""
 
 Row = tuple[Any, ...]
 
@@ -180,14 +184,14 @@ class SnapshotTable(Enum):
     OBJECTS = "objects"
     """Id, version, and the object as `encode_node` returns it."""
     ASSOCIATIONS = "associations"
-    """As `contract.AssocRow`, including tombstones."""
+    """`contract.AssocRow`, including tombstones."""
     COUNTS = "counts"
-    """id1, type, length of the list."""
+    """id1, type, and length of the list."""
     KEYS = "keys"
     EVENTS = "events"
-    """Number in the outbox, and the event as `core.events.encode` returns it."""
+    """Position in the outbox, and the event as `core.events.encode` returns it."""
     BURIED = "buried"
-    """As events, for parked jobs, and the error of each."""
+    """Parked jobs: the columns of an event, and the error of the job."""
 
 
 FIRST_KEYS: Mapping[SnapshotTable, Row] = {
@@ -198,14 +202,17 @@ FIRST_KEYS: Mapping[SnapshotTable, Row] = {
     SnapshotTable.EVENTS: (FIRST,),
     SnapshotTable.BURIED: (FIRST,),
 }
-"""Where the first page of each table starts. The key columns are the first columns of a row."""
+"""Position before the first row of each table. The columns of the primary key are the first columns of a row."""
 
 
 class SnapshotSource(Protocol):
-    """One store of a snapshot. All methods raise `Unavailable` if it cannot be reached or could not be held in time."""
+    """One store of a snapshot.
+
+    All methods raise `Unavailable` if the store cannot be reached or its commits could not be blocked in time.
+    """
 
     async def hold(self) -> None:
-        """Wait for running commits, and block new ones until `release`."""
+        """Block new commits until `release`, and wait for running commits."""
 
     async def open(self) -> None: ...
 
@@ -219,16 +226,16 @@ class SnapshotSource(Protocol):
         """Return the rows of the snapshot whose key is above `after`, in key order."""
 
     async def forget(self) -> None:
-        """Release the snapshot, so that the store can free what it keeps for it."""
+        """Discard the snapshot, so that the store can free what it keeps for it."""
 
     async def note(self, row: KeyRow) -> None:
-        """Store the key with the time of the last backup, in the live store and not in the snapshot."""
+        """Store the key with the time of the last backup in the live store. The snapshot does not contain it."""
 
     async def close(self) -> None:
-        """Release everything, including a hold."""
+        """Discard the snapshot, resume commits if they are blocked, and free all other resources."""
 
 
 def receipt(moment: int) -> KeyRow:
-    """Return the row of the key with the time of the newest good backup, in Unix milliseconds."""
+    """Return the row of the key that records the time of the newest complete backup, in Unix milliseconds."""
     key = backup_key()
     return KeyRow(key.space, key.name, compose(moment, key.shard), 0)

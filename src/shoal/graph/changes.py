@@ -1,8 +1,8 @@
-"""Build changes to objects: optimistic read-modify-commit, and tickets on the agenda of due objects.
+"""Build changes to objects: optimistic read-modify-commit, and tickets in the schedule of due objects (the agenda).
 
 A commit names the version that it replaces (`Batch.obj_set`). Of two concurrent changes one gets `Conflict`, reads again and is
-applied to the result of the other, so both take effect. A ticket is an id on the shard of its object, added and removed by the
-commit that changes the object. The first ticket has the object's own id, later ones a new id; no ticket is used twice.
+applied to the result of the other, so both take effect. A ticket is an id on the shard of its object; the commit that changes the
+object also adds or removes the ticket. The first ticket has the object's own id, later ones have a new id; no ticket is used twice.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ N = TypeVar("N", bound=Node)
 _TRIES = 24
 _FIRST_PAUSE = 0.001
 _LONGEST_PAUSE = 0.25
-"""Seconds."""
+"""Maximum pause between two attempts, in seconds."""
 
 Extra = Callable[[Batch, N, N], None]
-"""A function that adds to the commit of a change; it is given the object before and after."""
+"""A function that adds writes to the commit of a change. Its arguments are the batch, and the object before and after."""
 
 
 async def retry_on_conflict(
@@ -38,11 +38,11 @@ async def retry_on_conflict(
     """Run `attempt`, which must read again each time, until it succeeds without a conflict, and return its result.
 
     Args:
-        passing: Which conflicts to retry; others are raised. All by default, so an attempt that takes a key or relies on another
-            object must turn `KeyTaken` and `Missing` into its own errors.
+        passing: Returns whether to retry a conflict; any other is raised. All conflicts are retried by default, so an attempt
+            that takes a key or relies on another object must turn `KeyTaken` and `Missing` into its own errors.
 
     Raises:
-        Conflict: Every try failed, after about two seconds.
+        Conflict: Every attempt failed, after about two seconds.
     """
     pause = 0.0
     for _ in range(_TRIES):
@@ -51,7 +51,7 @@ async def retry_on_conflict(
         except Conflict as conflict:
             if not passing(conflict):
                 raise
-            # Random, so that attempts that collided do not collide again: hundreds may change one object at once.
+            # Wait for a random time, so that attempts that collided do not collide again: hundreds may change one object at once.
             await asyncio.sleep(random.uniform(0.0, pause))  # noqa: S311
             pause = min(max(2 * pause, _FIRST_PAUSE), _LONGEST_PAUSE)
     raise Conflict("it is being changed by another request; try again")
@@ -60,9 +60,10 @@ async def retry_on_conflict(
 async def change_object(
     graph: Graph, read: Callable[[], Awaitable[N]], change: Callable[[N], N], extra: Extra[N] | None = None
 ) -> N:
-    """Apply `change` to the object that `read` returns and commit the result, unless it is equal. Returns the object.
+    """Apply `change` to the object that `read` returns, commit the result, and return it. An unchanged object is not committed.
 
-    `change` must not change the version. Raises the errors of `read` and `change`, and `Conflict` as `retry_on_conflict` does.
+    `change` must not change the version. It is repeated after a conflict, with the object read again. Raises the errors of `read`
+    and `change`, and `Conflict` if every attempt failed, after about two seconds.
     """
 
     async def attempt() -> N:
@@ -85,15 +86,15 @@ _LOW = (1 << SHARD_BITS + SEQUENCE_BITS) - 1
 
 
 def put_on(batch: Batch, ticket: int, at: int, id_: int) -> None:
-    """Make an object due at a time (Unix ms). The commit fails with `IdTaken` if the ticket was used before.
+    """Schedule an object for a time (Unix ms). The commit fails with `IdTaken` if the ticket was used before.
 
-    Tickets with equal times are ordered by their low bits.
+    Tickets for one millisecond are ordered by the low bits of their ids.
     """
     batch.fresh.add(ticket)
     batch.assoc_add(ticket, DUE_ON, AGENDA, floor_at(at) | ticket & _LOW, id_.to_bytes(8))
 
 
 def take_off(batch: Batch, ticket: int, now: int) -> None:
-    """Remove a ticket that is done or cancelled. Idempotent."""
+    """Remove a ticket from the schedule, because it is done or cancelled. Idempotent."""
     if ticket:
         batch.assoc_del(ticket, DUE_ON, AGENDA, now)

@@ -1,4 +1,4 @@
-"""One-line explanations for operators of why an engine cannot be reached: worded alike for all engines, without passwords."""
+"""One-line explanations for operators of why an engine cannot be reached. They are alike for all engines, and show no passwords."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PROBE_SECONDS = 1.0
 
 
 class MisconfiguredEngine(Unavailable):
-    """An engine refuses the connection or is not trusted, because of the settings: retrying does not help."""
+    """An engine refuses the connection or is not trusted, because of the settings. Retrying does not help."""
 
 
 class UnreachableEngine(ConnectionError):
@@ -25,7 +25,7 @@ class UnreachableEngine(ConnectionError):
 
 
 def checked_url(url: str, field: str) -> SplitResult:
-    """Parse a URL whose login ends unambiguously. Raises `InvalidInput`, which shows no part of the URL."""
+    """Parse a URL. Raises `InvalidInput`, which shows no part of the URL, if it is unclear where its user name and password end."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -57,7 +57,7 @@ def read_authorities(file: str, field: str) -> str:
 
 
 def check_file(file: str, field: str) -> None:
-    """Raise `InvalidInput` if a file cannot be read: not all client libraries name the file."""
+    """Raise `InvalidInput` with the file name if a file cannot be read, because some client libraries omit the name."""
     try:
         Path(file).open("rb").close()
     except OSError as error:
@@ -65,14 +65,14 @@ def check_file(file: str, field: str) -> None:
 
 
 def place_of(url: str) -> str:
-    """Return the hosts and the path of a URL, without its login and its options."""
+    """Return the hosts and the path of a URL, without user name, password and options."""
     parts = urlsplit(url)
     return parts.netloc.rpartition("@")[2] + parts.path
 
 
 def why(error: BaseException) -> str:
     for cause in chain(error):
-        # Client libraries have their own exceptions of this name, which lack the OpenSSL reason.
+        # Check the module as well: client libraries have their own exceptions called SSLError, which lack the OpenSSL reason.
         if isinstance(cause, ssl.SSLError) and type(cause).__module__ == ssl.__name__:
             return _of_tls(cause)
     first = next((cause for cause in chain(error) if isinstance(cause, Exception) and str(cause)), None)
@@ -82,7 +82,7 @@ def why(error: BaseException) -> str:
 
 
 def is_lasting(error: BaseException) -> bool:
-    """Return whether a TLS or certificate file error persists until the settings or the engine change."""
+    """Return whether the cause is TLS or a certificate file, so that the error persists until the settings or the engine change."""
     return any(
         isinstance(cause, ssl.SSLError | FileNotFoundError | PermissionError | IsADirectoryError)
         for cause in chain(error)

@@ -1,6 +1,6 @@
 """The contract of a graph store: objects, associations, keys and the transactional outbox.
 
-Every read takes many ids and costs one round trip; missing ids are omitted from the result. `commit` is all or nothing and
+Every read takes many ids and costs one round trip; missing ids are omitted from the result. `commit` stores all or nothing, and
 returns once the batch is durable. One test suite (`tests/contracts/`) runs on every store.
 """
 
@@ -23,7 +23,7 @@ from shoal.observability.tracing import carried
 class ListChanges:
     """The changes that a commit made to lists on the acting shard: their entries and their lengths.
 
-    A list missing from `counts` may have changed too.
+    A list that is missing from `counts` may have changed in an unknown way.
     """
 
     __slots__ = ("counts", "entries")
@@ -35,7 +35,7 @@ class ListChanges:
         """Time and data of each changed entry, by `(id1, atype)` and then `id2`; None for a deleted entry."""
 
     def judge(self, id1: int, atype: int, by: int = 0) -> None:
-        """Record that a list was examined, or that its length changed by `by`."""
+        """Record that the change of a list is known, and add `by` to the change of its length."""
         pair = (id1, atype)
         self.counts[pair] = self.counts.get(pair, 0) + by
 
@@ -45,7 +45,7 @@ class ListChanges:
         self.entries.setdefault((id1, atype), {})[id2] = entry
 
     def forget(self) -> None:
-        """Discard everything recorded, because the commit is evaluated again."""
+        """Discard everything recorded, because the store starts to evaluate the commit again."""
         self.counts.clear()
         self.entries.clear()
 
@@ -56,7 +56,7 @@ WakeUp = Callable[[], None]
 
 
 class IdTaken(Conflict):
-    """The object id `id` is in use; the caller takes the next id."""
+    """The object id `id` is in use; the caller has to retry with a new id."""
 
     def __init__(self, id_: int) -> None:
         super().__init__("another object has this id")
@@ -64,7 +64,7 @@ class IdTaken(Conflict):
 
 
 class Changed(Conflict):
-    """The object `id` is missing, or is not at the version that the batch replaces."""
+    """The object `id` does not exist, or does not have the version that the batch replaces."""
 
     def __init__(self, id_: int) -> None:
         super().__init__("it was changed or deleted in between; read it again and repeat")
@@ -72,7 +72,7 @@ class Changed(Conflict):
 
 
 class KeyTaken(Conflict):
-    """The key belongs to another object; `id` is its owner."""
+    """The key belongs to another object, whose id is `id`."""
 
     def __init__(self, key: Key, owner: int) -> None:
         super().__init__(f"the {key.space.replace('_', ' ')} is taken")
@@ -93,9 +93,12 @@ class Frozen(Unavailable):
 
 
 class Assoc(Struct, frozen=True, gc=False):
-    """A list entry: the object it leads to, its time (a snowflake, which is the cursor of the list), and a few bytes of data."""
+    """A list entry: the id of the object to which it leads, its time, and a few bytes of data.
 
-    # Caches hold hundreds of thousands of these, and they form no cycles: with `gc=False` the garbage collector skips them.
+    The time is a snowflake, which is the cursor of the list.
+    """
+
+    # Caches hold hundreds of thousands of entries, which form no cycles: with `gc=False` the garbage collector skips them.
     id2: int
     time: int
     data: bytes
@@ -113,7 +116,10 @@ class AssocRow(NamedTuple):
 
 
 class BlockRow(NamedTuple):
-    """A stored block of a ranked list: `n` entries are alive between the end of the previous block and the time `upto`."""
+    """A stored block in the rank index of a list.
+
+    `n` entries are alive between the end of the previous block and the time `upto`.
+    """
 
     id1: int
     atype: int
@@ -123,7 +129,7 @@ class BlockRow(NamedTuple):
 
 
 class Job(NamedTuple):
-    """A claimed event. `step` and `mark` record the progress of its consequences; `attempt` counts failures.
+    """A claimed event. `step` and `mark` record the progress of its consumers; `attempt` counts failures.
 
     `at` is the time of its commit in Unix milliseconds; 0 if the store does not report it, or if the job was put back.
     """
@@ -142,7 +148,11 @@ PendingInverses = list[tuple[Job, InverseOp]]
 
 
 class ObjOp(NamedTuple):
-    """Add `node` (`expected` 0), replace version `expected` with it, or delete the object if it is None (0: any version)."""
+    """An operation on an object: add it, replace it, or delete it.
+
+    If `node` is None, the object is deleted if its version is `expected` (0: any version). Otherwise `node` replaces the version
+    `expected`, or is added if `expected` is 0.
+    """
 
     id: int
     node: Node | None
@@ -150,12 +160,12 @@ class ObjOp(NamedTuple):
 
 
 class AssocOp(NamedTuple):
-    """Add or delete an association at `time`.
+    """An operation that adds or deletes an association at `time`.
 
-    The later operation wins; at equal times, the one with the greater data wins.
+    Of two operations on one association, the later one wins; if the times are equal, the one with the greater data wins.
 
-    - `plain`: an inverse or a repair. It keeps its time, and may lose against a later stored operation.
-    - `silent`: the time of this deletion is made up, so no history shows it.
+    - `plain`: an inverse or a repair. It keeps its time, and has no effect if a later operation is stored.
+    - `silent`: a deletion whose time is not that of a real action, so no history shows it.
     - `must_be_new`: fail the batch with `AssocExists` if the association is already alive.
     """
 
@@ -172,7 +182,7 @@ class AssocOp(NamedTuple):
 
 
 class KeyOp(NamedTuple):
-    """Reserve a key for `id` until a time in Unix milliseconds (0: permanently), or release it."""
+    """An operation that reserves a key for the object `id` until a time in Unix milliseconds (0: permanently), or releases it."""
 
     key: Key
     id: int
@@ -191,14 +201,16 @@ class Batch:
     events: list[AnyEvent] = field(default_factory=list)
     expects: list[int] = field(default_factory=list)
     after: Awaitable[object] | None = None
-    """Awaited before anything is stored; may be awaited more than once."""
+    """To be awaited before anything is stored. It may be awaited more than once."""
     presumed_new: bool = False
     """A hint: most likely nothing that the batch names is stored yet, except for the objects that it expects."""
     new_id: int = 0
-    """An id made for this batch: no other association leads to or from it."""
+    """An id that was created for this batch, so that no other association leads to or from it."""
     fresh: set[int] = field(default_factory=set)
-    """Ids made for this batch, with or without objects. The batch fails with `IdTaken` if one of its associations from or to them
-    is stored, even as a tombstone, and with `KeyTaken` if one of its keys belongs to them.
+    """Ids that were created for this batch, with or without objects.
+
+    The batch fails with `IdTaken` if one of its associations from or to these ids is already stored, even as a tombstone, and with
+    `KeyTaken` if one of its keys already belongs to one of these ids.
     """
     list_changes: ListChanges | None = None
     """If set, the store records here how the lists changed."""
@@ -208,18 +220,21 @@ class Batch:
         self.objects.append(ObjOp(node.id, node))
 
     def obj_set(self, node: Node) -> None:
-        """Replace version `node.version - 1`; fail the batch with `Conflict` if another version is stored."""
+        """Replace version `node.version - 1` of an object; fail the batch with `Conflict` if another version is stored."""
         self.objects.append(ObjOp(node.id, node, node.version - 1))
 
     def obj_del(self, id_: int, expected: int = 0) -> None:
-        """Delete an object, if it exists. With an `expected` version, any other version, or none, is a `Conflict`."""
+        """Delete an object, if it exists.
+
+        With an `expected` version, the batch fails with `Conflict` if the object has another version or does not exist.
+        """
         self.objects.append(ObjOp(id_, None, expected))
 
     def expect(self, id_: int) -> None:
-        """Fail with `Missing` unless this object exists, if its shard is in this store.
+        """Fail the batch with `Missing` if this object does not exist. This applies only if its shard is in the store of the batch.
 
-        If it is in another store and does not exist, the batch's inverses that belong to the object are not applied at once but
-        stay pending for a worker, which sees that the object is gone.
+        If the object is in another store and does not exist there, the inverses of this batch that belong to the object are not
+        written at once: they stay pending for a worker, which finds that the object is gone.
         """
         self.expects.append(id_)
 
@@ -236,7 +251,8 @@ class Batch:
     ) -> None:
         """Add an association.
 
-        The acting shard bumps its time past the stored one. With `must_be_new`, the batch fails with `AssocExists` if it is alive.
+        If it is already stored, on the acting shard, its time is made later than the stored time. With `must_be_new`, the batch
+        fails with `AssocExists` if the association is already alive.
         """
         self.assocs.append(
             AssocOp(
@@ -283,7 +299,7 @@ class Cursor(NamedTuple):
     oldest_first: bool = False
 
     def past(self, id_: int) -> Cursor:
-        """Return the range that starts behind this id, in the cursor's direction."""
+        """Return the range that starts after this id, in the direction of the cursor."""
         before, after, limit, oldest_first = self
         return Cursor(before, id_, limit, oldest_first) if oldest_first else Cursor(id_, after, limit)
 
@@ -302,22 +318,22 @@ class Reader(Protocol):
     async def assoc_get(
         self, id1: int, atypes: Sequence[AssocType], id2s: Sequence[int]
     ) -> dict[AssocType, dict[int, Assoc]]:
-        """Return the associations from `id1` to any of `id2s`, by type and `id2`; the result has every requested type."""
+        """Return the associations from `id1` to any of `id2s`, by type and `id2`. The result has every requested type."""
 
     async def assoc_range(self, id1: int, atype: AssocType, at: Cursor) -> list[Assoc]:
         """Return a range of a list, newest first, or oldest first if the cursor has `oldest_first`."""
 
     async def assoc_ranges(self, id1s: Sequence[int], atype: AssocType, at: Cursor) -> dict[int, list[Assoc]]:
-        """Do `assoc_range` for many lists; empty lists are absent."""
+        """Return the result of `assoc_range` for many lists, by `id1`; empty lists are absent."""
 
     async def assoc_count(self, id1s: Sequence[int], atypes: Sequence[AssocType]) -> dict[AssocType, dict[int, int]]:
-        """Return list lengths in O(1) each, including the aggregate count of types that have one.
+        """Return list lengths in O(1) each, by type and `id1`. For a type with aggregate counts, these are included.
 
         Lists of length 0 or of uncounted types are absent.
         """
 
     async def assoc_ranks(self, id1s: Sequence[int], atype: AssocType, times: Sequence[int]) -> dict[int, list[int]]:
-        """Return how many entries of each list are newer than each of `times`; the result has every requested list.
+        """Return how many entries of each list are newer than each of `times`. The result has every requested list.
 
         Costs O(log n) for each list and time if the type is `ranked` (`schema`); otherwise O(n).
         """
@@ -325,14 +341,17 @@ class Reader(Protocol):
     async def assoc_ended(
         self, id1: int, atypes: Sequence[AssocType], id2s: Sequence[int]
     ) -> dict[AssocType, dict[int, Assoc]]:
-        """Return deleted associations as `assoc_get` does: tombstones, with the time of deletion, until they are swept."""
+        """Return deleted associations from `id1` to any of `id2s`, by type and `id2`: tombstones, with the time of deletion.
+
+        A tombstone is found until it is swept.
+        """
 
     async def assoc_ended_range(self, id1: int, atype: AssocType, at: Cursor) -> list[Assoc]:
-        """Return a range of the tombstones of an `ended_listed` type (`schema`), as `assoc_range` does."""
+        """Return a range of the tombstones of an `ended_listed` type (`schema`), in the order of the cursor."""
 
 
 async def find_object(graph: Reader, kind: type[N], id_: int) -> N | None:
-    """Return the object with this id; None if there is none of this kind, and for the id 0."""
+    """Return the object with this id; None if there is no object of this kind, or if the id is 0."""
     node = (await graph.obj_get((id_,))).get(id_) if id_ else None
     return node if isinstance(node, kind) else None
 
@@ -345,7 +364,7 @@ class RememberingReader(Reader, Protocol):
     ) -> dict[AssocType, frozenset[int]]:
         """Return the intersection of each list of `id1` with the list `listed` of `other`, per type.
 
-        All these types are counted. Of `listed`, only the newest 100,000 entries are examined.
+        All of these types must be counted. Of the list `listed`, only the newest 100,000 entries are examined.
         """
 
 
@@ -353,13 +372,13 @@ class Graph(Reader, Protocol):
     """A graph that can be changed."""
 
     async def commit(self, batch: Batch) -> None:
-        """Make the batch durable, atomically.
+        """Store the batch durably and atomically.
 
         Raises:
             Conflict: See `Batch`. Nothing was stored.
             StorageFull: Nothing was stored.
             Unavailable: Nothing was stored.
-            OutcomeUnknown: The whole batch may be durable or not.
+            OutcomeUnknown: Either the whole batch is durable, or nothing was stored.
         """
 
     async def close(self) -> None:
@@ -368,13 +387,16 @@ class Graph(Reader, Protocol):
 
 class Outbox(Protocol):
     async def claim(self, limit: int, lease: float) -> list[Job]:
-        """Claim up to `limit` jobs for `lease` seconds, oldest first; a job not acknowledged by then is delivered again."""
+        """Claim up to `limit` jobs for `lease` seconds, oldest first. A job that is not acknowledged by then is delivered again."""
 
     async def ack(self, jobs: Sequence[Job]) -> None:
-        """Mark jobs as done. May be written lazily: handlers tolerate a job that is delivered again after a crash."""
+        """Mark jobs as done.
+
+        The store may write this lazily, so after a crash a job may be delivered again, which consumers tolerate.
+        """
 
     async def put_back(self, job: Job, delay: float = 0.0) -> None:
-        """Return an unfinished job, with its step, mark and attempt, and deliver it again after `delay` seconds."""
+        """Return an unfinished job, with its step, mark and attempt. It is delivered again after `delay` seconds."""
 
     async def bury(self, job: Job, error: str) -> None:
         """Park a failed job for an operator."""
@@ -389,36 +411,36 @@ class Outbox(Protocol):
         """Return the parked jobs, each with its error."""
 
     async def unbury(self, jobs: Sequence[Job]) -> int:
-        """Requeue parked jobs at the step they had reached, with the attempts reset. Returns how many of them were parked."""
+        """Requeue parked jobs at the step that they had reached, with the attempts reset. Returns how many jobs were requeued."""
 
     def on_event(self, wake: WakeUp) -> None:
-        """Call `wake` (cheap, on the event loop) whenever a commit contains events."""
+        """Call `wake` whenever a commit contains events. It is called on the event loop, so it must be fast."""
 
 
 class Scanner(Protocol):
     """Scans of the whole store in key order, in pages, for checks, exports and moves."""
 
     async def obj_scan(self, after: int, limit: int) -> list[AnyNode]:
-        """Return objects with an id above `after`, by id."""
+        """Return objects with an id above `after`, in the order of their ids."""
 
     async def assoc_scan(self, after: tuple[int, int, int], limit: int) -> list[AssocRow]:
-        """Return associations, including tombstones, above the triple `(id1, atype, id2)`, in its order."""
+        """Return associations, including tombstones, above the triple `(id1, atype, id2)`, in the order of the triples."""
 
     async def count_scan(self, after: tuple[int, int], limit: int) -> list[tuple[int, int, int]]:
-        """Return `(id1, atype, n)` above the pair, in its order; `n` may be 0."""
+        """Return counts as `(id1, atype, n)` above the pair `(id1, atype)`, in the order of the pairs; `n` may be 0."""
 
     async def count_set(self, id1: int, atype: int, n: int) -> None: ...
 
     async def block_scan(self, after: tuple[int, int, int, int], limit: int) -> list[BlockRow]:
-        """Return blocks above `(id1, atype, level, upto)`, in its order; none if the engine computes ranks without blocks."""
+        """Return blocks of rank indexes above `(id1, atype, level, upto)`, in this order; none if the engine has no such blocks."""
 
     async def block_drop(self, id1: int, atype: int) -> None:
-        """Delete the blocks of a list as a repair: the next read by rank rebuilds them."""
+        """Delete the blocks of a list's rank index as a repair. The next read by rank rebuilds them."""
 
     async def sweep(self, before: int, now: int) -> int:
         """Delete tombstones older than the snowflake `before`, and keys that expired by `now` (Unix ms). Returns their number.
 
-        Tombstones of `placed` types are permanent; tombstones of `WITH_HISTORY` types (`schema`) stay until `sweep_history`.
+        Tombstones of `placed` types are permanent; tombstones of `WITH_HISTORY` types (`schema`) are kept until `sweep_history`.
         """
 
     async def sweep_history(self, before: int) -> int:
@@ -429,15 +451,16 @@ class Store(Graph, Outbox, Scanner, Protocol):
     """A whole graph, as `shoal.app` opens it."""
 
     async def commit_owing(self, batch: Batch) -> PendingInverses:
-        """Commit as `commit` does; return the pending inverses for shards that this store does not keep, with their jobs."""
+        """Commit the batch, and return the pending inverses for shards that are not in this store, with their jobs."""
 
 
 Announce = Callable[[], Awaitable[None]]
 
 pre_commit_hook: ContextVar[Announce | None] = ContextVar("pre_commit_hook", default=None)
-"""Awaited by an embedded store before each change that this context makes. When it raises, the change is not made.
+"""Awaited by an embedded store before each change that this context makes. If it raises, the change is not made.
 
-If this process is killed, a caller in another process can tell from it whether to repeat the call.
+With it, a caller in another process learns that a change may have been made. If this process is then killed, the caller can tell
+whether it may repeat the call.
 """
 
 

@@ -1,12 +1,13 @@
-"""Histories of stores: a new one begins when a standby takes over from the server of a store.
+"""Histories of stores. A *history* is the time between two takeovers, in which one server is the primary server of a store.
 
-A standby may lack the last moments of the previous server. So everything that a process has read in one history is invalid in the
-next: caches, version tokens and home timelines each belong to one. Histories of a store are numbered upwards (on PostgreSQL: the
-timeline of its log); a server of an older one has been replaced and is ignored.
+When a standby takes over, it may lack the last changes of the previous server. So everything that a process has read in one history
+is invalid in the next: cached data, version tokens and home timelines each belong to one history. The histories of a store are
+numbered upwards (on PostgreSQL: the timeline of its log). A server with an older history than the newest known one has been
+replaced and is ignored.
 
-For example, a process caches that Ann follows Bob, under a version token of history 1. The server dies, and the standby that
-takes over never received the follow. Nothing changes, so the token in Redis stays. But a process that connects to the new server
-notes history 2, which is part of every token from then on: the cached follow is not used again.
+For example, a process caches that Ann follows Bob, under a version token of history 1. The server dies, and the standby that takes
+over never received the follow. No commit changes the follow, so the token in Redis stays. But a process that connects to the new
+server records history 2, which is part of every token from then on: the cached follow is not used again.
 """
 
 from __future__ import annotations
@@ -25,12 +26,15 @@ _last_takeover = float("-inf")
 
 
 def took_over_since(moment: float) -> bool:
-    """Return whether this process has noticed a takeover by a standby, in any network, since a moment of `time.perf_counter`."""
+    """Return whether this process has noticed a takeover by a standby since a time of `time.perf_counter`, in any network."""
     return _last_takeover >= moment
 
 
 class Histories:
-    """The newest known history of each store, by its URL, for one network in one process."""
+    """The number of the newest known history of each store (the time since its last takeover), by the URL of the store.
+
+    An instance belongs to one network in one process.
+    """
 
     def __init__(self) -> None:
         self._newest: dict[str, int] = {}
@@ -40,9 +44,10 @@ class Histories:
         return self._newest.get(store, 0)
 
     def note(self, store: str, history: int, place: str) -> bool:
-        """Record the history of a server. Returns False if a newer one is known, so this server has been replaced.
+        """Record the number of a server's history, which increases with each takeover of the store by a standby.
 
-        `place` names the store in the log.
+        Returns False if a higher number is known, which means that the server has been replaced. `place` names the store in the
+        log.
         """
         before = self.newest(store)
         if history <= before:
@@ -63,7 +68,7 @@ class Histories:
         return True
 
     def on_change(self, *tell: Callable[[], None]) -> None:
-        """Call these whenever a store enters another history, before anything is read in it."""
+        """Register callbacks for takeovers by a standby. They run before anything is read from the new server."""
         self._listeners += tell
 
     @property
@@ -80,14 +85,14 @@ class _Change(NamedTuple):
 
 
 class HistoryTokens:
-    """Version tokens that are valid in one history of the stores (`cache.coherence.VersionTokens`)."""
+    """Version tokens that become invalid when a standby takes over in any store (`cache.coherence.VersionTokens`)."""
 
     def __init__(self, versions: VersionTokens, histories: Histories) -> None:
         self._versions = versions
         self._histories = histories
 
     async def read(self, ids: Sequence[int]) -> dict[int, bytes]:
-        # Before the tokens are read: if a newer history begins in between, an entry is only invalidated unnecessarily.
+        # Get the mark before the tokens. If a newer history begins in between, an entry is only invalidated unnecessarily.
         mark = self._histories.mark
         return {id_: version + mark for id_, version in (await self._versions.read(ids)).items()}
 
@@ -107,5 +112,5 @@ class HistoryTokens:
 
 
 def _marked(version: bytes, mark: bytes) -> bytes:
-    """Return a token with the mark of a history; an empty one stays empty."""
+    """Return a version token with `mark` appended; an empty token stays empty."""
     return version + mark if version else b""

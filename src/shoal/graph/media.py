@@ -1,9 +1,9 @@
 """The life cycle of media: unattached, attached to posts, released by the last post, and deleted with their files.
 
-The media object records since when it is unattached (`unused_since`), and every attachment, release, check and deletion is a new
-version of it. So when two collide, one fails and checks again. Each object has at most one ticket on the agenda. When it is due,
-media that were unattached for a day are deleted, and attached media lose the ticket. An event of that commit deletes the
-files.
+The media object records since when it is unattached (`unused_since`), and every attachment, release, check and deletion creates a
+new version of it. So when two of these collide, one fails, and is checked and tried again. Each media object has at most one ticket
+in the schedule (agenda). When it is due, media that have been unattached for a day are deleted; attached media only lose the
+ticket. The commit of the deletion emits an event that deletes the files.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from shoal.graph.schema import ATTACHED, OWNS, Key, file_key
 
 UNUSED_MS = 24 * 60 * 60 * 1_000
 _AT_ONCE = 16
-"""How many attachments to deleted posts the deletion of media removes itself."""
+"""Maximum number of attachments to deleted posts that the deletion of media removes itself."""
 
 
 def key_of_files(media: Media) -> Key | None:
-    """Return the key from the number in file names to an object with another id; None if the names contain the id."""
+    """Return the key that leads from the id in the media's file names to the media; None if that is the media's own id."""
     id_ = id_in(media.key or media.original_key)
     return file_key(shard_of(id_), id_) if id_ and id_ != media.id else None
 
@@ -55,13 +55,13 @@ def attach(batch: Batch, post_id: int, media: Iterable[Media], now: int) -> None
 
 
 def hold(batch: Batch, media: Iterable[Media]) -> None:
-    """Bump the version of media that a scheduled post names, so that a concurrent deletion checks again."""
+    """Increment the version of media that a scheduled post uses, so that a concurrent deletion conflicts and checks again."""
     for each in media:
         batch.obj_set(replace(each, version=each.version + 1))
 
 
 def plan(batch: Batch, media: Media, ticket: int, at: int) -> Media:
-    """Schedule a check of media (Unix ms) with a new ticket. Returns the version that the batch stores."""
+    """Schedule a check of media at a time (Unix ms), with a new ticket. Returns the media as stored by the batch."""
     now = ticket
     if media.ticket_id:
         take_off(batch, media.ticket_id, now)
@@ -72,7 +72,7 @@ def plan(batch: Batch, media: Media, ticket: int, at: int) -> Media:
 
 
 async def release(graph: Graph, new_id: IdMaker, post_id: int, media_id: int) -> None:
-    """Detach media from a deleted post. If no other post has them, they become unattached and are not served."""
+    """Detach media from a deleted post. If no other post uses them, they become unattached and are no longer served."""
 
     async def attempt() -> None:
         media = await find_object(graph, Media, media_id)
@@ -100,9 +100,9 @@ def _let_go(batch: Batch, media: Media, now: int, *, last: bool) -> None:
 
 
 async def delete(graph: Graph, new_id: IdMaker, media: Media) -> None:
-    """Delete this version of media, subtract its bytes from the owner's usage, and delete its files by an event.
+    """Delete this version of media, subtract its bytes from the owner's usage, and emit an event that deletes its files.
 
-    Raises `Conflict`.
+    Raises `Conflict` if the media were changed concurrently.
     """
     owner = await find_object(graph, Member, media.owner_id)
     left = await graph.assoc_range(media.id, ATTACHED, Cursor(limit=_AT_ONCE))
@@ -111,7 +111,7 @@ async def delete(graph: Graph, new_id: IdMaker, media: Media) -> None:
     batch.obj_del(media.id, media.version)
     batch.assoc_del(media.owner_id, OWNS, media.id, now)
     for put in left:
-        # The post is deleted, but its attachments are not all removed yet.
+        # These posts are deleted, but their attachments are not all removed yet.
         batch.assoc_del(media.id, ATTACHED, put.id2, now)
     take_off(batch, media.ticket_id, now)
     if (key := key_of_files(media)) is not None:

@@ -1,7 +1,7 @@
 """Look up members by user name, email address, or a handle on another network.
 
-User names and email addresses are on separate shards, which makes them a second commit of every registration. Handles are
-those declared in profile fields, and are not verified. An email hash leads only to members who opted in.
+User names and email addresses are on separate shards, so every registration needs a second commit. Handles are those that members
+declare in their profile fields; they are not verified. An email hash leads only to members who have opted in.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from shoal.graph.contract import Batch, Graph, KeyTaken, Reader, find_object
 from shoal.graph.schema import DECLARES, Key, email_hash_id, email_key, handle_id, user_name_key
 
 _LEAST_ID = 10**15
-"""Ids are larger from January 2, 2024, on."""
+"""Lower bound of ids. Every id created from January 2, 2024, on is larger."""
 _DIGITS = 19
 
 
@@ -39,15 +39,15 @@ def _keys_of(name_or_email: str) -> tuple[Key, ...]:
     name = name_or_email.removeprefix("@")
     if "@" not in name:
         return (user_name_key(check_user_name(name, reserved=True)),)
-    # Addresses stored before normalization was introduced are as typed, in lower case.
+    # Addresses that were stored before normalization was introduced are in lower case, and otherwise as typed.
     return tuple(email_key(address) for address in (name_or_email.lower(), normalized_email(name_or_email)))
 
 
 async def id_called(graph: Reader, name_or_id: str) -> int | None:
-    """Return the id for a user name, with or without a leading @, or for an id; None if there is no match.
+    """Return the id of the member with this user name (with or without a leading @), or the id itself; None if there is no match.
 
-    Deleted members have only their ids. A number as long as an id is always an id, even if it is also a user name: otherwise a
-    member could hide the entries of another member behind such a name.
+    A deleted member can only be given by id. A number as long as an id is always taken as an id, even if a member has it as user
+    name. Otherwise a member could choose the id of another member as user name, so that looking up that id finds the wrong member.
     """
     number = int(name_or_id) if name_or_id.isdecimal() and len(name_or_id) <= _DIGITS else None
     if number is not None and number >= _LEAST_ID:
@@ -61,7 +61,10 @@ async def login_of(graph: Reader, member: Member) -> Login | None:
 
 
 async def keep_address(graph: Graph, member_id: int, address: str) -> None:
-    """Make the hold on an address permanent. Raises `KeyTaken` if the hold expired and another account has the address."""
+    """Make the reservation of an address permanent.
+
+    Raises `KeyTaken` if the reservation expired and another account has the address.
+    """
     key = email_key(address)
     batch = Batch(key.shard)
     batch.key_add(key, member_id)
@@ -77,7 +80,7 @@ async def free_address(graph: Graph, member_id: int, address: str) -> None:
 
 
 async def release_address(graph: Graph, member_id: int, address: str, at: int) -> None:
-    """Release an address, unless it is the member's current address, or one kept for them beyond `at` (Unix ms).
+    """Release an address, unless it is the member's current address, or is kept for the member beyond `at` (Unix ms).
 
     Idempotent, and safe to run late.
     """
@@ -85,7 +88,7 @@ async def release_address(graph: Graph, member_id: int, address: str, at: int) -
         return
     await free_address(graph, member_id, address)
     if await _holds(graph, member_id, address, at):
-        # The member took the address again concurrently; another account may have been faster still.
+        # The member has set this address again concurrently, so reserve it again. If another account has it by now, leave it there.
         with contextlib.suppress(KeyTaken):
             await keep_address(graph, member_id, address)
 
@@ -99,7 +102,7 @@ async def _holds(graph: Graph, member_id: int, address: str, at: int) -> bool:
 
 
 _MOST = 16
-"""Maximum of accounts on other networks that a profile declares: four for each field."""
+"""Maximum number of accounts on other networks that are read from a profile: four for each field."""
 
 
 def declared_handles(member: Member) -> frozenset[ForeignHandle]:
@@ -108,13 +111,13 @@ def declared_handles(member: Member) -> frozenset[ForeignHandle]:
 
 
 def declared_ids(member: Member) -> frozenset[int]:
-    """Return the ids of all handles, and of the email hash if enabled, that lead to a member."""
+    """Return the ids of all handles that a profile declares, and of the email hash if the member can be found by email."""
     ids = {handle_id(str(handle)) for handle in declared_handles(member)}
     return frozenset(ids | {email_hash_id(member.email_hash)} if member.findable_by_email else ids)
 
 
 def redeclare(batch: Batch, before: Member, after: Member, now: int) -> None:
-    """Update the associations from handles to a member in the commit that changes the profile.
+    """Update the associations from handles to a member, in the commit that changes the profile.
 
     `now` is an id of the current time.
     """

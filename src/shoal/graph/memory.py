@@ -1,7 +1,6 @@
-"""The graph in dictionaries: the reference that other backends are compared with. It is gone with the process.
+"""The graph in dictionaries: the reference with which other backends are compared. Its data is lost when the process ends.
 
-`Leases` holds the job leases of any store that one process owns. They end with the process: after a crash every event is delivered
-again.
+`Leases` holds the job leases of any store that one process owns. It is not stored: after a crash every event is delivered again.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from shoal.graph.schema import ASSOC_TYPES, UNSWEPT, WITH_HISTORY, AnyNode, Asso
 
 
 class Leases:
-    """Leased jobs, and jobs that wait to be claimed again."""
+    """Leased jobs, and jobs that were put back and wait to be claimed again."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -38,7 +37,7 @@ class Leases:
             heappush(self._deadlines, (deadline, job.seq))
 
     def due(self, limit: int) -> list[Job]:
-        """Return jobs whose delay or lease has expired; they are no longer leased."""
+        """Return up to `limit` jobs whose delay or lease has expired. They are no longer leased."""
         now = self._clock()
         while self._deadlines and self._deadlines[0][0] <= now:
             deadline, seq = heappop(self._deadlines)
@@ -52,14 +51,14 @@ class Leases:
         return ready
 
     def done(self, seqs: Sequence[int]) -> None:
-        """Forget finished jobs, leased or waiting."""
+        """Remove finished jobs, whether they are leased or waiting."""
         ended = {seq for seq in seqs if self._out.pop(seq, None) is None}
         if ended and self._waiting:
             self._waiting = [entry for entry in self._waiting if entry[2].seq not in ended]
             heapify(self._waiting)
 
     def put_back(self, job: Job, delay: float) -> None:
-        """Return a job in `delay` seconds, once, even if its lease has expired."""
+        """Make a job claimable again in `delay` seconds, only once even if its lease has already expired."""
         self.done([job.seq])
         heappush(self._waiting, (self._clock() + delay, next(self._ties), job))
 
@@ -75,7 +74,7 @@ class _Lists:
         return self._entries.get((id1, atype), [])
 
     def place(self, triple: Triple, moment: int | None) -> None:
-        """Move an association to a time in its list, or remove it."""
+        """Move an association to a time in its list; None removes it from the list."""
         id1, atype, id2 = triple
         if (old := self._times.pop(triple, None)) is not None:
             entries = self._entries[id1, atype]
@@ -91,12 +90,12 @@ class MemoryGraph:
     def __init__(self, owns: Owns = every_shard, clock: Callable[[], float] = time.monotonic) -> None:
         self._owns = owns
         self._objects: dict[int, AnyNode] = {}
-        # The stored state is also the `Known` that batches are decided against.
+        # The stored state, which is also the `Known` against which batches are decided.
         self._known = Known()
         self._live = _Lists()
-        # Tombstones, for types that list them.
+        # Tombstones of the types that list them.
         self._ended = _Lists()
-        # Heaps of candidates for each sweep, oldest first. Entries that no longer apply are skipped when popped.
+        # Heaps of candidates for each sweep, oldest first. A candidate that has changed in between is skipped when it is popped.
         self._sweepable: list[tuple[int, Triple]] = []
         self._past: list[tuple[int, Triple]] = []
         self._expiring: list[tuple[int, tuple[str, str]]] = []
@@ -282,7 +281,7 @@ class MemoryGraph:
         return []
 
     async def block_drop(self, id1: int, atype: int) -> None:
-        """Do nothing: there are no blocks."""
+        """Do nothing, because this store has no blocks."""
 
     async def sweep(self, before: int, now: int) -> int:
         keys, expired = self._known.keys, 0

@@ -11,13 +11,13 @@ Progress = Callable[[str, int, int], None]
 """Progress callback: the step's description, the rows (or thousandths) done, and their total."""
 
 SHORT_ROWS = 1_000_000
-"""A starting process upgrades a store itself if no step touches more rows: that takes seconds."""
+"""Maximum number of rows that a step may touch for a starting process to upgrade the store itself: that takes seconds."""
 
 
 class Walk(NamedTuple):
-    """Changes to the rows of a table, made in batches in key order.
+    """Changes to all rows of a table, made in batches in key order.
 
-    In each statement, `{batch}` is replaced by the condition that a row is in the batch.
+    In each statement, `{batch}` is replaced by the condition that a row is in the current batch.
     """
 
     table: str
@@ -27,14 +27,14 @@ class Walk(NamedTuple):
 
 
 class TableIndex(NamedTuple):
-    """An index to be built on a table with rows: `on` is the text after ON."""
+    """An index to be built on a table that may have rows. `on` is the text after ON in the statement."""
 
     name: str
     on: str
 
     @property
     def table(self) -> str:
-        """The table, with its schema."""
+        """The table name, including its database schema."""
         return self.on.split()[0]
 
     @property
@@ -43,14 +43,15 @@ class TableIndex(NamedTuple):
 
 
 Part = str | Walk | TableIndex
-"""Part of a migration; a string is a script that is fast for any number of rows."""
+"""A part of a migration. A string is an SQL script that is fast for any number of rows."""
 
 
 class Migration(NamedTuple):
-    """One schema version: its parts, done in order.
+    """One schema version: its parts, in the order in which they are done.
 
-    `readable_from` is the oldest schema version whose code may use the store from then on, 0 for this one. An expanding step
-    names the version before it, or an older one; a contracting step names the version that introduced the replacement.
+    `readable_from` is the oldest schema version whose code may use the store after this migration; 0 means only this version. An
+    expanding step names the previous version, or an older one; a contracting step names the version that introduced the
+    replacement.
     """
 
     parts: tuple[Part, ...]
@@ -67,7 +68,7 @@ def short(script: str, readable_from: int = 0) -> Migration:
 
 
 class PendingStep(NamedTuple):
-    """A remaining step of an upgrade: its rows and its estimated seconds."""
+    """A remaining step of an upgrade, with the number of its rows and its estimated seconds."""
 
     what: str
     rows: int
@@ -81,7 +82,10 @@ def readable_from(migrations: Sequence[Migration], version: int) -> int:
 
 
 def check_usable(store: str, found: int, oldest: int, ours: int) -> None:
-    """Raise `Unavailable` unless code of schema version `ours` may use a store of version `found`, readable from `oldest` on."""
+    """Raise `Unavailable` if code of schema version `ours` may not use a store of version `found`.
+
+    `oldest` is the oldest schema version whose code may use the store.
+    """
     if found < ours or oldest > ours:
         raise Unavailable(f"{store} {of_other_version(found, ours)}")
 

@@ -1,14 +1,15 @@
 """The changes that a batch makes, decided in one place for every engine, without I/O.
 
 An engine loads the rows that a group of batches touches (`Touched`) into a `Known`, calls `decide` for one batch after the other,
-and stores the `Resolution`. So the rules are written once: a later time wins, an acting shard bumps its times, counts change only
-with a real change, inverses follow the schema. `decide` checks every condition before it changes anything.
+and stores the `Resolution`. So the rules are written once: the later time wins, a commit on the acting shard raises its time above
+a stored one, counts change only with a real change, inverses follow the schema. `decide` checks every condition before it changes
+anything.
 
 For example, A follows B, and B belongs to another store:
 
 1. A's store stores the follow at time 105. The inverse, "B is followed by A" at 105, is pending for B's store.
-2. A unfollows in a process whose clock is behind, at time 103. A did this last, so it must win: 103 is bumped to 106. A's store
-   keeps a tombstone of 106, and the deletion of the inverse is pending, with the time 106 too.
+2. A unfollows in a process whose clock is behind, at time 103. A did this last, so it must win: 103 is raised to 106. A's store
+keeps a tombstone of 106, and the deletion of the inverse is pending, with the time 106 too.
 3. B's store gets the deletion first. It is `plain`: it keeps its time and leaves a tombstone of 106; no count changes.
 4. The addition, 105, arrives late. It loses against 106 and changes nothing: both ends agree, and B's follower count is right.
 """
@@ -45,7 +46,7 @@ class StoredAssoc(NamedTuple):
 
 
 class Known:
-    """The stored state of all rows that a group of batches touches: absent means not stored. `decide` keeps it up to date."""
+    """The stored state of all rows that a group of batches touches; rows that are not stored are absent. `decide` updates it."""
 
     __slots__ = ("keys", "links", "versions")
 
@@ -72,7 +73,7 @@ class Resolution:
 class Touched:
     """The keys of all rows that a group of batches reads.
 
-    Decisions from rows in `histories` depend only on their stored values: a row that stays unchanged need not be checked.
+    `histories` are rows with recorded follow times. If the group does not change such a row, the commit need not check it.
     """
 
     __slots__ = ("histories", "ids", "keys", "triples")
@@ -171,11 +172,11 @@ def _link(op: AssocOp, known: Known, changes: Resolution, owns: Owns) -> Inverse
             changes.list_changes.judge(op.id1, op.atype)
         return None
     atype = ASSOC_TYPES[op.atype]
-    # The times in a history are unique.
+    # The times in a history must be unique, so an equal time is raised too.
     if stored is not None and not (op.time > stored.time if atype.history else _later(op, stored)):
         op = op._replace(time=stored.time + 1)
     if op.alive and op.data and atype.history and (stored is None or not stored.alive):
-        # The follow was deleted while its options were changed: it begins now.
+        # The follow was deleted while its options were being changed: it begins again now.
         op = op._replace(data=follows.restarted(op.data))
     _move(op, known, changes)
     inverse = atype.inverse
@@ -188,10 +189,10 @@ def _link(op: AssocOp, known: Known, changes: Resolution, owns: Owns) -> Inverse
 
 
 def _later(op: AssocOp, stored: StoredAssoc) -> bool:
-    """Return whether the operation wins.
+    """Return whether the operation wins over the stored association.
 
-    At equal times the greater data wins: associations that keep their time count changes there.
-    With a history, the end wins instead: its data is the history, which may temporarily be longer here than elsewhere.
+    At equal times the greater data wins: associations that keep their time count their changes in the data. For types with a
+    history, a deletion wins instead: its data is the history, which may temporarily be longer in this store than in another.
     """
     if op.time != stored.time:
         return op.time > stored.time
@@ -201,7 +202,7 @@ def _later(op: AssocOp, stored: StoredAssoc) -> bool:
 
 
 def _move(op: AssocOp, known: Known, changes: Resolution) -> None:
-    """Apply one operation if it is the later one; change counts if the association comes alive or dies."""
+    """Apply one operation if it is the later one; change counts if the association becomes alive or is deleted."""
     triple = (op.id1, op.atype, op.id2)
     stored = known.links.get(triple)
     after = stored if stored is not None and not _later(op, stored) else StoredAssoc(op.time, op.alive, op.data)
@@ -222,7 +223,7 @@ def _move(op: AssocOp, known: Known, changes: Resolution) -> None:
 def _remember(
     op: AssocOp, stored: StoredAssoc | None, after: StoredAssoc, known: Known, changes: Resolution
 ) -> StoredAssoc:
-    """Add the operation's times to the history, whether it wins or not. Returns `after` with its part of the history.
+    """Add the operation's times to the history, whether the operation wins or not. Returns the association to store.
 
     A tombstone has the history in its data. While the association is alive, the history is in a tombstone of another type, so no
     list contains it.

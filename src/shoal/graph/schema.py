@@ -42,14 +42,14 @@ class AssocType(msgspec.Struct, frozen=True, eq=False):
     """One type of association.
 
     - `inverse`: number of the type of the other direction, 0 for none.
-    - `aggregated`: also counted at a third object, the `tally` of the operation, e.g. the likes of a post at its author.
+    - `aggregated`: also counted at a third object, the `aggregate_id` of the operation, e.g. the likes of a post at its author.
     - `placed`: the time of an association is its position in a list, not the time of the act. Tombstones therefore do not show
       their age and are kept permanently.
-    - `counted`: false for lists that commits of all members reach: every commit would wait for the row of the count.
-    - `ranked`: stores keep an index that finds a rank in O(log n).
-    - `history`: every begin and end is recorded (`payloads/follows`): in the tombstone or, while the association is alive, in a
-      tombstone of the type with this number. Both kinds of tombstones are kept longer than others.
-    - `ended_listed`: the tombstones form a list too.
+    - `counted`: false for lists that commits of all members change, because every commit would wait for the row of the count.
+    - `ranked`: stores keep an index that finds the rank of an entry in O(log n).
+    - `history`: number of a type, or 0. The time of every begin and end is recorded (`payloads/follows`): in the tombstone or,
+      while the association is alive, in a tombstone of that other type. Both kinds of tombstones are kept longer than others.
+    - `ended_listed`: tombstones can be listed by time, as live associations can.
     """
 
     number: int
@@ -119,21 +119,21 @@ SERVES = AssocType(51, "serves", inverse=52)  # member with a role -> `EVERYBODY
 STAFF = AssocType(52, "staff", inverse=51)
 EXPIRING = AssocType(53, "expiring")  # member -> expiring object: authorization code, browser login
 ATTACHED = AssocType(54, "attached")  # media -> post it was attached to; the post says whether it still is
-RESTRICTED_COMMENTS_ON = AssocType(55, "comments_aside_on", inverse=56)  # comment that is not open -> post
+RESTRICTED_COMMENTS_ON = AssocType(55, "comments_aside_on", inverse=56)  # comment that not everyone may see -> post
 RESTRICTED_COMMENTED_BY = AssocType(56, "commented_aside_by", inverse=55)
 POSTED_TO_FOLLOWERS = AssocType(57, "posted_to_followers")  # member -> own followers-only post or share
 IN_THREAD = AssocType(59, "in_thread", inverse=60, counted=False)  # comment -> thread root; data: parent, author
 THREAD = AssocType(60, "thread", inverse=59, counted=False)
 POSTED_RESTRICTED = AssocType(58, "posted_aside")  # member -> own direct or hidden post
-HELD = AssocType(64, "held")  # member -> notification held back by their policy; as `NOTIFIED`
-ACCEPTS_NOTICES = AssocType(65, "accepts_notices")  # member -> member whom their policy does not apply to
+HELD = AssocType(64, "held")  # member -> notification held back by their policy; data as of `NOTIFIED`
+ACCEPTS_NOTICES = AssocType(65, "accepts_notices")  # member -> member exempt from their notification policy
 BLOCKS_EMAIL_DOMAIN = AssocType(70, "blocks_email_domain")  # `EVERYBODY` -> e-mail domain block
 BLOCKS_EMAIL = AssocType(71, "blocks_email")  # `EVERYBODY` -> canonical e-mail block
 BLOCKS_IP = AssocType(72, "blocks_ip")  # `EVERYBODY` -> IP block
 IP_BLOCKS_CHANGED = AssocType(73, "ip_blocks_changed")  # `EVERYBODY` -> `EVERYBODY`; time: last change of any IP block
 REACTS = AssocType(74, "reacts", inverse=75)  # member -> post; data: their emoji on it, each with its position
 REACTED_BY = AssocType(75, "reacted_by", inverse=74)
-SHOWS_EMOJI = AssocType(76, "shows_emoji")  # post -> emoji position (own id); data: key number, emoji
+SHOWS_EMOJI = AssocType(76, "shows_emoji")  # post -> emoji position (an id); data: its number, emoji
 PUTS_EMOJI = AssocType(77, "puts_emoji", inverse=78)  # member -> emoji position; data: the id of the post, 8 bytes
 EMOJI_PUT_BY = AssocType(78, "emoji_put_by", inverse=77)
 REPORTS_POST = AssocType(79, "reports_post", inverse=80)  # member -> post; data: ids of their reports, 8 bytes each
@@ -141,13 +141,13 @@ POST_REPORTED_BY = AssocType(80, "post_reported_by", inverse=79)
 REPORT_UPHELD = AssocType(81, "report_upheld")  # member -> own report that was upheld
 REPORT_DISMISSED = AssocType(82, "report_dismissed")  # member -> own report that was dismissed
 ACTIVE = AssocType(83, "active", counted=False)  # public list -> post; time: minute of the newest reaction
-PLACED_IN = AssocType(85, "placed_in", inverse=86, placed=True, counted=False)  # public post -> cell of its place
+PLACED_IN = AssocType(85, "placed_in", inverse=86, placed=True, counted=False)  # public post -> map cell of its place
 CELL_OF = AssocType(86, "cell_of", inverse=85, placed=True, counted=False)
 DECLARES = AssocType(90, "declares", inverse=91, counted=False)  # member -> handle on another network, or email hash
 DECLARED_BY = AssocType(91, "declared_by", inverse=90, counted=False)
 FOLLOW_TIMES = AssocType(92, "follow_times", inverse=93, counted=False)  # member -> member; data: times of (un)follows
 FOLLOWER_TIMES = AssocType(93, "follower_times", inverse=92, counted=False, ended_listed=True)
-HISTORY_START = AssocType(94, "history_kept", counted=False)  # `EVERYBODY` -> `EVERYBODY`; time: start of histories
+HISTORY_START = AssocType(94, "history_kept", counted=False)  # `EVERYBODY` -> `EVERYBODY`; time: start of follow times
 BLOCKS_NAME = AssocType(97, "blocks_name")  # `EVERYBODY` -> name block
 OWNS_ALBUM = AssocType(98, "owns_album")  # member -> album
 COLLECTS = AssocType(99, "collects", inverse=100)  # album -> own media; data: the post that shows it, its position
@@ -155,7 +155,7 @@ COLLECTED_IN = AssocType(100, "collected_in", inverse=99)
 PUSHES = AssocType(101, "pushes")  # member -> session token; data: push endpoint and keys
 OWNS_INVITATION = AssocType(102, "owns_invitation")  # member -> invitation
 TOKEN_USE_START = AssocType(104, "token_uses_kept", counted=False)  # `EVERYBODY` -> `EVERYBODY`; time: start of records
-AUDITED = AssocType(103, "audited", counted=False)  # public list or member -> audit entry; data: it, or an IP address
+AUDITED = AssocType(103, "audited", counted=False)  # public list or member -> audit entry; data: entry or IP address
 
 LEADING_TO_LOGINS = (LOGGED_IN, EXPIRING, PUSHES)
 """Types that lead from a member to a token or an authorization code, and are deleted with it."""
@@ -176,8 +176,9 @@ ASSOC_TYPES = by_number(value for value in list(globals().values()) if isinstanc
 class PostMark(msgspec.Struct, frozen=True):
     """A private mark that members put on posts they may see, such as a bookmark. It is deleted with the post and with the member.
 
-    A row of `POST_MARKS` declares one. Commands, viewer state, cleanup, account deletion, export, API routes and the state in a
-    status follow from it; docs/new-feature.md lists the rest. New rows go to the end: jobs of deleted posts that wait count steps.
+    A row of `POST_MARKS` declares a mark. Commands, viewer state, cleanup, account deletion, export, API routes and the state in a
+    status follow from it; docs/new-feature.md lists the rest. Append new rows at the end: waiting jobs that clean up deleted posts
+    store how many of their steps are done.
     """
 
     verb: str
@@ -193,23 +194,26 @@ class PostMark(msgspec.Struct, frozen=True):
 
 BOOKMARK = PostMark("bookmark", "bookmarked", "bookmarks", BOOKMARKS, BOOKMARKED_BY)
 POST_MARKS = (BOOKMARK,)
-"""Positions are the bits of `Entry.marks` in `queries/hydration.py`. They are not stored."""
+"""The position of a mark is the number of its bit in `Entry.marks` of `queries/hydration.py`. It is not stored."""
 
 
 WITH_HISTORY = frozenset((FOLLOWS.number, FOLLOWED_BY.number, FOLLOWS.history, FOLLOWED_BY.history))
-"""Numbers of the types whose tombstones are kept as long as a history."""
+"""Numbers of the types whose tombstones are kept longer, because they contain a history."""
 UNSWEPT = WITH_HISTORY | {atype.number for atype in ASSOC_TYPES.values() if atype.placed}
 """Numbers of the types whose tombstones `sweep` keeps. Tombstones of `placed` types are kept permanently."""
 
 
 EVERYBODY = named("list", "everybody")
-"""The id at which the lists of the whole network start."""
+"""The `id1` of the lists that belong to the whole network."""
 AGENDA = named("list", "agenda")
-"""The id at which the list of due objects starts."""
+"""The `id1` of the list of due objects."""
 
 
 def public_list(shard: int) -> int:
-    """Return the id of the public list of a shard's data source. It is on that source, so a post enters it in its own commit."""
+    """Return the id of the public list in a shard's data source.
+
+    A post and this list are in one data source, so the commit of the post can add it to the list.
+    """
     return _first_id(source_of(shard))
 
 
@@ -242,7 +246,7 @@ def email_hash_id(digest: str) -> int:
 
 
 def is_tag(source: int) -> bool:
-    """Return whether a source of posts is a tag, whose ids are made of names and negative."""
+    """Return whether a source of posts is a tag: tag ids are hashes of names, and negative."""
     return source < 0
 
 
@@ -259,7 +263,7 @@ def entries(source: int) -> AssocType:
 
 
 class Key(NamedTuple):
-    """A unique name in a space. Readers must be able to derive the shard from what they know."""
+    """A unique name in a namespace. Its shard must be derivable from what readers know, such as the name."""
 
     shard: int
     space: str
@@ -287,7 +291,7 @@ def email_block_key(digest: str) -> Key:
 
 
 def name_block_key(text: str) -> Key:
-    """Return the key that leads from a text to its user name block (`core.blocklists`), which is on its shard."""
+    """Return the key that leads from a text to its user name block (`core.blocklists`), which is on the shard of the key."""
     return Key(shard_of(EVERYBODY), "name_block", text)
 
 
@@ -310,7 +314,7 @@ def ip_block_key(network: str) -> Key:
 
 
 def idempotency_key(member_id: int, shard: int, name: str) -> Key:
-    """Return the key that leads from a request to the id of the object that it made."""
+    """Return the key that leads from a request to the id of the object that the request created."""
     return Key(shard, "idempotency", f"{member_id}:{name}")
 
 
@@ -328,7 +332,7 @@ def vote_key(member_id: int, shard: int, poll_id: int, ordinal: int = 0) -> Key:
 
 
 def emoji_position_key(shard: int, post_id: int, number: int) -> Key:
-    """Return the key of an emoji position on a post: there are no more positions than numbers."""
+    """Return the key that reserves an emoji position on a post. The range of `number` limits how many positions there are."""
     return Key(shard, "emoji_place", f"{post_id}:{number}")
 
 
@@ -356,17 +360,17 @@ def import_key(shard: int, source: str) -> Key:
 
 
 def backup_key() -> Key:
-    """Return the key of the newest good backup: its owner is an id of that time, and of no object."""
+    """Return the key of the newest good backup: it leads to an id made from the time of the backup, which identifies no object."""
     return Key(shard_of(EVERYBODY), "backup", "newest")
 
 
 def tags_folded_key() -> Key:
-    """Return the key that marks all tags as stored case-folded. Its owner is `EVERYBODY`."""
+    """Return the key that records that all tags are stored case-folded. It leads to `EVERYBODY`."""
     return Key(shard_of(EVERYBODY), "upgrade", "tags_folded")
 
 
 def tags_folding_key() -> Key:
-    """Return the key that the process upgrading all tags claims. Its owner is an id of that process, and it expires."""
+    """Return the key that the process upgrading all tags claims. It leads to an id of that process, and expires."""
     return Key(shard_of(EVERYBODY), "upgrade", "tags_folding")
 
 

@@ -16,10 +16,10 @@ from shoal.core.placement import DATA_SOURCES
 
 
 class ShardMap(NamedTuple):
-    """`owners[source]` is the index in `stores` of the URL of the store that keeps a data source.
+    """The stores of a network, and which of them keeps each data source: `owners[source]` is an index in `stores`.
 
-    Indexes never change: a new store is appended. `moved` is the previous index of data sources that were moved and may be moved
-    back; `left` is the index of the store with their rows that are to be deleted.
+    Indexes never change: a new store is appended. `moved` has the previous store of each data source that was moved and may be
+    moved back. After a data source was moved back, `left` has the store whose rows of it are to be deleted.
     """
 
     stores: tuple[str, ...]
@@ -38,7 +38,10 @@ class ShardMap(NamedTuple):
         return self if url in self.stores else self._replace(stores=(*self.stores, url))
 
     def moving(self, sources: Iterable[int], a: int, b: int, *, returns: bool) -> ShardMap:
-        """Return the next version, with these moved from index `a` to index `b`; `returns`: back to the previous store."""
+        """Return the next version, in which these data sources are moved from store `a` to store `b`.
+
+        `returns`: they go back to the store that had them before.
+        """
         chosen = dict.fromkeys(sources, a)
         owners = tuple(b if source in chosen else owner for source, owner in enumerate(self.owners))
         moved = {source: place for source, place in self.moved.items() if source not in chosen}
@@ -122,9 +125,9 @@ def shown_url(url: str) -> str:
 
 
 LEASE_SECONDS = 2.0
-"""How long a process trusts its map after a confirmation; then it asks before it does anything."""
+"""How long a process uses its map after a store confirmed it; then it asks the store again before any read or write."""
 DEAD_SECONDS = 3.0
-"""A process not seen for this long trusts its map no more, so a move does not wait for it."""
+"""A process not seen for this long no longer uses its map, so a move does not wait for it."""
 
 
 class RowKind(Enum):
@@ -137,7 +140,7 @@ class RowKind(Enum):
 
 
 class SourceState(NamedTuple):
-    """A store's mark on a data source: its state, the other store, and how many changes its journal has."""
+    """A store's record of a data source in a move: its state, the other store, and the number of journal entries."""
 
     state: str
     peer: str | None
@@ -150,7 +153,7 @@ class RowNames:
 
     @classmethod
     def of(cls, entries: Iterable[Sequence[Any]]) -> RowNames:
-        """Return the keys in journal entries: kind, three numbers, space and name."""
+        """Return the row keys in journal entries, each of which is a kind, three numbers, a space and a name."""
         found: dict[RowKind, set[tuple[Any, ...]]] = {kind: set() for kind in RowKind}
         for kind, *parts in entries:
             # A key has as many parts as its kind needs; the others are empty.
@@ -185,7 +188,7 @@ class Digest:
         return sum(count for count, _ in self.parts.values())
 
     def __sub__(self, other: Digest) -> Digest:
-        """Return the digest without the rows of another, which may lack kinds."""
+        """Return this digest without the rows of another digest, which may lack kinds."""
         parts: dict[RowKind, tuple[int, int]] = {}
         for kind, (count, sum_) in self.parts.items():
             less, less_sum = other.parts.get(kind, (0, 0))
@@ -197,7 +200,7 @@ class Digest:
 
 
 class Side(Protocol):
-    """One of the two stores of a move. For the marks see `postgres/moves_sql`; other stores use these names too."""
+    """One of the two stores of a move. `postgres/moves_sql` defines the states; other kinds of store use these names too."""
 
     @property
     def url(self) -> str:
@@ -212,7 +215,7 @@ class Side(Protocol):
         """Mark data sources as `copying`, `frozen` or `away`; after `seconds`, unless that is None, they are `copying` again."""
 
     async def end(self, sources: Sequence[int]) -> None:
-        """Remove the marks and the journal of these data sources."""
+        """Delete the states and the journal entries of these data sources."""
 
     async def marks(self) -> dict[int, SourceState]: ...
 
@@ -232,7 +235,7 @@ class Side(Protocol):
         """Delete every row of these data sources. Returns their number."""
 
     async def copy_to(self, other: Any, kind: RowKind, sources: Sequence[int], tell: Callable[[int], None]) -> int:
-        """Copy all rows of a kind to the other store, which has none. Returns their number; `tell` is called with bytes."""
+        """Copy all rows of a kind to the other store, which has none. Returns their number; `tell` gets numbers of bytes."""
 
     async def rows_of(self, names: RowNames) -> dict[RowKind, list[Any]]:
         """Return the current rows with these keys; missing ones are absent."""
@@ -255,7 +258,7 @@ class Side(Protocol):
         """Publish a map to the processes that use this store."""
 
     async def switch(self, sources: Sequence[int], mover: int, peer: str, new: ShardMap) -> bool:
-        """Give the data sources away and publish the new map atomically. Returns False if they are no longer frozen."""
+        """Hand over the data sources and publish the new map, atomically. Returns False if they are no longer frozen."""
 
     async def admit(self, sources: Sequence[int], version: int, seconds: float) -> None:
         """Allow writes to data sources that the newest map assigns to this store, in `seconds` at the latest."""

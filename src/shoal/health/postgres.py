@@ -10,7 +10,7 @@ _SETTINGS = {"application_name": "shoal-vitals", "statement_timeout": "2s"}
 _MOST_CONNECTIONS = 0.9
 _LONG_SECONDS = 300.0
 _FAR_BEHIND_SECONDS = 30.0
-# Only roles that may read all statistics see transactions of other roles and standbys: otherwise these are 0.
+# Only roles that may read all statistics see standbys and other roles' transactions. For any other role, these values are 0.
 _FIGURES = """
 SELECT current_setting('server_version') AS version,
   pg_database_size(current_database()) AS stored,

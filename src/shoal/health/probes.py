@@ -54,7 +54,7 @@ class Measurement(NamedTuple):
 
 
 class EngineHealth(msgspec.Struct, frozen=True):
-    """The figures of an engine, or that it was not reached."""
+    """The measurements of an engine; none if the engine could not be reached."""
 
     engine: str
     """Product name, such as "PostgreSQL"."""

@@ -322,7 +322,7 @@ class _Api:
             return
         except Exception as error:  # noqa: BLE001 (whatever it is, the table of errors answers it)
             if isinstance(error, ShoalError) and not isinstance(error, Unavailable) and took_over_since(began):
-                # The request may have read from both servers, and one may lack data of the other.
+                # The error may be false: the request may have read from both servers, and one may lack data of the other.
                 error = Unavailable("the store is failing over to its standby: try again in a moment")
             reply = reply_for(error, where=f"{name} ({scope.get(REQUEST_ID, '-')})")
             answer = self.error_page(reply, request) if _is_page(found) else reply
@@ -364,7 +364,7 @@ class _Api:
                 caller = await ask(request) or ANONYMOUS
             except (Unauthenticated, NotAllowed) as error:
                 failure = error
-        # Before any refusal, so that guessing tokens is limited too.
+        # Count the request before any refusal, so that guessing tokens is limited too.
         await self._take(route.limit_class, caller, request, more)
         if failure is not None:
             raise failure
@@ -446,7 +446,7 @@ class _Api:
 
 
 async def _read_parameters(route: Route, caller: Caller, request: Request, intake: Intake) -> Params:
-    """Return the parameters. A page that accepts files accepts them from logged-in members only; others send short forms."""
+    """Return the parameters. On pages, only logged-in members may send files; other callers may send short forms."""
     if route.auth != "browser" or caller.member_id is not None or route.max_body <= MAX_BODY:
         return await read_params(request, intake, max_body=route.max_body, once=route.once)
     try:
@@ -520,10 +520,10 @@ def build_app(
 ) -> ASGIApp:
     """Return the ASGI application of a route table. Raises `TypeError` for a route that lacks a declaration.
 
-    `fallback` handles unknown paths outside /api, and `websocket` all WebSockets. `gate` limits concurrent requests, `guard`
-    blocks networks, and `refusal` returns the reason to shed a request with deliveries; each is optional. `log_in`
-    authenticates requests for pages, by their cookie. `bind` returns `app_context` bound to the caller of a route that changes
-    something. `https`: clients use HTTPS, so HSTS is sent.
+    `fallback` handles unknown paths outside /api, and `websocket` all WebSockets. `gate` limits concurrent requests, `guard` blocks
+    networks, and `refusal` returns the reason to refuse a request that causes deliveries; each is optional. `log_in` authenticates
+    requests for pages, by their cookie. `bind` returns `app_context` bound to the caller of a route that changes something.
+    `https`: clients use HTTPS, so HSTS is sent.
     """
     trie: Trie[MatchedRoute] = Trie()
     for route in routes:

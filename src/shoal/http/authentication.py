@@ -32,7 +32,7 @@ AREAS = {
     "notifications": "your notifications",
     "reports": "what you reported",
     "search": "what you search for",
-    "statuses": "posts as you see them",
+    "statuses": "all posts that you can see",
 }
 """The areas that an app may read or write on behalf of a member, as described to the member."""
 _ADMIN_AREAS = (
@@ -106,7 +106,7 @@ _VERBS = {"read": "see", "write": "change"}
 
 
 def in_words(scopes: Sequence[str]) -> list[str]:
-    """Describe each scope that no other one includes."""
+    """Describe each scope that no other scope in the list includes."""
     widest = [scope for scope in scopes if not granted(frozenset(scopes) - {scope}, scope)]
     return list(dict.fromkeys(map(_words, widest)))
 
@@ -132,7 +132,7 @@ async def caller_of(uses: TokenUses, request: HTTPConnection, *, staff_second_fa
 async def caller_with(
     uses: TokenUses, request: HTTPConnection, text: str, *, staff_second_factor: bool = False
 ) -> Caller:
-    """Return the caller with this token, and record its use. Raises as `caller_of`."""
+    """Return the caller with this token, and record its use. Raises `Unauthenticated` or `NotAllowed` (see `caller_of`)."""
     token, member = await check_token(uses.writes, text)
     if not token.app_id:
         # A browser's session cookie is not an API token.

@@ -26,11 +26,12 @@ from shoal.http.middleware import outside
 READ_SECONDS = 300.0
 """Timeout of a body, long enough for 40 MB over a slow mobile connection."""
 SLOWEST = 256 << 10
-"""Bytes per second for a maximum that takes longer than that."""
+"""Minimum rate in bytes per second. A body of the maximum size may take `READ_SECONDS`, or longer if it needs longer at this rate.
+"""
 
 
 async def read_body(request: Request, intake: Intake, maximum: int) -> bytes:
-    """Return the whole body, counted against the memory budget. Raises as `pieces` and `Intake.hold`."""
+    """Return the whole body, counted against the memory budget. Raises `TooLarge`, `Malformed` or `Unavailable`."""
     chunks: list[bytes] = []
     async for chunk in pieces(request, maximum):
         await intake.hold(len(chunk))
@@ -39,7 +40,7 @@ async def read_body(request: Request, intake: Intake, maximum: int) -> bytes:
 
 
 async def pieces(request: Request, maximum: int) -> AsyncIterator[bytes]:
-    """Yield the body as it arrives. Raises `TooLarge` past `maximum` bytes, if possible from its Content-Length alone."""
+    """Yield the body as it arrives. Raises `TooLarge` above `maximum` bytes, at once if its Content-Length is larger."""
     declared = request.headers.get("content-length", "0")
     if not declared.isascii() or not declared.isdigit():
         raise Malformed("Content-Length is not a number")
@@ -94,9 +95,9 @@ class Budget:
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
 
     def take_now(self, size: int, *, modest: bool = False) -> int:
-        """Take `size` bytes, or none if others wait or there is no room; return the number taken.
+        """Take `size` bytes, or none if other callers wait or too few bytes are free; return the number taken.
 
-        A `modest` caller leaves half of the total to others.
+        A `modest` caller leaves half of the total free for other callers.
         """
         size = min(size, self._total)
         if self._waiting or size > self.free - (self._total // 2 if modest else 0):
@@ -210,7 +211,7 @@ class Upload:
         target.write(self.data)
 
     def close(self) -> None:
-        """Free the memory before the response, for a request that waits for something else. Idempotent."""
+        """Free the memory before the response is sent, for a handler that waits for something else. Idempotent."""
         self._chunks = []
 
 
@@ -247,7 +248,7 @@ class Spool(Upload):
     def _put(self, data: bytes) -> None:
         try:
             if self._file is None:
-                # With a buffer, closing the file would repeat a failure.
+                # Unbuffered: closing a buffered file would raise a write error again.
                 self._file = tempfile.TemporaryFile(prefix="shoal-upload-", buffering=0)  # noqa: SIM115  # `close` closes it
             rest = memoryview(data)
             while rest:
@@ -260,7 +261,7 @@ class Spool(Upload):
         return self._file is not None
 
     def owe(self, held: int) -> None:
-        """Charge `held` bytes to the budget `loaded` from now on."""
+        """Count `held` bytes of this file against the budget `loaded` from now on."""
         self._lender, self._held = self._memory.loaded, held
 
     async def load(self) -> None:

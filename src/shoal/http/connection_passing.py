@@ -1,14 +1,15 @@
 """Connections that pass between the processes of a server, which accept them from one listening socket.
 
-The owner of a store can answer every request; a reader only reads. The request line decides before the request is read: a reader
-passes the connection of any other request to the owner, with the bytes that the client has sent, and the client does not
-notice. When the owner is busier than a reader, connections whose clients only read move to the reader.
+The process that owns a store (the owner) can answer every request; a reader process can only answer requests that read. A reader
+process decides by the request line. If it cannot answer the request, it passes the connection to the owner, with the bytes that the
+client has sent, and the client does not notice. When the owner is busier than a reader process, connections whose clients only read
+move to that process.
 
-For example, a client of a reader requests its home timeline, and then posts:
+For example, a client of a reader process requests its home timeline, and then posts:
 
-1. `GET /api/v1/timelines/home`: the reader answers.
-2. `POST /api/v1/statuses`: the reader sends the descriptor of the connection and these bytes to the owner, and closes its own
-   descriptor. The owner continues as if it had accepted the connection itself.
+1. `GET /api/v1/timelines/home`: the reader process answers.
+2. `POST /api/v1/statuses`: the reader process sends the descriptor of the connection and these bytes to the owner, and closes its
+own descriptor. The owner continues as if it had accepted the connection itself.
 3. The client reads its home timeline and a thread. The owner answers or, if it is busier, passes the connection on.
 """
 
@@ -30,13 +31,13 @@ from shoal.tasks import running
 
 _HEAD_END = b"\r\n\r\n"
 _BUSIER = 200
-"""Connections move if this process is busier than another by this many thousandths of its time."""
+"""A connection moves if this process is busier than another by this many thousandths of its CPU time."""
 _STREAK = 2
 """Consecutive requests that only read, after which a connection may leave the owner."""
 _EVERY_SECONDS = 0.05
 _SMOOTHING = 0.3
 _PAUSE_SECONDS = 0.005
-"""Between two connections that move because of load, which is known with a delay."""
+"""Pause between two moves that balance the load, because the load is measured with a delay."""
 _WAIT_SECONDS = 5.0
 _RETRY_SECONDS = 0.02
 _UNAVAILABLE = (
@@ -46,11 +47,11 @@ _UNAVAILABLE = (
 )
 
 Send = Callable[[int, int, bytes], None]
-"""Sends a descriptor and bytes to the process in a slot. Raises `Unavailable`."""
+"""Sends the descriptor of a connection and received bytes to the process in a slot (an index). Raises `Unavailable`."""
 
 
 class ReadableRoutes:
-    """The routes that a reader can answer: their responses depend only on the graph, timelines and the clock."""
+    """The routes that a reader process can answer: their responses depend only on the graph, timelines and the clock."""
 
     def __init__(self, routes: Iterable[Route]) -> None:
         self._trie: Trie[Route] = Trie()
@@ -59,7 +60,7 @@ class ReadableRoutes:
                 self._trie.add("GET", route.path, route)
 
     def has(self, data: bytes) -> bool:
-        """Return whether these bytes are one complete request for such a route."""
+        """Return whether these bytes are one complete request for a route that a reader process can answer."""
         if not data.startswith(b"GET /") or data.find(_HEAD_END) != len(data) - 4:
             return False
         target = data[4 : data.find(b" ", 4)].partition(b"?")[0]
@@ -81,7 +82,7 @@ class Balance:
         self._moved = 0.0
 
     def better(self, places: Iterable[int]) -> int | None:
-        """Return the least busy of these slots if a connection should move there."""
+        """Return the slot of the least busy of these processes if a connection should move there; otherwise None."""
         least = min(places, key=self._busy.__getitem__, default=None)
         if least is None or self._busy[self._place] - self._busy[least] < _BUSIER:
             return None
@@ -116,15 +117,15 @@ class Passing(ABC):
         self._send = send
 
     def only_reads(self, data: bytes) -> bool:
-        """Return whether this is one whole request that a reader can answer."""
+        """Return whether this is one whole request that a reader process can answer."""
         return self._routes.has(data)
 
     @abstractmethod
     def place(self, *, reads: bool, streak: int) -> int | None:
-        """Return the slot of the process that should have a connection; None for this one.
+        """Return the slot of the process that should serve a connection; None for this process.
 
         Args:
-            reads: Whether its next request only reads.
+            reads: Whether the next request only reads.
             streak: The number of consecutive requests before it that only read.
         """
 
@@ -134,7 +135,7 @@ class Passing(ABC):
 
 
 class OwnerPassing(Passing):
-    """The owner answers everything, and passes connections to `readers` if it is busier than they are."""
+    """The rules of the owner: it answers every request, and passes connections to `readers` if it is busier than they are."""
 
     def __init__(
         self, routes: ReadableRoutes, balance: Balance, readers: Callable[[], Iterable[int]], send: Send
@@ -155,7 +156,7 @@ class OwnerPassing(Passing):
 
 
 class ReaderPassing(Passing):
-    """A reader answers what it can, and passes other requests to the process in the slot `owner`."""
+    """The rules of a reader process: it answers what it can, and passes other requests to the process in the slot `owner`."""
 
     def __init__(self, routes: ReadableRoutes, balance: Balance, owner: int, send: Send) -> None:
         super().__init__(routes, balance, send)

@@ -1,19 +1,19 @@
 """Connection limits: total, per address, idle time, requests started per turn of the event loop, and trusted proxies.
 
-The total leaves file descriptors to the stores. A connection counts until it is closed, also as a WebSocket or an event stream.
-A trusted proxy has no limit; its requests and WebSockets count for their client. A full server closes idle and slow
-connections, starting with the networks that have the most, so a few addresses cannot exhaust it.
+The total leaves file descriptors to the stores. A connection counts until it is closed, also as a WebSocket or an event stream. A
+trusted proxy has no limit; its requests and WebSockets count for their client. A full server closes idle and slow connections,
+starting with the networks that have the most connections, so a few addresses cannot exhaust it.
 
-Requests start in order of arrival, as many per turn of the event loop as fit into two milliseconds, and at least one. Rendering
-a page is one step, so a turn that started a hundred requests would block every other task for 26 ms.
+Requests start in order of arrival, as many per turn of the event loop as fit into two milliseconds, and at least one. Rendering a
+page is one step, so a turn that started a hundred requests would block every other task for 26 ms.
 
 The client is the right-most address of `X-Forwarded-For` that is not a trusted proxy. Entries further left may be forged:
 
     X-Forwarded-For: 10.9.9.9, 203.0.113.7, 192.168.0.2      from 127.0.0.1; trusted are 127.0.0.0/8 and 192.168.0.0/24
 
-127.0.0.1 and 192.168.0.2 are trusted, so the client is 203.0.113.7. An entry that is not an address ends the search at the
-proxy that wrote it. `Forwarded` (RFC 7239) is read only without `X-Forwarded-For`, because a proxy writes one of the two and
-passes the client's own copy of the other.
+127.0.0.1 and 192.168.0.2 are trusted, so the client is 203.0.113.7. If an entry is not an address, the proxy that wrote it counts
+as the client. `Forwarded` (RFC 7239) is read only without `X-Forwarded-For`, because a proxy writes one of the two and passes the
+client's own copy of the other.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Doubts:
         self._open = settings.base_url.startswith("https://")
 
     def about(self, peer: str) -> bool:
-        """Return whether this peer may be such a proxy."""
+        """Return whether this peer may be a proxy that is not trusted."""
         if not self._open or self._trusts(peer):
             return False
         parsed = parse_address(peer)
@@ -146,7 +146,7 @@ class RequestPace:
         self._since = 0.0
 
     def begin(self, request: Callable[[], None]) -> None:
-        """Call this in the current turn or in a later one."""
+        """Call `request` in this turn of the event loop or in a later one."""
         self._waiting.append(request)
         if not self._turning:
             self._turning = True
@@ -156,7 +156,7 @@ class RequestPace:
         self._go_on()
 
     def _next_batch(self) -> None:
-        """Continue in a new turn; stop if none was started in the last one."""
+        """Start waiting requests in a new turn; stop after a turn in which none was started."""
         now = perf_counter()
         if now - self._since > self._pause_seconds:
             self._most = max(1, self._most // 2)
@@ -184,7 +184,7 @@ _SPARE = 32
 _PER_SITE = 4
 """The limit of an IPv6 /48, which has 65,536 addresses (/64), as a multiple of the limit per address."""
 _EVICTION_DIVISOR = 64
-"""A full server closes 1/64 of its connections at once, which keeps the search cheap for each."""
+"""A full server closes 1/64 of its connections at once, because the search for idle connections is expensive."""
 _REPORT_SECONDS = 60
 """Seconds between log entries about refused connections."""
 
@@ -199,13 +199,13 @@ class Patience(NamedTuple):
     rate: int = 1_024
     """Minimum bytes of a body per second, while the server reads."""
     grace: float = 10.0
-    """Initial seconds without a minimum."""
+    """Seconds at the start of a body during which the minimum rate does not apply."""
     advance: float = 30.0
-    """Maximum seconds without a minimum after a fast start."""
+    """Maximum seconds that a client may fall silent after it has sent faster than the minimum rate."""
     idle: float = 5.0
     """Seconds that a connection stays open between requests."""
     idle_proxy: float = 75.0
-    """As `idle`, for a trusted proxy: longer than proxies wait (nginx: 60), as one may not retry after a close."""
+    """As `idle`, for a trusted proxy: longer than a proxy keeps connections (nginx: 60), because it may not retry after a close."""
     unread: float = 60.0
     """Seconds within which a client must read part of its response."""
 
@@ -214,12 +214,12 @@ USUAL = Patience()
 
 
 class Idleness(NamedTuple):
-    """How idle a connection is. A full server closes the greatest first."""
+    """How idle a connection is. A full server closes the connections with the greatest values first."""
 
     rank: int
     """2: between requests, 1: in a head, 0: in a body, or slow to read a response."""
     seconds: float
-    """How long it has lasted, or how far the body is behind; negative if it is ahead."""
+    """How long the state has lasted, or for a body by how many seconds it is behind the minimum rate (negative if it is ahead)."""
 
 
 class Watched(Protocol):
@@ -266,7 +266,7 @@ class OpenConnections:
         self._evicting = 0
         """Evicted connections that are not closed yet."""
         self._refused_from: int | None = None
-        """The smallest network from which no connection could be evicted since the last check of deadlines."""
+        """Connections of the smallest network for which nothing could be evicted since the last check of deadlines."""
         self._most = most
         self._per_address = per_address
         self._of: dict[str, int] = {}
@@ -275,8 +275,8 @@ class OpenConnections:
     def enter(self, peer: str) -> int:
         """Count a new connection. Return 0, or the status of its refusal; call `leave` in either case.
 
-        A refused connection counts until it is closed. For trusted proxies it does not, so that many refused ones at once do
-        not use up the additional connections.
+        A refused connection counts until it is closed. It does not count in the limit for trusted proxies, so that many refused
+        connections at once do not use up the additional connections.
         """
         self.open += 1
         trusted = self.proxies.trusts(peer)
@@ -292,21 +292,21 @@ class OpenConnections:
         return 503 if full else 0 if allowed else 429
 
     def leave(self, peer: str, *, refused: bool = False, evicted: bool = False) -> None:
-        """Stop counting a connection that was closed, after it was `refused` or `evicted` or by itself."""
+        """Stop counting a closed connection. State whether it was `refused` or `evicted` before."""
         self.open -= 1
         self._leaving -= refused
         self._evicting -= evicted
         self.end(peer)
 
     def _evict(self, peer: str) -> bool:
-        """Evict connections of networks with at least as many as this peer's. Return False if none is idle or slow."""
+        """Evict connections of networks with at least as many connections as this peer's. Return False if none is idle or slow."""
         own = self._of_network(peer)
         if self._refused_from is not None and own >= self._refused_from:
             return False
         found = [
             (size, idleness, connection)
             for connection in self.watched
-            # The cheap check first: of thousands of connections, few are idle for long.
+            # Check idleness first, which is cheap: of thousands of connections, few are idle for long.
             if (idleness := connection.idleness()) is not None and (size := self._of_network(connection.peer)) >= own
         ]
         chosen = heapq.nlargest(max(1, self._most // _EVICTION_DIVISOR), found, key=lambda candidate: candidate[:2])

@@ -1,4 +1,4 @@
-"""Server-sent event streams: their number, the checks of their tokens, their shutdown, and the response of a connection."""
+"""Server-sent event streams: limits on their number, checks of their tokens, their shutdown, and the HTTP response."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ async def _check(connection: Connection, check: Callable[[], Awaitable[object]])
     except (Unauthenticated, NotAllowed):
         connection.dismiss()
     except Unavailable:
-        # Until the store is available again, no updates are sent either.
+        # Keep the stream open: no updates can be sent either until the store is available again.
         return
 
 
@@ -150,7 +150,8 @@ Heard = Sequence[PlacedUpdate | Missed]
 class EventStream(Response):
     """A response that lasts until the connection ends or the client disconnects.
 
-    `lines` encodes updates as events; `check` raises when the client's access has ended. The stack is closed at the end.
+    `lines` encodes updates as events; `check` raises when the client's access has ended. `stack` holds the resources of the stream,
+    and is closed at the end.
     """
 
     def __init__(
@@ -175,7 +176,7 @@ class EventStream(Response):
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
             if scope["method"] != "HEAD":
                 await self._until_the_end(receive, partial(self._write, send))
-        # The stream no longer counts, so a client that does not read may delay this.
+        # The stream no longer counts toward the limits, so a client that does not read may delay this message.
         await send({"type": "http.response.body", "body": b""})
 
     async def _until_the_end(self, receive: Receive, write: Callable[[bytes], Awaitable[None]]) -> None:

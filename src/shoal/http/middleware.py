@@ -139,7 +139,7 @@ class Gate:
 
 @asynccontextmanager
 async def outside(scope: Scope) -> AsyncIterator[None]:
-    """Release the request's slot inside the block, for a wait with a separate limit."""
+    """Release the request's slot during the block, for a wait that has a separate limit."""
     admitted: _AdmittedRequest | None = scope.get(_ADMITTED)
     if admitted is None:
         yield
@@ -229,7 +229,7 @@ Refusal = Callable[[], ShoalError | None]
 
 
 class LoadShedding:
-    """Load shedding: requests that cause deliveries are refused as `refusal` says."""
+    """Load shedding: requests that cause deliveries are refused while `refusal` returns a reason."""
 
     def __init__(self, app: ASGIApp, delivers: Callable[[str], bool], refusal: Refusal) -> None:
         self._app = app
@@ -263,7 +263,7 @@ _REFUSAL_JSON = encode(_REFUSAL.body)
 
 
 class IpGuard:
-    """The IP blocks as known to this process."""
+    """The table of IP blocks in this process."""
 
     def __init__(self, graph: Reader, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._graph = graph
@@ -533,8 +533,7 @@ class Edge:
 class Limited:
     """An application with a rate limit of this class, by client address.
 
-    The `meter` measures its requests under the name `route`, until the response begins: a client may take long over a
-    file.
+    The `meter` measures its requests under the name `route`, until the response begins: a client may need long to download a file.
     """
 
     def __init__(

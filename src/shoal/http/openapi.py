@@ -1,7 +1,8 @@
 """The OpenAPI 3.1 document of a route table. Its generation is deterministic.
 
-Answers become named component schemas, because a struct is used by many of them. Parameters are inlined with their maximums.
-Error responses follow the table of `errors.py`. Descriptions come from the docstrings of structs and below their fields.
+Structs in responses become named component schemas, because many responses share a struct. Parameters are inlined with their
+maximums. Error responses follow the table of `errors.py`. Descriptions come from the docstrings of structs, and from the docstrings
+below their fields.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class Components:
         name = self._names.get(info.cls)
         if name is None:
             name = self._names[info.cls] = self._free_name(info.cls)
-            # Before its fields, because a status contains a status.
+            # Register the name before the fields are converted, because a status contains a status.
             self.schemas[name] = {}
             self.schemas[name] = _struct(info, self._of)
         return name

@@ -87,7 +87,10 @@ def offset_links(request_url: str, offset: int, limit: int, *, more: bool) -> st
 
 @lru_cache(maxsize=1_024)
 def _other_parameters(query: str) -> str:
-    """Return the other parameters of the request, encoded and each followed by `&`. Clients repeat a few queries."""
+    """Return the query parameters that a link keeps, encoded and each followed by `&`.
+
+    Page parameters and the token are omitted. The result is cached, because clients repeat a few queries.
+    """
     parameters = [pair for pair in parse_qsl(query, keep_blank_values=True) if pair[0] not in _OURS]
     return f"{urlencode(parameters)}&" if parameters else ""
 

@@ -1,17 +1,16 @@
 """Request parameters: merge the query string and the body into one dictionary, and convert it to a typed struct.
 
-JSON, urlencoded and multipart bodies are accepted with every method, including GET, and every method may omit the body. Body
-values override query values. Files become `Upload`; their declared content type is ignored because clients send none or a wrong
-one.
+JSON, urlencoded and multipart bodies are accepted with every method, including GET, and every method may omit the body. Body values
+override query values. Files become `Upload`; their declared content type is ignored because clients send none or a wrong one.
 
-Brackets follow Rails: `a[k]=v` is a dictionary, `a[]=1&a[]=2` a list, and `a[][name]=` a list of dictionaries in which a
-repeated name starts the next one. `a[0][name]=` is a dictionary of numbers, which `convert` reads as a list. The last value of
-a repeated plain name is kept, unless the caller asks for an error. A name with unbalanced brackets is taken literally.
+Brackets follow Rails: `a[k]=v` is a dictionary, `a[]=1&a[]=2` a list, and `a[][name]=` a list of dictionaries in which a repeated
+name starts the next one. `a[0][name]=` is a dictionary with numbers as keys, which `convert` reads as a list. The last value of a
+repeated plain name is kept, unless the caller asks for an error. A name with unbalanced brackets is taken literally.
 
-Conversion is as lenient as Mastodon's server about how a value is written: numbers and booleans as strings, any text or number
-that does not mean false as true, one value for a list, a dictionary of numbers for a list, null and (except for texts) "" for a
-missing value, "undefined" and "null" for a missing object; a field that may be UNSET or None takes them as None. Every refusal
-is an `InvalidInput` that names the field and the allowed values.
+Conversion is as lenient as Mastodon's server about how a value is written: numbers and booleans as strings, any text or number that
+does not mean false as true, one value for a list, a dictionary with numbers as keys for a list, null and (except for texts) "" for
+a missing value, "undefined" and "null" for a missing object; a field that may be UNSET or None takes them as None. Every refusal is
+an `InvalidInput` that names the field and the allowed values.
 """
 
 from __future__ import annotations
@@ -97,7 +96,7 @@ def convert(params: Mapping[str, object], type: type[T]) -> T:  # noqa: A002 (ms
 
 @cache
 def fixers_of(kind: type[Any]) -> dict[str, Fixer | None]:
-    """Return what to apply to each field of a struct before msgspec sees it, by wire name; None for nothing.
+    """Return, by wire name, the function that prepares the value of each field of a struct for msgspec; None if it needs none.
 
     The first call for a type is slow, so the application makes it at startup.
     """
@@ -224,7 +223,7 @@ def _fix_float(value: Any) -> object:
             number = float(value)
         except ValueError:
             return _fix_blank(value)
-        # NaN passes every comparison with a maximum. msgspec refuses the text.
+        # Return a text, which msgspec refuses: NaN would pass every comparison with a maximum.
         return number if math.isfinite(number) else "not finite"
     return value
 
@@ -287,7 +286,7 @@ MAX_FIELDS = 1000
 
 
 def unfold(pairs: Iterable[tuple[str, object]], *, once: bool = False) -> dict[str, object]:
-    """Return the tree of all pairs. Raises `Malformed` for contradicting names (`a=1&a[k]=2`).
+    """Return all pairs as one nested dictionary. Raises `Malformed` for contradicting names (`a=1&a[k]=2`).
 
     With `once`, a repeated plain name raises `OAuthRefused` (RFC 6749, section 3.1).
     """

@@ -42,11 +42,11 @@ _LENGTH = b"content-length"
 _APART = frozenset((b"connection", b"transfer-encoding"))
 _CONTROLS = bytes((*range(0x20), 0x7F)).replace(b"\t", b"")
 _LINE_END = 2
-"""Control characters of a line end."""
+"""Number of control characters in a line end."""
 
 
 class WholeResponses:
-    """Sends simple responses in one write, for the one request of this cycle."""
+    """Sends responses of known length in one write, for the one request of this cycle."""
 
     __slots__ = ("_app", "_cycle", "_send", "_start")
 
@@ -71,7 +71,7 @@ class WholeResponses:
             await self._send(message)
 
     def _write(self, start: Message, message: Message) -> bool:
-        """Write a complete response. Return False, without writing, if it is not simple."""
+        """Write a complete response. Return False, without writing, if uvicorn must send it."""
         cycle = self._cycle
         if message["type"] != "http.response.body" or message.get("more_body") or cycle.scope["method"] == "HEAD":
             return False
@@ -94,7 +94,7 @@ def _has_length(start: Message) -> bool:
 
 
 def head_of(status: int, headers: Iterable[RawHeader], size: int) -> bytes | None:
-    """Return the head of a response with a body of `size` bytes, or None if it is not simple or not valid."""
+    """Return the head of a response with a body of `size` bytes; None if it is invalid or uvicorn must write it."""
     if status < _FIRST:
         return None
     parts = [STATUS_LINE[status]]
@@ -167,16 +167,16 @@ class HttpConnection(HttpToolsProtocol):
         self.peer = ""
         self._proxied = self._doubtful = self._refused_at_once = self._evicted = False
         self._clients: list[str] = []
-        """Clients of the current requests as named by a trusted proxy, oldest first; empty for the proxy's own."""
+        """Client addresses of the current requests, as reported by a trusted proxy, oldest request first."""
         self._in_head = True
         self._waited = 0.0
         self._behind = 0.0
-        """Bytes of the body that the client is behind; negative if it is ahead."""
+        """Bytes by which the body is behind the minimum rate; negative if it is ahead."""
         self._stuck = 0.0
         self._piece = self._first = 0
-        """Bytes of the newest piece, and of the one in which the request began."""
+        """Bytes of the newest piece of data, and of the piece in which the request began."""
         self._extra = 0
-        """Bytes since that piece outside the body: the rest of the head, chunk sizes, trailers."""
+        """Bytes outside the body that arrived after that first piece: the rest of the head, chunk sizes, trailers."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Count the connection, and refuse it if there are too many."""
@@ -185,7 +185,7 @@ class HttpConnection(HttpToolsProtocol):
         self._proxied = self._all.proxies.trusts(self.peer)
         self._doubtful = self._all.doubts.about(self.peer)
         self.timeout_keep_alive = self._patience.idle_proxy if self._proxied else self._patience.idle  # type: ignore[assignment]  # seconds all the same
-        # Only now, so that it is not evicted to make room for itself.
+        # Watch the connection only after it was counted, so that it is not evicted to make room for itself.
         status = self._all.enter(self.peer)
         self._all.watched.add(self)
         if status:
@@ -220,7 +220,7 @@ class HttpConnection(HttpToolsProtocol):
             self._refuse(431)
 
     def on_message_begin(self) -> None:
-        """Start the measurements of a request. It begins anywhere in the newest piece, which is never large."""
+        """Start the measurements of a request. It begins anywhere in the newest piece of data, which is never large."""
         super().on_message_begin()
         self._first, self._extra = self._piece, 0
 
@@ -347,9 +347,9 @@ class HttpConnection(HttpToolsProtocol):
 
 
 class PassedConnection(HttpConnection):
-    """A connection in a multi-process server, which may pass it on between two requests (`passing`).
+    """A connection in a multi-process server, which may pass it to another process between two requests (`passing`).
 
-    `begun` is what the client sent before this process got the connection.
+    `begun` is the data that the client sent before this process got the connection.
     """
 
     def __init__(self, config: Config, *parts: Any, begun: bytes = b"", **more: Any) -> None:
@@ -428,7 +428,7 @@ class PassedConnection(HttpConnection):
 
 
 class SocketConnection(WebSocketsSansIOProtocol):
-    """A connection that has become a WebSocket, and still counts."""
+    """A connection that has become a WebSocket, and still counts toward the limits."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take over from the HTTP connection, which is the transport's protocol until the handshake is read."""

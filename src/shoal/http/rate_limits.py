@@ -1,12 +1,13 @@
 """Rate limits: the number of requests of a class that one member or address may send in a fixed window.
 
-Windows start at multiples of their length, so the counts of a class are one dictionary that is dropped when its window ends.
-Memory is bounded: past `capacity` callers in one window the oldest is evicted, so the error is toward serving. A class without
-a rule, or with a limit of 0, is not limited.
+Windows start at multiples of their length, so the counts of a class are one dictionary that is dropped when its window ends. Memory
+is bounded: past `capacity` callers in one window, the oldest entry is evicted, so a caller may get too many requests but never too
+few. A class without a rule, or with a limit of 0, is not limited.
 
-`SharedLimiter` counts for several processes on one host, in shared memory. Each process writes its own table and reads the
-others. Simultaneous requests may exceed a limit by at most one for each additional process. An entry is two words: a hash of the
-key, and the end of the window with the count. If all four candidates are taken, the one whose window ends first is evicted.
+`SharedLimiter` counts for several processes on one host, in shared memory. Each process writes its own table and reads the tables
+of the others. Simultaneous requests may exceed a limit by at most one for each additional process. An entry is two words: a hash of
+the key, and the end of the window with the count. A key has four possible positions in a table; if all are taken, the entry whose
+window ends first is evicted.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class RateRule(NamedTuple):
 class RateWindow(NamedTuple):
     """The state of a caller's limit. `reset` is the end of the window in Unix seconds.
 
-    `wait` is 0, or the seconds until then if this request exceeded the limit.
+    `wait` is 0, or the seconds until `reset` if this request exceeded the limit.
     """
 
     limit: int
@@ -102,7 +103,7 @@ def rules(settings: Settings) -> Mapping[str, RateRule]:
     """Return `DEFAULTS` with the changes in the settings. Raises `SettingsError` for an unknown class or an invalid rule."""
     unknown = sorted(settings.limits.keys() - DEFAULTS.keys())
     if unknown:
-        raise SettingsError(f"settings: limits has no class {unknown[0]!r}; choose one of {', '.join(DEFAULTS)}")
+        raise SettingsError(f"settings: limits: unknown class {unknown[0]!r}; choose one of {', '.join(DEFAULTS)}")
     chosen = {**DEFAULTS, **{name: _rule(name, text) for name, text in settings.limits.items()}}
     return chosen if settings.rate_limits else OFF
 
@@ -170,7 +171,7 @@ class MemoryLimiter:
         if counts is None:
             return None
         now, (limit, seconds) = self._clock(), counts.rule
-        # The second condition: the clock was set back by more than a window.
+        # The second condition is true if the clock was set back by more than a window.
         if now >= counts.reset or counts.reset - now > seconds:
             counts.reset = (int(now) // seconds + 1) * seconds
             counts.used = {}

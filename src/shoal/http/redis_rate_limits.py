@@ -24,8 +24,8 @@ _log = logging.getLogger(__name__)
 
 _AWAY_SECONDS = 1.0
 
-# ARGV: one key without its window, limit, seconds, cost. Returns the count, whether this request was taken, the end of the
-# window (Unix seconds), and the milliseconds until then.
+# ARGV: the key of a count without its window, limit, seconds, cost. Returns the count, whether this request was counted, the end of
+# the window (Unix seconds), and the milliseconds until then.
 _TAKE = Script(
     "limits.take",
     r"""
@@ -72,7 +72,7 @@ class RedisLimiter:
         self._rules = dict(rules)
         self._alone = MemoryLimiter(rules)
         self.classes = frozenset(rules)
-        # A shared count: the fallback limiter adds to it.
+        # One dictionary for both: the fallback limiter counts its refusals in it too.
         self.refused = self._alone.refused
         self._away_until = 0.0
         self._outage = ThrottledLog(_log)

@@ -82,7 +82,7 @@ def with_etag(reply: Reply) -> tuple[Reply, int]:
     content = encode(reply.body)
     # Processors have instructions for SHA-256, so it takes a third of the time of other hashes.
     tag = sha256(content + repr(reply.headers).encode()).hexdigest()[: 2 * _TAG_BYTES]
-    # The client may store it, and must revalidate it each time.
+    # The client may store the response, and must revalidate it each time.
     headers = (*reply.headers, ("ETag", f'"{tag}"'), ("Cache-Control", "private, no-cache"))
     return Reply(content, reply.status, headers, keeps_itself=True), len(content)
 
@@ -129,7 +129,7 @@ class BodyReceiver:
         self._receive = receive
         names = {name: value for name, value in scope["headers"] if name in _BODY_HEADERS}
         self.unread = names.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in names
-        # A client that expects a 100 sends no body after another response.
+        # A client that waits for 100 Continue sends no body after any other response.
         self._waits = b"expect" in names
 
     async def receive(self) -> Message:
@@ -154,7 +154,8 @@ async def deliver(reply: Reply, content: bytes, more: list[RawHeader], inbox: Bo
         await send(start(reply.status, content, more, reply.headers))
         await send({"type": "http.response.body", "body": content})
         return
-    # Send the whole response first, for clients that read while they send, and its end, which closes, when they are done.
+    # Send the whole response at once, for clients that read while they send. The empty last part closes the connection, so it is
+    # sent when they are done.
     await send(start(reply.status, content, [*more, _CLOSE], reply.headers))
     await send({"type": "http.response.body", "body": content, "more_body": True})
     await inbox.drain()

@@ -101,14 +101,15 @@ class Route(_Address, frozen=True, kw_only=True):
     what: str = ""
     """The summary in the OpenAPI document; if empty, the first line of the handler's docstring."""
     delivers: bool = False
-    """Whether it causes deliveries: it is shed while deliveries are behind."""
+    """Whether its requests cause deliveries; they are refused while deliveries are behind."""
     page: bool = False
     """Whether it returns HTML; its errors are pages too."""
     cached: bool = False
     """Whether its responses are cached until their dependencies change."""
     by_owner: bool = False
-    """Whether its responses depend on more than the graph, timelines and the clock: only the owner of an SQLite file serves
-    it."""
+    """Whether its responses depend on more than the graph, timelines and the clock. If so, only the owner of an SQLite file serves
+    it, no reader process.
+    """
     once: bool = False
     """Whether a repeated parameter is refused (RFC 6749, section 3.1); otherwise the last one counts."""
     stub: bool = False
@@ -132,7 +133,7 @@ LISTS = (inspect.ListType, inspect.VarTupleType, inspect.SetType, inspect.Frozen
 
 
 def inner_types(info: inspect.Type) -> Iterator[tuple[str, inspect.Type]]:
-    """Yield the types directly inside a type, each with what it adds to the path of a value."""
+    """Yield the types directly inside a type, each with the suffix that it adds to the path of a value."""
     if isinstance(info, inspect.StructType):
         yield from ((f".{field.encode_name}", field.type) for field in info.fields)
     elif isinstance(info, inspect.Metadata):

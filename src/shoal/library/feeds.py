@@ -175,10 +175,10 @@ class HasFeeds(SeesFeeds, Acting):
     async def list_public_feed(self, a: int = 0, b: int = 19) -> list[Entry]:
         """Return the home timeline at positions `a` to `b` (inclusive; 0 is the newest). The cost does not depend on `a`.
 
-        Positions count the stored entries of this member, of followees and of followed tags, once for each source of an entry.
-        Entries that this member may not see, or that home does not show (direct posts to others, hidden posts, comments on
-        strangers' posts, a share next to its post, filters), keep their positions but are omitted: there may be fewer entries
-        than requested. `home` returns full pages. Raises `InvalidInput` for more than 2,000 positions.
+        Positions count the stored entries of this member, of followees and of followed tags. An entry with several of these sources
+        counts once for each. Entries that this member may not see, or that home does not show (direct posts to others, hidden
+        posts, comments on strangers' posts, a share next to its post, filters), keep their positions but are omitted: there may be
+        fewer entries than requested. `home` returns full pages. Raises `InvalidInput` for more than 2,000 positions.
         """
         first, last = _positions(a, b)
         return await home.at_positions(self._reads, self.id, first, last)
@@ -212,7 +212,7 @@ class ReadsForYou(Acting):
         return await catch_up(self._reads, self.id, at, limit, explain=explain)
 
     async def why_not(self, post: AnyPost) -> FeedExplanation:
-        """Return the rank a post would have now, or the stage and rule that exclude it. Raises `NotFound`."""
+        """Return the rank a post would have now, or the stage of the ranking and the rule that exclude it. Raises `NotFound`."""
         return await feed.why_not(self._reads, self.id, post_id(post))
 
     async def recipe(self) -> Recipe:
@@ -257,7 +257,10 @@ class ReadsForYou(Acting):
         return await self._tap(post, 1, tag)
 
     async def less_like(self, post: AnyPost, tag: str = "") -> Effect:
-        """Request fewer such posts; the counterpart of `more_like`. Raises `NotFound` and `InvalidInput`."""
+        """Request fewer posts by the author of a post, or with one of its tags; the counterpart of `more_like`.
+
+        Raises `NotFound`, and `InvalidInput` for a tag that the post does not have and for an own post.
+        """
         return await self._tap(post, -1, tag)
 
     async def forget_feedback(self, post: AnyPost, tag: str = "") -> Effect:
@@ -286,7 +289,7 @@ def _recipe(given: Recipe | str | None) -> Recipe | None:
     if given is None:
         return None
     if isinstance(given, Recipe):
-        # A value that was made here has not been checked.
+        # A `Recipe` that the application created has not been validated yet.
         return recipe_of(msgspec.to_builtins(given))
     if given in PRESETS:
         return PRESETS[given]
@@ -298,10 +301,10 @@ def _recipe(given: Recipe | str | None) -> Recipe | None:
 
 
 class Listens(Acting):
-    """Streams of a member. A later call resumes after the `position` of an item; items may repeat."""
+    """Live updates of a member. A later call resumes after the `position` of an item; items may repeat."""
 
     def live(self, after: str | None = None) -> AsyncGenerator[News, None]:
-        """Iterate over changes of the home timeline, from the first step or after the `position` of an earlier item.
+        """Iterate over changes of the home timeline, from the first iteration on, or after the `position` of an earlier item.
 
         Items are `Arrived` and `Edited` (with an `entry`), `Removed` (with an `id`), and `Refresh`: items may have been missed, so
         read `home` again. Ends when the network closes. Raises `Unavailable`.
@@ -311,15 +314,18 @@ class Listens(Acting):
     def live_public(
         self, after: str | None = None, *, only_media: bool = False
     ) -> AsyncGenerator[News | OfViewer, None]:
-        """Iterate over changes of the public timeline, as `live`. Raises `Unavailable`."""
+        """Iterate over changes of the public timeline, with the items of `live`. Raises `Unavailable`."""
         return self._live_updates(Everybody(only_media=only_media), after)
 
     def live_tag(self, tag: str, after: str | None = None) -> AsyncGenerator[News | OfViewer, None]:
-        """Iterate over changes of the posts with a tag, as `live`. Raises `InvalidInput` for an invalid tag, and `Unavailable`."""
+        """Iterate over changes of the posts with a tag, with the items of `live`.
+
+        Raises `InvalidInput` for an invalid tag, and `Unavailable`.
+        """
         return self._live_updates(TagInterest(tag_id(check_tag(tag))), after)
 
     async def live_list(self, which: AnyList, after: str | None = None) -> AsyncGenerator[News | OfViewer, None]:
-        """Iterate over changes of an own list, as `live`. Raises `NotFound` and `Unavailable`."""
+        """Iterate over changes of an own list, with the items of `live`. Raises `NotFound` and `Unavailable`."""
         held = await own_object(self._reads.graph, MemberList, self.id, id_of(which))
         async with aclosing(self._live_updates(Listed(held.id), after)) as updates:
             async for one in updates:

@@ -61,7 +61,7 @@ class OwnFilters(Owned):
         action: FilterAction | ActionName | None = None,
         seconds: int | None = None,
     ) -> Filter:
-        """Change the given values of a filter; None keeps a value. Raises `NotFound`, and `InvalidInput` as `create`."""
+        """Change the given values of a filter; None keeps a value. Raises `NotFound`, and `InvalidInput` for an invalid value."""
         change = FilterChange(
             title=title,
             contexts=None if contexts is None else _contexts(contexts),
@@ -75,7 +75,7 @@ class OwnFilters(Owned):
         await filters.delete(self._writes, self._owner, id_of(which))
 
     async def add_keyword(self, which: AnyFilter, keyword: str, *, whole_word: bool = True) -> FilterKeyword:
-        """Add a keyword to a filter. Raises `NotFound`, and `InvalidInput` as `create`."""
+        """Add a keyword to a filter. Raises `NotFound`, and `InvalidInput` for an invalid or too many keywords."""
         changed = await self._change(id_of(which), KeywordChange(keyword=keyword, whole_word=whole_word))
         return changed.keywords[-1]
 
@@ -86,7 +86,7 @@ class OwnFilters(Owned):
     async def change_keyword(
         self, id_: int, *, keyword: str | None = None, whole_word: bool | None = None
     ) -> FilterKeyword:
-        """Change the given values of a keyword. Raises `NotFound`, and `InvalidInput` as `create`."""
+        """Change the given values of a keyword. Raises `NotFound`, and `InvalidInput` for an invalid keyword."""
         held, _ = await filters.filter_of_keyword(self._reads.graph, self._owner, id_)
         changed = await self._change(held.id, KeywordChange(id=id_, keyword=keyword, whole_word=whole_word))
         return next(word for word in changed.keywords if word.id == id_)
@@ -101,11 +101,11 @@ class OwnFilters(Owned):
         return await filters.add_post(self._writes, self._owner, id_of(which), post_id(post))
 
     async def post(self, id_: int) -> FilterPost:
-        """Return a post of a filter, by its id in the filter. Raises `NotFound`."""
+        """Return the entry of a post in a filter, by the id of the entry. Raises `NotFound`."""
         return (await filters.filter_of_post(self._reads.graph, self._owner, id_))[1]
 
     async def remove_post(self, id_: int) -> None:
-        """Remove a post from its filter, by its id in the filter. Raises `NotFound`."""
+        """Remove a post from its filter, by the id of its entry there. Raises `NotFound`."""
         await filters.remove_post(self._writes, self._owner, id_)
 
     async def _change(self, filter_id: int, word: KeywordChange) -> Filter:

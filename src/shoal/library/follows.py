@@ -84,7 +84,7 @@ class Relates(Acting):
         return await relationships.block(self._writes, self.id, await self._other(who))
 
     async def unblock(self, who: AnyMember) -> Relation:
-        """End a block. Raises `NotFound`."""
+        """End a block. Raises `NotFound` for an unknown member."""
         return await relationships.unblock(self._writes, self.id, await self._other(who))
 
     async def mute(self, who: AnyMember, *, notifications: bool = True, seconds: int = 0) -> Relation:
@@ -96,7 +96,7 @@ class Relates(Acting):
         return await relationships.mute(self._writes, self.id, other, notifications=notifications, seconds=seconds)
 
     async def unmute(self, who: AnyMember) -> Relation:
-        """End a mute. Raises `NotFound`."""
+        """End a mute. Raises `NotFound` for an unknown member."""
         return await relationships.unmute(self._writes, self.id, await self._other(who))
 
     async def note(self, who: AnyMember, text: str) -> Relation:

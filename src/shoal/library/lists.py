@@ -47,7 +47,7 @@ class OwnLists(Owned):
         replies: RepliesPolicy | RepliesName | None = None,
         exclusive: bool | None = None,
     ) -> MemberList:
-        """Change the given values of a list. Raises `NotFound`, and `InvalidInput` as `create`."""
+        """Change the given values of a list; None keeps a value. Raises `NotFound`, and `InvalidInput` for an invalid value."""
         policy = None if replies is None else one_of(RepliesPolicy, replies, "replies")
         return await lists.update(
             self._writes, self._owner, id_of(which), title=title, replies=policy, exclusive=exclusive

@@ -88,7 +88,7 @@ class OwnAlbums(Owned):
         return await albums.create(self._writes, self._owner, title, description)
 
     async def update(self, which: AnyAlbum, *, title: str | None = None, description: str | None = None) -> Album:
-        """Change the given values of an album. Raises `NotFound`, and `InvalidInput` as `create`."""
+        """Change the given values of an album; None keeps a value. Raises `NotFound`, and `InvalidInput` for an invalid value."""
         return await albums.update(self._writes, self._owner, _id(which), title=title, description=description)
 
     async def delete(self, which: AnyAlbum) -> None:

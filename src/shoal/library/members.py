@@ -43,7 +43,7 @@ class SeesProfiles(Seeing):
         return await profiles_by_id(self._reads.graph, self._viewer, ids)
 
     async def received_by(self, who: AnyMember) -> Received:
-        """Return the total likes and shares of a member's posts that the viewer may find. Raises `NotFound`, `Gone`."""
+        """Return the total likes and shares of a member's posts that the viewer may see. Raises `NotFound`, `Gone`."""
         member = await access_member(self._reads.graph, await self._resolve(who))
         return await member_queries.received(self._reads, self._viewer, member.id)
 
@@ -194,15 +194,15 @@ class LogsIn(Acting):
         return await second_factor.new_codes(self._writes, self.id, code)
 
     async def change_email(self, password: str, address: str) -> None:
-        """Send a mail to a new address, whose link makes it the member's. Requires the setting `mail`.
+        """Request a change of the e-mail address: a link in a mail to the new address confirms it. Requires the setting `mail`.
 
-        Raises `InvalidInput` for a wrong password or a malformed address, `Taken` if the address is in use, and `NotAllowed` if
-        the member changed theirs too often.
+        Raises `InvalidInput` for a wrong password or a malformed address, `Taken` if the address is in use, and `NotAllowed` if the
+        member changed theirs too often.
         """
         await credentials.ask_change(self._writes, self.id, password, address)
 
     async def ask_confirmation(self) -> None:
-        """Send the mail that confirms the current address again. Raises `NotFound`."""
+        """Send another confirmation mail to the current address. Raises `NotFound`."""
         await credentials.ask_confirmation(self._writes, await access_member(self._writes.graph, self.id))
 
     async def leave(self, password: str) -> Farewell:

@@ -55,9 +55,9 @@ class Complains(Acting):
 
 
 class Moderation:
-    """Moderation. The caller decides who may use it: the network does not check roles.
+    """Moderation of a network. It does not check roles: the application decides who may use it.
 
-    The audit log attributes actions to a program, and those of `Handle.moderation` to the member.
+    The audit log attributes the actions to a program, or for `Handle.moderation` to the member.
     """
 
     def __init__(self, network: Network, actor: Actor = SYSTEM_ACTOR) -> None:
@@ -219,8 +219,9 @@ class Moderation:
     async def resolve(self, which: AnyReport, by: AnyMember, *, upheld: bool | None = None) -> Report:
         """Close a report as `upheld` or not, and notify the reporter. Raises `NotFound`.
 
-        Posts that waited for it return to public lists unless it is upheld. None: it is upheld if an action was taken against
-        the member or the posts, or one of these is gone. A closed report does not change.
+        Posts that were hidden from public lists until this decision return there unless the report is upheld. If `upheld` is None,
+        it is upheld if an action was taken against the member or the posts, or one of these is gone. A closed report does not
+        change.
         """
         by_id = await resolve(self._network, by)
         return await reports.resolve(self._writes, id_of(which), by_id, upheld=upheld)
@@ -232,7 +233,7 @@ class Moderation:
     async def sort(
         self, which: AnyReport, *, category: Category | None = None, rules: Sequence[str] | None = None
     ) -> Report:
-        """Change what a report is about. Raises `NotFound`, and `InvalidInput` for an unknown category or rule."""
+        """Change the category and rules of a report. Raises `NotFound`, and `InvalidInput` for an unknown category or rule."""
         known = _rules(self._network)
         return await reports.sort(self._writes, id_of(which), category=category, rule_ids=rules, rules=known)
 
@@ -269,7 +270,7 @@ SeverityName: TypeAlias = Literal["sign_up_requires_approval", "sign_up_block", 
 
 
 class NetworkBlocklists(Blocklists):
-    """The blocklists of a network. The caller decides who may use them: the network does not check roles."""
+    """The blocklists of a network. They do not check roles: the application decides who may use them."""
 
     async def block_digest(self, digest: str) -> CanonicalEmailBlock:
         """Refuse sign-ups with addresses whose canonical form has this hash. Raises `InvalidInput`, `Taken` and `Unfit`."""

@@ -233,7 +233,7 @@ class Shoal:
         await credentials.set_email(self.network.writes, (await self.member(who)).id, address)
 
     async def come_back(self, name_or_email: str, password: str) -> Handle:
-        """Undo `Handle.leave`.
+        """Undo `Handle.leave`, before the deletion of the account begins.
 
         Raises `Unauthenticated`, and `NotAllowed` if no deletion is scheduled or it has begun.
         """
@@ -251,7 +251,7 @@ class Shoal:
         return await account_deletions.dismiss(self.network.writes, await resolve(self.network, who), days)
 
     async def keep_member(self, who: AnyMember) -> Handle:
-        """Undo `Handle.leave` and `delete_member`. Raises `NotFound`, and `NotAllowed` as `come_back`."""
+        """Undo `Handle.leave` and `delete_member`. Raises `NotFound`, and `NotAllowed` if the deletion has begun."""
         return Handle(self.network, await account_deletions.keep(self.network.writes, await resolve(self.network, who)))
 
     async def suspend(self, who: AnyMember) -> None:
@@ -271,7 +271,7 @@ class Shoal:
         return await self.moderation.reveal(post)
 
     async def settle(self, patience: float = 60.0) -> None:
-        """Wait until all consequences of earlier calls, such as fan-out, are processed.
+        """Wait until the background work of earlier calls, such as fan-out, is done.
 
         Raises `TimeoutError` after `patience` seconds.
         """

@@ -43,7 +43,7 @@ from shoal.queries.posts import SavedPage, Waiting, revisions, waiting
 from shoal.queries.threads import Thread
 
 _LONGEST = 4_096
-"""Entries of a thread above a post, and below it."""
+"""Maximum number of ancestors, and of descendants, of a post in a thread."""
 
 
 class SeesPosts(Seeing):
@@ -147,7 +147,7 @@ class WritesPosts(Acting):
     ) -> Post:
         """Comment on a post. The default `visibility` is that of the post.
 
-        Raises as `create`, and `NotFound` for a post that this member may not see.
+        Raises errors as `create` does, and `NotFound` for a post that this member may not see.
         """
         self._writes.pressure.check()
         parent = await access_post(self._network.store, self.id, post_id(post))
@@ -182,7 +182,7 @@ class WritesPosts(Acting):
         """Edit an own post. Omitted fields keep their values; None removes `place` or `data`.
 
         The `visibility` can be narrowed, from `public` to `unlisted`, `followers` and `direct`, but never widened.
-        Raises as `create`, `NotFound` for another member's post, and `Conflict` if it was edited concurrently.
+        Raises errors as `create` does, `NotFound` for another member's post, and `Conflict` if it was edited concurrently.
         """
         held = await own_post(self._network.store, self.id, post_id(post))
         draft = Draft(
@@ -373,8 +373,8 @@ class OwnScheduled(Owned):
     ) -> ScheduledPost | Post:
         """Schedule a post, or a comment on the post `answers`, at least five minutes ahead.
 
-        A repeated `request` within an hour returns the existing scheduled post, or the post if it has been published since.
-        Raises `InvalidInput` for an earlier moment and for too many scheduled posts, and as `Handle.create`.
+        A repeated `request` within an hour returns the existing scheduled post, or the post if it has been published since. Raises
+        `InvalidInput` for an earlier moment and for too many scheduled posts, and other errors as `Handle.create` does.
         """
         draft = draft_of(
             text,
@@ -399,7 +399,7 @@ class OwnScheduled(Owned):
         return await own_object(self._reads.graph, ScheduledPost, self._owner, id_of(which))
 
     async def put_off(self, which: AnyScheduled, at: AnyMoment) -> ScheduledPost:
-        """Change the time of a scheduled post. Raises `NotFound`, and `InvalidInput` as `create`."""
+        """Change the time of a scheduled post. Raises `NotFound`, and `InvalidInput` for a moment that `create` would refuse."""
         return await scheduled_posts.put_off(self._writes, self._owner, id_of(which), milliseconds(at, "at"))
 
     async def cancel(self, which: AnyScheduled) -> None:

@@ -1,7 +1,7 @@
 """Calls of library methods between processes that share a store: the owner executes them on its network, others send them.
 
-The owner announces when a call begins to change the store (`graph.contract.pre_commit_hook`), and makes no change that it could not
-announce.
+Before a call changes the store, the owner announces this to the caller (`graph.contract.pre_commit_hook`), and makes no change that
+it could not announce.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ SILENCE_SECONDS = 20.0
 _GRACE_SECONDS = 10.0
 """Seconds that the shutdown waits for calls of other processes."""
 _ARGUMENT_BYTES = 8 << 20
-"""Bytes of a call in addition to the two files of an upload."""
+"""Maximum bytes of a call, not counting the two files of an upload."""
 
 
 class RemoteCall(msgspec.Struct, array_like=True):
-    """A call of a method, such as `member.lists` and `create`, with its arguments as plain values."""
+    """A call of a method, such as `create` of the noun `member.lists`, with its arguments as plain values."""
 
     noun: str
     method: str
@@ -57,7 +57,7 @@ class OwnedNetwork:
         return handle_for(self._network, id_, name)
 
     def target(self, noun: str, member: tuple[int, str] | None) -> Any:
-        """Return the library object that has the methods of a noun, for a member if the noun is one of a member."""
+        """Return the library object of a noun such as `member.lists` or `shoal.tags`. A noun of a member needs `member`."""
         root, _, attribute = noun.partition(".")
         thing = self.shoal if root == "shoal" else self._handle(*(member or (0, "")))
         return getattr(thing, attribute) if attribute else thing
@@ -102,7 +102,7 @@ def _most_bytes(settings: Settings) -> int:
 
 
 class Call(NamedTuple):
-    """A call of the application."""
+    """A call of a library method by the application."""
 
     noun: str
     name: str
@@ -120,14 +120,14 @@ class RemoteNetwork:
         self._values = values
 
     async def call(self, call: Call) -> Any:
-        """Return what the method returns in the owner, or raise what it raises."""
+        """Return the result of the method in the owner process, or raise its error."""
         answer = await self.client.call(self._encoded(call))
         if call.method.decoder is not None:
             return call.method.decoder.decode(answer)
         return self._values.made(_decode_plain(answer))
 
     async def stream(self, call: Call) -> AsyncGenerator[Any, None]:
-        """Yield what the method yields in the owner. Items are computed on demand."""
+        """Yield the items of the method in the owner process. Items are computed on demand."""
         async with aclosing(self.client.stream(self._encoded(call))) as items:
             async for item in items:
                 yield self._values.made(_decode_plain(item))

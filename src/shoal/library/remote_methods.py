@@ -1,8 +1,8 @@
 """Methods of the library that another process may call, with arguments and results as plain values.
 
-Only types named by those methods are decoded. A plain value is None, a boolean, a number, text, bytes or a list. Anything else
-is a single-item map: the number of its type and its parts. Type numbers follow from the methods, so both sides need equal
-versions of the library.
+Only types in the signatures of these methods are decoded. A plain value is None, a boolean, a number, text, bytes or a list.
+Anything else is a single-item map: the number of its type and its parts. Type numbers follow from the methods, so both sides need
+equal versions of the library.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from shoal.library.handle import Handle
 
 
 class _Elsewhere:
-    """A network of another process. Library objects can be created with it, but must not use it."""
+    """A placeholder for the network of another process. Library objects can be created with it, but must not use it."""
 
     def __getattr__(self, name: str) -> _Elsewhere:
         if name.startswith("__"):
@@ -62,7 +62,7 @@ class Method(NamedTuple):
 
 
 Nouns = Mapping[str, Mapping[str, Method]]
-"""Methods by name, by noun."""
+"""For each noun, such as `member.lists`, its methods by name."""
 
 
 def methods_of(kind: type) -> dict[str, Method]:
@@ -112,7 +112,7 @@ def kinds_of(shoal: object) -> dict[str, type]:
 
 
 def surface(kinds: Mapping[str, type]) -> Nouns:
-    """Return the methods of each class."""
+    """Return the methods of each class by name, by the noun of the class."""
     return {noun: methods_of(kind) for noun, kind in kinds.items()}
 
 
@@ -121,7 +121,10 @@ _SEQUENCES: tuple[type, ...] = (tuple, set, frozenset)
 
 
 class Values:
-    """Types by number. `identity` creates the representation of a member in this process."""
+    """The types in calls by number, and the conversion of their values to plain values and back.
+
+    `identity` creates the representation of a member in this process.
+    """
 
     def __init__(self, nouns: Nouns, identity: Callable[[int, str], object]) -> None:
         found: set[type] = set()
@@ -145,14 +148,14 @@ class Values:
         return other
 
     def plain(self, value: Any) -> Any:
-        """Return a value as plain values. Raises `TypeError` for an unknown type, and `InvalidInput` for too many levels."""
+        """Encode a value as plain values. Raises `TypeError` for an unknown type, and `InvalidInput` for too many levels."""
         try:
             return self._plain(value)
         except RecursionError:
             raise InvalidInput("the value is nested too deeply") from None
 
     def made(self, plain: Any) -> Any:
-        """Return the value that the other side had. Raises `ValueError` for invalid plain values."""
+        """Decode a value from the plain values that another process sent. Raises `ValueError` for invalid ones."""
         try:
             return self._made(plain)
         except (LookupError, TypeError, RecursionError) as error:
@@ -183,7 +186,7 @@ class Values:
         return [self._plain(getattr(value, field)) for field in _fields(kind)]
 
     def _near(self, value: Any) -> Any:
-        """Return a value of a subclass of a known class (such as a handle) or of a similar type as plain values."""
+        """Encode a value of a subclass of a known class (such as a handle), or of a similar type, as plain values."""
         if isinstance(value, Identity):
             return {self._numbers[Identity]: [value.id, value.name]}
         for kind in _PLAIN[1:]:

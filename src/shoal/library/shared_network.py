@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
 
 PATIENCE_SECONDS = 30.0
 _MOST_ATTEMPTS = 4
-"""A call that crashes its owner must not crash one process after the other."""
+"""Maximum attempts, so that a call that crashes its owner does not crash one process after the other."""
 _CLOSED = "this Shoal is closed"
 _UNKNOWN = "the process that owns the store exited during this change: it may or may not have been stored"
 _KILLED = "the process that owns the store exited on every attempt of this call"
@@ -71,12 +71,15 @@ class SharingSession:
 
     @property
     def owner(self) -> bool:
-        """Whether this process has the network."""
+        """Whether this process owns the network."""
         return isinstance(self._side, OwnedNetwork)
 
     @asynccontextmanager
     async def opened(self, *, wait: bool) -> AsyncIterator[None]:
-        """Take part until the block ends. With `wait`, raise `Unavailable` if the store cannot be used; otherwise calls do."""
+        """Use the shared store until the block ends, as its owner or by calls to the owner.
+
+        If the store cannot be used, `Unavailable` is raised by this method if `wait`, and otherwise by the calls.
+        """
         self._found, self._ending = asyncio.Event(), asyncio.Event()
         self._broken: Exception | None = None
         self._side, self._open, self._reason = None, True, "the store is being opened"
@@ -91,7 +94,7 @@ class SharingSession:
             await running
 
     async def call(self, call: Call) -> Any:
-        """Return what the method returns, or raise what it raises, or `Unavailable` or `OutcomeUnknown`."""
+        """Return the result of the method, or raise its error, `Unavailable` or `OutcomeUnknown`."""
         for _ in range(_MOST_ATTEMPTS):
             side = await self._current_side()
             if isinstance(side, OwnedNetwork):
@@ -104,7 +107,10 @@ class SharingSession:
         raise OutcomeUnknown(_KILLED) if _is_idempotent(call) else Unavailable(_KILLED)
 
     async def stream(self, call: Call) -> AsyncGenerator[Any, None]:
-        """Yield what the method yields. Live updates continue with the next owner, other streams raise `Unavailable`."""
+        """Yield the items of the method.
+
+        If the owner ends, live updates continue with the next owner, and other streams raise `Unavailable`.
+        """
         resumes = "after" in call.method.signature.parameters
         while True:
             side = await self._current_side()
@@ -156,7 +162,7 @@ class SharingSession:
         self._found.clear()
 
     async def _run(self) -> None:
-        """Be connected to the owner, or become it, until this process stops."""
+        """Connect to the owner, or become the owner, again and again until this process stops."""
         pause = 0.0
         while not self._ending.is_set():
             try:
@@ -196,7 +202,7 @@ class SharingSession:
         return True
 
     async def _own(self) -> bool:
-        """Own the network until this process stops. Return False if another process has it."""
+        """Own the network until this process stops. Return False if another process owns it."""
         async with AsyncExitStack() as stack:
             try:
                 network = await stack.enter_async_context(open_network(self._settings))
@@ -224,7 +230,7 @@ def _position(call: Call) -> str:
 
 
 def _resumed(call: Call, position: str) -> Call:
-    """Return the call with another position, if it has one."""
+    """Return the call with `position` as the point to resume after, if its method has such an argument."""
     if "after" not in call.method.signature.parameters:
         return call
     bound = call.method.bound(call.args, call.kwargs)
@@ -259,7 +265,7 @@ class SharedNetwork:
 
     @asynccontextmanager
     async def opened(self, *, wait: bool = True) -> AsyncIterator[Any]:
-        """Take part in the store until the block ends. Raises as `SharingSession.opened`."""
+        """Use the shared store until the block ends. With `wait`, raises `Unavailable` if it cannot be used."""
         async with self.session.opened(wait=wait), self.shoal.closing:
             yield self.shoal
 
@@ -269,7 +275,7 @@ class SharedNetwork:
         return handle
 
     def _proxy(self, root: str, member: tuple[int, str] | None) -> Any:
-        """Create a network or a handle with its nouns, without the attributes that its class would set."""
+        """Create a network or a handle with its nouns, without running its `__init__`."""
         thing = self._bare(root, member)
         for noun in self._kinds:
             if noun.startswith(f"{root}."):

@@ -42,7 +42,8 @@ class Mailer(Protocol):
     async def send(self, letter: Letter) -> None:
         """Hand a mail over. When this returns, the transport is responsible for it.
 
-        Raises `Unavailable` if any mail may be retried later, `NotNow` if this one may, and `Undeliverable` if not.
+        Raises `Unavailable` if the transport accepts no mail for now, `NotNow` if it temporarily rejects this mail, and
+        `Undeliverable` if it rejects this mail permanently.
         """
 
 
@@ -206,7 +207,7 @@ class FolderMailer:
         for number in range(max(held, default=0) + 1, _MOST):
             path = self._folder / f"{number:04}-{_ODD.sub('_', letter.to)[:100]}.eml"
             try:
-                # Its links give access to accounts, so only the owner may read it.
+                # The links in the mail give access to accounts, so only the owner of the folder may read the file.
                 path.touch(0o600, exist_ok=False)
             except FileExistsError:
                 continue

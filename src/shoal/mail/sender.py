@@ -1,4 +1,4 @@
-"""Mail sender: bounded concurrency next to the jobs, with a backoff after the mail server could not be reached."""
+"""Mail sender: bounded concurrency in addition to the jobs, with a backoff after the mail server could not be reached."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _log = logging.getLogger("shoal.mail")
 
 _LIMITS = ConcurrencyLimits(at_once=4, of_one=4, held=256, held_of_one=256, patience=10.0)
 _SECONDS = 45.0
-"""Timeout of sending a mail: with the wait for a slot, less than the lease of its job."""
+"""Timeout of sending a mail. Together with the wait for a slot, it is shorter than the lease of the mail's job."""
 _REMEMBERED = 10_000
 """Maximum number of mails with a separate backoff."""
 _SERVER = "server"
@@ -37,7 +37,7 @@ class MailSender:
         self.refused = 0
         """Mails permanently rejected since then."""
         self.put_off = 0
-        """Number of delays since then: the mail server rejected a mail temporarily, or was not reached."""
+        """Number of delays since then, because the mail server temporarily rejected a mail or was not reached."""
 
     @property
     def in_flight(self) -> int:
@@ -47,7 +47,7 @@ class MailSender:
     def begin(self, number: int, work: Work) -> asyncio.Future[None]:
         """Queue the task of a mail; the future ends with it.
 
-        Raises `NotYet` if the queue is full, or during the backoff of the server or of this mail; so does the future.
+        Raises `NotYet` if the queue is full, or during the backoff of the server or of this mail. The future may raise it too.
         """
         return self._queue.begin(_SERVER, lambda: self._check_backoff(number), work)
 
@@ -82,5 +82,5 @@ class MailSender:
         self._server.reset(_SERVER)
 
     async def close(self) -> None:
-        """Cancel pending mails: they are sent after the next start."""
+        """Cancel pending mails, which are sent after the next start of the process."""
         await self._queue.close()

@@ -53,7 +53,7 @@ from shoal.streaming.hub import Hub
 
 @dataclass(frozen=True, slots=True)
 class AppParts:
-    """The parts of a running network from which the front end is built."""
+    """The parts of a running network from which an `AppContext` is built."""
 
     settings: Settings
     store: Store
@@ -71,7 +71,7 @@ class AppParts:
     probes: Mapping[str, Probe] = field(default_factory=dict)
     """Readiness checks of the required backends, by kind."""
     engines: Sequence[EngineProbe] = ()
-    """Sources of each engine's own figures."""
+    """Functions that query each engine's health measurements."""
     server_key: ServerKey | None = None
     """The VAPID key of web push; None disables web push."""
     patience: Patience = USUAL_PATIENCE
@@ -122,7 +122,7 @@ class AppContext:
     archives: ArchiveStorage | None = None
 
     async def close(self) -> None:
-        """Finish and cancel the background work of this front end."""
+        """Finish and cancel the background work of these services."""
         async with AsyncExitStack() as closing:
             # Closed in reverse order, all of them even if one fails.
             for part in (self.ledger, self.network_totals, self.background, self.uses):
@@ -138,13 +138,13 @@ Context = routes.Context[AppContext]
 
 
 def acting(app_context: AppContext, caller: routes.Caller, request: Request) -> AppContext:
-    """Return the front whose commands record the caller and its address in the audit log."""
+    """Return a context whose commands record the caller and its address in the audit log."""
     address = client_of(request.scope).partition("%")[0][:MAX_ADDRESS]
     return replace(app_context, writes=app_context.writes.by(Actor(caller.member_id or 0, caller.name, address)))
 
 
 def app_context_of(app_parts: AppParts) -> AppContext:
-    """Return a front end of these parts, with its own caches."""
+    """Create the services of a network for handlers, with new caches."""
     settings = app_parts.settings
     base_url = app_parts.base_url or settings.base_url or f"http://{settings.host}:{settings.port}"
     at = Addresses(base_url.rstrip("/"), app_parts.writes.domain)
@@ -267,7 +267,7 @@ FORM = 64 * 1024
 
 
 def cursor_of(query: PageQuery, default: int = 20, maximum: int = 40) -> Cursor:
-    """Return the range that a page query asks for."""
+    """Return the range of a list for the parameters of a page."""
     before, limit = query.max_id or MAX_TIME, query.size(default, maximum)
     if query.min_id:
         return Cursor(before, query.min_id, limit, oldest_first=True)
@@ -279,7 +279,7 @@ async def entries_page(
 ) -> Reply:
     """Return a page of statuses, with their data if it is requested (see `WithData`).
 
-    With `filters_applied` the entries already list the caller's filters that match them.
+    `filters_applied`: the entries already list the filters of the caller that match them.
     """
     body = await context.app.present.page(
         context.caller.member_id, page.entries, listed_data(with_data=with_data), filters_applied=filters_applied
@@ -288,7 +288,7 @@ async def entries_page(
 
 
 def people_page(context: Context, people: MemberPage, cursor: Cursor) -> Reply:
-    """Return a page of accounts, whose cursors are the times of the associations."""
+    """Return a page of accounts. Its cursors are the times of the associations, such as follows."""
     return paged(context, context.app.present.accounts(people.profiles), people.times, people.next, cursor)
 
 
@@ -334,7 +334,7 @@ async def show(context: Context, id_: int) -> bytes:
 
 
 async def show_taken_back(context: Context, id_: int) -> bytes:
-    """Return a status from which the caller withdraws a reaction, even if it is hidden from them. Raises `NotFound`."""
+    """Return a status that the caller deletes or takes back a reaction to, even if it is hidden from them. Raises `NotFound`."""
     app_context = context.app
     entry = await hydrate_taken_back(app_context.graph, actor(context), id_)
     if entry is None:

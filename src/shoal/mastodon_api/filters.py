@@ -1,6 +1,6 @@
 """Filters with keywords and statuses, and the filters of API v1.
 
-A v1 filter has one phrase: it is a keyword of a filter, and its id is the id of that keyword.
+A v1 filter has one phrase, which is stored as a keyword of a filter. The id of the v1 filter is the id of the keyword.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Filter(FilterSummary, kw_only=True):
 
 
 class OldFilter(msgspec.Struct, kw_only=True):
-    """A filter of API v1, which is one keyword of a filter and has its id."""
+    """A filter of API v1: a single keyword of a filter. Its id is the id of the keyword."""
 
     id: str
     phrase: str
@@ -116,7 +116,7 @@ class ChangedFilter(FilterParams, frozen=True, kw_only=True):
 
 
 class KeywordOf(msgspec.Struct, frozen=True, kw_only=True):
-    """A keyword. The id is that of the filter for a new one, else of the keyword itself."""
+    """A keyword. `id` is the id of the filter when a keyword is added, and the id of the keyword when it is changed."""
 
     id: Id
     keyword: _Text | None = None
@@ -236,7 +236,7 @@ async def add_status(context: Context, params: StatusOf) -> object:
 
 @router.get("/api/v2/filters/statuses/{id}", scope="read:filters", answer=FilterStatus)
 async def get_status(context: Context, params: One) -> object:
-    """Show a status of a filter by its id within filters."""
+    """Show a status of a filter. `id` is the id of the `FilterStatus`, not of the status itself."""
     return status_entity((await filters.filter_of_post(context.app.graph, actor(context), params.id))[1])
 
 
@@ -343,7 +343,7 @@ def _v1_change_of(
 
 
 def _changes_more(filter_: StoredFilter, params: PhraseParams) -> bool:
-    """Return whether anything other than the keyword would change."""
+    """Return whether the request changes any property of the filter other than the keyword."""
     return (
         (params.context is not None and set(params.context) != set(filter_.contexts))
         or (params.irreversible is not None and params.irreversible != filter_.irreversible)

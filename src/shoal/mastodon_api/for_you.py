@@ -59,7 +59,7 @@ class CatchUp(msgspec.Struct, kw_only=True):
     """Statuses by followees who post rarely, best first."""
     best: list[Status]
     left_out: int
-    """The number of further statuses of that time, which are in the home timeline."""
+    """The number of statuses of the period that are left out here; the home timeline shows them."""
     words: str
     """Text for the end of the page."""
     by_time: bool
@@ -127,7 +127,10 @@ class WhyNot(msgspec.Struct, kw_only=True):
 
 
 def ranking_of(why: Why, reactions: int) -> Ranking:
-    """Return the explanation of a post's rank, given its reactions, without terms that contribute nothing."""
+    """Return the explanation of a post's rank, without terms that contribute nothing.
+
+    `reactions` is the number of likes and shares of the post.
+    """
     return Ranking(
         score=why.score,
         sources=[source.key for source in why.sources],
@@ -197,7 +200,7 @@ def _explained(entries: Sequence[RankedEntry]) -> list[tuple[Entry, Ranking | No
 
 @router.get("/api/shoal/v1/timelines/for_you", scope="read:statuses", answer=list[Status])
 async def for_you(context: Context, params: ForYouQuery) -> object:
-    """List the statuses most likely to interest the caller, best first; by time if they could not be ranked."""
+    """List the statuses most likely to interest the caller, best first; newest first if they could not be ranked."""
     app_context = context.app
     limit = page_size(params.limit)
     cursor = decode_cursor(params.cursor) if params.cursor else None

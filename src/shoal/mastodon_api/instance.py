@@ -144,7 +144,8 @@ async def contact(app_context: AppContext) -> Account | None:
 
 _SHOAL = version("shoal")
 _VERSION = f"4.4.0 (compatible; Shoal {_SHOAL})"
-"""Clients enable features by the version before the space. Raise it as these are implemented."""
+"""Clients enable features by the Mastodon version before the space. Raise it when Shoal implements a later version's
+features."""
 _API_VERSION = 5
 """Mastodon's API version. Implemented: 2 grouped notifications, 3 `attribution_domains`, 4 deletion of media, 5 the
 filter action `blur`. Missing: 7 quotes."""
@@ -224,7 +225,7 @@ async def v2(context: Context, _params: None) -> object:
 
 
 def _waits(settings: Settings) -> bool:
-    """Return whether a sign-up through an app needs approval: apps send no proof of work."""
+    """Return whether sign-ups through apps need approval: if all do, or if proof of work is required, which apps do not send."""
     return settings.approval or settings.signup_work > 0
 
 
@@ -275,7 +276,7 @@ async def health(_context: Context, _params: None) -> object:
 
 @router.get("/ready", limit_class=UNLIMITED, answer=dict[str, str], refuses=(503,))
 async def ready(context: Context, _params: None) -> object:
-    """Return whether the stores, timelines and broker are reachable; the status is 503 if one is not."""
+    """Return whether the stores, timelines and broker are reachable; the status is 503 if any of them is not."""
     parts = await context.app.readiness.parts()
     states = {name: "ok" if well else "does not answer" for name, well in parts.items()}
     return Reply(states, 200 if all(parts.values()) else 503)
@@ -343,7 +344,7 @@ async def webfinger(context: Context, params: Resource) -> Response:
 
 
 def _name(app_context: AppContext, resource: str) -> str:
-    """Return the user name in a resource. Raises `NotFound` for one of another server."""
+    """Return the user name in a WebFinger resource. Raises `NotFound` if the resource belongs to another server."""
     if resource.startswith(app_context.at.root + "/"):
         name = resource.removeprefix(app_context.at.root + "/")
         here = name.startswith("@")

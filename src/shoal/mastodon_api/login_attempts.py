@@ -1,7 +1,7 @@
 """Password checks of HTTP requests, limited by account and network, and limits on requested mails.
 
-The functions below `Attempt` call the command of that name and raise its errors. Hashing runs outside the admission
-gate.
+Each function below `Attempt` calls the command of the same name and raises its errors. A request leaves the admission
+gate while its password is hashed.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from shoal.mastodon_api.context import Context
 
 @asynccontextmanager
 async def hashing(scope: Scope) -> AsyncIterator[None]:
-    """Hold one of few slots for password hashing instead of a place in the admission gate.
+    """Leave the admission gate during the block, and hold one of the few slots for password hashing.
 
-    Raises `Unavailable` if none is free.
+    Raises `Unavailable` if no slot is free.
     """
     with authentication.hashing_slot():
         async with outside(scope):
@@ -34,11 +34,11 @@ async def hashing(scope: Scope) -> AsyncIterator[None]:
 
 
 class LockedOut(TooMany):
-    """Too many wrong passwords for one account, from any network. Its owner may not know about them."""
+    """Too many wrong passwords were tried for an account, from any network. Its owner may not know about the attempts."""
 
 
 class Attempt:
-    """An attempt to prove an identity from one address; implements the asker of `commands/authentication.py`."""
+    """An attempt to prove an identity from one address. It implements `Asker` of `commands/authentication.py`."""
 
     def __init__(self, limiter: Limiter, address: str, site: Site) -> None:
         self._limiter = limiter
@@ -48,14 +48,14 @@ class Attempt:
         self.network = network_key(address) if address else ""
 
     async def begin(self, account: str, *, known: bool, code: bool = False) -> None:
-        """Count a wrong attempt before it is made. Raises `TooMany`."""
+        """Count this attempt as wrong before the password or code is checked. Raises `TooMany` if the limit is reached."""
         if self.network:
             await self._take(RateKey("network_guesses", self.network))
         limit_class = "code_guesses" if code else "account_guesses"
         await self._take(RateKey(limit_class, f"{account}@{self.network}" if known else account))
 
     async def take_back(self) -> None:
-        """Uncount an attempt that was successful."""
+        """Revert the counts of `begin` after a successful attempt."""
         while self._counted:
             await self._limiter.give_back(*self._counted.pop())
 
@@ -129,7 +129,7 @@ async def change_password(context: Context, member_id: int, current: str, passwo
 
 
 async def ask_email_change(context: Context, member_id: int, password: str, address: str, language: str) -> None:
-    """Send a confirmation mail to a new address. Raises as `credentials.ask_change`, and `TooManyMails`."""
+    """Send a confirmation mail to a new address. Raises `TooManyMails` and the errors of `credentials.ask_change`."""
     await count_mail(context, member_id=member_id)
     async with hashing(context.request.scope):
         await credentials.ask_change(context.app.writes, member_id, password, address, language, _attempt(context))
@@ -141,7 +141,7 @@ async def reset_password(context: Context, proof: str, password: str) -> Member:
 
 
 async def count_mail(context: Context, account: str = "", member_id: int = 0) -> None:
-    """Count a requested mail by network and by account: as typed, or of the logged-in member. Raises `TooManyMails`."""
+    """Count a requested mail by network, and by `member_id` or else the `account` as typed. Raises `TooManyMails`."""
     address = address_of(context.request.scope)
     # The typed text is hashed, so that it cannot collide with the id of a member.
     keys = [RateKey("account_mails", str(member_id) if member_id else account_key(account))]

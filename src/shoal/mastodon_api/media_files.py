@@ -2,7 +2,7 @@
 
 The content of a key never changes, so clients may cache it forever, and a strict content security policy keeps it from
 running scripts. If an image has a smaller variant, clients that name its type in `Accept` get that; clients that accept
-`*/*` get the JPEG. Files are served only for members in good standing and while a visible object references them. That
+`*/*` get the JPEG. A file is served only while its owner is not suspended and a visible object references it. That
 check takes two reads (four for media) and is cached for 30 seconds, so a file disappears at most that long after its
 post or author.
 """
@@ -124,12 +124,13 @@ class ShownFiles:
             return key in files_of_member(owner)
         media = nodes.get(media_id)
         if not isinstance(media, Media):
-            # A file older than the naming by object id that is not repaired yet, or media that is just being deleted.
+            # Either the file is older than names with object ids and was not renamed yet, or its media is just being
+            # deleted.
             return True
         return not media.let_go and key in lasting_files_of(media) and await self._is_visible(media)
 
     async def _is_visible(self, media: Media) -> bool:
-        """Return whether the media is attached to no post yet, or to one that is not hidden."""
+        """Return whether the media is attached to no post yet, or to at least one post that is not hidden."""
         attached = await self._graph.assoc_range(media.id, ATTACHED, Cursor(limit=_POSTS))
         found = await self._graph.obj_get([put.id2 for put in attached]) if attached else {}
         posts = [node for node in found.values() if isinstance(node, Post)]
@@ -189,7 +190,7 @@ class Files:
             raise NotFound("Record not found") from None
 
     async def _chosen(self, key: str, asked: Headers) -> Response:
-        """Return a file, or its smaller variant."""
+        """Return the file, or its smaller variant if the `Accept` header names that type."""
         copy = copy_of(key)
         if not copy:
             return await self._stored(key, asked)

@@ -21,7 +21,7 @@ _WAIT_SECONDS = 0.5
 _MONTH_MS = 30 * 86_400_000
 _WEEK_MS = 7 * 86_400_000
 _MONDAY_MS = 4 * 86_400_000
-"""The first Monday of Unix time."""
+"""The first Monday of Unix time, in Unix milliseconds."""
 WEEKS = 12
 """Weeks that are counted separately, including the current one."""
 
@@ -47,7 +47,7 @@ class Totals(NamedTuple):
 
 
 class NetworkTotals:
-    """Totals that are counted again when they are requested and older than ten minutes."""
+    """The totals of the network. A call counts them again if they are older than ten minutes."""
 
     def __init__(self, store: Scanner) -> None:
         self._store = store
@@ -56,7 +56,7 @@ class NetworkTotals:
         self._counting: asyncio.Task[None] | None = None
 
     async def totals(self) -> Totals:
-        """Return the latest totals. The first call may return zeros, while the scan continues."""
+        """Return the latest totals. If the first scan takes long, the first calls return zeros."""
         if time.monotonic() - self._tried_at > _FRESH_SECONDS and self._counting is None:
             self._counting = asyncio.create_task(self._count(), name="shoal-network-totals")
         if self._counting is not None:
@@ -74,7 +74,7 @@ class NetworkTotals:
         except Exception:  # noqa: BLE001 (requests get the previous totals)
             _log.exception("counting members and posts failed")
         finally:
-            # After a failure as well: a failing store is not scanned at every request.
+            # This is also set after a failure, so that a failing store is not scanned at every request.
             self._tried_at = time.monotonic()
             self._counting = None
 

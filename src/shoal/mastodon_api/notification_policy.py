@@ -29,12 +29,12 @@ from shoal.queries.notifications import NoticeRequest
 router = Router()
 
 _RULES = {f"for_{name}": name for name in NoticePolicy.__struct_fields__}
-"""Rules by their names on the wire."""
+"""The rules of the policy by their names in the API."""
 _OLD_RULES = {f"filter_{name}": name for name in NoticePolicy.__struct_fields__ if name != "limited_accounts"}
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
-    """Changes to the rules: accept, filter or drop. None keeps a rule."""
+    """Changes to the rules: accept, filter or drop. A rule that is None keeps its value."""
 
     for_not_following: Treatment | None = None
     for_not_followers: Treatment | None = None
@@ -97,7 +97,7 @@ async def get_request(context: Context, params: One) -> object:
 
 @router.post("/api/v1/notifications/requests/{id}/accept", scope="write:notifications", answer=dict)
 async def accept(context: Context, params: One) -> object:
-    """Accept the filtered notifications of a sender, and filter none of theirs from now on."""
+    """Accept the filtered notifications of a sender, and stop filtering the sender's notifications."""
     await commands.accept_requests(context.app.writes, actor(context), {params.id})
     return {}
 
@@ -111,7 +111,7 @@ async def dismiss(context: Context, params: One) -> object:
 
 @router.post("/api/v1/notifications/requests/accept", scope="write:notifications", answer=dict)
 async def accept_requests(context: Context, params: RequestIds) -> object:
-    """Accept the filtered notifications of several senders, and filter none of theirs from now on."""
+    """Accept the filtered notifications of several senders, and stop filtering their notifications."""
     await commands.accept_requests(context.app.writes, actor(context), {*params.id})
     return {}
 

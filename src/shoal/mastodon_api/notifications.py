@@ -1,4 +1,7 @@
-"""A group holds the notifications of a type about a status within half a day."""
+"""Notifications, single and in groups, and the markers of read positions.
+
+A group holds the notifications of one type about one status within half a day.
+"""
 
 from __future__ import annotations
 
@@ -111,7 +114,7 @@ async def clear(context: Context, _params: None) -> object:
 
 @router.get("/api/v1/notifications/unread_count", scope="read:notifications", answer=UnreadCount)
 async def unread_count(context: Context, params: Unread) -> object:
-    """Count the notifications since the marker of that timeline; up to 100, or the limit."""
+    """Count the notifications since the `notifications` marker, up to `limit` (default 100)."""
     return UnreadCount(await queries.unread(context.app.reads, actor(context), params.most(), query_of(params)))
 
 
@@ -146,7 +149,7 @@ def reported(app_context: AppContext, item: queries.Notification) -> moderation_
 
 
 def key_of(group: Group | None, time: int) -> str:
-    """Return the key of a group; that of a single notification contains its time."""
+    """Return the key of a group. If `group` is None, it is the key of the ungrouped notification of this time."""
     if group is None:
         return f"ungrouped-{time}"
     about = f"{group.about}-" if group.about else ""
@@ -218,7 +221,7 @@ async def dismiss_group(context: Context, params: OneGroup) -> object:
 
 @router.get("/api/v2/notifications/unread_count", scope="read:notifications", answer=UnreadCount)
 async def unread_group_count(context: Context, params: UnreadGroups) -> object:
-    """Count the groups of notifications since the marker of that timeline; up to 100, or the limit."""
+    """Count the groups of notifications since the `notifications` marker, up to `limit` (default 100)."""
     kinds = _kinds(params.grouped_types)
     return UnreadCount(await queries.unread(context.app.reads, actor(context), params.most(), query_of(params), kinds))
 
@@ -236,7 +239,7 @@ async def _found(context: Context, text: str) -> tuple[Group | None, list[querie
 
 
 def _parsed(text: str) -> Group | int:
-    """Return the group with this key, or the time of a single notification. Raises `NotFound` for an invalid key."""
+    """Parse a key as a group, or as the time of an ungrouped notification. Raises `NotFound` for an invalid key."""
     if match := _UNGROUPED.fullmatch(text):
         return int(match[1])
     if match := _GROUPED.fullmatch(text):

@@ -88,7 +88,10 @@ class SentBack(Exception):
 
 
 async def read(graph: Reader, params: Authorization) -> AuthorizeRequest:
-    """Check a request. Raises `OAuthRefused` with an error for the user, and `SentBack` with one for the app."""
+    """Check an authorization request.
+
+    Raises `OAuthRefused` for an error that is shown to the user, and `SentBack` for an error that is sent to the app.
+    """
     app = await _app(graph, params.client_id)
     if not redirects_to(app, params.redirect_uri):
         raise OAuthRefused(
@@ -105,12 +108,12 @@ async def read(graph: Reader, params: Authorization) -> AuthorizeRequest:
 
 
 def issuer_of(at: Addresses) -> str:
-    """Return the issuer name of this server (RFC 8414, 2), which requires https; empty without it."""
+    """Return the issuer name of this server (RFC 8414, 2), which requires https; empty for an http server."""
     return f"{at.root}/" if at.root.startswith("https:") else ""
 
 
 def redirects_to(app: App, redirect_uri: str) -> bool:
-    """Return whether the app may be answered at this URI, which is registered literally and names its host clearly."""
+    """Return whether responses may be sent to this URI: it is registered exactly so, and its host is unambiguous."""
     return redirect_uri in app.redirect_uris and leads_where_it_seems(redirect_uri)
 
 
@@ -131,7 +134,8 @@ def _authority(uri: str) -> str:
 
 def address_of(at: Addresses, params: Authorization) -> str:
     """Return the URL of the authorize page with this request, to return to after login."""
-    # `params` may be of a subclass with a password; `force_login` has been satisfied.
+    # Copy only the fields of `Authorization`: the class of `params` may be a subclass with a password. The login that
+    # follows satisfies `force_login`.
     names = [name for name in Authorization.__struct_fields__ if name != "force_login"]
     query = {name: value for name in names if (value := getattr(params, name))}
     return f"{at.path}/oauth/authorize?{urlencode(query)}"
@@ -270,7 +274,7 @@ async def issue_token(context: Context, params: TokenRequest) -> object:
 
 
 async def _by_code(context: Context, app: App, params: TokenRequest) -> NewToken:
-    """Exchange an authorization code. The member's approval determines its scopes, regardless of the request."""
+    """Exchange an authorization code for a token with the scopes that the member approved, whatever the request says."""
     if not params.code or not params.redirect_uri:
         raise OAuthRefused("invalid_request", "Missing required parameter: code and redirect_uri")
     try:
@@ -306,7 +310,7 @@ _GRANT_HANDLERS: dict[str, Callable[[Context, App, TokenRequest], Awaitable[NewT
     "password": _by_password,
     "client_credentials": _by_app_alone,
 }
-"""Grants by their OAuth names."""
+"""The handlers of grants, by the OAuth names of the grants."""
 
 
 def grant_types(settings: Settings) -> list[str]:
@@ -316,7 +320,7 @@ def grant_types(settings: Settings) -> list[str]:
 
 @router.post("/oauth/revoke", auth="public", answer=dict, once=True)
 async def revoke_token(context: Context, params: Revocation) -> object:
-    """Revoke an access token. An unknown token is reported as revoked; an app cannot revoke a token of another."""
+    """Revoke an access token. An unknown token is reported as revoked; an app cannot revoke a token of another app."""
     app_context = context.app
     app = await _client(app_context, context.request, params)
     if not params.token:
@@ -333,7 +337,7 @@ async def revoke_token(context: Context, params: Revocation) -> object:
 
 
 async def _client(app_context: AppContext, request: Request, params: TokenRequest | Revocation) -> App:
-    """Return the authenticated app, by HTTP Basic or the request body.
+    """Authenticate the app by HTTP Basic or the request body, and return it.
 
     A client that uses Basic may also send its credentials in the body (RFC 6749, 3.2.1) if they are equal.
     """

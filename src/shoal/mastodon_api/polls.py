@@ -23,7 +23,7 @@ router = Router()
 
 _Option = Annotated[str, Meta(max_length=10_000)]
 _Position = Annotated[int, Meta(ge=-1_000_000, le=1_000_000)]
-"""Wide enough that an option that does not exist gets the error message that clients look for."""
+"""The range is wider than any poll, so that a vote for a missing option gets the error message that clients look for."""
 
 
 class PollParams(msgspec.Struct, frozen=True):

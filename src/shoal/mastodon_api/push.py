@@ -22,7 +22,7 @@ router = Router()
 
 _Word = Annotated[str, Meta(max_length=200)]
 _WITHOUT_ALERT = frozenset({Kind.REACTION, Kind.REPORT_RESOLVED, Kind.UNPUBLISHED})
-"""Kinds that clients cannot select."""
+"""Kinds of notifications that clients cannot select in `alerts`."""
 
 
 class PushKeys(msgspec.Struct, frozen=True):
@@ -62,7 +62,7 @@ class PushAlerts(msgspec.Struct, frozen=True, rename={"sign_up": "admin.sign_up"
     def kinds(self) -> list[Kind]:
         """The kinds to push.
 
-        Emoji reactions follow favourites and report outcomes follow polls, because clients do not know these types.
+        Emoji reactions are pushed if favourites are, because clients cannot select emoji reactions.
         """
         selected = {
             Kind.MENTION: self.mention,

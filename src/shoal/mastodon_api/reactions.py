@@ -1,4 +1,4 @@
-"""Reactions of the caller to a status, the accounts that reacted to one, and the lists of statuses reacted to."""
+"""The caller's reactions to statuses, the accounts that reacted to a status, and the statuses that the caller reacted to."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from shoal.queries import members, posts
 router = Router()
 
 _NEWEST = 10
-"""Accounts per emoji when all emoji of a status are listed."""
+"""The number of accounts per emoji when all emoji of a status are listed."""
 
 Emoji = Annotated[str, Meta(max_length=100)]
 Command = Callable[[Writes, int, int], Awaitable[Post]]
@@ -59,7 +59,7 @@ class PageOfEmoji(PageQuery, frozen=True, kw_only=True):
 
 
 def _add_begin(name: str, command: Command, scope: str, what: str) -> None:
-    """Add the route that calls a command on a status."""
+    """Add a route `POST /api/v1/statuses/{id}/<name>` that calls a command on the status."""
 
     @router.post(f"/api/v1/statuses/{{id}}/{name}", scope=scope, answer=Status, what=what)
     async def begin(context: Context, params: One) -> object:
@@ -67,7 +67,7 @@ def _add_begin(name: str, command: Command, scope: str, what: str) -> None:
 
 
 def _add_end(name: str, command: Command, scope: str, what: str, atype: AssocType, limit_class: str = "api") -> None:
-    """Add the route that ends a reaction of the caller, even to a status that is hidden from them by now."""
+    """Add the route that withdraws a reaction of the caller, even if the status is now hidden from them."""
 
     @router.post(f"/api/v1/statuses/{{id}}/{name}", scope=scope, limit_class=limit_class, answer=Status, what=what)
     async def end(context: Context, params: One) -> object:
@@ -134,7 +134,7 @@ async def favourites(context: Context, params: StatusesQuery) -> object:
 
 
 def _add_mark(mark: PostMark) -> None:
-    """Add the routes that set, remove and list a private mark."""
+    """Add the routes that set, remove and list a private mark on statuses, such as a bookmark."""
     noun = mark.noun
     begin, end = partial(reactions.mark, mark=mark), partial(reactions.unmark, mark=mark)
     _add_begin(mark.verb, begin, f"write:{noun}", f"Add a status to the caller's {noun}, which are private.")

@@ -53,8 +53,9 @@ class Joining(msgspec.Struct, frozen=True, kw_only=True):
 def needs_approval(context: Context, *, invited: bool = False, proven: bool = True) -> bool:
     """Return whether a new member from this network needs approval. Raises `NotAllowed` if sign-up is closed.
 
-    An `invited` person may sign up while sign-up is closed, and needs approval only because of their network. Any other
-    person also needs it if the server requires work that was not `proven`.
+    An `invited` person may sign up while sign-up is closed, and needs approval only if an IP rule for their network
+    says so. Any other person also needs approval if the server requires it for all, or if it requires a proof of work
+    and `proven` is false.
     """
     app_context = context.app
     if not (app_context.settings.registrations or invited):
@@ -133,7 +134,7 @@ async def _check(app_context: AppContext, form: Joining, client: str, *, pending
         if email:
             await blocklists.check_email(app_context.writes, email, client)
     except InvalidInput as error:
-        # Do not reveal whether the address is taken.
+        # Skip the check whether the address is taken, whose result must not be revealed here.
         errors.append(error)
         email = ""
     keys = {
@@ -166,7 +167,7 @@ _LOCALE = re.compile(r"([a-z]{2,3})(?:[-_][A-Za-z0-9]{2,8}){0,3}")
 
 
 class SignUp(msgspec.Struct, frozen=True):
-    """Fields of the sign-up form. Four are required. All errors are reported together.
+    """Fields of the sign-up form. `username`, `email`, `password` and `agreement` are required. All errors are reported together.
 
     A date of birth is not required, and ignored if sent.
     """
@@ -233,11 +234,11 @@ async def resend_confirmation(context: Context, _params: None) -> object:
 
 class NewInvite(msgspec.Struct, frozen=True, kw_only=True):
     max_uses: Annotated[int, Meta(ge=0, le=1_000_000)] = 1
-    """How many people may sign up with it: 1 to 100; 0, for moderators and admins, means any number."""
+    """How many people may sign up with the invitation: 1 to 100; 0, for moderators and admins, means any number."""
     expires_in: Annotated[int, Meta(ge=0, le=1_000_000_000)] = USUAL_SECONDS
-    """Seconds until it expires: an hour to 30 days; 0, for moderators and admins, means never."""
+    """Seconds until the invitation expires: an hour to 30 days; 0, for moderators and admins, means never."""
     autofollow: bool = False
-    """Whether people who sign up with it follow the caller."""
+    """Whether people who sign up with the invitation follow the caller."""
 
 
 class InviteEntity(msgspec.Struct, kw_only=True):
@@ -253,7 +254,7 @@ class InviteEntity(msgspec.Struct, kw_only=True):
     uses: int
     autofollow: bool
     open: bool
-    """Whether it can be used now."""
+    """Whether the invitation can be used now."""
 
 
 @router.get("/api/shoal/v1/invites", scope="read:accounts", answer=list[InviteEntity])
@@ -265,7 +266,7 @@ async def list_invites(context: Context, _params: None) -> object:
 
 @router.post("/api/shoal/v1/invites", scope="write:accounts", answer=InviteEntity)
 async def create_invite(context: Context, params: NewInvite) -> object:
-    """Create an invitation. The setting `invitations` determines who may."""
+    """Create an invitation. The setting `invitations` determines who may create one."""
     app_context = context.app
     for_staff = invitations.is_for_staff(app_context.writes, uses=params.max_uses, seconds=params.expires_in)
     if for_staff and context.caller.unguarded:
@@ -278,7 +279,7 @@ async def create_invite(context: Context, params: NewInvite) -> object:
 
 @router.delete("/api/shoal/v1/invites/{id}", scope="write:accounts", answer=dict)
 async def revoke_invite(context: Context, params: One) -> object:
-    """Revoke one of the caller's invitations; staff with the scope `admin:write:accounts` may revoke other members' too."""
+    """Revoke one of the caller's invitations. Staff with the scope `admin:write:accounts` may revoke any invitation."""
     app_context, caller = context.app, context.caller
     guarded_staff = caller.role is not Role.NONE and not caller.unguarded
     as_staff = guarded_staff and granted(caller.scopes, "admin:write:accounts")
@@ -317,7 +318,7 @@ class ReceiptPath(msgspec.Struct, frozen=True):
     receipt: Annotated[str, Meta(max_length=100)]
 
 
-class DeletionEntity(msgspec.Struct, frozen=True):
+class DepartureEntity(msgspec.Struct, frozen=True):
     """The deletion of an account: when it was requested, is due, began and finished, and counts of deleted objects."""
 
     username: str
@@ -326,11 +327,11 @@ class DeletionEntity(msgspec.Struct, frozen=True):
     begun_at: str | None
     deleted_at: str | None
     counts: Mapping[str, int]
-    """Empty until it begins."""
+    """Empty until the deletion begins."""
 
 
-class FarewellEntity(DeletionEntity, frozen=True):
-    """A deletion that was just requested, with the text that opens its receipt, which cannot be retrieved later."""
+class FarewellEntity(DepartureEntity, frozen=True):
+    """A deletion that was just requested. `receipt` is the text that opens its receipt; it cannot be retrieved later."""
 
     receipt: str
 
@@ -352,10 +353,10 @@ async def cancel_deletion(context: Context, params: NameAndPassword) -> object:
     return {}
 
 
-@router.get("/api/shoal/v1/receipts/{receipt}", auth="public", answer=DeletionEntity)
+@router.get("/api/shoal/v1/receipts/{receipt}", auth="public", answer=DepartureEntity)
 async def get_receipt(context: Context, params: ReceiptPath) -> object:
     """Show the deletion of an account to the holder of its receipt, for a year."""
-    return DeletionEntity(**_fields(await account_deletions.receipt(context.app.writes, params.receipt)))
+    return DepartureEntity(**_fields(await account_deletions.receipt(context.app.writes, params.receipt)))
 
 
 def _fields(deletion: AccountDeletion) -> dict[str, Any]:

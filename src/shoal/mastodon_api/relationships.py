@@ -1,4 +1,4 @@
-"""The caller's relationships to other accounts: follow, block, mute and more, and the lists of these."""
+"""The caller's relationships to other accounts: follow, block, mute and more, and lists of the accounts concerned."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ async def _check_exists(context: Context, id_: int) -> None:
 
 
 def _add(path: str, command: Command, scope: str, what: str) -> None:
-    """Add the route that calls a command on an account."""
+    """Add a `POST` route that calls a command on the account in its path."""
 
     @router.post(path, scope=scope, answer=Relationship, what=what)
     async def handler(context: Context, params: One) -> object:

@@ -104,7 +104,7 @@ _CACHED = {"Cache-Control": "public, max-age=300"}
 
 
 class _Descriptions:
-    """The generated descriptions of the API, each generated once per root path."""
+    """The generated descriptions of the API. Each is generated once per root path, when it is first requested."""
 
     def __init__(self) -> None:
         self.groups: Sequence[RouteGroup] = ()
@@ -114,7 +114,7 @@ class _Descriptions:
     async def get(self, kind: str, base: str) -> str:
         """Return the OpenAPI document (`json`) or the reference page (`html`) for a root path."""
         if (kind, base) not in self._generated:
-            # This takes a second of processor time.
+            # Use a thread, because this takes a second of processor time.
             await asyncio.to_thread(self._generate, kind, base)
         return self._generated[kind, base]
 

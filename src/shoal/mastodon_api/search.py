@@ -1,7 +1,8 @@
 """Search for accounts, statuses and hashtags.
 
 `#tide` finds only hashtags, and `@ann` only accounts. The exact name of an account also finds only accounts, unless
-`type` is given. Statuses are found for members only. With `resolve`, a URL of this server finds what it links to.
+`type` is given. Statuses are found for members only. With `resolve`, a URL of this server finds the account, status or
+hashtag that it links to.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class Query(WithData, frozen=True, kw_only=True):
     limit: Limit = Limit(0)
     offset: Limit = Limit(0)
     resolve: bool = False
-    """Whether a URL of this server is resolved to what it links to; otherwise it is searched as text."""
+    """Whether a URL of this server is resolved to the object that it links to; otherwise it is searched as text."""
     following: bool = False
     account_id: Id = Id(0)
     max_id: CursorValue = CursorValue(0)
@@ -131,7 +132,7 @@ def _wants_statuses(kind: str, text: str, people: Sequence[Profile]) -> bool:
 
 
 def _is_for_accounts(text: str, people: Sequence[Profile]) -> bool:
-    """Return whether a query means an account: it is the name of a found account, or starts with `@`."""
+    """Return whether a query asks for an account: it starts with `@`, or is the exact name of a found account."""
     if text.startswith("@"):
         return True
     match = _NAME.fullmatch(text)
@@ -151,7 +152,7 @@ async def _accounts(context: Context, text: str, part: ResultRange, *, following
 
 
 async def _at_address(context: Context, text: str) -> _Found | None:
-    """Return what a URL of this server links to, as far as the caller may see it; None for any other text."""
+    """Return the object that a URL of this server links to, if the caller may see it; None if the text is no such URL."""
     app_context = context.app
     scheme, _, rest = text.partition("://")
     host, _, path = rest.partition("/")

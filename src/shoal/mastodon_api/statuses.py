@@ -46,7 +46,7 @@ _Text = Annotated[str, Meta(max_length=200_000)]
 _Ids = Annotated[tuple[Id, ...], Meta(max_length=100)]
 
 MAX_BODY = 512 * 1024
-"""Bytes of a new status: four times its text, and 64 KiB of data."""
+"""Maximum bytes of the request body of a status: four times the text, and 64 KiB of data."""
 
 
 class PlaceParams(msgspec.Struct, frozen=True):
@@ -82,7 +82,7 @@ class MediaParams(msgspec.Struct, frozen=True):
 
 
 class Written(msgspec.Struct, frozen=True, kw_only=True):
-    """Fields of a new status or an edit. A field that is None is not given."""
+    """Fields of a new status or an edit. None means that the client did not send the field."""
 
     status: _Text | None = None
     spoiler_text: _Text | None = None
@@ -202,7 +202,7 @@ def _place(extra: ShoalParams) -> tuple[float, float] | None:
 
 
 def _refuse_quotes(params: Written) -> None:
-    """Refuse a quote, instead of posting the status without what it is about."""
+    """Refuse a quote, because the status would make no sense without the quoted status."""
     if params.quoted_status_id is not None:
         raise InvalidInput("quotes are not supported on this server", field="quoted_status_id")
 
@@ -228,7 +228,7 @@ async def delete(context: Context, params: Deletion) -> object:
     if isinstance(node, Post):
         await posts.delete(app_context.writes, author, node.id)
         for picture in node.media if params.delete_media else ():
-            # Another status uses it, or it is deleted already.
+            # Keep the file if another status uses it; ignore it if it is already deleted.
             with contextlib.suppress(NotFound, Unfit):
                 await discard_media(app_context.writes, author, picture)
     else:
@@ -285,7 +285,7 @@ async def source(context: Context, params: One) -> object:
 
 @router.get("/api/v1/statuses/{id}/history", auth="optional", scope="read:statuses", answer=list[StatusEdit])
 async def history(context: Context, params: One) -> object:
-    """List the revisions of a status, oldest first (of very many, the last); the final item is the current version."""
+    """List the revisions of a status, oldest first and ending with the current version. Very old revisions may be omitted."""
     app_context = context.app
     entry = await entry_of(context, params.id)
     post = entry.post

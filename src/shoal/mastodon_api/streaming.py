@@ -1,6 +1,7 @@
 """The streaming API: server-sent events, and WebSockets with several streams per connection.
 
-An event stream resumes after the id of the last event. Notifications and conversations are encoded as in lists.
+An event stream resumes after the event whose id the client sends. Notifications and conversations have the same JSON as
+in the list endpoints.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ class Stream(NamedTuple):
 
 
 async def stream_of(app_context: AppContext, caller: Caller, asked: StreamName) -> Stream:
-    """Return the requested stream. Raises `NotFound`, `Malformed`, or `OutsideScopes` if the token does not allow it."""
+    """Return the requested stream. Raises `NotFound`, `Malformed`, or `OutsideScopes` if the token does not allow the stream."""
     if caller.member_id is None:
         raise NeedsMember
     if not granted(caller.scopes, _NOTIFICATIONS_SCOPE if asked.stream == "user:notification" else "read:statuses"):
@@ -130,7 +131,10 @@ class StreamEvent(NamedTuple):
 async def events(
     app_context: AppContext, caller: Caller, connection: Connection, heard: Sequence[PlacedUpdate | Missed], data: int
 ) -> list[StreamEvent]:
-    """Convert updates to events as the viewer may see them, with up to `data` bytes of data. Raises `Unavailable`."""
+    """Convert updates to events, omitting updates that the viewer may not see. Raises `Unavailable`.
+
+    Statuses of other members include at most `data` bytes of custom data.
+    """
     updates = await streaming.updates_for_viewer(app_context.reads, connection, heard)
     with another_request():
         found = [await _event(app_context, caller, connection.viewer, update, data) for update in updates]
@@ -140,7 +144,7 @@ async def events(
 async def _event(
     app_context: AppContext, caller: Caller, viewer: int, one: streaming.News | streaming.OfViewer, data: int
 ) -> StreamEvent | None:
-    """Return the event of an update; None if the token does not allow it, or if it is no longer visible."""
+    """Return the event of an update; None if the token does not allow it, or if its object is no longer visible."""
     if isinstance(one, streaming.Arrived | streaming.Edited):
         name = "update" if isinstance(one, streaming.Arrived) else "status.update"
         return StreamEvent(name, await app_context.present.status(viewer, one.entry, data), one.position)
@@ -166,7 +170,7 @@ async def _event(
 
 
 class StreamQuery(WithData, frozen=True, kw_only=True):
-    """The event to resume after; the header `Last-Event-ID` takes precedence over the parameter."""
+    """Parameters of an event stream. The header `Last-Event-ID` takes precedence over `last_event_id`."""
 
     tag: Annotated[str, Meta(max_length=400)] = ""
     list: Id | None = None
@@ -181,7 +185,7 @@ async def health(_context: Context, _params: None) -> object:
 
 
 def _add_stream(name: str, scope: str, what: str) -> None:
-    """Add the event stream with this name, which WebSockets use as well."""
+    """Add the route of the event stream with this name. WebSocket clients subscribe to it by the same name."""
     path = f"/api/v1/streaming/{name.replace(':', '/')}"
 
     @router.get(path, scope=scope, answer=Body("text/event-stream"), what=what)
@@ -208,7 +212,7 @@ def _add_stream(name: str, scope: str, what: str) -> None:
 
 
 def _line(event: StreamEvent) -> bytes:
-    """Encode an event. Browsers ignore events without data, so it is never missing."""
+    """Encode an event. An event without payload gets `{}` as data, because browsers ignore events without data."""
     payload = b"{}" if event.payload is None else event.payload
     return b"event: %b\ndata: %b\nid: %b\n\n" % (event.name.encode(), payload, event.position.encode())
 
@@ -264,13 +268,14 @@ class Sockets:
             except Exception as error:  # noqa: BLE001  # any error has a response
                 await _refuse(reply_for(error, where="a WebSocket"), scope, send)
                 return
-            # Chromium closes a socket unless the response names the protocol that it offered, which is the token.
+            # The first subprotocol that a browser offers is the token. Chromium closes a socket unless the response
+            # repeats it.
             protocol = next(iter(scope["subprotocols"]), None)
             socket = _Socket(self._app_context, text, caller, presence, receive, send)
             await socket.run(scope, protocol)
 
     async def _admit(self, scope: Scope) -> tuple[str, Caller]:
-        """Return the token and its caller. Browsers can send the token only in the query or as the protocol."""
+        """Return the token and its caller. Browsers can send the token only in the query or as a subprotocol."""
         if scope["path"] not in _PATHS:
             raise NotFound
         name_route(_PATHS[0])
@@ -282,7 +287,7 @@ class Sockets:
             caller = await caller_with(self._app_context.uses, connection, text)
         except (Unauthenticated, NotAllowed) as error:
             failure = error
-        # Count before any refusal, so that guessing tokens is limited as well.
+        # Count the attempt before any refusal, so that guessing tokens is limited as well.
         await _count(self._app_context, caller.member_id or rate_limits.address_of(scope))
         if failure is not None:
             raise failure
@@ -326,7 +331,7 @@ class _Socket:
                 await self._refuse(failure)
             async with aclosing(self._app_context.streams.attended(self._presence, check)) as attended:
                 async for _ in attended:
-                    # WebSockets have their own pings.
+                    # Ignore the heartbeats of `attended`, because WebSockets have their own pings.
                     pass
         except OSError:
             self._gone = True
@@ -370,7 +375,7 @@ class _Socket:
             await cancel(task)
 
     async def _subscribe(self, asked: StreamName) -> None:
-        """Subscribe, and return once no more events can be missed. An existing subscription is kept."""
+        """Subscribe, and return once no event can be missed. If the subscription already exists, it is kept."""
         key = _key(asked)
         if key in self._streams:
             return
@@ -394,7 +399,7 @@ class _Socket:
         except OSError:
             self._gone = True
             self._presence.end()
-        except Exception:  # noqa: BLE001  # the same
+        except Exception:  # noqa: BLE001  # it ends the socket, not the process
             _log.exception("a WebSocket stream failed")
             self._end(_FAILED, "Something went wrong on our side")
 
@@ -438,7 +443,7 @@ class _Socket:
         if self._presence.dismissed:
             code, reason = _NOT_ALLOWED, "The access token is not valid any more"
         try:
-            # A client that does not read does not read this either.
+            # Wait only briefly: a client that does not read its messages does not read this message either.
             async with asyncio.timeout(_CLOSE_SECONDS):
                 await self._send({"type": "websocket.close", "code": code, "reason": reason})
         except OSError:

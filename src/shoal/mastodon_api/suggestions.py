@@ -29,7 +29,8 @@ _SOURCES = {
     "tags": _SIMILAR,
     "nearby": _SIMILAR,
 }
-"""Mastodon's source of each reason. It has none for the last four; these use the one that misleads least."""
+"""Mastodon's source for each reason. Mastodon has no equivalent of the last four, so they get the least misleading
+source."""
 
 
 class Count(msgspec.Struct, frozen=True):
@@ -94,7 +95,7 @@ async def dismiss(context: Context, params: Dismissed) -> object:
 
 @router.get("/api/v1/directory", auth="optional", scope="read:accounts", answer=list[Account])
 async def directory(context: Context, params: DirectoryQuery) -> object:
-    """List accounts that want to be discovered."""
+    """List the accounts that are discoverable."""
     app_context = context.app
     limit, offset = page_size(params.limit, 40, 80), min(max(0, params.offset), _DEEPEST)
     found = await members.directory_page(

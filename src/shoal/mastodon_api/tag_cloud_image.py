@@ -54,7 +54,7 @@ _BY_WIDTH = {
     105: "ШЮ",
     108: "Щ",
 }
-"""Estimated between the regular and the bold weight of a humanist sans serif."""
+"""Characters by width, estimated between the regular and the bold weight of a humanist sans serif."""
 _WIDTHS = {character: width for width, characters in _BY_WIDTH.items() for character in characters}
 _BY_SCRIPT = {
     "ARABIC": 52,
@@ -70,7 +70,7 @@ _BY_SCRIPT = {
 _WIDE = 100
 _UNKNOWN = 76
 _MARKS = 2
-"""Maximum number of marks per letter: a stack of them would overlap other words."""
+"""Maximum number of combining marks per letter. A higher stack of marks would overlap other words."""
 
 _TALL = frozenset("bdfhkltijßβδζθλξφψбёйї0123456789")
 _DEEP = frozenset("gjpqy_QçβγζημξρςφχψруфцщдДЦЩ")
@@ -86,7 +86,7 @@ class Extent(NamedTuple):
 
 
 def shown(word: str, most: int = 28) -> str:
-    """Return a word as it is drawn: truncated with an ellipsis, and without stacks of marks."""
+    """Return a word as it is drawn: truncated with an ellipsis, and with at most two combining marks per letter."""
     visible: list[str] = []
     marks = 0
     for character in word:
@@ -134,7 +134,7 @@ _INK = 470_000
 """The approximate total area of all words, to which sizes are scaled."""
 _SMALLEST, _GREATEST = 13.0, 92.0
 _STEPS = 7.0
-"""The ratio of the font sizes of the first and the last level."""
+"""The ratio of the font sizes of the highest and the lowest level."""
 _WIDEST = 760
 _GAP_X, _GAP_Y = 7, 4
 
@@ -162,7 +162,7 @@ def place(words: Sequence[tuple[str, int]]) -> list[PlacedWord]:
 
 
 def _sizes(extents: Sequence[Extent], levels: Sequence[int]) -> list[float]:
-    """Return font sizes in pixels: the fewer words, the larger; none is wider than the image allows."""
+    """Return font sizes in pixels. They are larger if there are fewer words; no word is wider than the image allows."""
     relative = [_STEPS ** ((level - 1) / 8) for level in levels]
     area = sum(
         (space.width + 40) * (space.above + space.below + 20) / 10_000 * size * size
@@ -228,7 +228,10 @@ class Pictures:
         self._drawing = asyncio.Lock()
 
     async def of(self, tags: TagCloud, cloud: Shown, limit: int, href: Callable[[str], str], title: str) -> bytes:
-        """Return the image of a cloud that was requested with this limit, without tags that were just denied."""
+        """Return the image of a cloud.
+
+        A cached image of the same order and `limit` is used unless one of its tags was denied since.
+        """
         key, everybodys, now = (cloud.order, limit), cloud.order != FOR_YOU, tags.clock()
         async with self._drawing:
             if everybodys and (held := self._rendered.get(key, now)) is not None:
@@ -275,7 +278,7 @@ def arranged(words: Sequence[NamedLevel]) -> tuple[Frame, list[LaidOutWord]]:
     placed = place([(text, word.level) for text, word in zip(texts, words, strict=True)])
     left, top, right, bottom = _frame(placed)
     colors = _colors(placed, words)
-    # Keyboard and screen reader users reach the first tags first.
+    # Sort by importance, so that keyboard and screen reader users reach the most important tags first.
     rendered = [
         LaidOutWord(one, texts[one.at], colors[one.at], _weight(words[one.at].level))
         for one in sorted(placed, key=lambda one: one.at)
@@ -294,7 +297,7 @@ def draw(words: Sequence[Word], href: Callable[[str], str], title: str) -> str:
         f'viewBox="{frame.left} {frame.top} {frame.width} {frame.height}" width="{frame.width}" height="{frame.height}"'
     )
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="group" aria-labeledby="title desc">'
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="group" aria-labelledby="title desc">'
         f'<title id="title">{escape(title)}</title>'
         f'<desc id="desc">A tag cloud of {len(rendered)} tags; the more a tag counts, the greater it is.</desc>'
         f"<style>{_STYLE}</style>"
@@ -313,7 +316,7 @@ def _frame(placed: Sequence[PlacedWord]) -> tuple[int, int, int, int]:
 
 
 def _colors(placed: Sequence[PlacedWord], words: Sequence[NamedLevel]) -> dict[int, int]:
-    """Assign each word, by index, the color whose nearest other word is farthest away, to avoid clusters."""
+    """Assign each word, by index, the color whose nearest earlier word is farthest away, so that colors do not form clusters."""
     chosen: dict[int, int] = {}
     middles: list[list[tuple[float, float]]] = [[] for _ in _LIGHT]
     for one in placed:
@@ -340,7 +343,7 @@ def _word(rendered: LaidOutWord, word: Word, href: Callable[[str], str]) -> str:
     one = rendered.place
     uses = f"#{word.form}: {word.uses:,} {'use' if word.uses == 1 else 'uses'}"
     tooltip = f"{uses}; {word.why}" if word.why else uses
-    # `textLength` sets the estimated width in any font.
+    # `textLength` makes the word as wide as estimated, whatever the font.
     return (
         f'<a href="{escape(href(word.name))}"><title>{escape(tooltip)}</title>'
         f'<text class="c{rendered.color} {rendered.weight}" x="{one.x + one.width / 2:g}" y="{one.baseline:g}"'

@@ -94,7 +94,7 @@ async def _shown(context: Context, name: str) -> Tag:
 
 
 async def shown_tags(context: Context, names: Sequence[str]) -> list[Tag]:
-    """Return tags by canonical name; three reads."""
+    """Return tags by canonical name, which takes three reads."""
     counted: dict[str, DailyUses] = {}
     # A follow has been committed and must be reported as such, even if the usage counts are unavailable.
     with contextlib.suppress(Unavailable):
@@ -103,7 +103,10 @@ async def shown_tags(context: Context, names: Sequence[str]) -> list[Tag]:
 
 
 async def counted_tags(context: Context, names: Sequence[str], counted: Mapping[str, DailyUses]) -> list[Tag]:
-    """Return tags by canonical name, with their counts and whether the caller follows or features them; one read."""
+    """Return tags by canonical name, with their counts and whether the caller follows or features them.
+
+    It takes one read.
+    """
     app_context, viewer = context.app, context.caller.member_id
     held: dict[AssocType, dict[int, Assoc]] = {FOLLOWS_TAG: {}, FEATURES_TAG: {}}
     if viewer is not None and names:
@@ -132,7 +135,7 @@ async def list_featured(context: Context, _params: None) -> object:
     "/api/v1/accounts/{id}/featured_tags", auth="optional", scope="read:accounts", answer=list[FeaturedTag]
 )
 async def list_featured_by(context: Context, params: One) -> object:
-    """List the tags that an account features, with the number of its statuses with each."""
+    """List the tags that an account features, each with the number of the account's statuses that have the tag."""
     await access_member(context.app.graph, params.id)
     return await _featured(context, params.id)
 

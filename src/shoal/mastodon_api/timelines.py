@@ -38,11 +38,11 @@ class Public(StatusesQuery, frozen=True, kw_only=True):
 class TagTimelineQuery(Public, frozen=True, kw_only=True):
     tag: _Tag
     any: _Tags = ()
-    """Or with any of these tags."""
+    """Include statuses with any of these tags too."""
     all: _Tags = ()
-    """And with all of these tags."""
+    """Include only statuses with all of these tags."""
     none: _Tags = ()
-    """And with none of these tags."""
+    """Exclude statuses with any of these tags."""
 
 
 class NearbyQuery(StatusesQuery, frozen=True, kw_only=True):

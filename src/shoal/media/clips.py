@@ -1,10 +1,11 @@
 """Conversion of a video or sound into a form that every browser plays (H.264 and AAC in MP4, or MP3), with a poster picture.
 
-A stream that every browser plays is copied without encoding. Metadata, chapters and subtitles are dropped. Equal files
-give equal bytes, so a second run is harmless.
+A stream that every browser plays is copied without encoding. Metadata, chapters and subtitles are dropped. Converting a
+file again gives identical bytes, so a second run is harmless.
 
-ffprobe's report is checked against the limits before anything is decoded. ffmpeg and ffprobe run confined, without a network,
-and are killed after a time limit. Each may use only the demuxer of the detected type, the decoders of that type, and files:
+ffprobe's report is checked against the limits before anything is decoded. ffmpeg and ffprobe run confined, without a
+network, and are killed after a time limit. Each may use only the demuxer of the detected type, the decoders of that
+type, and files:
 FFmpeg contains hundreds of other decoders, most of them for formats that no browser or phone writes.
 """
 
@@ -35,13 +36,14 @@ from shoal.media.sniff import ANIMATION, HEAD, Clip, is_animated_gif, is_gif, sn
 
 _PLAIN_PROFILES = frozenset({"Constrained Baseline", "Baseline", "Main", "High"})
 _WHOLE, _SLACK_SECONDS = 0.9, 0.5
-"""Containers round durations, and encoders pad or drop a few frames."""
+"""A conversion may be shorter than its source by a tenth and half a second: containers round durations, and encoders
+drop a few frames."""
 _LEAST_EDGE = 2
-"""In pixels: H.264 in 4:2:0 stores colors in blocks of two by two."""
+"""Minimum width and height in pixels, because H.264 in 4:2:0 stores colors in blocks of two by two."""
 _HDR = frozenset({"smpte2084", "arib-std-b67"})
 """Transfer characteristics of HDR: PQ and HLG (ITU-R BT.2100)."""
 _HIGHEST_LEVEL = 42
-"""H.264 level 4.2, times ten: ten-year-old phones decode it."""
+"""H.264 level 4.2, times ten, which ten-year-old phones can decode."""
 
 
 class _Disposition(msgspec.Struct):
@@ -74,7 +76,7 @@ class _Stream(msgspec.Struct):
 
     @property
     def plays_everywhere(self) -> bool:
-        """Whether every browser plays it unchanged: progressive, upright H.264 in 8 bits of 4:2:0, or AAC-LC in stereo."""
+        """Whether every browser plays this stream unchanged: progressive, upright H.264 in 8 bits of 4:2:0, or AAC-LC in stereo."""
         if self.codec_type == "audio":
             plain = self.codec_name == "aac" and self.profile == "LC"
             return plain and self.channels <= 2 and _number(self.sample_rate) <= 48_000
@@ -113,7 +115,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     sound: Sound | None = None
     cover: bool = False
     film_bits: int = 0
-    """Bits per second of the video stream, or of everything if the file does not specify it."""
+    """Bits per second of the video stream, or of the whole file if the rate of the stream is not specified."""
     ticks: Fraction = Fraction(0)
     """Lowest constant frame rate that represents each timestamp of the video stream."""
     hdr: bool = False
@@ -150,7 +152,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
             )
 
     def check_whole(self, source: Facts) -> None:
-        """Raise `InvalidInput` if this conversion ends well before its source should: the source is truncated."""
+        """Raise `InvalidInput` if the source is truncated: the conversion is much shorter than the source claims to be."""
         if self.duration < _WHOLE * source.duration - _SLACK_SECONDS:
             raise InvalidInput(
                 f"this file is incomplete: it ends after {self.duration:.1f} of {source.duration:.1f} seconds"
@@ -211,7 +213,7 @@ _log = logging.getLogger(__name__)
 
 
 _filters: dict[str, frozenset[str]] = {}
-"""Names of the filters of each ffmpeg, by its path."""
+"""Names of the filters that an ffmpeg program has, by the path of the program."""
 
 
 class Programs(NamedTuple):
@@ -220,7 +222,7 @@ class Programs(NamedTuple):
 
     @classmethod
     def found(cls) -> Self | None:
-        """Find the programs on this machine; None if they are not installed."""
+        """Find ffmpeg and ffprobe on this machine; None unless both are installed."""
         ffmpeg, ffprobe = shutil.which("ffmpeg"), shutil.which("ffprobe")
         return cls(ffmpeg, ffprobe) if ffmpeg and ffprobe else None
 
@@ -245,7 +247,7 @@ class Programs(NamedTuple):
         return await _run((self.ffprobe, *asked, *_reading(clip), f"file:{file}"), limits)
 
     async def convert(self, file: str, clip: Clip, limits: ClipLimits, *arguments: str) -> None:
-        """Convert a file with these arguments. Raises `InvalidInput` on failure."""
+        """Run ffmpeg on a file with these arguments. Raises `InvalidInput` on failure."""
         quiet = ("-nostdin", "-hide_banner", "-v", "error", "-threads", str(limits.threads))
         reading = (*_reading(clip), "-i", f"file:{file}")
         await _run((self.ffmpeg, *quiet, *reading, "-threads", str(limits.threads), *arguments), limits)
@@ -283,7 +285,7 @@ async def _run(command: Sequence[str], limits: ClipLimits) -> bytes:
             os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
         raise
-    # ffmpeg exits with 0 when only the end of its output could not be written.
+    # If only the end of the output could not be written, ffmpeg exits with 0, but it reports the error.
     if process.returncode or len(output) > _MAX_OUTPUT_BYTES or _FILE_TOO_LARGE in complaint:
         _log.info(
             "%s exited with status %s: %s", command[0], process.returncode, complaint[-500:].decode("utf-8", "replace")
@@ -293,7 +295,7 @@ async def _run(command: Sequence[str], limits: ClipLimits) -> bytes:
 
 
 def _reason(status: int, complaint: bytes, limits: ClipLimits) -> InvalidInput:
-    """Return the reason of a failed program from its exit status and output."""
+    """Return the error that explains the exit status and the error output of a failed program."""
     if refused := _NOT_LISTED.search(complaint):
         return Unsupported(f"the codec {refused[1].decode()} is not accepted: use H.264 and AAC")
     if _FILE_TOO_LARGE in complaint:
@@ -311,7 +313,7 @@ MP3: Final = "audio/mpeg"
 _SAME: Final = ("-fflags", "+bitexact", "-flags:v", "+bitexact", "-flags:a", "+bitexact")
 _BARE: Final = ("-map_metadata", "-1", "-map_chapters", "-1", "-sn", "-dn")
 
-# Without supplemental messages (H.264, annex D): cameras write locations and times into them.
+# Remove the supplemental messages (H.264, annex D), because cameras write locations and times into them.
 _FILM_AS_IT_IS: Final = ("-c:v", "copy", "-bsf:v", "filter_units=remove_types=6")
 _SDR: Final = (
     "zscale=transfer=linear:npl=100,format=gbrpf32le,zscale=primaries=bt709,tonemap=hable:desat=0,"
@@ -325,7 +327,7 @@ _TIMES_BITS: Final = 2
 
 
 class MadeClip(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a conversion, in a temporary file, with its picture, which may be empty."""
+    """The result of a conversion, in a temporary file. `poster` is its picture, or empty."""
 
     kind: MediaKind
     content_type: str
@@ -340,15 +342,15 @@ class Clips:
         self.limits = limits or ClipLimits()
 
     def kind_of(self, data: bytes) -> Clip | None:
-        """Return the type of clip that an upload begins like; None for pictures and other files."""
+        """Return the clip type of an upload, judged by its first bytes; None for pictures and other files."""
         return ANIMATION if is_animated_gif(data) else sniff_clip(data[:HEAD])
 
     @asynccontextmanager
     async def made(self, fetch: Callable[[Path], Awaitable[None]]) -> AsyncIterator[MadeClip]:
         """Convert an upload, which `fetch` writes to a path. The result is deleted when the block ends.
 
-        Neither file is ever held in memory as a whole. Raises `InvalidInput` for an upload that cannot be converted;
-        the duration is limited.
+        Neither file is ever held in memory as a whole. Raises `InvalidInput` for an upload that cannot be converted
+        within the time limit.
         """
         with TemporaryDirectory(prefix="shoal-clip-") as folder:
             source = Path(folder) / "source"
@@ -437,7 +439,8 @@ class Clips:
         bits = min(limits.bits, int(limits.max_made * 8 * 0.8 / (facts.duration or limits.max_duration + 1)))
         fit = f"scale='min({limits.edge},iw)':'min({limits.edge},ih)':force_original_aspect_ratio=decrease"
         rate = ("-fpsmax", str(_MOST_FRAMES)) if facts.frame_rate > _MOST_FRAMES else ()
-        # MP4 stores when a frame begins. A constant rate repeats the last frame for as long as an animation shows it.
+        # MP4 stores only when each frame begins, so the duration of the last frame of an animation would be lost. At a
+        # constant frame rate, repeated frames keep it.
         ticks = f"fps={min(facts.ticks or _MOST_FRAMES, _MOST_FRAMES)}," if animated else ""
         tones = _SDR if facts.hdr and mapped else ""
         return (
@@ -460,5 +463,5 @@ class Clips:
 def _kind_of_file(file: Path) -> Clip | None:
     with file.open("rb") as opened:
         head = opened.read(HEAD)
-        # Detecting an animated GIF takes more than its first frame. The file is small: it was accepted as a picture.
+        # Detecting an animated GIF takes the whole file, which is small because it was accepted as a picture.
         return ANIMATION if is_gif(head) and is_animated_gif(head + opened.read()) else sniff_clip(head)

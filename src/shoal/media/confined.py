@@ -22,12 +22,12 @@ def main() -> None:
 
 
 def confine(seconds: int, memory: int, size: int) -> None:
-    """Limit this process, as `restrict` does.
+    """Limit the resources of this process permanently.
 
     Args:
         seconds: Processor seconds.
         memory: Bytes of address space.
-        size: Bytes of a file that it writes.
+        size: Bytes of any file that the process writes.
     """
     restrict(
         {
@@ -42,7 +42,10 @@ def confine(seconds: int, memory: int, size: int) -> None:
 
 
 def restrict(limits: Mapping[int, int], *, soft: bool) -> None:
-    """Set resource limits of this process permanently, unless the hard limit or, with `soft`, the current one is lower."""
+    """Set the resource limits of this process permanently, but never raise one.
+
+    Limits above the current hard limit (or, with `soft`, the current soft limit) are lowered to it.
+    """
     for what, limit in limits.items():
         current, hard = resource.getrlimit(what)
         lower = [set_ for set_ in (hard, *((current,) if soft else ())) if set_ != resource.RLIM_INFINITY]

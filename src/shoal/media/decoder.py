@@ -41,13 +41,13 @@ _log = logging.getLogger(__name__)
 
 
 class Child(ChildProcess):
-    """A running child. `jobs` counts its jobs."""
+    """A running decoding process. `jobs` counts the jobs that it has received."""
 
     jobs = 0
 
     @classmethod
     async def ready(cls, limits: UploadLimits) -> Self:
-        """Start a child. Raises `Unavailable` if none comes up, which is not the fault of a picture."""
+        """Start a child and wait until it is ready. Raises `Unavailable` if it does not start."""
         try:
             child = await cls.start("shoal.media.worker", msgspec.json.encode(limits).decode())
         except OSError as error:
@@ -67,7 +67,7 @@ class Child(ChildProcess):
         raise Unavailable("pictures cannot be decoded right now")
 
     async def ask(self, job: RenderJob, kind: type[_Kind]) -> _Kind | Failure:
-        """Run a job. Raises `ChildDied`. After that, or when cancelled, the child must be ended."""
+        """Run a job. Raises `ChildDied`. After that error or a cancellation, the caller must end the child."""
         self.jobs += 1
         await self.send(job)
         answer = await self.receive(_ANSWERS, MAX_ANSWER)
@@ -80,9 +80,9 @@ _Queue = deque[asyncio.Future[None]]
 
 
 class FairSlots:
-    """A concurrency limit of `places`, shared round-robin among waiting members; each member's jobs stay in order.
+    """A concurrency limit of `places` slots, which waiting members get round-robin; each member's jobs stay in order.
 
-    For one event loop.
+    An instance belongs to one event loop.
     """
 
     def __init__(self, places: int, most_waiting: int, most_of_one: int) -> None:
@@ -90,7 +90,7 @@ class FairSlots:
         self._free = places
         self._most_waiting = most_waiting
         self._most_of_one = most_of_one
-        # The next member comes first.
+        # The waiting jobs by member. The member who is served next comes first.
         self._queues: dict[str, _Queue] = {}
 
     @property
@@ -134,7 +134,7 @@ class FairSlots:
             raise
 
     def _give(self) -> None:
-        """Pass the slot to the next member; cancelled callers are skipped."""
+        """Pass a slot to the next waiting member, skipping jobs that were cancelled. If no job waits, free the slot."""
         while self._queues:
             member = next(iter(self._queues))
             queue = self._queues.pop(member)
@@ -160,9 +160,9 @@ class Decoder:
         jobs_per_child: int = 1000,
         idle_seconds: float = 60.0,
     ) -> None:
-        """Decode at most `children` pictures concurrently; queue `max_waiting`, and `max_of_one` per member.
+        """Decode at most `children` pictures concurrently; let at most `max_waiting` jobs wait, and `max_of_one` per member.
 
-        A child is replaced after `jobs_per_child`.
+        A child is replaced after `jobs_per_child` jobs.
         """
         self.limits = limits or UploadLimits()
         self._jobs_per_child = jobs_per_child
@@ -203,16 +203,16 @@ class Decoder:
         return len(self._busy)
 
     async def render(self, data: bytes, *, member: str = "", keep_kind: bool = False, still: bool = False) -> Rendering:
-        """Return the sizes of an uploaded file. The job is queued for this `member`; for other arguments see `RenderJob`.
+        """Return an uploaded picture in all sizes. The job is queued for this `member`; for other arguments see `RenderJob`.
 
         Raises `InvalidInput` with the reason, or `Unavailable` if too many jobs wait.
         """
         return await self._answer(RenderJob(data=data, keep_kind=keep_kind, still=still), Rendering, member)
 
     async def crop(self, data: bytes, width: int, height: int, *, member: str = "") -> Crop:
-        """Return the middle of an uploaded file in a given shape, at most `width` x `height` pixels.
+        """Return the middle of an uploaded picture in a given shape, at most `width` x `height` pixels.
 
-        Queue and errors as in `render`.
+        Jobs are queued and errors raised as in `render`.
         """
         return await self._answer(RenderJob(data=data, crop=(width, height)), Crop, member)
 
@@ -240,7 +240,8 @@ class Decoder:
             _log.warning("a picture of %d bytes crashed its decoding process: %r", len(job.data), error)
             raise self._past_limits() from error
         finally:
-            # Also if the caller was cancelled: the child is then in the middle of a picture.
+            # After a cancellation `reusable` is false, and the child is killed, because it is still working on the
+            # picture.
             (self._park if reusable and self._open else self._drop)(child)
         return answer
 
@@ -252,7 +253,7 @@ class Decoder:
             raise Unavailable("the server is stopping")
 
     async def _taken(self) -> Child:
-        """Return a child for exclusive use: the most recently used one, so that others reach their idle timeout."""
+        """Return a child for exclusive use: the most recently used one, so that the other children reach their idle timeout."""
         self._check_open()
         while self._idle:
             child, timer = self._idle.popitem()

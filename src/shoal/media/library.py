@@ -56,7 +56,7 @@ class StoredPicture(msgspec.Struct, frozen=True, kw_only=True):
     preview_width: int
     preview_height: int
     size: int
-    """In bytes, of the feed size."""
+    """Bytes of the picture in its feed size."""
     blurhash: str
     file_bytes: int
     preview_bytes: int
@@ -137,14 +137,14 @@ class MediaLibrary:
         )
 
     async def place_avatar(self, user_name: str, data: bytes) -> str:
-        """Crop the middle to a square, store it, and return the key for `Member.avatar`.
+        """Crop the middle of a picture to a square, store it, and return the key for `Member.avatar`.
 
-        The caller removes the previous one.
+        The caller removes the previous avatar.
         """
         return await self._place_crop(user_name, "avatar", data, AVATAR)
 
     async def place_header(self, user_name: str, data: bytes) -> str:
-        """Crop the middle to 3:1, store it, and return the key for `Member.header`."""
+        """Crop the middle of a picture to 3:1, store it, and return the key for `Member.header`."""
         return await self._place_crop(user_name, "header", data, HEADER)
 
     async def read(self, key: str) -> tuple[bytes, str]:
@@ -153,14 +153,15 @@ class MediaLibrary:
         return await self._store.get(key)
 
     async def part(self, key: str, first: int | None = None, last: int | None = None) -> FilePart:
-        """Return a stored file, or the range described at `MediaStore.part`, in pieces."""
+        """Return a stored file, or a range of it, in pieces. `first` and `last` are described at `MediaStore.part`."""
         _check_shown(key)
         return await self._store.part(key, first, last)
 
     def is_clip(self, data: bytes) -> bool:
         """Return whether an upload begins like a video or sound, or is an animated GIF that can be converted to a video.
 
-        Raises `Unsupported` for a video or sound if none are accepted, and `TooLarge`.
+        Raises `Unsupported` for a video or sound if this server accepts none, and `TooLarge` for a file above the size
+        limit.
         """
         if self.clips is None:
             if sniff_clip(data[:HEAD]) is not None:
@@ -169,7 +170,7 @@ class MediaLibrary:
         if self.clips.kind_of(data) is None:
             _check_known(data)
             return False
-        # A GIF is uploaded as a picture, whatever it is converted to.
+        # The size limit of pictures applies to a GIF, even if it is converted to a video.
         (self.limits if is_animated_gif(data) else self.clips.limits).check_size(len(data))
         return True
 
@@ -182,7 +183,7 @@ class MediaLibrary:
     async def place_poster(self, user_name: str, media_id: int, data: bytes) -> Poster:
         """Store an uploaded picture as the poster of a video or sound, under a new key each time.
 
-        It is small, so a lossless one stays lossless.
+        A poster is small, so a lossless picture stays lossless.
         """
         self._check(data)
         return await self._poster(f"{media_path(user_name)}/{media_id}-{token_hex(4)}", data, keep_kind=True)
@@ -234,7 +235,7 @@ class MediaLibrary:
             for key, (data, content_type) in files.items():
                 await self._store.put(key, data, content_type)
         except BaseException:
-            # Also when cancelled: the keys would be lost.
+            # Delete the files even after a cancellation, because no caller would know their keys.
             with suppress(ShoalError):
                 await self._store.delete(files)
             raise
@@ -253,7 +254,7 @@ class MediaLibrary:
     async def _place_crop(self, user_name: str, noun: str, data: bytes, size: tuple[int, int]) -> str:
         self._check(data)
         made = await self.decoder.crop(data, *size, member=media_path(user_name))
-        # A picture that is uploaded again gets another key, so that removing one never removes the other.
+        # The random part gives each upload of a picture its own key, so that removing one upload never removes another.
         stem = f"{media_path(user_name)}/{noun}-{_hash(made.picture.data)}{token_hex(4)}"
         if made.still is None:
             key, files = _files(stem, made.picture, made.content_type)
@@ -324,7 +325,7 @@ _FORGOTTEN_SECONDS: Final = 5.0
 class _Wait(NamedTuple):
     member: int
     at: float
-    """When it was last tried, by the monotonic clock."""
+    """When the task was last tried, by the monotonic clock."""
 
 
 class Workshop:
@@ -348,13 +349,13 @@ class Workshop:
 
     @property
     def waiting(self) -> int:
-        """Number of tasks that had to wait, including those not retried for a few seconds."""
+        """Number of waiting tasks, including tasks that were not retried for a few seconds."""
         return len(self._waiting)
 
     def begin(self, number: int, member: int, work: Callable[[], Coroutine[None, None, None]]) -> asyncio.Future[None]:
-        """Start or join a task; the future ends with it. Raises `NotYet` if no slot is free or another member is next.
+        """Start a task, or join it if it is running, and return a future that is done when the task is.
 
-        Raises `Unavailable` when closing.
+        Raises `NotYet` if no slot is free or another member is next, and `Unavailable` when closing.
         """
         if self._closed:
             raise Unavailable("the server is stopping")
@@ -375,7 +376,8 @@ class Workshop:
         now = time.monotonic()
         self._waiting.pop(number, None)
         self._waiting[number] = _Wait(member, now)
-        # The oldest attempt comes first; tasks that are not retried were done elsewhere, or are gone.
+        # The oldest attempt comes first. Forget tasks that are not retried: another process has done them, or their job
+        # is gone.
         for old, wait in [*self._waiting.items()]:
             if wait.at > now - _FORGOTTEN_SECONDS and len(self._waiting) <= _MOST_WAITING:
                 break

@@ -1,7 +1,7 @@
 """Limits on the cost of an upload, and the sizes that are produced.
 
-One frozen value, read once from the settings and passed to each child as JSON; `in_words` is the text that a rejected
-member reads.
+One frozen value, read once from the settings and passed to each child as JSON; `in_words` is the text that a member
+reads whose upload is rejected.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class UploadLimits(msgspec.Struct, frozen=True, kw_only=True):
     max_pixels: int = 40_000_000
     """Width times height according to the header, checked before decoding."""
     seconds: float = 20.0
-    """Wall-clock seconds for one picture, all of its sizes included; processor seconds too, rounded up."""
+    """Maximum wall-clock seconds to decode a picture and produce all of its sizes; also the maximum processor seconds."""
     memory: int = 1024 * MIB
     """Bytes of address space of the decoding child."""
     feed_edge: int = 2560
@@ -31,14 +31,14 @@ class UploadLimits(msgspec.Struct, frozen=True, kw_only=True):
     animated_edge: int = 1280
     """Pixels of the longer edge of an animation."""
     animated_pixels: int = 60_000_000
-    """Pixels of all frames of an animation together: larger ones are scaled down."""
+    """Maximum pixels of all frames of an animation together. Larger animations are scaled down."""
     preview_edge: int = 640
     """Pixels of the longer edge of the preview size."""
     quality: int = 82
     """JPEG and WebP quality, 1..95."""
 
     def keeping_originals(self) -> UploadLimits:
-        """Return limits for keeping pictures in full resolution: several copies are held concurrently, and encoded."""
+        """Return limits with twice the memory and time, which keeping pictures in full resolution requires."""
         return msgspec.structs.replace(self, keep_originals=True, memory=2 * self.memory, seconds=2 * self.seconds)
 
     @property
@@ -70,7 +70,8 @@ class ClipLimits(msgspec.Struct, frozen=True, kw_only=True):
     max_frame_rate: int = 120
     """Frames per second."""
     seconds: float = 300.0
-    """Wall-clock seconds for one conversion; processor seconds of each step too, times `threads`."""
+    """Maximum wall-clock seconds of a conversion; each of its steps may also use as many processor seconds, times
+    `threads`."""
     threads: int = 2
     memory: int = 2048 * MIB
     """Bytes of address space of the converting program."""

@@ -13,7 +13,7 @@ import msgspec
 from shoal.core.errors import InvalidInput, TooLarge, Unsupported
 
 MAX_ANSWER = 64 * 1024 * 1024
-"""In bytes. A child that announces more has been compromised, and is killed."""
+"""Maximum bytes of an answer. A child that announces more has been compromised, and is killed."""
 
 
 Made = Literal["image/jpeg", "image/webp", "image/png"]
@@ -33,14 +33,14 @@ class Picture(msgspec.Struct, frozen=True):
 
 
 class Rendering(msgspec.Struct, frozen=True, tag="rendering"):
-    """Everything produced from a posted picture. The sizes are of `content_type`, upright, sRGB and without metadata."""
+    """Everything produced from a posted picture. All sizes have `content_type`, are upright, in sRGB and without metadata."""
 
     feed: Picture
     preview: Picture
     content_type: Made
     blurhash: str
     original: Picture | None = None
-    """The picture in full resolution, if that is kept and larger than `feed`."""
+    """The picture in full resolution, if it is kept and larger than `feed`."""
 
 
 class Crop(msgspec.Struct, frozen=True, tag="crop"):
@@ -49,11 +49,11 @@ class Crop(msgspec.Struct, frozen=True, tag="crop"):
     picture: Picture
     content_type: Made
     still: Picture | None = None
-    """The first frame, with the content type of `picture`, if that is an animation."""
+    """The first frame, with the content type of `picture`, if `picture` is an animation."""
 
 
 class Failure(msgspec.Struct, frozen=True, tag="failure"):
-    """The picture was rejected, for a reason that may be shown."""
+    """The picture was rejected. The uploader may see the `message`."""
 
     kind: str
     message: str
@@ -64,7 +64,7 @@ class Ready(msgspec.Struct, frozen=True, tag="ready"):
 
 
 class RenderJob(msgspec.Struct, frozen=True):
-    """A file to render, or to crop to `crop`, (width, height) in pixels.
+    """A file to render in all sizes or, if `crop` is given, to crop to that width and height in pixels.
 
     With `keep_kind` a lossless file stays lossless even if it is a photograph. With `still` only the first frame of an
     animation is used.

@@ -85,7 +85,7 @@ def _average(color: Color) -> int:
 
 
 def _detail(color: Color, scale: float) -> int:
-    """Quantize to 0..18 around 9; the square root spends more steps on faint detail."""
+    """Quantize each channel to 0..18 around 9, and combine them to a number. The square root spends more steps on faint detail."""
     red, green, blue = (max(0, min(18, floor(_signed_root(value / scale) * 9 + 9.5))) for value in color)
     return (red * 19 + green) * 19 + blue
 
@@ -109,10 +109,9 @@ ORIGINAL_QUALITY: Final = 92
 """JPEG and WebP quality of a picture in full resolution."""
 _FLAT: Final = 0.55
 _TIMES_JPEG: Final = 4.0
-"""Not a photograph: more than `_FLAT` of the pixels equal their left neighbor, and the preview as PNG has less than
-`_TIMES_JPEG` times the bytes of a JPEG. Photographs with as many flat pixels (night skies) have 4.5 times the bytes or more;
-drawings and screenshots 0.3 to 3.9.
-"""
+"""A picture is not a photograph if more than `_FLAT` of the pixels equal their left neighbor and the preview as PNG has
+less than `_TIMES_JPEG` times the bytes of a JPEG. Photographs with as many flat pixels (night skies) have 4.5 times the
+bytes or more; drawings and screenshots 0.3 to 3.9."""
 _WORTH: Final = 0.9
 """Maximum size of a copy, as a fraction of its original."""
 _COPY: Final = (AVIF, ".avif", 60) if features.check("avif") else (WEBP, ".webp", 78)
@@ -140,9 +139,10 @@ class Style(NamedTuple):
 
 
 def style_of(data: bytes, feed: Image.Image, preview: Image.Image, *, keep_kind: bool = False) -> Style:
-    """Return the format of all sizes made from the file `data`: lossless if it was lossless and is no photograph.
+    """Return the format of all sizes made from the file `data`: lossless if the file is lossless and not a photograph.
 
-    Otherwise as JPEG, or as WebP for a picture with transparency.
+    With `keep_kind`, a lossless photograph stays lossless too. Any other picture becomes a JPEG, or a WebP if it has
+    transparency.
     """
     if is_lossless(data) and (keep_kind or not _is_photograph(feed, preview)):
         return Style(WEBP if sniff(data[:HEAD]) == WEBP else PNG, lossless=True)
@@ -150,7 +150,7 @@ def style_of(data: bytes, feed: Image.Image, preview: Image.Image, *, keep_kind:
 
 
 def encoded(image: Image.Image, style: Style, quality: int, *, copy: bool = True) -> Picture:
-    """Return the encoded picture, and with a JPEG its smaller copy if that saves enough."""
+    """Return the encoded picture. A JPEG includes a smaller copy in another format, if that saves enough."""
     image.info = {}
     data = _lossless(image, style.content_type) if style.lossless else _saved(image, style.content_type, quality)
     picture = Picture(data=data, width=image.width, height=image.height)
@@ -225,7 +225,7 @@ BLURHASH_EDGE: Final = 32
 """Pixels of the longer edge. A blurhash has 4 x 3 components: more pixels make no visible difference."""
 _ANIMATED: Final = Style(WEBP, lossless=False)
 _SLOWEST_MS, _LONGEST_MS, _MOST_LOOPS = (1 << 24) - 1, (1 << 31) - 1, (1 << 16) - 1
-"""Maximum of a frame and of all frames in libwebp, and of repetitions in a WebP."""
+"""Maximum duration of a frame and of all frames in libwebp, and maximum number of repetitions in a WebP."""
 _FASTEST_MS, _USUAL_MS = 10, 100
 """Browsers show a frame of 10 ms or less for 100 ms."""
 _END_OF_JPEG: Final = b"\xff\xd9"
@@ -255,12 +255,12 @@ def render(data: bytes, limits: UploadLimits, *, keep_kind: bool = False, still:
 
 
 def crop(data: bytes, limits: UploadLimits, size: tuple[int, int]) -> Crop:
-    """Crop the middle of an uploaded file to the shape of `size` (width, height), in pixels. A small one is not enlarged."""
+    """Crop the middle of an uploaded file to the shape of `size` (width, height), in pixels. It is not enlarged."""
     with _damage_named():
         image = _opened(data, limits)
         if _is_animated(image):
             return _cropped_animation(image, limits, size)
-        # Square, because EXIF may rotate it later.
+        # Request a square, because EXIF may rotate the picture later.
         image.draft(None, (max(size), max(size)))
         cut = _cut(_upright(_plain(image)), size)
         style = style_of(data, cut, cut)
@@ -274,7 +274,7 @@ def _cut(upright: Image.Image, size: tuple[int, int]) -> Image.Image:
 
 
 def _is_animated(image: Image.Image) -> bool:
-    # The pictures in a JPEG or HEIC are not frames, but views, gain maps and bursts.
+    # Several pictures in a JPEG or HEIC are not frames of an animation, but views, gain maps and bursts.
     return image.format in {"GIF", "PNG", "WEBP", "AVIF"} and bool(getattr(image, "is_animated", False))
 
 
@@ -311,7 +311,7 @@ def _animated_edge(image: Image.Image, limits: UploadLimits) -> int:
 def _frames(image: Image.Image, fitted: Callable[[Image.Image], Image.Image]) -> tuple[list[Image.Image], list[int]]:
     """Return all frames of an animation, resized, and their durations in milliseconds."""
     frames, milliseconds = [], []
-    # The default picture of a PNG may be only for viewers without animation support.
+    # Skip the default picture of a PNG, which may be meant only for viewers without animation support.
     first = 1 if image.info.get("default_image") else 0
     longest = min(_SLOWEST_MS, _LONGEST_MS // image.n_frames)  # type: ignore[attr-defined]  # animations have it
     for frame in islice(ImageSequence.Iterator(image), first, None):
@@ -332,14 +332,14 @@ def _loop(image: Image.Image) -> int:
     """Return how many times an animation plays; 0: forever."""
     stated = image.info.get("loop")
     if image.format == "GIF" and stated != 0:
-        # A GIF states the number of repetitions.
+        # A GIF states the number of repetitions after the first time.
         stated = (stated or 0) + 1
     return min(int(stated or 0), _MOST_LOOPS)
 
 
 @contextmanager
 def _damage_named() -> Iterator[None]:
-    """Convert any error of a codec to one message: there are dozens of kinds, few of them documented."""
+    """Convert any error of a codec to the same message, because codecs raise dozens of error types, few of them documented."""
     try:
         yield
     except (ShoalError, MemoryError):
@@ -366,14 +366,15 @@ def _opened(data: bytes, limits: UploadLimits) -> Image.Image:
 def _ended(data: bytes) -> bytes:
     """Return a JPEG with its missing end marker. Raises `InvalidInput` if pixels are missing as well.
 
-    After the last pixel a decoder skips to the marker, so bytes before the marker make no difference. Before the
-    last pixel, it would decode them.
+    The picture is decoded with and without filler bytes before the marker. If no pixel is missing, the decoder skips
+    the filler and both results are equal; otherwise it decodes the filler as pixels.
     """
     seen = set()
     for filler in (b"", _FILLER):
         image = Image.open(io.BytesIO(data + filler + _END_OF_JPEG), formats=["JPEG"])
         if not image.info.get("progressive"):
-            # An eighth of the size is decoded as fast as the file can be read. The last scan of a progressive JPEG is detail.
+            # Decoding at an eighth of the size takes no longer than reading the file. A progressive JPEG is decoded in
+            # full, because its last scan, which may be the missing one, adds only detail.
             image.draft(None, (image.width // 8, image.height // 8))
         seen.add(sha256(image.tobytes()).digest())
     if len(seen) > 1:
@@ -383,7 +384,7 @@ def _ended(data: bytes) -> bytes:
 
 @cache
 def _register_heic() -> None:
-    # Not at the top: only children that decode such a picture load libheif.
+    # Import it here, so that only children that decode a HEIC picture load libheif.
     import_module("pillow_heif").register_heif_opener(thumbnails=False)
 
 
@@ -406,10 +407,10 @@ def _scaled(image: Image.Image, edge: int) -> Image.Image:
 
 
 def _plain(image: Image.Image) -> Image.Image:
-    """Return the decoded first frame as L, RGB, CMYK, or RGBA if any pixel is transparent."""
+    """Return a decoded picture or frame as L, RGB or CMYK, or as RGBA if any pixel is transparent."""
     image.load()
     if image.mode.startswith("I"):
-        # 16 bits per pixel. Pillow's own conversion would clip at 255.
+        # Scale 16 bits per pixel to 8: Pillow's own conversion would clip at 255.
         return image.point(lambda value: value * (1 / 256)).convert("L")
     if image.has_transparency_data:
         image = image.convert("RGBA")
@@ -418,14 +419,14 @@ def _plain(image: Image.Image) -> Image.Image:
 
 
 def _upright(image: Image.Image) -> Image.Image:
-    # Damaged EXIF raises anything; the picture is usable and shown unrotated.
+    # Damaged EXIF may raise any error. The picture is still usable, and shown unrotated.
     with suppress(Exception):
         ImageOps.exif_transpose(image, in_place=True)
     return image
 
 
 def _in_srgb(image: Image.Image) -> Image.Image:
-    """Convert a picture to L, RGB or RGBA in the sRGB space. A damaged profile, or one of another kind, is ignored."""
+    """Convert a picture to L, RGB or RGBA in the sRGB space. A damaged or unsuitable color profile is ignored."""
     profile, mode = image.info.get("icc_profile"), image.mode
     if profile:
         alpha = image.getchannel("A") if mode == "RGBA" else None

@@ -189,7 +189,7 @@ def is_animated_gif(data: bytes) -> bool:
 
 
 def _colors(flags: int) -> int:
-    """Return the size in bytes of the color table of a descriptor."""
+    """Return the size in bytes of the color table that the flags of a GIF descriptor announce."""
     return 3 << ((flags & 7) + 1) if flags & 0x80 else 0
 
 

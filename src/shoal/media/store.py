@@ -50,7 +50,7 @@ SUFFIXES: Final = {
 _TYPES: Final = {suffix: content_type for content_type, suffix in SUFFIXES.items()}
 _KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*", re.ASCII)
 _FULL = re.compile(r"(os error |\[Errno )(28|122)\b|507 Insufficient|StorageFull|QuotaExceeded")
-"""ENOSPC, EDQUOT, and the corresponding messages of S3-compatible servers."""
+"""Errors of a full store: ENOSPC, EDQUOT, and the corresponding messages of S3-compatible servers."""
 _CERTIFICATE = re.compile(r"InvalidCertificate\(\s*(?:Other\(\s*)?(\w+)")
 _REFUSED = re.compile(r"\b40[13] |\b400 Bad Request|InvalidContentType|UnsupportedCertificate")
 """Responses of an S3 server to a wrong key and to plain HTTP on an HTTPS port, and TLS errors in the opposite case."""
@@ -59,19 +59,19 @@ _last_logged: dict[str, str] = {}
 _PIECE: Final = 256 * 1024
 """Bytes per read of a large file."""
 _PARTS_AT_ONCE: Final = 2
-"""Parts of 5 MB of a large file in memory during an upload."""
+"""Number of parts of a large file, of 5 MB each, that are in memory during an upload."""
 _AT_ONCE: Final = 16
 """Maximum concurrent deletions."""
 _S3_OPTIONS = frozenset({"endpoint", "region", "access_key_id", "secret_access_key", "cafile"})
-# obstore's default retries for three minutes, during which a request waits.
+# By default, obstore retries for three minutes, during which a request waits.
 _RETRIES: RetryConfig = {"max_retries": 3, "retry_timeout": timedelta(seconds=10)}
 _TIMEOUTS: ClientConfig = {"connect_timeout": timedelta(seconds=5), "timeout": timedelta(seconds=15)}
 
 
 _LAST_SECONDS: Final = 0.1
-"""Seconds the process waits for obstore's threads at exit. They deliver results before releasing their objects, and a thread that
-touches the interpreter during its shutdown aborts the process (PyO3/pyo3-async-runtimes, issue 40).
-"""
+"""Seconds the process waits for obstore's threads at exit. A thread delivers its result before it releases its Python
+objects, and a thread that touches the interpreter during its shutdown aborts the process (PyO3/pyo3-async-runtimes,
+issue 40)."""
 
 
 class FilePart(NamedTuple):
@@ -92,7 +92,7 @@ class StoredFile(NamedTuple):
 
 
 class MediaStore:
-    """Files by key. Keys are relative paths such as `12/3/99/ann/7-0a1b2c3d.jpg`; any other raises `InvalidInput`.
+    """Files by key. Keys are relative paths such as `12/3/99/ann/7-0a1b2c3d.jpg`; any other key raises `InvalidInput`.
 
     All methods raise `Unavailable` if the store does not answer; they may then be repeated safely.
     """
@@ -100,7 +100,7 @@ class MediaStore:
     def __init__(self, store: ObjectStore, *, root: Path | None = None) -> None:
         self._store = store
         self._root = root
-        """The directory, if the store is one."""
+        """The directory of a `file:` store, else None."""
 
     @classmethod
     def open(cls, url: str) -> Self:
@@ -165,7 +165,8 @@ class MediaStore:
     async def part(self, key: str, first: int | None = None, last: int | None = None) -> FilePart:
         """Return a file in pieces, from byte `first` to byte `last` inclusive, as in HTTP.
 
-        Without `first`, the last `last` bytes; without `last`, everything from `first`. A range beyond the end is empty:
+        Without `first`, these are the last `last` bytes; without `last`, all bytes from `first` on. A range beyond the
+        end is empty:
         `first` is then greater than `last`. Raises `NotFound`.
         """
         check_key(key)
@@ -179,7 +180,10 @@ class MediaStore:
         return FilePart(content_type, size, begin, end, _pieces(result, begin - result.range[0], end + 1 - begin))
 
     async def _from(self, key: str, begin: int, end: int) -> GetResult:
-        """Request a range; the whole file from servers without range support, or that return a full range as a whole file."""
+        """Request a range of a file, or the whole file if the server does not answer with a range.
+
+        Some servers do not support ranges, and some return a range of all bytes as the whole file.
+        """
         try:
             return await obstore.get_async(self._store, key, options={"range": (begin, end + 1)})
         except BaseError as error:
@@ -277,7 +281,7 @@ def _in_our_words() -> Iterator[None]:
 
 
 def _reason(error: Exception) -> tuple[str, bool]:
-    """Describe an error, without the internals of the library that it names, and tell whether it is permanent."""
+    """Return a description of an error, without internals of the library, and whether the error is permanent."""
     if found := _CERTIFICATE.search(str(error)):
         name = found[1]
         if name.startswith("Expired"):
@@ -291,7 +295,7 @@ def _reason(error: Exception) -> tuple[str, bool]:
 
 @cache
 def _end_in_order() -> None:
-    """Wait a moment at the exit of a process that has used a store: see `_LAST_SECONDS`."""
+    """Wait for `_LAST_SECONDS` at the exit of a process that has used a store."""
     atexit.register(time.sleep, _LAST_SECONDS)
 
 
@@ -309,7 +313,7 @@ def _s3(parts: SplitResult) -> S3Store:
 
 
 def _settle(file: Path, root: Path) -> None:
-    """Flush a file, its name and its parent directories to disk, and make them private: obstore only renames."""
+    """Flush a file, its name and its parent directories to disk, and make them private, because obstore only renames the file."""
     for path in (file, *(parent for parent in file.parents if parent.is_relative_to(root))):
         handle = os.open(path, os.O_RDONLY)
         try:

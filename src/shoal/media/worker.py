@@ -1,7 +1,7 @@
 """The child process that decodes pictures: `python -m shoal.media.worker <limits as JSON>`.
 
-It takes jobs from stdin and answers on stdout until stdin ends, which also happens if the server is killed. It cannot write
-files, opens few, dumps no core, and exits rather than exceed the limits on memory or processor time.
+It takes jobs from stdin and answers on stdout until stdin ends, which also happens if the server is killed. It cannot
+write files, opens only a few, dumps no core, and exits rather than exceed the limits on memory or processor time.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def _allow_seconds(seconds: float) -> None:
-    """Allow the next job this much processor time. The limit counts from process start, so it is moved."""
+    """Allow the next job this much processor time. The limit counts from process start, so it is raised for each job."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     soft = ceil(used.ru_utime + used.ru_stime + seconds)

@@ -35,7 +35,7 @@ from shoal.timelines.memory import MemoryTimelines
 _EVERY_SECONDS = 0.025
 _PAUSE_EDGES = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 _WINDOW_SECONDS = 60
-"""Scrapes are further apart than pauses are long, so the longest pause is reported for a minute."""
+"""The longest pause is reported for this long, because a scrape would miss it if it were reported only briefly."""
 
 
 class _Histogram:
@@ -55,15 +55,16 @@ class _Histogram:
 
 
 class PauseTimes:
-    """A histogram of pauses in seconds since the start of the process, and the longest one of the last minute."""
+    """A histogram of pauses in seconds since the start of the process, and the longest pause of the last minute."""
 
     def __init__(self) -> None:
         self._all = _Histogram(_PAUSE_EDGES)
-        # Pauses not followed by a longer one, with their times: the first is the longest.
+        # The end and length of recent pauses, except pauses that were followed by a longer one, so the first is the
+        # longest.
         self._longest: deque[tuple[float, float]] = deque()
 
     def note(self, seconds: float, now: float) -> None:
-        """Count a pause that ended now, by a monotonic clock."""
+        """Count a pause that ended at `now`, by a monotonic clock."""
         self._all.count(seconds)
         while self._longest and self._longest[-1][1] <= seconds:
             self._longest.pop()
@@ -71,7 +72,7 @@ class PauseTimes:
         self._expire(now)
 
     def longest(self, now: float) -> float:
-        """Return the longest pause of the last minute in seconds, or 0."""
+        """Return the longest pause of the process in the last minute, in seconds; 0 without a pause."""
         self._expire(now)
         return self._longest[0][1] if self._longest else 0.0
 
@@ -101,14 +102,14 @@ async def pauses_watched() -> AsyncIterator[ProcessPauses]:
 async def loop_watched(delays: PauseTimes) -> AsyncIterator[None]:
     """Count delays of the event loop during the block, with a timer that is re-armed every 25 ms.
 
-    Delays of more than 25 ms are always detected, and measured at most 25 ms too short. Shorter ones are detected with a
-    probability proportional to their length.
+    Delays of more than 25 ms are always detected, and measured at most 25 ms too short. Shorter delays are detected
+    with a probability proportional to their length.
     """
     loop = asyncio.get_running_loop()
     handle: asyncio.TimerHandle
 
     def ring(begun: float) -> None:
-        # The loop's own clock has whole milliseconds, and does not advance within an iteration.
+        # Use `perf_counter`: the loop's own clock has whole milliseconds, and does not advance within an iteration.
         now = time.perf_counter()
         delays.note(max(0.0, now - begun - _EVERY_SECONDS), now)
         wait()
@@ -145,10 +146,10 @@ def garbage_watched(pauses: PauseTimes) -> Iterator[None]:
 
 
 async def backup_metrics(network: Network) -> Iterable[Metric]:
-    """Return the metric of the newest backup; none while the store does not answer."""
+    """Return the time of the newest backup as a metric; an empty result while the store does not answer."""
     families = Families()
     try:
-        # Another process writes it, so bypass the cache.
+        # Bypass the cache, because another process writes the backup key.
         found = (await network.memory.uncached().key_get((backup_key(),))).get(backup_key())
     except ShoalError:
         return ()
@@ -158,17 +159,21 @@ async def backup_metrics(network: Network) -> Iterable[Metric]:
 
 _LAG_EDGES = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1_800.0)
 _LONGEST_SECONDS = 86_400.0
-"""A post that seems older was imported with its original date."""
+"""Longer delays are not counted: the post was imported with its original date."""
 
 
 class DeliveryLag:
-    """Delays from the commit of an event until its job is done."""
+    """A histogram of the delays from the commit of an event until its job is done."""
 
     def __init__(self) -> None:
         self._all = _Histogram(_LAG_EDGES)
 
     def note(self, job: Job) -> None:
-        """Count a finished job. A retried job has no time, but the id of a new post has one."""
+        """Count the delay of a finished job.
+
+        A retried job lacks the time of the commit. For a new post, the time in its id is used; other retried jobs are
+        not counted.
+        """
         at = job.at or (milliseconds_of(job.event.post_id) if isinstance(job.event, PostCreated) else 0)
         seconds = time.time() - at / 1_000
         if seconds < _LONGEST_SECONDS:
@@ -213,7 +218,7 @@ _OTHER_NAMES: Mapping[MeasurementName, str] = {
 NAMES: Mapping[MeasurementName, str] = {
     name: f"shoal_engine_{_OTHER_NAMES.get(name, name)}" for name in get_args(MeasurementName)
 }
-"""The metric of each engine figure."""
+"""The metric name for each measurement of an engine."""
 
 
 async def engine_metrics(watch: EngineWatch) -> Iterable[Metric]:
@@ -221,7 +226,7 @@ async def engine_metrics(watch: EngineWatch) -> Iterable[Metric]:
     families = Families()
     seen: Counter[tuple[str, str]] = Counter()
     for one in await watch.look():
-        # Files in two folders may share a name, but samples need distinct labels.
+        # Two files in different folders may have equal names, but samples need distinct labels.
         seen[one.engine, one.place] += 1
         number = seen[one.engine, one.place]
         place = one.place if number == 1 else f"{one.place} ({number})"
@@ -238,7 +243,7 @@ _ENTRY_BYTES = 8
 
 
 async def holding_metrics(network: Network) -> Iterable[Metric]:
-    """Return the metrics of caches and other state of this process, without sending a request."""
+    """Return the metrics of caches and other state of this process, without a request to any engine."""
     families = Families()
     timelines = network.timelines
     if isinstance(timelines, MemoryTimelines):
@@ -285,7 +290,10 @@ _REQUEST_EDGES = tuple(edge / 1_000 for edge in EDGES_MS)
 
 
 async def request_metrics(running: RunningApp) -> Iterable[Metric]:
-    """Return the metrics of the HTTP front end. Those by route are generated lazily, in any thread."""
+    """Return the metrics of the HTTP server.
+
+    The metrics by route are generated while the caller iterates over the result, which another thread may do.
+    """
     app_context, gate, connections = running.app, running.gate, running.connections
     families = Families()
     refused = {

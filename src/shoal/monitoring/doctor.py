@@ -69,9 +69,9 @@ async def ask(
     method: str = "GET",
     read_body: bool = True,
 ) -> Answer:
-    """Send a request without a body and return the response. Raises `OSError`, or `ValueError` if it is not HTTP.
+    """Send a request without a body and return the response. Raises `OSError`, or `ValueError` for a response that is not HTTP.
 
-    The caller limits the duration.
+    There is no timeout; the caller sets one.
     """
     name = place.name or place.host
     reader, writer = await asyncio.open_connection(
@@ -204,7 +204,10 @@ async def work(settings: Settings) -> Iterable[Diagnosis]:
 
 
 async def _broker_is_empty(settings: Settings) -> bool:
-    """Return whether the broker lacks the queues of this network: opening the outboxes would create them."""
+    """Return whether the broker lacks the queues of this network.
+
+    The caller must not open the outboxes then, because that would create the queues.
+    """
     for probe in engine_probes(settings):
         if probe.engine == "RabbitMQ":
             try:
@@ -316,7 +319,7 @@ async def public_endpoint(settings: Settings, running: RunningServer) -> list[Di
     if running.ready is not None and not await _is_ours(response, running):
         message = f"{settings.base_url} and {running.place.host}:{running.place.port} are different servers"
         return [*found, bad("proxy", message, _PROXY)]
-    # Not concurrently: it counts requests.
+    # Run this check alone, because it counts requests.
     found += await _bounded(_forwarded(place, running))
     for findings in await asyncio.gather(_bounded(_upgrade(place)), _bounded(_uploads(place, settings))):
         found += findings
@@ -349,7 +352,10 @@ async def _bounded(look: Awaitable[Iterable[Diagnosis]]) -> list[Diagnosis]:
 
 
 def _source(address: str) -> str:
-    """Return another loopback source address for a local proxy, so that requests do not come from the proxy's own address."""
+    """Return a loopback address to connect to a local proxy from, so that requests do not come from the proxy's own address.
+
+    The result is empty for a proxy on another machine or with an IPv6 address.
+    """
     if not ipaddress.ip_address(address.partition("%")[0]).is_loopback or ":" in address:
         return ""
     return f"127.{random.randint(64, 127)}.{random.randint(0, 255)}.{random.randint(1, 254)}"  # noqa: S311
@@ -418,7 +424,8 @@ async def _forwarded(place: Destination, running: RunningServer) -> Iterable[Dia
         message = "clients can evade rate limits: the proxy passes on their X-Forwarded-For"
         return [bad("forwarded", message, f"configure the proxy to overwrite X-Forwarded-For: {_PROXY}")]
     if running.ready is not None:
-        # This request comes from this machine, like the proxy's: if the server cannot tell clients apart, they share its limit.
+        # This request goes directly to the server, from the machine of the proxy. If the server sees only the proxy's
+        # address, it counts toward the limit that all clients share.
         await _left(running.place, {})
         third = await _left(place, {})
         if third is not None and third.until == second.until and third.requests < second.requests - 1:
@@ -461,7 +468,7 @@ async def _left(place: Destination, headers: dict[str, str]) -> _Left | None:
 
 
 async def _upgrade(place: Destination) -> Iterable[Diagnosis]:
-    """Request a WebSocket without a token: the server rejects that differently from a plain request."""
+    """Check that the proxy passes WebSockets: the server rejects a WebSocket without a token differently from a plain request."""
     response = await ask(place, f"{_STREAM}?stream=user", _UPGRADE, read_body=False)
     if response.status not in {101, 401}:
         message = f"the proxy blocks WebSockets: status {response.status}"
@@ -470,7 +477,7 @@ async def _upgrade(place: Destination) -> Iterable[Diagnosis]:
 
 
 async def _uploads(place: Destination, settings: Settings) -> Iterable[Diagnosis]:
-    """Announce the largest body that the server accepts, without sending it."""
+    """Check the proxy's body size limit: announce the largest body that the server accepts, without sending it."""
     most = settings.max_video_bytes + settings.max_upload_bytes
     headers = {"Content-Length": str(most), "Content-Type": "multipart/form-data; boundary=x"}
     try:
@@ -520,7 +527,7 @@ _Found = Diagnosis | Iterable[Diagnosis]
 
 
 async def _findings(check: str, look: Callable[..., _Found | Awaitable[_Found]], *args: object) -> list[Diagnosis]:
-    """Return the findings of a check; its own failure is a finding too."""
+    """Return the findings of a check. An error of the check itself is a finding too."""
     try:
         found = look(*args)
         if isinstance(found, Awaitable):

@@ -137,7 +137,7 @@ class _Places:
 
 
 async def _refused(_head: bytes) -> bytes:
-    # A close before the request has been read would discard the response.
+    # The request has been read before this call: closing earlier would discard the response.
     return _answer(503)
 
 
@@ -159,7 +159,7 @@ MetricSource = Callable[[], Awaitable[Iterable[Metric]]]
 
 
 class MetricsPage(Collector):
-    """The text of all sources and of the process itself, from a separate registry."""
+    """The metrics page: the metrics of all sources and of the process itself, from a separate registry."""
 
     def __init__(self, sources: Mapping[str, MetricSource]) -> None:
         self._sources = sources
@@ -170,14 +170,14 @@ class MetricsPage(Collector):
         self._making: asyncio.Task[bytes] | None = None
 
     async def text(self) -> bytes:
-        """Return the text. Concurrent callers share one generation."""
+        """Return the text of the page. Concurrent callers share one generation of it."""
         if self._making is None or self._making.done():
             self._making = asyncio.create_task(self._make(), name="shoal-metrics")
-        # A client that disconnects must not cancel it for the others.
+        # A client that disconnects must not cancel the generation for other clients.
         return await asyncio.shield(self._making)
 
     async def close(self) -> None:
-        """Cancel the generation: its sources may close now."""
+        """Cancel a running generation of the page, so that its sources can be closed."""
         await cancel(self._making)
 
     async def _make(self) -> bytes:
@@ -209,8 +209,8 @@ async def _read(name: str, source: MetricSource) -> Iterable[Metric]:
 async def telling(network: Network, running: RunningApp | None = None) -> AsyncIterator[None]:
     """Serve `GET /metrics` until the block ends, with the metrics of a web process if `running` is given, else of a worker.
 
-    Does nothing without the setting `metrics_port`. If the address is not available, an error is logged and the process runs
-    without metrics: commands check the address before.
+    Does nothing without the setting `metrics_port`. If the address is not available, an error is logged and the process
+    runs without metrics: the commands check the address before they start it.
     """
     listener = _listener(network.settings)
     if listener is None:
@@ -218,7 +218,7 @@ async def telling(network: Network, running: RunningApp | None = None) -> AsyncI
         return
     lag = DeliveryLag()
     async with AsyncExitStack() as stack:
-        # Restore the callback first, so that no job is counted after the end.
+        # Register the restoration of the callback before replacing it, so that no job is counted after the end.
         stack.callback(setattr, network.runner, "done", network.runner.done)
         network.runner.done = lag.note
         pauses = await stack.enter_async_context(pauses_watched())

@@ -39,7 +39,17 @@ from shoal.health.probes import EngineHealth, EngineProbe
 from shoal.mail.mailers import SmtpMailer
 from shoal.media.clips import Programs
 from shoal.multiprocess.supervisor import VARIABLE
-from shoal.settings import SECRET, Settings, SettingsError, build, config_path, secret_files, secret_text
+from shoal.settings import (
+    RENAMED,
+    SECRET,
+    Settings,
+    SettingsError,
+    build,
+    config_path,
+    secret_files,
+    secret_text,
+    with_new_names,
+)
 
 SECONDS = 3.0
 """Timeout for other hosts."""
@@ -86,20 +96,23 @@ def read(environ: Mapping[str, str], overrides: Mapping[str, str]) -> ReadSettin
     findings: list[Diagnosis] = []
     path = config_path(environ)
     in_file = _of_file(path, bool(environ.get("SHOAL_CONFIG")), findings)
-    known = {name: value for name, value in in_file.items() if name in Settings.__struct_fields__}
+    accepted = {*Settings.__struct_fields__, *RENAMED}
+    known = {name: value for name, value in in_file.items() if name in accepted}
     findings += [
         bad("settings", f"unknown setting {name}: servers do not start", _meant(name))
         for name in in_file
         if name not in known
     ]
+    variables: dict[str, str] = {}
     for variable, text in environ.items():
         name = variable.removeprefix(_PREFIX).lower()
-        if variable.startswith(_PREFIX) and name in Settings.__struct_fields__:
-            known[name] = text
+        if variable.startswith(_PREFIX) and name in accepted:
+            variables[name] = text
         elif variable.startswith(_PREFIX) and variable not in _NO_SETTINGS and not _names_secret(name):
             findings.append(warn("settings", f"unknown setting in the environment: {variable}", _meant(name)))
     try:
         secrets = secret_files(environ)
+        known = with_new_names(known) | with_new_names(variables)
         known.update({name: secret_text(name, file) for name, file in secrets.items()})
         settings = build(**{**known, **overrides})
         map_of(settings)
@@ -253,7 +266,7 @@ def _is_in_memory(path: Path) -> bool:
 
 
 def files(settings: Settings) -> Diagnosis:
-    """Check the limit on open files: of the running server if possible, else of this process."""
+    """Check the limit on open files of the running server, or of this process if no server runs."""
     most, whose = _files_of_server(settings)
     if most < _FEW_FILES:
         return bad("files", f"{whose} may open {most:,} files", "raise the limit to 65,536 (LimitNOFILE in the unit)")
@@ -315,7 +328,7 @@ def clock() -> Diagnosis:
 
 
 async def programs() -> Diagnosis:
-    """Find ffmpeg, and run it."""
+    """Check that ffmpeg is installed and runs."""
     found = Programs.found()
     if found is None:
         said = "not installed: video and audio uploads are rejected"
@@ -359,9 +372,9 @@ _SUPPORTED = {
 """For each engine, the oldest version that supports the statements, and the oldest tested version."""
 _SETTING = {"PostgreSQL": "store, tags or search", "DynamoDB": "store", "Redis": "timelines", "RabbitMQ": "broker"}
 _ELSEWHERE = frozenset({"jobs_set_aside", "workers"})
-"""Figures covered by the check of jobs."""
+"""Measurements that the check of jobs covers."""
 _OLD_HOURS = 36
-"""As in the alert `ShoalBackupOld`."""
+"""Hours after which a backup is too old, as in the alert `ShoalBackupOld`."""
 _REFUSED = re.compile(r"password|authenticat|ACCESS_REFUSED|NOAUTH|WRONGPASS|login was refused", re.IGNORECASE)
 
 
@@ -396,7 +409,7 @@ def _reason(error: BaseException) -> str:
 
 
 def diagnose(reported: EngineHealth) -> Diagnosis:
-    """Evaluate the version and the figures of an engine."""
+    """Evaluate the version and the measurements of an engine."""
     where = f"{reported.engine} {reported.version}".strip() + f" at {reported.place}"
     if not reported.reached:
         return bad("engine", f"{where} does not respond", "start it, or remove it from its cluster")

@@ -1,6 +1,7 @@
 """Python child processes that exchange messages with the server over their pipes, for work on untrusted files.
 
-A child gets neither the server's environment, which holds secrets, nor its terminal's signals. Its own code limits it.
+A child gets neither the server's environment, which holds secrets, nor its terminal's signals. The child sets its own
+resource limits.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class ChildProcess:
 
     @property
     def alive(self) -> bool:
-        """Whether it can take messages, as far as the event loop knows."""
+        """Whether the process can take messages, as far as the event loop knows."""
         return self._process.returncode is None and not self._stdout.at_eof()
 
     async def send(self, message: object) -> None:
@@ -85,7 +86,7 @@ class ChildProcess:
             raise ChildDied(repr(error)) from error
 
     def kill(self) -> None:
-        """Kill it now; `end` must follow."""
+        """Kill the process. The caller must call `end` afterwards."""
         if not self._killed:
             # A second signal would reap the process that asyncio waits for, and cause a warning.
             self._killed = True
@@ -93,7 +94,7 @@ class ChildProcess:
                 self._process.kill()
 
     async def end(self) -> None:
-        """Kill it, reap it and close its pipes."""
+        """Kill the process, reap it and close its pipes."""
         self.kill()
         self._stdin.close()
         try:
@@ -105,6 +106,6 @@ class ChildProcess:
                     pass
                 await self._process.wait()
         except TimeoutError:
-            # A process that it started holds the pipes.
+            # A process that the child started still holds the pipes.
             _log.warning("a child process did not close its pipes")
             self._process._transport.close()  # type: ignore[attr-defined]  # asyncio has no other way

@@ -1,7 +1,7 @@
 """Unix sockets between the processes of a host: socket files that only their owner may open, and framed messages.
 
-A frame is a header of four bytes and a message in MessagePack. The header holds the length of the message and a bit that says
-whether a file descriptor is attached, which travels with the first byte of its frame.
+A frame is a header of four bytes and a message in MessagePack. The header holds the length of the message and a bit
+that says whether a file descriptor is attached. The descriptor is sent with the first byte of its frame.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ def remove(path: Path) -> None:
 
 
 def listen(path: Path, backlog: int) -> socket.socket:
-    """Listen at `path`, and replace a socket that a killed process left there. Only our user may open the file."""
+    """Listen at `path`, and replace a socket that a killed process left there. Only this operating-system user may open it."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        # Before the file exists, so that it never has other permissions.
+        # Set the mode before `bind` creates the file, so that the file never has other permissions.
         os.fchmod(listener.fileno(), stat.S_IRUSR | stat.S_IWUSR)
         remove(path)
         with at(path) as address:
@@ -79,8 +79,8 @@ class NotListening(ShoalError):
 def connect(path: Path) -> socket.socket:
     """Connect to the process that listens at `path`.
 
-    Raises `NotListening`, and `Unavailable` if it cannot be reached or is run by another user, who may have created the file in
-    a shared folder.
+    Raises `NotListening` if there is none, and `Unavailable` if it cannot be reached or runs as another
+    operating-system user, who may have created the file in a shared folder.
     """
     with ExitStack() as stack:
         sock = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK))
@@ -100,12 +100,12 @@ def connect(path: Path) -> socket.socket:
 
 
 def is_trusted(sock: socket.socket) -> bool:
-    """Return whether the process at the other end is run by our user or by root, or we are root."""
+    """Return whether the process at the other end runs as our operating-system user or as root, or we are root."""
     return os.geteuid() == 0 or user_of(sock) in {0, os.geteuid()}
 
 
 def user_of(sock: socket.socket) -> int:
-    """Return the user id of the process at the other end."""
+    """Return the operating-system user id of the process at the other end."""
     credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     return int(struct.unpack("3i", credentials)[1])
 
@@ -116,7 +116,7 @@ _open: WeakSet[socket.socket] = WeakSet()
 
 def _close_all() -> None:
     for sock in list(_open):
-        # An event loop that waits for a socket keeps it open after `close`.
+        # Close the descriptor itself: an event loop that waits for a socket keeps it open after `close`.
         if (number := sock.detach()) >= 0:
             os.close(number)
 
@@ -172,7 +172,7 @@ class Link:
         self.heard_at = self._sent_at = self._loop.time()
         self._buffer = bytearray()
         self._descriptors: deque[int] = deque()
-        """Descriptors whose frames are incomplete: a read may end with the descriptor of the next frame."""
+        """Received descriptors whose frames are incomplete. A read may end with the descriptor of the next frame."""
         self._queue: deque[tuple[memoryview, int]] = deque()
         self._drained = asyncio.Event()
         self._drained.set()
@@ -181,7 +181,8 @@ class Link:
     def send(self, message: msgspec.Struct, descriptor: int = -1) -> None:
         """Send a message, or queue it if the socket is full. The caller keeps its descriptor.
 
-        Raises `LinkClosed`, `Unavailable` if the queue is full, and `TooLarge`. Then nothing was sent.
+        Raises `LinkClosed`, `Unavailable` if the queue is full, and `TooLarge`. After any of these errors, nothing was
+        sent.
         """
         data = memoryview(frame(message, self.most, attached=descriptor >= 0))
         if len(self._queue) >= _MOST_QUEUED:
@@ -207,7 +208,7 @@ class Link:
                 self.send(message)
 
     async def flushed(self) -> None:
-        """Wait until the kernel has all messages: the other process receives them even if this one is killed.
+        """Wait until the kernel has all messages: the other process receives them even if this process is killed.
 
         Raises `LinkClosed`, also if the other process reads nothing for 30 seconds.
         """
@@ -222,7 +223,7 @@ class Link:
             raise LinkClosed
 
     def _write(self, data: memoryview, descriptor: int) -> int:
-        """Return the number of bytes that the socket took. The descriptor goes with the first one."""
+        """Return the number of bytes that the socket accepted. The descriptor is sent with the first byte."""
         try:
             if descriptor >= 0:
                 return socket.send_fds(self._sock, [data], [descriptor])
@@ -261,7 +262,8 @@ class Link:
                 self.close()
                 return
             if flags & socket.MSG_CTRUNC and not descriptors:
-                # The process is out of descriptors. The lost one keeps its place, or a later frame would take it.
+                # This process has too many open files, so the received descriptor is lost. Queue -1 in its place, or
+                # its frame would get the descriptor of a later frame.
                 descriptors = [-1]
             self.heard_at = self._loop.time()
             self._buffer += data
@@ -273,7 +275,7 @@ class Link:
                 return
 
     def _take(self, descriptors: list[int]) -> bool:
-        """Process the complete frames of the buffer. Return False for one that is malformed."""
+        """Process the complete frames of the buffer. Return False if a frame is malformed."""
         self._descriptors += descriptors
         while len(self._buffer) >= _HEADER and self._sock.fileno() >= 0:
             header = int.from_bytes(self._buffer[:_HEADER], "big")
@@ -296,7 +298,7 @@ class Link:
         return len(self._descriptors) <= 1
 
     def shut(self) -> None:
-        """Send and receive nothing more. What has arrived is still read, then the link ends."""
+        """Stop sending and receiving. Data that has arrived is still read; then the link ends."""
         if not self.open:
             return
         self.open = False

@@ -14,7 +14,7 @@ two outcomes: without `Begun` nothing was changed and the request may be repeate
 | `Notice` | server | progress of a call, dropped if the client does not read |
 | `Response`, `Failure`, `End` | server | the result of a call or an item; an error; the end of a stream |
 | `Heartbeat` | server | a sign of life, every two seconds |
-| `Passed` | both | a connection of a client of both: its descriptor, and the bytes that it has sent |
+| `Passed` | both | a client connection to be continued: its descriptor, and the bytes that the client has sent |
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class ServedCall:
         self._begun = False
 
     async def begin(self) -> None:
-        """Announce that the request starts to change something. Raises `LinkClosed`: then it must change nothing."""
+        """Announce that the request starts to change something. After `LinkClosed`, the request must not change anything."""
         if not self._begun:
             self.peer.link.send(Begun(self._id))
             await self.peer.link.flushed()
@@ -155,7 +155,7 @@ def _no_items(_body: msgspec.Raw, _call: ServedCall) -> AsyncGenerator[bytes, No
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """The service of a server. Bodies and responses are MessagePack."""
+    """The functions with which a server answers requests, and its limits. Bodies and responses are MessagePack."""
 
     answer: Callable[[msgspec.Raw, ServedCall], Awaitable[bytes]]
     items: Callable[[msgspec.Raw, ServedCall], AsyncGenerator[bytes, None]] = _no_items
@@ -171,7 +171,7 @@ class Service:
 async def serving(path: Path, service: Service, *, grace: float = 0.0) -> AsyncIterator[None]:
     """Serve at `path` until the block ends, then cancel requests that run for more than `grace` seconds.
 
-    Call only while holding the store's lock: an old socket is replaced.
+    Call this only while holding the store's lock, because it replaces the socket of another process.
     """
     server = _Server(service, link.listen(path, service.processes))
     heartbeats = asyncio.create_task(server.beat(), name="shoal-heartbeats")
@@ -210,16 +210,16 @@ class _Server:
         except BlockingIOError:
             return
         except OSError:
-            # Too many open files, above all.
+            # The usual reason is too many open files, so pause and try again.
             loop = asyncio.get_running_loop()
             loop.remove_reader(self._listener)
             self._pause = loop.call_later(_ACCEPT_PAUSE_SECONDS, self._listen)
             return
         if not link.is_trusted(sock):
-            _log.warning("rejected a process of user %d", link.user_of(sock))
+            _log.warning("rejected a connection from a process of operating-system user %d", link.user_of(sock))
             sock.close()
         elif len(self.peers) >= self.service.processes:
-            _log.warning("rejected a process: %d processes are already connected", self.service.processes)
+            _log.warning("rejected a connection: %d processes are already connected", self.service.processes)
             message = f"{self.service.processes} processes are already connected: try again later"
             with sock, suppress(OSError):
                 sock.send(link.frame(Failure(0, [Unavailable.__name__], message, {}), _HELLO_BYTES))
@@ -233,13 +233,13 @@ class _Server:
                 peer.link.offer(Heartbeat())
 
     async def close(self, grace: float) -> None:
-        """Start no request, let running ones end, and close the connections."""
+        """Stop accepting requests, wait at most `grace` seconds for running requests, and close the connections."""
         self.closing = True
         for peer in self.peers:
             peer.cancel_streams()
         if self.tasks and grace:
             await asyncio.wait(self.tasks, timeout=grace)
-        # First, so that cancelled requests announce no change any more, and make none.
+        # Shut the links before cancelling the requests: a request that cannot announce a change makes none.
         for peer in list(self.peers):
             peer.link.shut()
         for task in (tasks := list(self.tasks)):
@@ -337,7 +337,7 @@ class Peer:
 
 
 class PeerGone(Unavailable):
-    """The server ended, or is silent, before it answered. `begun`: it had announced that it changes something."""
+    """The server ended or became silent before it answered. `begun` says whether it had announced that it changes something."""
 
     def __init__(self, *, begun: bool, silent: float = 0.0) -> None:
         what = (
@@ -358,12 +358,12 @@ class _Waiting:
         self.expect()
 
     def expect(self) -> None:
-        """Wait for another message."""
+        """Prepare to wait for the next message."""
         self.reply: asyncio.Future[Response | Failure | End] = asyncio.get_running_loop().create_future()
 
 
 class Client:
-    """The client's end of a connection. Calls in any number share it."""
+    """The client's end of a connection, which any number of calls share."""
 
     def __init__(self, sock: socket.socket, silence: float, take: Take | None) -> None:
         loop = asyncio.get_running_loop()
@@ -394,7 +394,8 @@ class Client:
     async def call(self, body: bytes, notice: Callable[[msgspec.Raw], None] | None = None) -> msgspec.Raw:
         """Return the server's answer; `notice` is called with each notice before it.
 
-        Raises what the server raised, `PeerGone`, and `Unavailable` or `TooLarge` if the request was not sent.
+        Raises the error that the server raised, `PeerGone` if it did not answer, and `Unavailable` or `TooLarge` if the
+        request was not sent.
         """
         async with self._call_slots:
             id_, waiting = next(self._ids), _Waiting(notice)
@@ -407,7 +408,7 @@ class Client:
                 self._waiting.pop(id_, None)
 
     async def stream(self, body: bytes) -> AsyncGenerator[msgspec.Raw, None]:
-        """Yield the server's items, each computed on demand. Raises as `call`."""
+        """Yield the server's items, each computed on demand. Raises the errors of `call`."""
         id_, waiting = next(self._ids), _Waiting()
         message: Request | Next = Request(id_, msgspec.Raw(body), streams=True)
         over = False
@@ -439,7 +440,7 @@ class Client:
         if self.ended.done():
             raise self._gone(begun=False)
         self._waiting[message.id] = waiting
-        # Messages that arrived before the link ended show how far the server came.
+        # Wait for the reply even if the link is closed: a message that arrived before may be the reply, or `Begun`.
         with suppress(LinkClosed):
             self.link.send(message)
         return await waiting.reply
@@ -478,14 +479,14 @@ class Client:
         while (rest := self.link.heard_at + self._silence - loop.time()) > 0:  # noqa: ASYNC110  # the time moves
             await asyncio.sleep(rest)
         self._silent = True
-        # What has arrived is read first; the server can begin nothing more.
+        # Messages that have arrived are still read. After that, the server cannot begin a change.
         self.link.shut()
 
     def _gone(self, *, begun: bool) -> PeerGone:
         return PeerGone(begun=begun, silent=self._silence if self._silent else 0.0)
 
     def _ended(self) -> None:
-        # All at once: no other code runs before `ended` is done.
+        # Complete all futures without awaiting, so that no other code runs in between.
         self._watching.cancel()
         if not self.ended.done():
             self.ended.set_result(None)
@@ -495,7 +496,7 @@ class Client:
         for one in waiting.values():
             if not one.reply.done():
                 one.reply.set_exception(self._gone(begun=one.begun))
-                # A caller that was cancelled does not retrieve it.
+                # Mark the error as retrieved, because a caller that was cancelled does not retrieve it.
                 one.reply.exception()
 
 
@@ -504,7 +505,7 @@ async def connect(
 ) -> Client:
     """Connect to the server at `path`, which counts as hung after `silence` seconds without a message.
 
-    Raises `NotListening` if there is none, and `Unavailable` if it cannot be used.
+    Raises `NotListening` if no server listens there, and `Unavailable` if the server cannot be used.
     """
     client = Client(link.connect(path), silence, take)
     try:
@@ -519,7 +520,10 @@ _DETAILS = ("field", "retry_after")
 
 
 def _notify(waiting: _Waiting, notice: Callable[[msgspec.Raw], None], body: msgspec.Raw) -> None:
-    """Pass a notice on. An error of the caller's function is raised by its request, and does not end the link."""
+    """Call the caller's function with a notice.
+
+    An error of this function is raised by the caller's request, and the link stays open.
+    """
     try:
         notice(body)
     except Exception as error:  # noqa: BLE001  # it is raised where the request was made

@@ -29,7 +29,7 @@ def lives(environ: Mapping[str, str] = os.environ) -> None:
 def pause(environ: Mapping[str, str] = os.environ) -> float | None:
     """Return the interval of watchdog heartbeats in seconds; None if the service manager expects none.
 
-    It is a third of the watchdog timeout. Child processes send none.
+    It is a third of the watchdog timeout. Child processes of the service send no heartbeats.
     """
     if _SOCKET not in environ or environ.get("WATCHDOG_PID", str(os.getpid())) != str(os.getpid()):
         return None
@@ -58,7 +58,7 @@ def _tell(state: str, environ: Mapping[str, str]) -> None:
     path = environ.get(_SOCKET, "")
     if not path.startswith(("/", "@")):
         return
-    # A service manager that is gone or busy must not end the service.
+    # Ignore errors: the service continues if its service manager is gone or busy.
     with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sending:
         sending.setblocking(False)
         sending.connect(f"\0{path[1:]}" if path.startswith("@") else path)

@@ -35,7 +35,7 @@ OWNER = 0
 _BUSY_FROM = 64
 
 
-# Indexes of single numbers.
+# Indexes of the single numbers in `words`.
 PROCESSES, CAPACITY, LENGTH = range(3)
 POSITION = 3
 """Number of changes in the log. It jumps when a new owner starts, which invalidates all cached data."""
@@ -48,7 +48,7 @@ USED = 6
 
 
 class SharedMemory:
-    """A mapping of the shared file. `create` creates it, `attach` maps one created by another process."""
+    """A mapping of the shared file. `create` creates the file, and `attach` maps a file created by another process."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -72,7 +72,7 @@ class SharedMemory:
         self.next = self._array(self.capacity, np.int32)
         self.filled = self._array(self.capacity, np.int8)
         self.rings = self._array(self.capacity * self.length, np.int64)
-        # If enabled in the kernel: timelines are written all over.
+        # Use huge pages if the kernel has them, because writes to timelines are scattered over the whole file.
         if hasattr(mmap, "MADV_HUGEPAGE"):
             self._map.madvise(mmap.MADV_HUGEPAGE)
 
@@ -86,7 +86,7 @@ class SharedMemory:
             raise Unavailable("several processes on one SQLite file require Linux: use --workers 1")
         if not 1 < processes <= MOST_PROCESSES:
             raise InvalidInput(
-                f"--workers: at most {MOST_PROCESSES} processes can share one SQLite file (got {processes})"
+                f"--workers: 2 to {MOST_PROCESSES} processes can share one SQLite file (got {processes})"
             )
         number = os.memfd_create("shoal", os.MFD_CLOEXEC)
         try:
@@ -119,9 +119,9 @@ _ORDERING = threading.Lock()
 
 
 def barrier() -> None:
-    """Order memory: make earlier writes visible to other processes before later ones.
+    """Make all earlier writes visible to other processes before any later write.
 
-    Releasing and then acquiring a lock is a barrier on every processor. Python has nothing cheaper.
+    Releasing and then acquiring a lock is a memory barrier on every processor. Python has nothing cheaper.
     """
     with _ORDERING:
         pass

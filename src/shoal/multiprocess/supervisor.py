@@ -36,7 +36,7 @@ def is_child(environ: Mapping[str, str] = os.environ) -> bool:
 def place(environ: Mapping[str, str] = os.environ) -> int:
     """Return the slot of this process among the children of its supervisor, from 0; 0 without a supervisor.
 
-    A restarted child has the slot of the one it replaces.
+    A restarted child has the slot of the child that it replaces.
     """
     return int(environ[VARIABLE].split(":")[2]) if is_child(environ) else 0
 
@@ -72,7 +72,7 @@ async def wait_for_signal() -> None:
 
 async def _beat(heartbeat: int) -> None:
     while True:
-        # The pipe is full: the supervisor has not read for a while.
+        # Skip this heartbeat if the pipe is full, because the supervisor has not read for a while.
         with contextlib.suppress(BlockingIOError):
             os.write(heartbeat, b".")
         await asyncio.sleep(_BEAT_SECONDS)
@@ -82,7 +82,7 @@ def _die_with(parent: int) -> None:
     """Have the kernel kill this process when its supervisor exits for any reason."""
     ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
     if os.getppid() != parent:
-        # It had already exited.
+        # The supervisor had exited before the call of `prctl`.
         os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -110,8 +110,8 @@ class _Child:
 class Supervisor:
     """Runs `count` processes of `command` until it receives a signal.
 
-    A child without a heartbeat for `limit` seconds (`start_limit` before its first one) is killed. On shutdown, children
-    have `grace` seconds to finish. `pass_fds` are descriptors that they inherit, such as a listening socket.
+    A child without a heartbeat for `limit` seconds (`start_limit` before its first heartbeat) is killed. On shutdown,
+    children have `grace` seconds to finish. `pass_fds` are descriptors that they inherit, such as a listening socket.
     """
 
     def __init__(
@@ -182,7 +182,7 @@ class Supervisor:
         self._selector.register(child.heartbeat, selectors.EVENT_READ, child)
 
     def _read_heartbeats(self) -> None:
-        """Read heartbeats, or time out."""
+        """Read the heartbeats that have arrived, waiting for at most `_POLL_SECONDS`."""
         for key, _ in self._selector.select(_POLL_SECONDS):
             child: _Child = key.data
             with contextlib.suppress(BlockingIOError):

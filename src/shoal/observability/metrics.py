@@ -226,7 +226,7 @@ METRICS = {metric.name: metric for metrics in SECTIONS.values() for metric in me
 
 
 class Families:
-    """Samples by metric. Raises `KeyError` or `ValueError` for a name or label that is not in the catalog."""
+    """The samples of a scrape, by metric. Raises `KeyError` or `ValueError` for a name or label that is not in the catalog."""
 
     def __init__(self) -> None:
         self._made: dict[str, Metric] = {}
@@ -238,10 +238,10 @@ class Families:
     def add_histogram(
         self, name: str, edges: Sequence[float], steps: Iterable[int], total: float, *labels: str
     ) -> None:
-        """Add a histogram.
+        """Add a histogram with a bucket for each of the `edges` and one above the last edge.
 
-        `steps` has the number of values up to each of the `edges` and above the previous one, and finally the number of values
-        above all edges; `total` is the sum of all values.
+        `steps` has the number of values in each bucket, not cumulative. A value equal to an edge belongs to the bucket
+        of that edge. `total` is the sum of all values.
         """
         family, labeled = self._of(name), _labeled(name, labels)
         counts = [*accumulate(steps)]

@@ -28,13 +28,13 @@ from shoal.observability.request_log import summary_of
 from shoal.observability.tracing import SAMPLED, Record, TraceContext
 
 _SYSTEMS = {"postgres": "postgresql", "dynamodb": "aws.dynamodb"}
-"""Names of engines in the semantic conventions that differ from ours."""
+"""Names of engines that differ between the semantic conventions and Shoal."""
 _CLOSE_MS = 5_000
 _SERVICE = "shoal"
 
 
 class OpenTelemetrySpans:
-    """Exports spans in the background. A full queue drops them: `OTEL_BSP_MAX_QUEUE_SIZE`."""
+    """Exports spans in the background. Spans beyond `OTEL_BSP_MAX_QUEUE_SIZE` are dropped."""
 
     def __init__(self) -> None:
         resource = Resource.create()
@@ -89,7 +89,7 @@ class OpenTelemetrySpans:
 
 
 def _context_of(parent: TraceContext | None, state: str) -> Context:
-    # Never the current context: an application around this one may have its own spans.
+    # Never use the current context of OpenTelemetry: an application that embeds Shoal may have its own spans.
     if parent is None:
         return Context()
     ids = SpanContext(

@@ -1,8 +1,8 @@
 """Log entries of requests and jobs, and the log formats (text and JSON).
 
-No entry contains a name, an address, a token, a path or a query: a request is logged with its route, and a member with their
-id. No logged value can begin a line: control characters, line separators and direction marks are escaped. In text, the lines of
-a traceback begin with a bar; in JSON it is a field.
+No entry contains a name, an address, a token, a path or a query: a request is logged with its route, and a member with
+their id. No logged value can begin a line: control characters, line separators and direction marks are escaped. In the
+text format, the lines of a traceback begin with a bar; in JSON, the traceback is a field.
 """
 
 from __future__ import annotations
@@ -49,17 +49,17 @@ class _Entry(msgspec.Struct, omit_defaults=True, kw_only=True):
     """Time of the end: UTC, to the millisecond."""
     ms: float
     statements: dict[str, StoreTotal] = {}
-    """By the kind of store."""
+    """Statements by the kind of store."""
     trace: str = ""
     span: str = ""
     parent: str = ""
     """The parent span."""
     spans: list[TimedSpan] = []
-    """Stages and statements one by one, if it was slow."""
+    """Stages and statements one by one, if the request or job was slow."""
 
 
 class LoggedRequest(_Entry, omit_defaults=True, kw_only=True, tag="request", tag_field="kind"):
-    """A request with its response, or aborted."""
+    """A request that was answered or aborted."""
 
     id: str
     method: str

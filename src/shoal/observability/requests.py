@@ -1,9 +1,9 @@
-"""Measurement of requests and jobs: a recorder of single ones for `shoal why-slow`, and figures of all requests.
+"""Measurement of requests and jobs: a recorder of single requests and jobs for `shoal why-slow`, and statistics of all requests.
 
-`Meter` has the number, latency and failures of requests for the last ten minutes and since the start of the process, and the
-latest slow ones. A latency is counted in one of 80 steps from 0.1 ms, each 21 % longer than the one before, so percentiles are
-accurate to a tenth. A request takes a microsecond and is counted once: every ten seconds, the newest counts are added to the
-totals, which have 14 steps in 200 bytes per route.
+`Meter` has the number, latency and failures of requests for the last ten minutes and since the start of the process,
+and the latest slow ones. A latency is counted in one of 80 steps from 0.1 ms, each 21 % longer than the one before, so
+percentiles are accurate to a tenth. Counting a request takes a microsecond. Every ten seconds, the newest counts are
+added to the totals, which have 14 steps in 200 bytes per route.
 """
 
 from __future__ import annotations
@@ -58,7 +58,11 @@ class SpanSink(Protocol):
 
 
 class Recorder:
-    """Records requests and jobs as the settings say; nothing with `off` and without a trace."""
+    """A recorder of requests and jobs.
+
+    With the log `off` and without a `spans` exporter, it records only requests and jobs that belong to a caller's
+    trace.
+    """
 
     def __init__(self, log: RequestLog = "off", slow_ms: float = 500.0, spans: SpanSink | None = None) -> None:
         self.log = log
@@ -73,7 +77,7 @@ class Recorder:
     def begin(
         self, id_: str, method: str, headers: Sequence[tuple[bytes, bytes]], *, traced: bool = True
     ) -> Record | None:
-        """Begin the record of a request, if it is to be recorded. `traced`: the headers have a `traceparent`."""
+        """Begin the record of a request; None if it is not to be recorded. `traced`: the headers have a `traceparent`."""
         parent = trace_of(headers) if traced else None
         if self.log == "off" and parent is None and self._spans is None:
             return None
@@ -154,11 +158,12 @@ _FROM = _TO_TEN
 EDGES_MS = tuple(
     float(f"{_FIRST_MS * math.exp(step * _FACTOR):.3g}") for step in range(_FROM, _FROM + 4 * _TO_TEN + 1, _EVERY)
 )
-"""Upper ends, in milliseconds, of the steps of the totals, from 1 ms to 10 s. Each is the end of a finer step, to three digits."""
+"""Upper ends, in milliseconds, of the latency steps of the totals, from 1 ms to 10 s.
+Each is also the end of one of the 80 finer steps, rounded to three digits."""
 
 
 class Stages(NamedTuple):
-    """Duration of a request in milliseconds: until it was admitted, until its response was ready, and until that was sent."""
+    """Milliseconds until a request was admitted, from then until its response was ready, and from then until that was sent."""
 
     admitted: float
     handled: float
@@ -181,7 +186,7 @@ class SlowRequest(NamedTuple):
 
 
 class RouteFigures(NamedTuple):
-    """Requests of a route in the last ten minutes, with latencies in milliseconds."""
+    """Statistics of the requests of a route in the last ten minutes, with latencies in milliseconds."""
 
     route: str
     number: int
@@ -192,7 +197,7 @@ class RouteFigures(NamedTuple):
 
 
 class Slot(NamedTuple):
-    """Requests of ten seconds, with latencies in milliseconds."""
+    """Statistics of the requests in a period of ten seconds, with latencies in milliseconds."""
 
     number: int
     failed: int
@@ -248,7 +253,7 @@ def _total() -> RequestCounts:
 
 
 class Meter:
-    """Figures of requests by route, for the last ten minutes and since the start of the process.
+    """Statistics of requests by route, for the last ten minutes and since the start of the process.
 
     Routes are named by their templates, so their number is bounded by the route table.
     """
@@ -259,7 +264,7 @@ class Meter:
         self._slots: deque[tuple[int, RequestCounts, dict[str, RequestCounts]]] = deque(maxlen=_SLOTS)
         self.slow: deque[SlowRequest] = deque(maxlen=_MAX_SLOW)
         """Latest requests that took longer than `slow_ms`, oldest first."""
-        # Excludes the newest slot.
+        # The totals exclude the newest slot.
         self._totals: dict[str, RequestCounts] = {}
 
     def note(self, route: str, status: int, stages: Stages, request_id: str) -> None:

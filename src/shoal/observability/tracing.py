@@ -70,7 +70,7 @@ def parse(value: bytes) -> TraceContext | None:
 
 
 def trace_of(headers: Iterable[tuple[bytes, bytes]]) -> TraceContext | None:
-    """Return the caller's span. A repeated `traceparent` is malformed."""
+    """Return the caller's span; None if `traceparent` is missing, malformed or repeated."""
     given = [value for name, value in headers if name == b"traceparent"]
     return parse(given[0]) if len(given) == 1 else None
 
@@ -89,7 +89,7 @@ _MOST_STAGES = 64
 _MOST_STATEMENTS = 100
 """Maximum number of statements that are kept one by one regardless of their duration."""
 _LONG_SECONDS = 0.01
-"""Longer statements are kept beyond that, up to twice the number."""
+"""Statements longer than this are kept beyond `_MOST_STATEMENTS`, up to twice that number."""
 WAIT, AUTHENTICATE, READ, HANDLE, RENDER, ENCODE, SEND = (
     "wait",
     "authenticate",
@@ -122,7 +122,7 @@ class Record:
     method: str
     parent: TraceContext | None
     trace: TraceContext | None
-    """Its own span."""
+    """The span of this request or job."""
     span: Any = None
     """The span of OpenTelemetry, if that is enabled."""
     member: int = 0
@@ -166,7 +166,7 @@ class Record:
         self.closed, self.ended = True, perf_counter()
 
     def before_sending(self) -> float:
-        """Return the seconds until the response began: sending it depends on the client."""
+        """Return the seconds until the response began. Sending is left out, because its duration depends on the client."""
         return next((began for stage, began in self.stages if stage == SEND), self.ended) - self.began
 
     def totals(self) -> dict[str, tuple[int, float]]:
@@ -197,7 +197,10 @@ end_recording = _CURRENT.reset
 
 @contextmanager
 def for_many() -> Iterator[None]:
-    """Begin tasks inside the block that work for many callers, and so belong to no record. Each caller records its own wait."""
+    """Detach tasks started in the block from the current record, because they work for many callers.
+
+    Each caller records its own wait.
+    """
     token: Token[Record | None] = _CURRENT.set(None)
     try:
         yield

@@ -1,9 +1,9 @@
 """The outbox on RabbitMQ: quorum queues filled by a relay and consumed by workers.
 
-It keeps the promises of a store's outbox (`graph/contract.py`). A job is acknowledged after its work; a job put back is published
-and confirmed before the old delivery is acknowledged, so a crash repeats a job and never loses it. A lease lasts as long as the
-connection, and within the process as requested. Queues: `work` has the jobs; `again` the jobs whose workers died twice, run one
-at a time; `wait.<ms>` delays; `buried` keeps parked jobs.
+It keeps the promises of a store's outbox (`graph/contract.py`). A job is acknowledged after its work; a job put back is
+published and confirmed before the old delivery is acknowledged, so a crash repeats a job and never loses it. At the
+broker, a lease lasts as long as the connection; within the process, it lasts as long as requested. Queues: `work` has
+the jobs; `again` the jobs whose workers died twice, run one at a time; `wait.<ms>` delays; `buried` keeps parked jobs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from shoal.graph.contract import Job, WakeUp
 from shoal.outbox.runner import Rate, WorkerFigures, summed
 
 DELAYS_MS = (100, 400, 1_600, 6_400, 60_000, 600_000)
-"""How long the wait queues keep a job. Any delay is composed of these, to within the first of them."""
+"""How long the wait queues keep a job. A longer delay is a sequence of these, to within the shortest."""
 
 
 class Message(msgspec.Struct, array_like=True):
@@ -119,7 +119,7 @@ class Delivery(NamedTuple):
 
 
 class Receipt(NamedTuple):
-    """An acknowledgment on a channel: of this delivery, or of every one up to it."""
+    """An acknowledgment on a channel: of the delivery with this tag or, with `up_to`, of all deliveries up to it."""
 
     channel: AbstractChannel
     tag: int
@@ -145,10 +145,10 @@ class InFlight:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self.arrived: deque[Delivery] = deque()
-        # By channel, in the order of their tags: since when each delivery's job waits.
+        # For each channel, its deliveries in the order of their tags, and since when (Unix ms) their jobs wait.
         self._open: dict[AbstractChannel, dict[int, int]] = {}
         self._held: dict[Key, _Held] = {}
-        # No lease expires before; only then are they searched, linearly, for there are few at a time.
+        # No lease expires before this time. After it, all claimed jobs are searched, which are few.
         self._soonest = math.inf
         self.taken = 0
 
@@ -157,7 +157,7 @@ class InFlight:
 
     @property
     def oldest(self) -> int:
-        """Since when (Unix ms) the oldest of them waits; 0 if there is none."""
+        """Since when (Unix ms) the oldest unacknowledged job waits; 0 if there is none."""
         return min((at for tags in self._open.values() for at in tags.values()), default=0)
 
     def clear(self) -> None:
@@ -172,11 +172,14 @@ class InFlight:
         self.arrived.append(delivery)
 
     def arrive_again(self, deliveries: Iterable[Delivery]) -> None:
-        """Queue these again for `claim`, unless their connection has ended."""
+        """Queue deliveries for `claim` again, unless their connection has ended."""
         self.arrived.extend(delivery for delivery in deliveries if delivery.channel in self._open)
 
     def hold(self, job: Job, delivery: Delivery, lease: float) -> bool:
-        """Claim the job of a delivery. Returns False if it is claimed already: the two are acknowledged together."""
+        """Claim the job of a delivery. Return False if it is claimed already.
+
+        All deliveries of a claimed job are acknowledged together.
+        """
         held = self._held.get(key := key_of(job))
         if held is not None:
             held.deliveries.append(delivery)
@@ -206,7 +209,7 @@ class InFlight:
         return None if held is None else held.at
 
     def take_out(self, job: Job) -> list[Delivery]:
-        """Forget a job that is being put back, and return its deliveries. If it is delivered again, it is a new job."""
+        """Forget a job that is being put back, and return its deliveries. A later delivery of it counts as a new job."""
         held = self._held.pop(key_of(job), None)
         return held.deliveries if held is not None else []
 
@@ -217,12 +220,12 @@ class InFlight:
                 self.hold(job, delivery, seconds)
 
     def release(self, jobs: Iterable[Job]) -> list[Receipt]:
-        """Forget completed jobs; return the minimal acknowledgments."""
+        """Forget completed jobs, and return as few acknowledgments as possible for their deliveries."""
         held = [self._held.pop(key_of(job), None) for job in jobs]
         return self.settle([delivery for one in held if one is not None for delivery in one.deliveries])
 
     def settle(self, deliveries: Sequence[Delivery]) -> list[Receipt]:
-        """Remove completed deliveries; return the minimal acknowledgments."""
+        """Remove completed deliveries, and return as few acknowledgments as possible for them."""
         settled: dict[AbstractChannel, set[int]] = {}
         for delivery in deliveries:
             if delivery.channel in self._open:
@@ -247,13 +250,13 @@ class InFlight:
 _log = logging.getLogger(__name__)
 
 _SUSPECT_AFTER = 2
-"""Deliveries of a job among others; its workers died then, and it is delivered alone."""
+"""Number of normal deliveries of a job. If its workers died in all of them, it is delivered alone from then on."""
 _UNREADABLE_MS = 6_400
 _AWAY_SECONDS = 1.0
 
 
 class RabbitOutbox:
-    """The jobs of a network on a broker. With `taking` this process works; without, it relays, lists and replays.
+    """The jobs of a network on a broker. With `taking`, this process runs jobs; without, it relays, lists and replays them.
 
     `prefetch` limits unacknowledged deliveries. `deaths` is how many workers a job may kill before it is parked.
     """
@@ -269,7 +272,8 @@ class RabbitOutbox:
         self._work: AbstractChannel | None = None
         self._wake: WakeUp | None = None
         self._roll_call = RollCall(self._queues.census, WorkerFigures, self._figures if taking else None)
-        # Two connections: a broker that is short of memory stops reading from publishers, including their acknowledgments.
+        # Acknowledgments have their own connection, because a broker that is short of memory stops reading from
+        # connections that publish.
         self._putting = Link(url, self._prepare_putting, lambda: None)
         self._taking = Link(url, self._prepare_taking, self._in_flight.clear) if taking else None
 
@@ -277,9 +281,9 @@ class RabbitOutbox:
     async def open(
         cls, url: str, *, namespace: str = "shoal", taking: bool = True, prefetch: int = 512, deaths: int = 8
     ) -> RabbitOutbox:
-        """Connect, or start trying: while the broker is away, no job can be claimed or published.
+        """Connect, or keep trying in the background. While the broker is unreachable, no job can be claimed or published.
 
-        Raises `InvalidInput` for an invalid URL, `MisconfiguredEngine` if the broker refuses us.
+        Raises `InvalidInput` for an invalid URL, and `MisconfiguredEngine` if the broker rejects the login.
         """
         outbox = cls(url, namespace, taking=taking, prefetch=prefetch, deaths=deaths)
         try:
@@ -292,9 +296,9 @@ class RabbitOutbox:
         return outbox
 
     async def close(self) -> None:
-        """Disconnect; the broker redelivers unacknowledged jobs to others."""
+        """Disconnect. The broker redelivers unacknowledged jobs to other workers."""
         if self._taking is not None and self._work is not None and self._taking.up:
-            # The reply arrives after the acknowledgments sent before were processed.
+            # Wait for the reply to any request: before it, the broker processes all acknowledgments sent earlier.
             with suppress(Unavailable):
                 await self._taking.ask(self._work.basic_qos(prefetch_count=self._prefetch))
         for link in filter(None, (self._taking, self._putting)):
@@ -306,7 +310,10 @@ class RabbitOutbox:
         await self._putting.publish(self._queues.work, [write(job._replace(attempt=0), at) for job in jobs])
 
     async def claim(self, limit: int, lease: float) -> list[Job]:
-        """Claim delivered jobs, oldest first, without waiting for more. A suspicious job is returned alone."""
+        """Claim delivered jobs, oldest first, without waiting for more.
+
+        A job that is suspected of killing its workers is returned alone.
+        """
         jobs = self._in_flight.due(limit, lease)
         arrived, postponed = self._in_flight.arrived, list[Delivery]()
         while arrived and len(jobs) < limit:
@@ -344,10 +351,10 @@ class RabbitOutbox:
         await self._tell(self._in_flight.settle(deliveries))
 
     def _next(self, delivery: Delivery) -> tuple[str, bytes]:
-        """Return the queue for a job that is not run here, and its body there."""
+        """Return the queue to which a delivery is moved instead of being run, and the body of the new message."""
         job = delivery.job
         if job is None:
-            # A newer version wrote it, and has workers too.
+            # A newer version of Shoal wrote the job. Its workers can run it.
             return self._queues.waiting[_UNREADABLE_MS], delivery.body
         if delivery.alone:
             return self._queues.buried, write(job, delivery.at, error=f"its worker died or hung {self._deaths} times")
@@ -361,7 +368,7 @@ class RabbitOutbox:
         await self._tell(self._in_flight.release(jobs))
 
     async def _tell(self, receipts: Sequence[Receipt]) -> None:
-        """Acknowledge. If the connection has ended, the jobs are delivered again, which is harmless."""
+        """Acknowledge deliveries. If the connection has ended, their jobs are delivered again, which is harmless."""
         if self._taking is None or not self._taking.up:
             return
         with suppress(Unavailable):
@@ -377,7 +384,8 @@ class RabbitOutbox:
             # The connection has ended since: the broker delivers the job again unchanged.
             return
         queue, delays_left = self._queues.after(round(delay * 1000))
-        # The broker may deliver it again before it confirms: that delivery must not be acknowledged with these.
+        # The broker may deliver the new message before it confirms the publication. The new delivery must not be
+        # acknowledged together with the old ones.
         deliveries = self._in_flight.take_out(job)
         try:
             await self._putting.publish(queue, [write(job, at, delays_left=delays_left)])
@@ -394,7 +402,7 @@ class RabbitOutbox:
     async def backlog(self) -> int:
         """Count jobs that are queued, delayed, or claimed by any worker. A silent worker counts as one job."""
         before = await self.figures()
-        # In the order in which jobs move, so that a moving job is counted twice rather than missed.
+        # Count the queues in the order in which jobs move, so that a moving job is counted twice rather than missed.
         names = [*self._queues.waiting.values(), self._queues.work, self._queues.again]
         waiting = await self._putting.ask(self._count(self._counting, names))
         after = await self.figures()
@@ -406,7 +414,7 @@ class RabbitOutbox:
 
     async def lag(self) -> float:
         oldest = [(await self.figures()).oldest]
-        # Looking at a job counts as a delivery, which in `again` may park it.
+        # Skip the queue `again`: looking at a job counts as a delivery, and there it could cause the job to be parked.
         for queue in (self._queues.work, *self._queues.waiting.values()):
             oldest += [message.at for _, message in await self._putting.ask(self._look(queue, 1))]
         since = min(filter(None, oldest), default=None)
@@ -420,7 +428,10 @@ class RabbitOutbox:
         return await self._putting.ask(self._unbury({key_of(job) for job in jobs}))
 
     async def ready(self) -> int:
-        """Return the number of jobs without a worker. Earlier deliveries to this process have arrived when this returns."""
+        """Return the number of queued jobs.
+
+        Jobs that were delivered to this process before the call have arrived when it returns.
+        """
         names = [self._queues.work, self._queues.again]
         if self._taking is None:
             return await self._putting.ask(self._count(self._counting, names))

@@ -21,7 +21,7 @@ _AWAY_SECONDS = 0.5
 _LONGEST_POLL_SECONDS = 1.0
 """Events of this process wake a relay. It also polls for events of other processes, less often while there are none."""
 _PART_OF_LEASE = 0.75
-"""Jobs that could not be sent within this fraction of their lease are abandoned until it expires."""
+"""Jobs that could not be sent within this fraction of their lease are abandoned until the lease expires."""
 
 Send = Callable[[Sequence[Job]], Awaitable[None]]
 """Sends jobs to the broker, and returns when they are stored there. Raises `Unavailable`."""
@@ -53,7 +53,7 @@ class Relay:
             await self._task
 
     async def run_once(self) -> int:
-        """Relay one batch; return its number of jobs. Raises `Unavailable` if the broker stays away."""
+        """Relay one batch; return its number of jobs. Raises `Unavailable` if the broker remains unreachable."""
         jobs = await self._outbox.claim(self._batch, self._lease)
         if jobs:
             await self._sent(jobs)
@@ -61,7 +61,7 @@ class Relay:
         return len(jobs)
 
     async def _sent(self, jobs: Sequence[Job]) -> None:
-        """Retry until the jobs are sent: returned jobs could only be claimed again one by one."""
+        """Send jobs, and retry while the broker is unreachable. Jobs that are put back can only be claimed again one by one."""
         loop = asyncio.get_running_loop()
         patience = loop.time() + self._lease * _PART_OF_LEASE
         while True:

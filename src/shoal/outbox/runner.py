@@ -1,13 +1,14 @@
 """Run jobs of an outbox: claim, run a step, checkpoint, retry, park; and report worker figures. Independent of the events.
 
-The consequences of an event run in order. One may stop after a page and resume from its mark, so a large fan-out does not block
-the rest. A failed consequence is retried with growing delays; after `attempts` failures its job is buried. Delivery is at least
-once: consequences are idempotent. Jobs run one after the other by default, which is best for in-memory stores. `concurrency`
-runs that many concurrently, so that their requests in one iteration of the event loop share a round trip.
+The consequences of an event run in order. A consequence may stop after a page and resume later from its mark, the
+position that it has reached, so a large fan-out does not block other jobs. A failed consequence is retried with growing
+delays; after `attempts` failures its job is buried. Delivery is at least once: consequences are idempotent. Jobs run
+one after the other by default, which is best for in-memory stores. `concurrency` runs that many concurrently, so that
+their requests in one iteration of the event loop share a round trip.
 
-`ExpectedWait` estimates how long a job enqueued now would wait, from the length of the queue and its pace. The age of jobs that
-leave the queue is no substitute: it measures the wait of the past, so a control loop on it lags by the length of the queue and
-oscillates.
+`ExpectedWait` estimates how long a job enqueued now would wait, from the length of the queue and its pace. The age of
+jobs that leave the queue is no substitute: it measures the wait of the past, so a control loop on it lags by the length
+of the queue and oscillates.
 """
 
 from __future__ import annotations
@@ -44,14 +45,18 @@ class ExpectedWait:
 
     def __init__(self) -> None:
         self.seconds = 0.0
-        # When the current batch began (None: the previous one was the last), its size, and seconds for each job.
+        # `_began`: when the current batch began; None if it is the last. `_size`: its number of jobs. `_each`: average
+        # seconds per job.
         self._began: float | None = None
         self._size = 0
         self._each = 0.0
         self._next_count = 0.0
 
     def begin(self, size: int, now: float, *, more: bool) -> bool:
-        """Begin a batch; the previous one is done. Return whether the queue, which may have `more`, should be counted."""
+        """Record that the previous batch is done and the next one begins; return whether the queue should be counted now.
+
+        `more`: the queue may contain jobs beyond this batch.
+        """
         if self._began is not None and self._size:
             each = (now - self._began) / self._size
             self._each += (each - self._each) * (_NEWEST_WEIGHT if self._each else 1.0)
@@ -69,17 +74,18 @@ class ExpectedWait:
 _SLICE_SECONDS = 0.002
 """Minimum time that jobs run before they yield to the event loop."""
 _LONGEST_PAUSE_SECONDS = 0.02
-"""Maximum time of requests, in one pause, that jobs are compensated for."""
+"""Jobs pause while requests run. They are compensated for at most this much of a pause."""
 _SLOW_SECONDS = 0.25
-"""Delay for which jobs get one more share of the loop, up to `_MOST_SHARES` for each share of requests."""
+"""For each such delay of the jobs, they get one more share of the event loop, up to `_MOST_SHARES`. Requests have one
+share."""
 _MOST_SHARES = 12.0
 
 
 class LoopShare:
     """How long jobs may run before requests get the event loop. Times are seconds of any clock.
 
-    Under load, each has half of the time. Jobs that are behind get more: otherwise posts could be accepted faster than they are
-    delivered.
+    Under load, jobs and requests each have half of the time. Jobs that are behind get more: otherwise posts could be
+    accepted faster than they are delivered.
     """
 
     __slots__ = ("_seconds", "_since")
@@ -91,7 +97,7 @@ class LoopShare:
         return now - self._since > self._seconds
 
     def resume(self, paused: float, now: float, behind: float) -> None:
-        """Give the loop back to jobs, which are `behind` seconds late, after requests had it since `paused`."""
+        """Begin the next time slice of jobs, which are `behind` seconds late. Requests had the event loop since `paused`."""
         shares = min(1.0 + behind / _SLOW_SECONDS, _MOST_SHARES)
         self._since = now
         self._seconds = max(shares * min(now - paused, _LONGEST_PAUSE_SECONDS), _SLICE_SECONDS)
@@ -101,11 +107,11 @@ E = TypeVar("E")
 
 Outcome = int | None | asyncio.Future[None]
 Consequence = Callable[[E, Any, int], Awaitable[Outcome]]
-"""A function of the bundle of effects, the event, and the mark (0 at first).
+"""A function of the effects (the stores and services that it may use), the event, and the mark (0 at first).
 
-It returns the next mark, None when done, or a future: then the next consequences and other jobs continue, and the job is done
-when all its futures are. If one of them fails, the job is run again from the first consequence that returned one.
-"""
+It returns None when it is done, or the mark from which it resumes, or a future. With a future, the next consequences
+and other jobs continue, and the job is done when all its futures are. If a future fails, the job is run again from the
+first consequence that returned a future."""
 
 _log = logging.getLogger(__name__)
 
@@ -125,9 +131,9 @@ _GRAIN_SECONDS = 0.01
 class Runner(Generic[E]):
     """Runs the consequences of an outbox in this process.
 
-    A consequence that takes longer than `step_seconds` has failed. `finished` counts the jobs that are done, and `done` is called
-    with each; `failed` counts attempts that failed by their own error, and `buried` the jobs that were buried. The
-    `recorder` records each run of a job, with its outcome.
+    A consequence that takes longer than `step_seconds` counts as failed. `finished` counts the jobs that are done, and
+    `done` is called with each; `failed` counts attempts that failed by their own error, and `buried` the jobs that were
+    buried. The `recorder` records each run of a job, with its outcome.
     """
 
     def __init__(
@@ -203,10 +209,10 @@ class Runner(Generic[E]):
     async def drain(self, patience: float = 60.0, *, busy: bool = False) -> None:
         """Wait until no event is left. Raises `TimeoutError` after `patience` seconds.
 
-        If members keep writing, there may never be such a moment. With `busy` it also returns when the current events and the
-        events that they emit are done: it waits for several generations, each until the oldest remaining event is newer than
-        the previous generation. That polls ages, which only the outbox of a store allows: a broker counts looking at a
-        job as a delivery.
+        While members keep writing, new events keep arriving. With `busy`, the call returns when the events that exist
+        now, and the events that these emit, are done. It waits in at most `_GENERATIONS` rounds; a round ends when all
+        remaining events are newer than its start. This requires the outbox of a store, because it polls the age of
+        events: a broker would count each poll as a delivery of the job.
         """
         async with asyncio.timeout(patience):
             for _ in range(_GENERATIONS):
@@ -214,11 +220,11 @@ class Runner(Generic[E]):
                     return
 
     async def _generation(self, *, busy: bool) -> bool:
-        """Wait until no event is left or, if `busy`, none of the current ones. Returns whether none at all is left."""
+        """Wait until no event is left or, with `busy`, none from before the call. Return whether no event at all is left."""
         began = time.monotonic()
         while self._at_work or await self._outbox.backlog():
             waited = time.monotonic() - began
-            # An age of 0 is meaningless: returned jobs may have none.
+            # Ignore an age of 0, because jobs that were put back may have no age.
             if busy and waited > _GRAIN_SECONDS and 0 < await self._outbox.lag() < waited - _GRAIN_SECONDS:
                 return False
             if self._task is None:
@@ -227,7 +233,7 @@ class Runner(Generic[E]):
         return True
 
     async def waits(self) -> bool:
-        """Return whether all remaining jobs wait for futures of consequences, so that nothing will be added to their batch."""
+        """Return whether all remaining jobs wait for futures of consequences, so that no job will join the batch they wait for."""
         return self._waiting > 0 and not self._in_hand and await self._outbox.backlog() == self._waiting
 
     async def run_once(self) -> int:
@@ -244,7 +250,7 @@ class Runner(Generic[E]):
             if not more:
                 self._begun = None
         finally:
-            # Also after an error: completed jobs are not run again.
+            # Acknowledge even after an error, so that completed jobs are not run again.
             await self._acknowledge()
         return len(jobs)
 
@@ -254,10 +260,11 @@ class Runner(Generic[E]):
         self._expected.counted(waiting, began, time.monotonic())
 
     def behind(self) -> float:
-        """Return how many seconds a new event will wait, or the oldest one that is not started may have waited.
+        """Return how many seconds this runner is behind; 0 if no event is known to wait.
 
-        The larger of both; 0 if nothing is known to wait. Events start in the order of their commits. The age of returned jobs
-        does not count, because each has its own reason to wait.
+        This is the expected wait of a new event, or the longest that an event may have waited that is not started yet,
+        whichever is larger. Events start in the order of their commits. The age of jobs that were put back does not
+        count, because each has its own reason to wait.
         """
         age = 0.0 if self._begun is None else time.monotonic() - self._begun
         return max(age, self._expected.seconds)
@@ -276,11 +283,11 @@ class Runner(Generic[E]):
         try:
             if await self._step(job):
                 self._finished.append(job)
-        except Exception:  # noqa: BLE001  # its outbox is away: when the lease ends the job is given again
+        except Exception:  # noqa: BLE001  # the outbox is unavailable: the job is redelivered when its lease expires
             self._outage.exception("%s %d left for redelivery", type(job.event).__name__, job.seq, name=type(job.event))
 
     async def _settle(self) -> None:
-        """Wait until a job ends, or for new ones if there is capacity; then acknowledge all that have ended."""
+        """Wait until a running job ends or, if there is capacity, until new jobs arrive; then acknowledge all completed jobs."""
         # No job is running if the last one ended while earlier ones were acknowledged.
         if self._in_hand:
             await self._wait()
@@ -336,7 +343,7 @@ class Runner(Generic[E]):
     async def _some(self) -> int:
         """Start as many jobs as possible, and wait until one of them ends; return 0 if there was nothing to do.
 
-        So a slow job only occupies its own slot.
+        Therefore a slow job occupies only its own slot.
         """
         free = self._concurrency - len(self._in_hand)
         claimed = await self._begin(free) if free else 0
@@ -346,7 +353,7 @@ class Runner(Generic[E]):
         return 1
 
     async def _step(self, job: Job) -> bool:
-        """Run one job as far as its first page goes, and return whether all its consequences are done."""
+        """Run one job until it is done or one of its consequences stops after a page. Return whether the whole job is done."""
         run = self._recorder.job(f"{job.store}:{job.seq}", type(job.event).__name__, job.attempt + 1, job.event.trace)
         with run as record:
             outcome = await self._run_job(job)
@@ -355,7 +362,7 @@ class Runner(Generic[E]):
         return outcome == "done"
 
     async def _run_job(self, job: Job) -> str:
-        """Run one job, and return its outcome: see `Record`."""
+        """Run one job, and return its outcome as in `LoggedJob.outcome`."""
         if job.attempt >= self._attempts:
             return await self._bury(job, f"its worker died or hung {job.attempt} times")
         consequences = self._table.get(type(job.event), ())
@@ -371,7 +378,8 @@ class Runner(Generic[E]):
                 if isinstance(mark, asyncio.Future):
                     promised.append(mark)
                 elif mark is not None:
-                    # Futures from before a page must be done before the next page: the job does not store their steps.
+                    # Futures of earlier consequences must be done before the next page, because the job does not store
+                    # which consequences returned them.
                     for promise in promised:
                         await asyncio.shield(promise)
                     await self._outbox.put_back(job._replace(mark=mark, attempt=0, at=0))
@@ -396,7 +404,7 @@ class Runner(Generic[E]):
         whole.add_done_callback(partial(self._waited, job))
 
     def _waited(self, job: Job, future: asyncio.Future[Any]) -> None:
-        """Finish a job whose future is done, or return it if the future failed."""
+        """Finish a job whose future is done, or put it back if the future failed."""
         error = ConnectionError("the write was canceled") if future.cancelled() else future.exception()
         if error is None:
             self._waiting -= 1
@@ -413,7 +421,7 @@ class Runner(Generic[E]):
         self._waiting -= 1
         try:
             await self._failed(job, error)
-        except Exception:  # noqa: BLE001  # its outbox is away: when the lease ends the job is given again
+        except Exception:  # noqa: BLE001  # the outbox is unavailable: the job is redelivered when its lease expires
             self._outage.exception("%s %d left for redelivery", type(job.event).__name__, job.seq, name=type(job.event))
 
     async def _failed(self, job: Job, error: BaseException) -> str:
@@ -448,7 +456,7 @@ class Runner(Generic[E]):
 
 
 def _retrieve_error(promise: asyncio.Future[None]) -> None:
-    """Retrieve a future's error, or asyncio would log it. The job is run again in any case."""
+    """Retrieve a future's error, so that asyncio does not log it. The job is run again in any case."""
     if not promise.cancelled():
         promise.exception()
 

@@ -1,6 +1,7 @@
 """Encryption of web push messages, and the server key (VAPID, RFC 8292).
 
-RFC 8291 over the content encoding of RFC 8188, and the fourth draft of both, which apps from before 2016 and Mastodon's own use:
+Messages are encrypted by RFC 8291 with the content encoding of RFC 8188, or by the fourth draft of both, which apps
+from before 2016 and Mastodon's own apps use:
 https://datatracker.ietf.org/doc/html/draft-ietf-webpush-encryption-04
 
 The server key also encrypts what the server stores about tokens.
@@ -59,7 +60,7 @@ def check_key(point: bytes) -> bytes:
 def seal(plain: bytes, key: bytes, secret: bytes, *, standard: bool) -> Sealed:
     """Encrypt a message of at most `MAX_PLAIN` bytes for a public key and a secret, with a new key and a new salt.
 
-    `standard` is RFC 8291; otherwise the draft.
+    If `standard` is true, it follows RFC 8291, else the fourth draft.
     """
     return sealed_with(
         plain, key, secret, ec.generate_private_key(ec.SECP256R1()), os.urandom(_SALT), standard=standard
@@ -135,7 +136,7 @@ class ServerKey:
         return f"{signing_input}.{in_url(r.to_bytes(_BYTES) + s.to_bytes(_BYTES))}"
 
     def seal(self, text: str) -> bytes:
-        """Encrypt a text that only this key opens."""
+        """Encrypt a text so that only this key can decrypt it."""
         nonce = os.urandom(_TOKEN_NONCE)
         return nonce + self._seal.encrypt(nonce, text.encode(), None)
 

@@ -107,7 +107,7 @@ _TITLES: Mapping[Kind, str] = {
     Kind.REPORT_RESOLVED: "Your report was closed",
     Kind.UNPUBLISHED: "Your scheduled post could not be published",
 }
-# Web pages use these messages too, for one and for many, so the catalogs share them.
+# Web pages use these messages too, in the singular and the plural, so the translation catalogs are shared.
 _OF_ONE: Mapping[Kind, tuple[str, str]] = {
     Kind.LIKE: ("%(names)s likes your post", "%(names)s like your post"),
     Kind.SHARE: ("%(names)s shared your post", "%(names)s shared your post"),
@@ -122,7 +122,7 @@ class NoticeToSend(NamedTuple):
 
     notice: Notice
     time: int
-    """Its id among the member's notifications."""
+    """The id of the notification among those of the member."""
     member_id: int
     """The recipient."""
     actor: Member

@@ -145,7 +145,7 @@ _log = logging.getLogger("shoal.push")
 _LIMITS = ConcurrencyLimits(at_once=32, of_one=16, held=1_024, held_of_one=512, patience=20.0)
 """Limits of all messages, and of those to one push service."""
 _SECONDS = 10.0
-"""Timeout of a message: with the wait for a slot, less than the lease of its job."""
+"""Timeout of a message. Together with the wait for a slot, it is shorter than the lease of the message's job."""
 _TTL_SECONDS = 48 * 3_600
 """How long a push service keeps a message for an app that is offline."""
 _FIRST_SECONDS, _LONGEST_SECONDS = 2.0, 600.0
@@ -165,7 +165,7 @@ class Sent(Enum):
 
 
 class PushSender:
-    """A queue of tasks that each send one message: 32 at a time, half as many per push service."""
+    """A queue of tasks that each send one message: 32 concurrently, and half as many per push service."""
 
     def __init__(self, key: ServerKey, root: str, allowed: Sequence[Network] = ()) -> None:
         self.key = key
@@ -177,12 +177,12 @@ class PushSender:
         self.outcomes: Counter[Sent] = Counter()
         """Final outcomes since the start of the process."""
         self.put_off = 0
-        """Attempts since then that are retried."""
+        """Attempts since the start of the process that are retried."""
 
     def begin(self, endpoint: str, work: Work) -> asyncio.Future[None]:
-        """Queue the task of a message; the future ends with it.
+        """Queue the task that sends a message, and return a future that is done when the task is.
 
-        Raises `NotYet` if the queue is full, or during the backoff of the push service; so does the future.
+        The call and the future raise `NotYet` if the queue is full, or during the backoff of the push service.
         """
         service = origin_of(endpoint)
         return self._queue.begin(service, lambda: self._check_backoff(service), work)

@@ -34,7 +34,7 @@ class Cover(msgspec.Struct, frozen=True):
     photos: int
     first: tuple[Media, ...] = ()
     covered: bool = False
-    """Whether its first photos are sensitive and hidden by default."""
+    """Whether all photos that the viewer may see are sensitive, so that `first` is hidden by default."""
 
 
 class Albums(NamedTuple):
@@ -53,7 +53,7 @@ class AlbumPage(msgspec.Struct, frozen=True):
     album: Album
     owner: Profile
     total: int
-    """Photos that the viewer may see."""
+    """Number of photos that the viewer may see."""
     photos: list[AlbumPhoto]
     next: int | None
     """The `offset` of the next page; None at the end."""
@@ -65,7 +65,7 @@ class _Shown(NamedTuple):
 
 
 async def of_member(reads: Reads, viewer: int | None, member_id: int, before: int, limit: int = PAGE) -> Albums:
-    """Return a page of a member's albums; eight reads. Raises `NotFound` or `Gone` for the member."""
+    """Return a page of a member's albums, with eight reads. Raises `NotFound` for an unknown member, `Gone` for a suspended one."""
     check_limit(Cursor(limit=limit))
     member = await access_member(reads.graph, member_id)
     listed = await reads.graph.assoc_range(member.id, OWNS_ALBUM, Cursor(before=before, limit=limit))
@@ -78,7 +78,7 @@ async def of_member(reads: Reads, viewer: int | None, member_id: int, before: in
 
 
 async def page(reads: Reads, viewer: int | None, album_id: int, offset: int = 0, limit: int = PHOTOS) -> AlbumPage:
-    """Return a page of an album, in its order; at most thirteen reads.
+    """Return a page of the photos of an album, in the album's order, with at most thirteen reads.
 
     Raises `NotFound` for another member's album without visible photos, and `Gone` if its owner is suspended.
     """
@@ -100,7 +100,7 @@ async def page(reads: Reads, viewer: int | None, album_id: int, offset: int = 0,
 
 
 async def with_media(reads: Reads, owner_id: int, media_ids: Sequence[int]) -> frozenset[int]:
-    """Return the ids of the owner's albums that contain all of these media; none for no media."""
+    """Return the ids of the owner's albums that contain all of these media; an empty set if no media are given."""
     if not media_ids:
         return frozenset()
     lists = await reads.graph.assoc_ranges(list(media_ids), COLLECTED_IN, Cursor(limit=MOST_PHOTOS))
@@ -110,7 +110,7 @@ async def with_media(reads: Reads, owner_id: int, media_ids: Sequence[int]) -> f
 
 
 async def owned(reads: Reads, member_id: int) -> list[Album]:
-    """Return all albums of a member without photos, newest first; two reads."""
+    """Return all albums of a member, newest first, without reading their photos; two reads."""
     listed = await reads.graph.assoc_range(member_id, OWNS_ALBUM, Cursor(limit=MOST_PHOTOS))
     return await objects_of(reads.graph, Album, [assoc.id2 for assoc in listed])
 
@@ -118,7 +118,7 @@ async def owned(reads: Reads, member_id: int) -> list[Album]:
 async def _look(
     reads: Reads, viewer: int | None, held: Mapping[int, Sequence[Assoc]]
 ) -> tuple[ViewerState, dict[int, list[_Shown]]]:
-    """Return the photos of each album that the viewer may see, in its order."""
+    """Return for each album the photos that the viewer may see, in the album's order."""
     seen = viewer_state(reads.graph, viewer, unasked=False, lasting=reads.lasting)
     posts = dict.fromkeys(collected_of(assoc).post_id for listed in held.values() for assoc in listed)
     rows = {row[0]: row for row in await seen.look(list(posts))} if posts else {}

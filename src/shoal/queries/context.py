@@ -102,11 +102,11 @@ class Suggested(NamedTuple):
     values: NDArray[np.float64]
     """See `core.ranking.people.values`; shape (ids, reasons)."""
     numbers: NDArray[np.float64]
-    """The number shown with each value: followees, followers, kilometers. Its shape equals that of `values`."""
+    """The number that is displayed for each value: followees, followers, kilometers. Shape as `values`."""
     friends: NDArray[np.int64]
-    """Up to two followees of the viewer who follow each; 0 for none. Shape (ids, 2)."""
+    """Up to two followees of the viewer who follow the suggested member; 0 for none. Shape (ids, 2)."""
     tags: list[tuple[str, ...]]
-    """Tags of each that interest the viewer, as displayed."""
+    """Tags of each suggested member that interest the viewer, as displayed."""
 
 
 class Popular(NamedTuple):
@@ -121,13 +121,13 @@ class Trending(NamedTuple):
 
 
 class Near(NamedTuple):
-    """Friends of friends of a member, valid while its inputs are unchanged."""
+    """Friends of friends of a member, valid while `followees` and `shown` are unchanged."""
 
     followees: NDArray[np.int64]
     asked: NDArray[np.int64]
     """Followees whose follows were read."""
     shown: NDArray[np.bool_]
-    """Which of these show their follows."""
+    """Whether each of the `asked` followees shows whom they follow."""
     found: FriendsOfFriends
 
 
@@ -143,7 +143,7 @@ class Reads:
     """The follower sets in this process, which a rebuilt timeline joins; None if followers are read from the graph."""
     tags: TagCloud
     length: int = 800
-    """Entries of a rebuilt timeline."""
+    """Maximum number of entries of a rebuilt timeline."""
     rebuilding: dict[int, asyncio.Future[None]] = field(default_factory=dict)
     """Timelines that are being rebuilt: concurrent readers wait for one rebuild."""
     related: ExpiringCache[tuple[str, int], list[RelatedTag]] = field(default_factory=ExpiringCache)
@@ -151,17 +151,18 @@ class Reads:
     search: SearchIndex = field(default_factory=NoIndex)
     trending: Renewed[Trending] = field(default_factory=Renewed)
     suggested: ExpiringCache[tuple[int, int], Suggested] = field(default_factory=lambda: ExpiringCache(1_000))
-    """Suggestions of a viewer, before the check whether they are followed already."""
+    """Suggestions of a viewer, which may include members whom the viewer has followed since."""
     popular: Renewed[list[int]] = field(default_factory=Renewed)
     """Active members with many followers."""
     interests: ExpiringCache[int, PackedInterests] = field(default_factory=lambda: ExpiringCache(200))
     """Interests of readers of ranked feeds: a few KB each, 50 KB with 5,000 followees."""
     near: ExpiringCache[int, Near] = field(default_factory=lambda: ExpiringCache(1_000, 600_000))
-    """Friends of friends of these readers, at most 26 KB each."""
+    """Friends of friends of readers of ranked feeds, at most 26 KB each."""
     neighbors: ExpiringCache[int, NDArray[np.int64]] = field(default_factory=lambda: ExpiringCache(30_000, 600_000))
     """Newest followers and followees of authors, at most 0.7 KB each."""
     being_ranked: dict[int, asyncio.Task[Any]] = field(default_factory=dict)
-    """Feeds that are being ranked, by viewer: one that exceeds the deadline continues, so that the next request is in time."""
+    """Feeds that are being ranked, by viewer. A ranking that exceeds the deadline continues, so that the next request
+    is in time."""
     readings: Readings = field(default_factory=MemoryReadings)
     history_days: float = 400.0
     """Days for which the end of a follow is shown to the two members."""

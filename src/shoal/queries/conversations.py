@@ -23,7 +23,7 @@ from shoal.queries.pagination import RowReader, read_items, unsifted
 class Conversation(msgspec.Struct, frozen=True):
     root_id: int
     time: int
-    """The cursor."""
+    """The position of the conversation in the list, for cursors."""
     unread: bool
     last: Entry
     """The newest post in it that still exists."""
@@ -88,7 +88,10 @@ def _last(viewer: int, talk: Talk, entries: Mapping[int, Entry]) -> Entry | None
 
 
 def _belongs(viewer: int, talk: Talk, post: Post) -> bool:
-    """Return whether a post belongs to this conversation. The root of the thread may have been public."""
+    """Return whether a post belongs to this conversation: it is direct, in this thread, and the viewer takes part.
+
+    The root of the thread may be public.
+    """
     takes_part = viewer == post.author_id or any(mention.id == viewer for mention in post.mentions)
     return takes_part and post.visibility is Visibility.DIRECT and root_of(post) == talk.root_id
 

@@ -24,7 +24,7 @@ from shoal.queries.context import Reads
 
 _DAY_MS = 86_400_000
 _HISTORY_TYPES = {atype: ASSOC_TYPES[atype.history] for atype in (FOLLOWS, FOLLOWED_BY)}
-"""The follow types from both ends, with the types that keep their history."""
+"""The association types of a follow from both ends, each with the type that records ended follows."""
 
 
 class FollowPeriod(NamedTuple):
@@ -48,14 +48,14 @@ class RelationshipHistory(NamedTuple):
 
 
 async def history(reads: Reads, viewer: int, other: int) -> RelationshipHistory:
-    """Return when these two followed each other, even if either has blocked the other.
+    """Return when two members followed each other, even if either has blocked the other.
 
     Raises `NotFound` for an unknown member.
     """
     await get_object(reads.graph, Member, other)
     since = await known_since(reads)
     alive = await reads.lasting.assoc_get(viewer, tuple(_HISTORY_TYPES), (other,))
-    # Read later, so that a follow that ends in between appears twice rather than missing.
+    # Read the ended follows last, so that a follow that ends in between appears twice rather than not at all.
     ended = await reads.lasting.assoc_ended(viewer, (*_HISTORY_TYPES, *_HISTORY_TYPES.values()), (other,))
     following, followed_by = [
         recorded_periods(alive[atype].get(other), [*ended[atype].values(), *ended[past].values()])
@@ -65,7 +65,7 @@ async def history(reads: Reads, viewer: int, other: int) -> RelationshipHistory:
 
 
 def recorded_periods(alive: Assoc | None, ended: list[Assoc]) -> list[FollowSpan]:
-    """Return the periods recorded by a live follow, if any, and tombstones, newest first."""
+    """Return the periods recorded by a live follow, if any, and by ended follows, newest first."""
     moments = frozenset[int]().union(*(moments_until(row.time, row.data) for row in ended))
     if alive is None:
         return [period for period in periods(moments) if period.until]
@@ -86,7 +86,7 @@ def _dated(period: FollowSpan) -> FollowPeriod:
 async def known_since(reads: Reads) -> int:
     """Return the time (Unix milliseconds) since which every end of a follow is recorded and may be shown."""
     retained_since = now_ms() - int(reads.history_days * _DAY_MS)
-    # Without this mark, the server has kept histories from its beginning.
+    # A server that was upgraded stores when it began to keep histories. Any other has kept them from its first day.
     mark = await association(reads.lasting, EVERYBODY, HISTORY_START, EVERYBODY)
     return retained_since if mark is None else max(retained_since, milliseconds_of(mark.time))
 
@@ -96,7 +96,8 @@ MAX_DAYS = 400
 
 _PAGE = 2_000
 _MOST = 100_000
-"""Maximum starts, and ends, that are read: 0.2 s for each. The series of a member with more starts later."""
+"""Maximum number of starts, and of ends, that are read (0.2 s for each). For a member with more, the series begins
+later."""
 
 _ReadPage = Callable[[int, AssocType, Cursor], Awaitable[list[Assoc]]]
 
@@ -148,7 +149,7 @@ def _first_whole_day(moment: int) -> int:
 
 
 async def _newest(read: _ReadPage, member: int, atype: AssocType, since: int) -> _Part:
-    """Read a list back to a time in Unix milliseconds, or up to the maximum."""
+    """Read the newest entries of a list, back to `since` (Unix milliseconds) or up to the maximum number."""
     rows: list[Assoc] = []
     before = MAX_TIME
     while len(rows) < _MOST:
@@ -157,7 +158,7 @@ async def _newest(read: _ReadPage, member: int, atype: AssocType, since: int) ->
         if len(page) < _PAGE:
             return _Part(rows, since)
         before = page[-1].time
-        # A store in this process answers immediately: yield to other tasks.
+        # Yield to other tasks, because a store in this process answers without yielding.
         await asyncio.sleep(0)
     return _Part(rows, milliseconds_of(rows[-1].time) + 1)
 
@@ -190,6 +191,6 @@ def _series(days: range, now: int, gained: Counter[int], lost: Counter[int]) -> 
     for day in reversed(days):
         date_of_day = datetime.fromtimestamp(day * _DAY_MS // 1_000, UTC).date()
         found.append(FollowersOfDay(date_of_day, followers, gained[day], lost[day]))
-        # A follow that starts during the reads may be in one list only.
+        # The difference may be negative, because a follow that starts during the reads may be in one list only.
         followers = max(0, followers + lost[day] - gained[day])
     return found[::-1]

@@ -71,7 +71,8 @@ _PLAIN = _HomeSettings(set(), frozenset())
 async def page(reads: Reads, viewer: int, cursor: Cursor, *, direct: bool = True) -> Page:
     """Return a page of the viewer's home timeline.
 
-    An inactive timeline is rebuilt first; only the last entry ends the paging. Without `direct`, direct messages are excluded:
+    A timeline that is not materialized is rebuilt first. `next` is None only at the end of the timeline. Without
+    `direct`, direct messages are excluded:
     Mastodon clients expect them, the web app shows them as conversations.
     """
     with one_request():
@@ -92,7 +93,7 @@ async def page(reads: Reads, viewer: int, cursor: Cursor, *, direct: bool = True
 
 
 async def definition(reads: Reads, viewer: int, cursor: Cursor, *, direct: bool = True) -> Page:
-    """Return the page that `page` must equal, by pulling from all sources at any cost."""
+    """Return the page that `page` must return, computed by pulling from all sources, whatever it costs."""
     settings = await _settings_of(reads.graph, viewer)
     sources = await _sources(reads.graph, viewer, settings.tags)
     content_filters = await content_filters_of(reads.graph, viewer, FilterContext.HOME)
@@ -105,7 +106,7 @@ async def definition(reads: Reads, viewer: int, cursor: Cursor, *, direct: bool 
 
 
 def _folds(reads: Reads, viewer: int, skeleton: Skeleton, settings: _HomeSettings, *, direct: bool = True) -> Folds:
-    """Describe the home timeline as rows: which belong to it, and how shares are folded."""
+    """Return the rows of the home timeline with the rules that decide which belong to it and which shares are folded."""
 
     async def keep(seen: ViewerState, rows: Sequence[Row]) -> list[Row]:
         return _belonging(seen, viewer, rows, settings)
@@ -114,7 +115,7 @@ def _folds(reads: Reads, viewer: int, skeleton: Skeleton, settings: _HomeSetting
 
 
 async def among(reads: Reads, viewer: int, ids: Sequence[int]) -> list[Entry]:
-    """Return the entries that are in the viewer's home now, as `page` would show them, in the order of `ids`."""
+    """Return the entries that are in the viewer's home timeline now, as `page` would show them, in the order of `ids`."""
     with one_request():
         settings = await _settings_of(reads.graph, viewer)
         folds = _folds(reads, viewer, partial(_materialised, reads, viewer), settings)
@@ -126,20 +127,20 @@ async def among(reads: Reads, viewer: int, ids: Sequence[int]) -> list[Entry]:
 
 
 async def newest(reads: Reads, viewer: int, limit: int) -> list[int]:
-    """Return the ids of the newest entries of the viewer's sources, regardless of visibility."""
+    """Return the ids of the newest entries from the members and tags that the viewer follows, without checking visibility."""
     with one_request():
         return await _materialised(reads, viewer, Cursor(limit=limit))
 
 
 async def pulled(reads: Reads, viewer: int, limit: int) -> list[int]:
-    """Return the result of `newest` from the lists of the sources alone, without rebuilding a timeline or keeping it active."""
+    """Return the result of `newest` by pull alone, without rebuilding a materialized timeline or keeping it active."""
     with one_request():
         sources = await _sources(reads.graph, viewer, await _followed_tags(reads.graph, viewer))
         return await pull(reads.graph, sources, Cursor(limit=limit))
 
 
 async def at_positions(reads: Reads, viewer: int, first: int, last: int) -> list[Entry]:
-    """Return the visible entries at positions `first` to `last` among all entries of the home's sources."""
+    """Return the visible entries at positions `first` to `last` among all entries from the viewer and what they follow."""
     sources = await _sources(reads.graph, viewer, await _followed_tags(reads.graph, viewer))
     ids = await stored(reads.graph, sources, first, last)
     shown: list[Entry] = []
@@ -149,7 +150,7 @@ async def at_positions(reads: Reads, viewer: int, first: int, last: int) -> list
 
 
 async def warm_up(reads: Reads, viewer: int) -> None:
-    """Rebuild an inactive timeline. Concurrent calls wait for one rebuild."""
+    """Rebuild the viewer's materialized timeline. Concurrent calls wait for one rebuild."""
     if (in_flight := reads.rebuilding.get(viewer)) is not None:
         await asyncio.shield(in_flight)
         return
@@ -162,7 +163,10 @@ async def warm_up(reads: Reads, viewer: int) -> None:
 
 
 async def _rebuild(reads: Reads, viewer: int) -> None:
-    """Create, join the follower sets, then fill: an entry posted in between is pushed, all others are pulled."""
+    """Create the timeline, add it to the follower sets, then fill it by pull.
+
+    In this order no entry is lost: an entry posted after the second step is pushed, and all earlier entries are pulled.
+    """
     await reads.timelines.create(viewer)
     try:
         sources = await _sources(reads.lasting, viewer, await _followed_tags(reads.lasting, viewer), own=False)
@@ -179,22 +183,22 @@ async def _rebuild(reads: Reads, viewer: int) -> None:
 
 
 class _Opening(NamedTuple):
-    """A timeline read together with the viewer's version token, for the first part of a page."""
+    """The first read of a page from a materialized timeline, made together with the read of the viewer's version token."""
 
     at: Cursor
     window: Window | None
     high_fan_out: Sources
-    """The lists of the sources that were high-fan-out at that moment."""
+    """The lists of the sources that were high-fan-out at the moment of that read."""
 
 
 async def _opened(reads: Reads, viewer: int, cursor: Cursor) -> _Opening | None:
     """Read the timeline together with the viewer's version token.
 
-    Returns None if that cannot tell which sources were high-fan-out at that moment.
+    Returns None if it is unknown which sources were high-fan-out at that moment.
     """
     if not isinstance(reads.graph, CachedGraph):
         return None
-    # The size of the first read of a page.
+    # Request as many entries as the first read of a page.
     at = cursor.of(min(cursor.limit + 1 + SLACK, MOST_AT_ONCE))
     try:
         found = await reads.graph.query_with_tokens(
@@ -207,7 +211,8 @@ async def _opened(reads: Reads, viewer: int, cursor: Cursor) -> _Opening | None:
 
 async def _materialised(reads: Reads, viewer: int, at: Cursor, *, opening: _Opening | None = None) -> list[int]:
     if opening is None or opening.at != at:
-        # Read before the timeline, which then contains the unpushed entries of a source whose demotion is complete.
+        # Read these lists before the timeline: if the demotion of a source is complete by now, the timeline contains
+        # its entries that were not pushed.
         high_fan_out = await _high_fan_out_lists(reads, viewer)
         window = await _window(reads, viewer, at)
     else:
@@ -225,7 +230,7 @@ async def _materialised(reads: Reads, viewer: int, at: Cursor, *, opening: _Open
 
 
 async def _window(reads: Reads, viewer: int, at: Cursor, opening: _Opening | None = None) -> Window | None:
-    """Read the materialized timeline, rebuilt first if inactive; None if it is unavailable and everything is pulled."""
+    """Read the materialized timeline, rebuilding it if necessary; None if it is unavailable, so that all must be pulled."""
 
     async def read() -> Window | None:
         return await reads.timelines.read(viewer, at)
@@ -235,7 +240,7 @@ async def _window(reads: Reads, viewer: int, at: Cursor, opening: _Opening | Non
         if window is None:
             await warm_up(reads, viewer)
             window = await read()
-        # The repeated read also keeps the timeline active.
+        # A check of this dependency repeats the read, which also keeps the timeline active.
         depends_on(read, window)
     except Unavailable:
         _outage.warning("home timelines are unreachable; computing a page from the store")
@@ -286,7 +291,7 @@ async def _settings_of(graph: Reader, viewer: int) -> _HomeSettings:
 
 
 def _belonging(seen: ViewerState, viewer: int, rows: Sequence[Row], settings: _HomeSettings) -> list[Row]:
-    """Keep only entries of sources that the viewer follows now, so that late consumers have no visible effect."""
+    """Keep only entries from members and tags that the viewer follows now, even if consumers have not processed an unfollow yet."""
     relationships = seen.relationships
     return [row for row in rows if _belongs(viewer, row, relationships, settings)]
 
@@ -304,7 +309,7 @@ def _belongs(viewer: int, row: Row, relationships: Mapping[int, Relation], setti
 
 
 def _arrives_by_tag(post: Post) -> bool:
-    """Return whether its tags bring a post to home timelines; a held post reaches only the author's followers."""
+    """Return whether a post reaches the home timelines of its tags' followers. A held post reaches only its author's followers."""
     return post.visibility is Visibility.PUBLIC and post.review not in HELD
 
 
@@ -313,12 +318,12 @@ def _arrives_by_follow(row: Row, by: int, relationships: Mapping[int, Relation],
     relation = relationships[by]
     if not relation.following or by in settings.apart:
         return False
-    # Shortcut: by default a follow includes everything.
+    # Shortcut for a follow with default options, which brings all posts and shares.
     return (relation.shares and not relation.languages) or may_come(row[1], row[2], relation)
 
 
 def _shows_comment(viewer: int, post: Post, relationships: Mapping[int, Relation]) -> bool:
-    """Return whether the viewer may see a comment in the timeline, which requires following both authors."""
+    """Return whether a comment is in the timeline: the viewer must follow its author and the author of the parent post."""
     parent = post.parent_author_id
     return not parent or parent in (viewer, post.author_id) or relationships[parent].following
 

@@ -53,7 +53,7 @@ class EmojiCount(msgspec.Struct, frozen=True):
 async def emoji_counts(
     graph: Reader, post_ids: Sequence[int], mine: Mapping[int, Assoc]
 ) -> dict[int, tuple[EmojiCount, ...]]:
-    """Return the emoji of each post, in the order of their first use; two reads.
+    """Return the emoji of each post with their counts, in the order of their first use; two reads.
 
     `mine` are the viewer's `REACTS` associations with the posts.
     """
@@ -64,7 +64,7 @@ async def emoji_counts(
 async def placed_counts(
     graph: Reader, post_ids: Sequence[int], mine: Mapping[int, Assoc]
 ) -> dict[int, list[tuple[EmojiPosition, EmojiCount]]]:
-    """Return the emoji of each post like `emoji_counts`, each with its position."""
+    """Return the result of `emoji_counts`, and the `EmojiPosition` of each emoji."""
     there = await emoji_positions(graph, post_ids)
     ids = [place.id for places in there.values() for place in places]
     counts = (await graph.assoc_count(ids, (EMOJI_PUT_BY,)))[EMOJI_PUT_BY] if ids else {}
@@ -119,7 +119,7 @@ class Entry(msgspec.Struct, frozen=True):
     """An entry of a feed: a post, with its sharer if it is a share."""
 
     id: int
-    """Id of the post or share: the cursor."""
+    """Id of the post or share, which is also the cursor."""
     post: Post
     author: Profile
     relation: Relation
@@ -131,7 +131,7 @@ class Entry(msgspec.Struct, frozen=True):
     liked: bool = False
     shared: bool = False
     marks: int = 0
-    """The viewer's marks: bits by position in `POST_MARKS`."""
+    """The viewer's private marks, such as bookmarks, as bits by position in `POST_MARKS`."""
     pinned: bool = False
     thread_muted: bool = False
     poll: PollView | None = None
@@ -167,7 +167,7 @@ _Rule = Callable[[Row, Mapping[int, Member], Mapping[int, Relation]], bool]
 """Decides whether an entry is shown, from the existing members and the viewer's relationships to them."""
 
 _MANY = 200
-"""Number of entries above which posts are read past the cache, so that they do not evict hot ones."""
+"""Number of entries above which posts are read without the cache, so that they do not evict hot ones."""
 
 
 class ViewerState:
@@ -181,15 +181,15 @@ class ViewerState:
         self.graph = graph
         self.viewer = viewer
         self.members: Mapping[int, Member] = {}
-        """Authors and sharers."""
+        """Authors and sharers, by id."""
         self.relationships: Mapping[int, Relation] = {}
-        """The viewer's relationships to them, and to the authors of parent posts."""
+        """The viewer's relationships to authors and sharers, and to the authors of parent posts."""
         self._rule = rule
         self._lasting = lasting or graph
         self._nodes: Mapping[int, AnyNode] = {}
 
     async def look(self, ids: Sequence[int], selected: RowFilter | None = None) -> list[Row]:
-        """Return the wanted entries that the viewer may see, in the order of `ids`; four reads."""
+        """Return the entries that `selected` accepts and the viewer may see, in the order of `ids`; four reads."""
         rows = await _rows(self.graph if len(ids) <= _MANY else self._lasting, ids)
         if selected is not None:
             rows = [row for row in rows if selected(row)]
@@ -236,13 +236,14 @@ def viewer_state(
 ) -> ViewerState:
     """Return the viewer's `ViewerState`.
 
-    `unasked` entries belong to a timeline or list, without muted authors; otherwise the viewer requested specific entries.
+    With `unasked`, entries are for a timeline or list, without muted authors; otherwise the viewer requested specific
+    entries.
     """
     return ViewerState(graph, viewer, partial(_visible, viewer, may_list if unasked else may_see), lasting)
 
 
 async def hydrate(graph: Reader, viewer: int | None, ids: Sequence[int], *, unasked: bool = True) -> list[Entry]:
-    """Return the visible entries, in the order of `ids` (`unasked`: see `viewer_state`).
+    """Return the entries that the viewer may see, in the order of `ids`; with `unasked`, without muted authors.
 
     At most seven reads, one more with polls, and two more with emoji.
     """
@@ -250,9 +251,9 @@ async def hydrate(graph: Reader, viewer: int | None, ids: Sequence[int], *, unas
 
 
 async def hydrate_taken_back(graph: Reader, member_id: int, id_: int) -> Entry | None:
-    """Return the entry from which the member has just removed their own reaction; None if it is gone.
+    """Return the entry from which the member has just removed their own reaction; None if it no longer exists.
 
-    A post that they reported or may no longer see is reduced to its id and author, without content and counts.
+    An entry that they reported or may no longer see is reduced to its id and author, without content and counts.
     """
     seen = ViewerState(graph, member_id, _there)
     rows = await seen.look((id_,))
@@ -282,7 +283,7 @@ def _bare(entry: Entry) -> Entry:
 
 
 async def hydrate_reported(graph: Reader, ids: Sequence[int]) -> list[Entry]:
-    """Return reported entries for moderators only, regardless of hiding and visibility."""
+    """Return reported entries, even those that are hidden or not public; only for moderators."""
     return await _hydrated(ViewerState(graph, None, _there), ids)
 
 
@@ -340,7 +341,7 @@ async def _assemble(
     post_ids = list({post.id for _, post, _ in rows})
     counts = await graph.assoc_count(post_ids, _POST_COUNTS)
     if len(members) > len(rows):
-        # More was read than is shown.
+        # Leave out the members of entries that are not shown.
         shown = {post.author_id for _, post, _ in rows}
         shown.update([share.author_id for _, _, share in rows if share is not None])
         members = {id_: members[id_] for id_ in shown}
@@ -370,7 +371,8 @@ async def _assemble(
     for entry_id, post, share in rows:
         id_ = post.id
         answer.append(
-            # Some by position: a call with more than thirty arguments makes the interpreter pack them into a dictionary.
+            # Pass some arguments by position: with more than thirty arguments, the interpreter packs them into a
+            # dictionary.
             Entry(
                 entry_id,
                 post,
@@ -420,8 +422,8 @@ async def profiles(
 ) -> dict[int, Profile]:
     """Return members with their counts, as the viewer may see them; one read.
 
-    All viewers see the number of open entries; for the member and their followers it includes followers-only ones. Direct and
-    hidden posts are in no count.
+    The number of posts includes open entries and, for the member and their followers, followers-only entries. It never
+    includes direct and hidden posts.
     """
     counts = await graph.assoc_count(list(members), _MEMBER_COUNTS)
     followers, following, posted, restricted, reserved = (counts[atype] for atype in _MEMBER_COUNTS)

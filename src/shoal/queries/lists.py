@@ -18,7 +18,7 @@ from shoal.queries.pipeline import NO_CONTENT_FILTERS, Folds, Page, folds_of, re
 
 MAX_LISTS = 1_000
 MAX_MEMBERS = 1_000
-"""More than a member may have, like `MAX_LISTS`."""
+"""`MAX_LISTS` and `MAX_MEMBERS` are above the limits on lists and their members, so that all are read."""
 
 
 async def page(reads: Reads, viewer: int, list_id: int, cursor: Cursor, *, direct: bool = True) -> Page:
@@ -43,7 +43,7 @@ async def among(reads: Reads, viewer: int, list_id: int, ids: Sequence[int]) -> 
 
 
 def _folds(reads: Reads, viewer: int, shown: MemberList, members: Sequence[int], *, direct: bool = True) -> Folds:
-    """Describe the list as rows: which belong to it, and how shares are folded."""
+    """Return the rows of the list with the rules that decide which belong to it and which shares are folded."""
     skeleton = partial(pull, reads.graph, {POSTED: members})
 
     async def keep(seen: ViewerState, rows: Sequence[Row]) -> list[Row]:
@@ -104,6 +104,6 @@ def _belongs(
 
 
 def _shows_comment(shown: MemberList, post: Post, answered: Collection[int]) -> bool:
-    """Return whether the list shows a comment: one on a post of its author, of the owner, or of the members `answered`."""
+    """Return whether the list shows a post: a comment must be on a post of its author, the owner or a member in `answered`."""
     parent = post.parent_author_id
     return not parent or parent in (post.author_id, shown.owner_id) or parent in answered

@@ -2,11 +2,11 @@
 
 The directory contains members who want to be found, ordered by their last post or by the time they joined.
 
-Contact discovery returns members who may match an entry of an address book or of a follow list from another network. A member
-matches by the hash of their e-mail address if they allow it (`email`), by an external account that their profile names (`link`),
-or, as weaker evidence, by a matching user name (`name`). None of the three proves identity. The list is not stored. Members who do
-not want to be found, who are silenced or suspended, whom the viewer blocks or mutes, or who block the viewer are left out, as if
-they did not exist.
+Contact discovery returns members who may match an entry of an address book or of a follow list from another network. A
+member matches by the hash of their e-mail address if they allow it (`email`), by an external account that their profile
+names (`link`), or, as weaker evidence, by a matching user name (`name`). None of the three proves identity. The
+uploaded list is not stored. Members who do not want to be found, who are silenced or suspended, whom the viewer blocks
+or mutes, or who block the viewer are left out, as if they did not exist.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _FOLLOWEES = 5_000
 _RECEIVED = (LIKED_BY, SHARED_BY)
 _NOT_OPEN = (POSTED_RESTRICTED, POSTED_TO_FOLLOWERS)
 _MOST_NOT_OPEN = 2_000
-"""Posts in each of these lists whose likes and shares are subtracted."""
+"""Maximum number of posts in each list of `_NOT_OPEN` whose likes and shares are subtracted."""
 _FAMILIAR = 80
 
 
@@ -95,11 +95,11 @@ async def page(
     severed: bool = False,
     followed_by: int = 0,
 ) -> MemberPage:
-    """Return a page of the members in a list, without blocks between them and the viewer.
+    """Return a page of the members in a list, without members whom the viewer blocks or who block the viewer.
 
-    With `severed` blocked members are included, for the list of blocks. Sharers whose share is not open and expired mutes are
-    excluded; with `followed_by`, so is everyone except that member and their followees. The members of the next page are
-    prefetched. Raises `InvalidInput` for a limit below 1.
+    With `severed` these are included, for the list of blocks. Expired mutes and sharers whose share is not open are
+    excluded; with `followed_by`, so is everyone except that member and their followees. The members of the next page
+    are prefetched. Raises `InvalidInput` for a limit below 1.
     """
     check_limit(cursor)
     found = await reads.graph.assoc_range(of, atype, cursor.of(2 * cursor.limit + 1))
@@ -188,12 +188,12 @@ def _named(
 def _prefetch(reads: Reads, ids: Sequence[int]) -> None:
     if ids:
         task = asyncio.ensure_future(reads.graph.obj_get(ids))
-        # A prefetch: the page itself reports a failure when it reads them.
+        # Ignore an error of the prefetch: the page reports it when it reads these objects.
         task.add_done_callback(lambda done: done.cancelled() or done.exception())
 
 
 async def likers(reads: Reads, viewer: int | None, post_id: int, newest: int = 5) -> Likers:
-    """Return the number of likes of a post, in O(1), and the newest likers. Raises `NotFound` if the viewer may not see it."""
+    """Return the number of likes of a post, in O(1), and the newest likers. Raises `NotFound` for a post hidden from the viewer."""
     post = await access_post(reads.graph, viewer, post_id)
     total = await count_of(reads.graph, post.id, LIKED_BY)
     found = await reads.graph.assoc_range(post.id, LIKED_BY, Cursor(limit=newest))
@@ -201,7 +201,7 @@ async def likers(reads: Reads, viewer: int | None, post_id: int, newest: int = 5
 
 
 async def emoji_reactors(reads: Reads, viewer: int | None, post_id: int, newest: int = 10) -> list[EmojiReactors]:
-    """Return the emoji of a post with the newest members of each, in a fixed number of reads.
+    """Return the emoji of a post, each with the newest members who added it, in a fixed number of reads.
 
     Raises `NotFound` if the viewer may not see the post.
     """
@@ -240,8 +240,9 @@ async def _placed(reads: Reads, viewer: int | None, post_id: int) -> list[tuple[
 async def received(reads: Reads, viewer: int | None, member: int) -> Received:
     """Return the total likes and shares of the member's posts that the viewer could find.
 
-    The member sees the totals, which are two counters. For others, posts that are not open are subtracted: direct and hidden
-    posts for followers, followers-only posts too for strangers. If there are too many of them to count, others see no totals.
+    The member sees the totals, which are two counters. For others, posts that are not open are subtracted: direct and
+    hidden posts for followers, followers-only posts too for strangers. If there are too many such posts to count, other
+    viewers see no totals.
     """
     graph = reads.graph
     counts = await graph.assoc_count((member,), (*_RECEIVED, *_NOT_OPEN))
@@ -282,7 +283,7 @@ MOST_FOUND = 500
 """Members per response."""
 _AT_ONCE = 500
 _EACH = 5
-"""Members found by one account: the first to declare it."""
+"""Maximum number of members found by one external account: the first that declared it."""
 
 MatchKind = Literal["email", "link", "name"]
 
@@ -326,7 +327,7 @@ class _Claim(NamedTuple):
 
 
 async def contacts_by_hash(reads: Reads, viewer: int, hashes: Sequence[str]) -> ContactsFound:
-    """Find members who allow it by hashes of their email addresses. Raises like `check_hashes`."""
+    """Find members who allow it by hashes of their email addresses. Raises the errors of `check_hashes`."""
     asked = check_hashes(hashes)
 
     async def claims(part: Sequence[str]) -> list[_Claim]:
@@ -338,13 +339,13 @@ async def contacts_by_hash(reads: Reads, viewer: int, hashes: Sequence[str]) -> 
 
 
 async def followees_in_archive(reads: Reads, viewer: int, archive: bytes) -> ContactsFound:
-    """Find members by the follow list in a file of another network's archive. Raises like `read_archive`."""
-    # In a thread: parsing four megabytes would block other requests.
+    """Find members by the follow list in a file of another network's archive. Raises the errors of `read_archive`."""
+    # Parse in a thread, because parsing four megabytes would block other requests.
     return await _followees(reads, viewer, await asyncio.to_thread(read_archive, archive))
 
 
 async def followees_by_handle(reads: Reads, viewer: int, handles: Sequence[str]) -> ContactsFound:
-    """Find members by handles, addresses and links of accounts elsewhere. Raises `TooLarge` past 10,000."""
+    """Find members by handles, addresses and links of accounts elsewhere. Raises `TooLarge` for more than 10,000."""
     return await _followees(reads, viewer, read_handles(handles))
 
 
@@ -356,7 +357,10 @@ async def _followees(reads: Reads, viewer: int, listed: FollowList) -> ContactsF
 async def _found(
     reads: Reads, viewer: int, asked: Sequence[T], claims: Callable[[Sequence[T]], Awaitable[list[_Claim]]]
 ) -> ContactsFound:
-    """Look up in groups of 500 with at most six reads each, past the cache, to avoid evicting hot entries."""
+    """Look up accounts or hashes in groups of 500, with at most six reads each.
+
+    The reads bypass the cache, so that they evict no hot entries.
+    """
     matches: dict[int, ContactMatch] = {}
     for start in range(0, len(asked), _AT_ONCE):
         for match in await _shown(reads, viewer, await claims(asked[start : start + _AT_ONCE])):
@@ -387,7 +391,7 @@ def _user_names(handles: Sequence[ForeignHandle]) -> Iterator[tuple[Key, Foreign
 
 
 async def _shown(reads: Reads, viewer: int, claims: Sequence[_Claim]) -> list[ContactMatch]:
-    """Return the claims that hold, for members whom the viewer may see; each member once."""
+    """Return the possible matches that are confirmed, for members whom the viewer may see; each member once."""
     members = await members_by_id(reads.lasting, list({claim.member_id for claim in claims} - {viewer}))
     held: dict[int, _Claim] = {}
     for claim in claims:

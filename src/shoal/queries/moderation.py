@@ -96,7 +96,7 @@ async def _newest(scanner: Scanner, cursor: Cursor, filter_: MemberFilter) -> Me
         here = [node for node in scanned if node.id < high]
         if len(here) == SCANNED:
             if stretch > _MILLISECOND:
-                # The scan did not reach the end of the range, which has the newest: retry with half of it.
+                # The scan did not reach the end of the range, where the newest objects are. Retry with half the range.
                 stretch = max(min(stretch, here[-1].id - low) // 2, _MILLISECOND)
                 continue
             here += await _rest(scanner, here[-1].id, high)
@@ -110,7 +110,7 @@ async def _newest(scanner: Scanner, cursor: Cursor, filter_: MemberFilter) -> Me
 
 
 async def _rest(scanner: Scanner, after: int, high: int) -> list[AnyNode]:
-    """Read up to the end of a range that cannot be shorter."""
+    """Read all objects of a range up to its end, for a range of a millisecond, which cannot be halved."""
     found: list[AnyNode] = []
     while scanned := [node for node in await scanner.obj_scan(after, SCANNED) if node.id < high]:
         found += scanned
@@ -188,7 +188,7 @@ class AuditFilter(NamedTuple):
 
 
 class DatedEntry(NamedTuple):
-    """An entry with its id and address, if one is kept."""
+    """An audit entry with its id, and the network address of the actor, if it is kept."""
 
     id: int
     entry: AuditEntry
@@ -232,7 +232,7 @@ async def everything(graph: Reader) -> AsyncGenerator[DatedEntry, None]:
 
 
 async def own(graph: Reader, member_id: int, listed: Sequence[Assoc]) -> list[DatedEntry]:
-    """Return the entries of part of a member's own list: actions on their own account, and failed logins."""
+    """Return the audit entries in part of a member's own list, which has actions on their account and failed logins."""
     addresses = {assoc.id2: assoc.data.decode() for assoc in listed}
     public = public_list(shard_of(member_id))
     entries = (await graph.assoc_get(public, (AUDITED,), list(addresses)))[AUDITED] if addresses else {}

@@ -49,7 +49,7 @@ _A_GROUP = 4
 
 class Notification(msgspec.Struct, frozen=True):
     time: int
-    """The time of the action, a snowflake: its id among the member's notifications."""
+    """The time of the action, a snowflake, which is the id of the notification among those of the member."""
     notice: Notice
     actor: Profile
     entry: Entry | None = None
@@ -164,9 +164,10 @@ async def page(
     fitting: Fit[Notification] | None = None,
     at_once: int = 0,
 ) -> NotificationPage:
-    """Return a page of the viewer's notifications, read `at_once` at a time until it is full.
+    """Return a page of the viewer's notifications. They are read in steps of `at_once` until the page is full.
 
-    `fitting`: see `read_items`. Raises `InvalidInput` for a limit below 1.
+    `fitting` returns how many of the notifications read so far fit on the page. Raises `InvalidInput` for a limit below
+    1.
     """
     cleared = (await marks(reads.graph, viewer, (CLEARED,))).get(CLEARED)
     at = cursor._replace(after=max(cursor.after, cleared.last_read_id if cleared else 0))
@@ -209,7 +210,7 @@ async def shown(reads: Reads, viewer: int, rows: Sequence[tuple[Assoc, Notice]])
 
 
 def _objects(rows: Sequence[tuple[Assoc, Notice]]) -> set[int]:
-    """Return further objects that must exist: the share, whose id is the time, the report, and the scheduled post."""
+    """Return the ids of further objects that the notifications need: shares (the id is the time), reports and scheduled posts."""
     shares = {assoc.time for assoc, notice in rows if notice.kind is Kind.SHARE}
     return shares | {
         notice.about for _, notice in rows if notice.kind in ABOUT_REPORTS or notice.kind is Kind.UNPUBLISHED
@@ -243,7 +244,7 @@ def _may_show(
 
 
 def _refused(nodes: Mapping[int, AnyNode], notice: Notice) -> ScheduledPost | None:
-    """Return the scheduled post that could not be published; None if it was moved, published or canceled since."""
+    """Return the scheduled post that could not be published; None if it was rescheduled, published or canceled since."""
     node = nodes.get(notice.about) if notice.kind is Kind.UNPUBLISHED else None
     return node if isinstance(node, ScheduledPost) and node.refused else None
 

@@ -51,8 +51,8 @@ def check_limit(at: Cursor) -> None:
 async def pull(graph: Reader, sources: Sources, at: Cursor) -> list[int]:
     """Return the first `at.limit` distinct times in the union of the lists, in the cursor's direction; two reads per type.
 
-    The first read takes a few entries of every list. The `limit`-th of those bounds the result, so the second read covers only
-    lists whose few entries all lie within the bound, and only up to it. The result is exact.
+    The first read takes a few entries of every list. The `limit`-th of these entries bounds the result. The second read
+    covers only lists whose few entries all lie within this bound, and reads them only up to it. The result is exact.
     """
     found: set[int] = set()
     for atype, id1s in sources.items():
@@ -62,7 +62,10 @@ async def pull(graph: Reader, sources: Sources, at: Cursor) -> list[int]:
 
 
 async def pull_entries(graph: Reader, atype: AssocType, id1s: Sequence[int], at: Cursor) -> list[Assoc]:
-    """Return the entries themselves, like `pull`, from lists of a single type that share no time."""
+    """Return the first `at.limit` entries in the union of lists of one type, in the cursor's direction; two reads.
+
+    No two entries of the lists may have equal times.
+    """
     found = await _pull(graph, atype, id1s, at)
     return [found[time] for time in sorted(found, reverse=not at.oldest_first)[: at.limit]]
 
@@ -90,15 +93,18 @@ def _by_time(lists: Mapping[int, Sequence[Assoc]]) -> dict[int, Assoc]:
 
 NEAR = 512
 NEAR_PER_LIST = 16
-"""Entries before a position, in total and per list, up to which they are read: counting costs more."""
+"""Up to this many entries before a position (in total, and per list) are read instead of counted, because counting
+costs more."""
 _AROUND = 1 / 32
-"""Distance from the estimated time of a position at which entries are counted too, as a fraction of the remaining time range."""
+"""Entries are also counted at this distance before and after the estimated time of a position. It is a fraction of the
+remaining time range."""
 
 
 async def stored(graph: Reader, sources: Sources, first: int, last: int) -> list[int]:
     """Return the ids at these positions in the union of the lists, newest first.
 
-    One more is read before them: an entry that also has the previous position is not at `first`.
+    One more entry is read before them: if it is equal to the entry at `first`, it is returned at the earlier position
+    only.
     """
     begin = max(first - 1, 0)
     before, newer = await _near(graph, sources, begin)
@@ -108,7 +114,7 @@ async def stored(graph: Reader, sources: Sources, first: int, last: int) -> list
 
 
 async def _near(graph: Reader, sources: Sources, position: int) -> tuple[int, int]:
-    """Return a time, and the number of entries that are not older: at most `position`, and close to it."""
+    """Return a time slightly newer than the entry at a position, and how many entries are not older than it: at most `position`."""
     near = max(NEAR, NEAR_PER_LIST * sum(map(len, sources.values())))
     if position < near:
         return MAX_TIME, 0
@@ -134,9 +140,11 @@ async def _near(graph: Reader, sources: Sources, position: int) -> tuple[int, in
 
 
 def _guesses(low: int, high: int, share: float, *, even: bool) -> list[int]:
-    """Return times between two, newest first, around the one with this fraction of evenly distributed entries above it.
+    """Return times between `low` and `high`, newest first, around an estimate.
 
-    Unless they are assumed `even`, the quarters of the range are included, so that it shrinks to a quarter at worst.
+    The estimate is the time above which a fraction `share` of the entries would lie if they were evenly distributed.
+    Unless they are assumed to be `even`, the quarters of the range are included, so that the range shrinks to a quarter
+    at worst.
     """
     shares = [share - _AROUND, share, share + _AROUND, *(() if even else (0.25, 0.5, 0.75))]
     times = {high - int((high - low) * share) for share in shares}
@@ -144,7 +152,7 @@ def _guesses(low: int, high: int, share: float, *, even: bool) -> list[int]:
 
 
 async def _span(graph: Reader, sources: Sources) -> tuple[int, int] | None:
-    """Return the time of the oldest entry of all lists, and the time after the newest."""
+    """Return the time of the oldest entry of all lists, and a time just after the newest; None if all lists are empty."""
     times = []
     for atype, id1s in sources.items():
         if id1s:
@@ -154,7 +162,7 @@ async def _span(graph: Reader, sources: Sources) -> tuple[int, int] | None:
 
 
 async def _not_older(graph: Reader, sources: Sources, times: Sequence[int]) -> list[int]:
-    """Return, for each time, the number of entries of all lists that are not older."""
+    """Return for each time the number of entries of all lists that are not older than it."""
     counts = [0] * len(times)
     for atype, id1s in sources.items():
         if id1s:
@@ -218,9 +226,9 @@ async def look_through(
 ) -> tuple[list[Item], int | None]:
     """Return a page of the items that `sift` keeps, newest first, and the `before` of the next page; None at the end.
 
-    `read` returns `at_once` entries, more than the limit, and fewer only at the end of the list; `place` returns the position of
-    an item. An empty page of the oldest returns the position that it reached: adjacent pages begin there. Raises `InvalidInput`
-    for a limit below 1.
+    `read` returns `at_once` entries, more than the limit, and fewer only at the end of the list; `place` returns the
+    position of an item. An empty page, read oldest first, returns the position that it reached; adjacent pages begin
+    there. Raises `InvalidInput` for a limit below 1.
     """
     check_limit(cursor)
     found: list[Item] = []
@@ -275,14 +283,14 @@ class Taking(Protocol[Row]):
 
     @property
     def at(self) -> Cursor:
-        """The part of the list behind the rows that were read."""
+        """A cursor to the part of the list after the rows that were read."""
 
 
 class RowReader(Generic[Raw, Row]):
-    """The filtered rows of a list, from a cursor on, in its direction.
+    """The filtered rows of a list, from a cursor on, in the cursor's direction.
 
-    `read` returns up to `cursor.limit` raw rows, fewer only at the end of the list; `place` returns the position of a raw row;
-    `sift` filters and converts raw rows, keeping their order.
+    `read` returns up to `cursor.limit` raw rows, fewer only at the end of the list; `place` returns the position of a
+    raw row; `sift` filters and converts raw rows, keeping their order.
     """
 
     def __init__(
@@ -372,8 +380,9 @@ async def read_items(
 ) -> tuple[list[Item], int | None]:
     """Return the items of a page, always newest first, and the `before` of the next page; None at the end.
 
-    `show` makes items of rows, and may drop some. A page has `cursor.limit` items, or as many as `fits` returns, which gets all
-    items so far, read `at_once`. Raises `InvalidInput` for a limit below 1.
+    `show` makes items of rows, and may drop some. A page has `cursor.limit` items or, with `fits`, as many as `fits`
+    returns for all items read so far. `at_once` is the number of items per read. Raises `InvalidInput` for a limit
+    below 1.
     """
     check_limit(cursor)
     step = at_once or cursor.limit + 1
@@ -381,7 +390,7 @@ async def read_items(
     after: int | None = None
     taken = 0
     while True:
-        # One more than missing shows whether another page follows.
+        # Request one more item than is missing, which shows whether another page follows.
         missing = step - len(collected) if len(collected) < step else step
         part = await rows.take(min(likely(missing, taken, len(collected)), max(missing, MOST_SHOWN)))
         taken += len(part)
@@ -396,6 +405,6 @@ async def read_items(
             after = None if rows.ended else rows.at.before
             break
     if cursor.oldest_first:
-        # The page after a page of the oldest is older than all of it.
+        # The next page is older than the oldest item of this page, which was read first.
         return collected[::-1], place(collected[0]) if collected else None
     return collected, after

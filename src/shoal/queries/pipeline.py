@@ -81,7 +81,7 @@ async def read_page(
 
 
 _MANY = 50
-"""Number of keywords above which other tasks run between two entries."""
+"""Number of keywords above which filtering yields to other tasks after each entry."""
 
 _compiled: Recent[tuple[int, int], Compiled] = Recent(10_000)
 
@@ -128,7 +128,7 @@ class ContentFilters:
         return answer
 
     async def admitted(self, entries: Sequence[Entry]) -> list[Entry]:
-        """Return the entries like `marked`, without entries that an irreversible filter matches."""
+        """Return the entries, each with its matching filters, without entries that an irreversible filter matches."""
         if not self._filters:
             return list(entries)
         marked = await self.marked(entries)
@@ -154,7 +154,7 @@ async def content_filters_of(graph: Reader, viewer: int | None, context: FilterC
 async def filtered(
     graph: Reader, viewer: int | None, entries: Sequence[Entry], context: FilterContext | None = None
 ) -> list[Entry]:
-    """Return the entries, each with the viewer's matching filters: all of them, and the ones for this context."""
+    """Return the entries with the viewer's matching filters: all of them in `matches`, and those for this context in `filtered`."""
     return await (await content_filters_of(graph, viewer, context)).marked(entries) if entries else []
 
 
@@ -188,12 +188,12 @@ class Folds(NamedTuple):
     seen: ViewerState
     opened: Callable[[Cursor], RowReader[int, Row]]
     enabled: Callable[[], Awaitable[bool]]
-    """Returns whether the viewer wants shares folded; called only if one might be."""
+    """Returns whether the viewer wants shares folded. Called only if a share might be folded."""
     tags: Collection[int] = ()
     """Followed tags, which bring posts of any author into the timeline."""
 
     async def repeats(self, rows: Iterable[Row]) -> list[Row]:
-        """Return the shares among the rows whose post may be in the timeline in another way too."""
+        """Return the shares among the rows whose post may also be in the timeline by itself or by another share."""
         shares = [row for row in rows if row[2] is not None]
         counts = await self.spread(shares) if shares else {}
         return [row for row in shares if counts.get(row[1].id, 0) > 1 or self._comes_itself(row[1])]
@@ -226,13 +226,14 @@ def folds_of(
 class Folding:
     """The rows of a timeline from a cursor on, without folded shares.
 
-    Reads beyond the page only if it has a share whose post may be in the timeline in another way too, or a post that others
-    shared. `thorough` always reads.
+    It reads beyond the page only if the page has a share whose post may be in the timeline a second time, or a post
+    with another share. With `thorough`, it always does.
     """
 
     def __init__(self, folds: Folds, cursor: Cursor, *, thorough: bool = False) -> None:
         self.shared_by: dict[int, list[int]] = {}
-        """Sharers by the id of a taken entry that represents their shares, oldest first."""
+        """For each returned entry that represents folded shares, by its id: the members who shared the post, oldest
+        share first."""
         self._folds = folds
         self._down = not cursor.oldest_first
         self._thorough = thorough
@@ -240,12 +241,12 @@ class Folding:
         self._cursor = cursor
         self._own = folds.opened(cursor)
         self._prefetched: RowReader[int, Row] | None = self._own
-        # On the newest page, nothing above is unknown.
+        # The newest page has no entries above it, so none must be read.
         self._newest = self._down and cursor.before == MAX_TIME
         self._behind: RowReader[int, Row] | None = None
         self._shares = thorough
         self._rows: list[Row] = []
-        """Rows in the direction of the cursor: the page, followed by up to `REACH` others."""
+        """Rows in the direction of the cursor: the rows of the page, followed by up to `REACH` rows after it."""
         self._page_rows = 0
         self._earlier: list[Row] = []
         """Rows in front of the page, nearest first."""
@@ -291,7 +292,7 @@ class Folding:
 
     @property
     def at(self) -> Cursor:
-        """The part of the timeline behind the decided rows."""
+        """A cursor to the part of the timeline after the rows that have been checked for folding."""
         return self._cursor.past(self._rows[self._next - 1][0]) if self._next else self._cursor
 
     @property
@@ -300,11 +301,11 @@ class Folding:
 
     @property
     def _decided(self) -> bool:
-        """Whether every row of the page has been decided."""
+        """Whether every row of the page has been checked for folding."""
         return self._own.ended and self._next == self._page_rows
 
     async def _folded(self, first: int, end: int) -> list[Row]:
-        """Return the rows of this range that are kept."""
+        """Return the rows from position `first` to before `end` that are not folded."""
         rows = self._rows[first:end]
         if not self._shares:
             self._shares = any(row[2] is not None for row in rows)
@@ -331,7 +332,7 @@ class Folding:
         return self._on
 
     async def _shared_by_others(self, rows: Sequence[Row]) -> list[Row]:
-        """Return the rows whose posts others shared."""
+        """Return the rows whose post has at least one share other than the row itself."""
         counts = await self._folds.spread(rows) if rows else {}
         return [row for row in rows if counts.get(row[1].id, 0) > (row[2] is not None)]
 
@@ -376,7 +377,7 @@ def _duplicates(rows: Iterable[Row]) -> set[int]:
 
 
 def _places(rows: Sequence[Row], some: Iterable[Row], first: int) -> list[int]:
-    """Return the positions of `some` of the rows, the first of which is at `first`."""
+    """Return the positions of `some` of the rows. The first row is at position `first`."""
     ids = {row[0] for row in some}
     return [at for at, row in enumerate(rows, first) if row[0] in ids]
 

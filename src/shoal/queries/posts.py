@@ -63,7 +63,7 @@ async def authored_page(
         return [entry.time for entry in await reads.graph.assoc_range(member, POSTED, at)]
 
     async def keep(seen: ViewerState, rows: Sequence[Row]) -> list[Row]:
-        # The shared post is by another author, whom the viewer mutes.
+        # Remove shares of posts by other authors whom the viewer mutes.
         return [row for row in rows if row[1].author_id == member or not seen.relationships[row[1].author_id].muting]
 
     row_filter = None if query == ALL else query.admits
@@ -138,7 +138,7 @@ MAX_REVISIONS = 1_000
 
 
 async def revisions(graph: Reader, viewer: int | None, post_id: int) -> list[Revision]:
-    """Return the revisions of a post (or of the original of a share), oldest first, without the current version.
+    """Return the revisions of a post (or of the post that a share shares), oldest first, without the current version.
 
     Raises `NotFound` if the viewer may not see the post.
     """

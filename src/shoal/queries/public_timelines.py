@@ -1,8 +1,8 @@
 """Public timelines: the newest public posts on the server, under one or more tags, or near a location.
 
-Comments on the posts of other members and shares are not part of the public timeline. Its posts are in one list for each data
-source, from the commit that creates a post to the commit that deletes it. Nearby posts come from the lists of the cells that
-cover a disk.
+Comments on the posts of other members and shares are not part of the public timeline. Its posts are in one list for
+each data source, from the commit that creates a post to the commit that deletes it. Nearby posts come from the lists of
+the map cells that cover a circular area (`Disk`).
 """
 
 from __future__ import annotations
@@ -70,9 +70,10 @@ async def tag_page(reads: Reads, viewer: int | None, query: TagQuery, cursor: Cu
 
 
 async def newest_around(reads: Reads, place: Place | None, near_km: float, limit: int) -> list[int]:
-    """Return the ids of the newest posts within about this distance of a place, none for no place.
+    """Return the ids of the newest posts within about this distance of a place, or an empty list without a place.
 
-    The radius is limited to that of a `Disk`. Posts come from the cells that cover it, so some lie slightly outside.
+    The distance is limited to the allowed radius of a `Disk`. Posts come from the map cells that cover this circle, so
+    some lie slightly outside.
     """
     if place is None:
         return []
@@ -87,7 +88,7 @@ def _cells_of(disk: Disk) -> Sources:
 async def nearby_page(
     reads: Reads, viewer: int | None, disk: Disk, cursor: Cursor, *, only_media: bool = False
 ) -> Page:
-    """Return a page of the public posts within the disk, newest first."""
+    """Return a page of the public posts within a circular area on the map, newest first."""
 
     def row_filter(row: Row) -> bool:
         # Cells extend beyond the disk, and their lists may not reflect the latest edit yet.

@@ -39,13 +39,13 @@ _NAMED, _CALLED, _BIO = range(3)
 
 
 class _Asked(NamedTuple):
-    """A query for the index, and the disks in which results must lie."""
+    """A query for the index, and the circular areas in which the places of results must lie."""
 
     ask: Ask
     near: tuple[Disk, ...]
 
     def fits(self, post: Post, row: PostRow, *, shy: bool) -> bool:
-        """Return whether a post with this row matches; `shy` is the author's setting."""
+        """Return whether a post with this row matches. `shy`: the author is not indexable."""
         return fits(self.ask, row, shy=shy) and all(disk.has(post.place) for disk in self.near)
 
 
@@ -147,7 +147,7 @@ async def posts(
 
 
 async def _resolved(reads: Reads, viewer: int, text: str, author: int | None) -> _Asked | None:
-    """Return the query with resolved names; None if nothing can match."""
+    """Return the query with its user names resolved to ids; None if nothing can match."""
     question = read_question(text)
     if question.nothing:
         return None
@@ -180,7 +180,7 @@ def _still_fits(asked: _Asked, seen: ViewerState, post: Post) -> bool:
 
 
 async def _own_that_fit(reads: Reads, viewer: int, asked: _Asked) -> list[int]:
-    """Return the viewer's own newest posts that match; two reads, and one more with polls or media."""
+    """Return the ids of the viewer's newest posts that match the query; two reads, or three if a post has a poll or media."""
     newest = await own_newest(reads, viewer)
     ids = dict.fromkeys(id_ for post in newest for id_ in related_ids(post))
     nodes = await reads.graph.obj_get(list(ids)) if ids else {}
@@ -214,7 +214,7 @@ async def tags(reads: Reads, viewer: int | None, text: str, part: ResultRange) -
 
 
 async def _own_uses(reads: Reads, viewer: int | None, prefix: str) -> dict[str, int]:
-    """Count the viewer's own latest uses, which may not have reached the index."""
+    """Count the viewer's own latest uses of tags with this prefix, which the index may not contain yet."""
     uses: dict[str, int] = {}
     for post in await own_newest(reads, viewer) if viewer is not None else []:
         for name in post_row(post).tags:

@@ -71,7 +71,7 @@ _GOING = (PostDeleted, PostHidden, ShareDeleted)
 
 
 class _News(msgspec.Struct, frozen=True):
-    """Base of all updates. `position` is where to continue after it."""
+    """Base of all updates. A stream that resumes after `position` continues with the next update."""
 
     position: str
 
@@ -83,13 +83,13 @@ class Arrived(_News, frozen=True):
 
 
 class Edited(_News, frozen=True):
-    """A post in it was edited, or narrowed to an audience that includes the viewer."""
+    """A post in the viewer's timeline was edited, or its audience was narrowed and still includes the viewer."""
 
     entry: Entry
 
 
 class Removed(_News, frozen=True):
-    """The entry with this id is no longer in it, or never was."""
+    """The entry with this id is no longer in the viewer's timeline, or never was."""
 
     id: int
 
@@ -133,7 +133,10 @@ async def news(reads: Reads, hub: Hub, viewer: int, after: str | None = None) ->
 async def everything(
     reads: Reads, hub: Hub, viewer: int, to: Interest, after: str | None = None
 ) -> AsyncGenerator[News | OfViewer, None]:
-    """Yield all updates for a viewer subscribed `to` something, like `news`. Raises `Unavailable`."""
+    """Yield all updates of the timeline `to` which a viewer subscribes, and of their notifications, conversations and filters.
+
+    Updates may be repeated or reordered. Ends when the hub closes, or the viewer is suspended. Raises `Unavailable`.
+    """
     async with hub.connect(viewer, None if after is None else Position(after), to=to) as connection:
         while heard := await connection.take():
             for one in await updates_for_viewer(reads, connection, heard):
@@ -143,7 +146,7 @@ async def everything(
 async def updates_for_viewer(
     reads: Reads, connection: Connection, heard: Sequence[PlacedUpdate | Missed]
 ) -> list[News | OfViewer]:
-    """Convert pending updates for a viewer, with as many reads as for one."""
+    """Convert pending updates for a viewer, with as many reads as for a single update."""
     viewer, interest = connection.viewer, connection.interest
     updates = [one.update for one in heard if isinstance(one, PlacedUpdate) and isinstance(one.update, OfEntry)]
     shown = [update.entry_id for update in updates if not isinstance(update, PostDeleted | ShareDeleted)]
@@ -183,7 +186,7 @@ def _one(
         hidden = relation.severed or relation.muting
         return Removed(position, update.entry_id) if _leaves(update, interest) and not hidden else None
     if isinstance(update, _GOING):
-        # Hidden, but still visible to this viewer; or visible again.
+        # Send nothing: the post was hidden and this viewer may still see it, or it is visible again.
         return None
     return Edited(position, entry) if isinstance(update, PostEdited | PostNarrowed) else Arrived(position, entry)
 

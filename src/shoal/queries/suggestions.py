@@ -60,7 +60,7 @@ from shoal.queries.tags import has_media, is_presentable
 from shoal.search.indexing import is_listed
 
 _ACTIVE = 2_000
-"""Members considered, out of all who want to be found, by latest post: all members on most servers."""
+"""Maximum number of discoverable members considered, by latest post. On most servers, these are all of them."""
 _ASKED = 400
 _ASKED_FOLLOWS = 50
 """Follows read of each of `_ASKED` active members, to find popular members on a larger server."""
@@ -90,7 +90,7 @@ KNOWN = (FOLLOWS, REQUESTS, BLOCKS, BLOCKED_BY, MUTES, DISMISSES)
 _MAX_CACHED = 200
 """Cached candidates: more than are shown, because some may become hidden."""
 FRIENDS_OF_FRIENDS = 300
-"""Friends of friends who are candidates, by strength of the bonds."""
+"""Maximum number of friends of friends who are candidates, by strength of the bonds."""
 _FOLLOWERS = 100
 _AUTHORS = 50
 """Maximum of each: liked authors, authors with interesting tags, and nearby authors."""
@@ -107,7 +107,7 @@ def is_known(associations: Associations, id_: int) -> bool:
 
 
 async def likely(reads: Reads, viewer: int, personalization: Personalization) -> Suggested:
-    """Return the 200 best suggestions, considering the viewer's feedback, without known and unwanted members.
+    """Return the 200 best suggestions, with the viewer's feedback applied, without members who must not be suggested.
 
     At most 22 reads, including the viewer's interests.
     """
@@ -131,7 +131,7 @@ class _Found:
     affinities: Mapping[str, float] = field(default_factory=dict)
     tags: defaultdict[int, set[str]] = field(default_factory=lambda: defaultdict(set))
     away: dict[int, float] = field(default_factory=dict)
-    """Kilometers from the viewer's place to the nearest of their posts."""
+    """Kilometers from the viewer's place to the nearest post of each member."""
 
 
 async def _found(reads: Reads, viewer: int, interests: Interests) -> _Found:
@@ -162,7 +162,7 @@ async def _found(reads: Reads, viewer: int, interests: Interests) -> _Found:
 
 
 def _proposed(interests: Interests, found: _Found) -> Iterable[int]:
-    """Return the viewer's own candidates, in addition to the most followed."""
+    """Return the candidates that depend on the viewer, which do not include the most followed members."""
     followed = set(interests.followees)
     near = [id_ for id_ in found.near.ids.tolist() if id_ not in followed][:FRIENDS_OF_FRIENDS]
     followers = sorted(found.followers - followed, reverse=True)[:_FOLLOWERS]
@@ -227,7 +227,7 @@ class SuggestionReason(NamedTuple):
     contribution: float
     words: str
     friends: tuple[str, ...] = ()
-    """User names of up to two of the viewer's followees who follow them."""
+    """User names of up to two of the viewer's followees who follow the suggested member."""
 
 
 class Suggestion(NamedTuple):
@@ -239,12 +239,12 @@ class Suggestion(NamedTuple):
 
     @property
     def friends(self) -> int:
-        """Number of the sampled followees who follow them."""
+        """Number of followees of the viewer who follow the suggested member, among those whose follows were read."""
         return next((round(reason.number) for reason in self.reasons if reason.source == "friends"), 0)
 
 
 async def suggestions(reads: Reads, viewer: int, limit: int) -> list[Suggestion]:
-    """Suggest members to follow, the best first. At most 27 graph reads, and five within a minute."""
+    """Suggest members to follow, the best first. At most 27 graph reads, or five if the suggestions are cached (one minute)."""
     held = await _suggested(reads, viewer)
     friends = set(held.friends.ravel().tolist()) - {0}
     everybody = list({*held.ids, *friends})
@@ -283,7 +283,7 @@ def _may_be_named(associations: Associations, friend: Member) -> bool:
 
 
 def _reasons(held: Suggested, at: int, contributed: Column, names: Mapping[int, str]) -> tuple[SuggestionReason, ...]:
-    """Return the reasons of a row, with the user names of followees who may be named."""
+    """Return the reasons for the suggestion at position `at`, with the user names of followees who may be named."""
     friends = tuple(names[id_] for id_ in held.friends[at].tolist() if id_ in names)
     named = {"friends": friends, "tags": held.tags[at]}
     columns = zip(REASON_NAMES, held.numbers[at], held.values[at], WEIGHTS.row(), contributed, strict=True)
@@ -306,7 +306,7 @@ def _reasons(held: Suggested, at: int, contributed: Column, names: Mapping[int, 
 async def _suggested(reads: Reads, viewer: int) -> Suggested:
     now = reads.tags.clock()
     personalization = await personalization_of(reads.graph, viewer)
-    # Changed interests take effect immediately.
+    # The key contains the version of the preferences, so that changed interests take effect immediately.
     key = viewer, personalization.feed_preferences.version if personalization.feed_preferences is not None else 0
     held = reads.suggested.get(key, now)
     if held is None:

@@ -30,7 +30,7 @@ from shoal.queries.pipeline import content_filters_of
 from shoal.tagcloud.cloud import RelatedTag, Word, check_words, likeness
 
 _FEATURED = 100
-"""More than a member may have."""
+"""Maximum number of featured tags that are read, which is more than a member may have."""
 _PAGE = 1_000
 _PAGES = 10
 """Pages of a member's newest entries that are counted."""
@@ -44,7 +44,7 @@ class Featured(NamedTuple):
     posts: int
     """Open posts of the member under the tag, among their newest 10,000 entries."""
     newest: int
-    """Time of the newest of those (Unix milliseconds); 0 if there is none."""
+    """Time of the newest of these posts (Unix milliseconds); 0 if there is none."""
 
 
 class FollowedTags(NamedTuple):
@@ -140,7 +140,7 @@ async def related_to_each(reads: Reads, names: Sequence[str], posts: int = POSTS
         for name, alike in (await _alike(reads, missing, posts)).items():
             known[name] = alike
             reads.related.put((name, posts), alike, now)
-    # Cached results may be older than an admin's latest decision.
+    # Check all tags again, because cached results may be older than an admin's latest decision.
     shown = await reads.tags.shown_as({*known, *(tag.name for alike in known.values() for tag in alike)})
     return {
         name: [tag for tag in alike if name in shown and shown.get(tag.name) == tag.name]
@@ -156,7 +156,7 @@ async def _alike(reads: Reads, names: Sequence[str], posts: int) -> dict[str, li
         uses = counted[name].uses if name in counted else 0
         alike: list[RelatedTag] = []
         for other, together in one.together.items():
-            # The cloud may lag behind the graph.
+            # The tag cloud may lag behind the graph and lack a new tag.
             form, other_uses = (counted[other].form, counted[other].uses) if other in counted else (other, together)
             how = likeness(together, one.posts, uses, other_uses)
             alike.append(RelatedTag(other, form, max(other_uses, together), together, how))

@@ -21,25 +21,28 @@ from shoal.queries.hydration import Entry, hydrate
 from shoal.queries.pipeline import Page, read_page
 
 MOST = 20_000
-"""Newest comments of a thread from which a page is selected."""
+"""Maximum number of comments of a thread that are read, newest first. A page shows a selection of them."""
 _MISFITS = 100
-"""Number of candidates that may fail to fit with their ancestors before the selection stops."""
+"""Number of comments that may be left out, because they and their ancestors exceed the limit, before the selection stops."""
 _LISTS = (COMMENTED_BY, RESTRICTED_COMMENTED_BY)
 
 
 class Thread(NamedTuple):
-    """`above`: root first. `below`: each post before its comments, siblings oldest first."""
+    """The ancestors of a post (`above`), root first, and its descendants (`below`), each post before its comments.
+
+    Comments on the same post are ordered oldest first.
+    """
 
     above: list[Entry]
     below: list[Entry]
     more: bool = False
-    """Whether there are comments below that did not fit."""
+    """Whether the post has descendants that are not in `below`."""
 
 
 async def thread(reads: Reads, viewer: int | None, post_id: int, *, above: int, below: int) -> Thread:
-    """Return the thread of a post, up to `above` and `below` entries. Raises `NotFound` if the viewer may not see the post.
+    """Return up to `above` ancestors and `below` descendants of a post. Raises `NotFound` if the viewer may not see the post.
 
-    If more is below than fits, the viewer's own comments and the newest are selected, each with its ancestors.
+    If the post has more descendants, the viewer's own comments and the newest ones are selected, each with its ancestors.
     """
     post = await access_post(reads.graph, viewer, post_id)
     listed = await reads.graph.assoc_range(post.root_id or post.id, THREAD, Cursor(limit=MOST))
@@ -71,7 +74,10 @@ async def replies(reads: Reads, viewer: int | None, post_id: int, cursor: Cursor
 
 
 async def _ancestors(reads: Reads, post: Post, comments: Mapping[int, ThreadPosition], limit: int) -> list[int]:
-    """Return the ancestors, root first. The chain ends at a deleted post; an unlisted one costs a read."""
+    """Return the ancestors of a post, root first. Ancestors above a deleted post are left out.
+
+    Each ancestor that is not in `comments`, the comments listed by the thread, costs a read.
+    """
     chain: list[int] = []
     at = post.parent_id
     while at and len(chain) < limit:
@@ -94,7 +100,8 @@ async def _descendants(
 ) -> dict[int, ThreadPosition]:
     """Return all comments below a post, each after its parent, older siblings first.
 
-    If a post counts more comments than the thread lists, its own lists are read: two reads per level, only for old data.
+    The list of the thread may lack old comments. If a post's comment count is higher than the number of its listed comments, its
+    own comment lists are read, with two reads per level.
     """
     children: dict[int, set[int]] = {}
     for comment in comments.values():
@@ -143,7 +150,7 @@ async def _with_authors(reads: Reads, tree: Mapping[int, ThreadPosition]) -> dic
 
 
 def _chosen(tree: Mapping[int, ThreadPosition], post_id: int, viewer: int | None, limit: int) -> list[int]:
-    """Select up to `limit` comments, each with its ancestors: the viewer's own, the newest, then in reading order."""
+    """Select up to `limit` comments, each with its ancestors: the viewer's own first, then the newest, then the others."""
     if len(tree) <= limit:
         return list(tree)
     newest = sorted(tree, reverse=True)

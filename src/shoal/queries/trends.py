@@ -53,7 +53,7 @@ from shoal.tagcloud.cloud import MAX_WORDS, Counted, DailyUses, Shown, Word, che
 HALF_LIFE_MS = 6 * 3_600_000
 """Time in which the weight of a reaction halves, in milliseconds."""
 NEWEST = 100
-"""Newest reactions of each kind that are read; with more, the weight is underestimated."""
+"""Maximum number of reactions of each kind that are read for a post, newest first. A post with more gets too low a weight."""
 
 _HALF_LIFE = float(floor_at(EPOCH_MS + HALF_LIFE_MS))
 
@@ -83,7 +83,7 @@ class Reactions(NamedTuple):
         return dict(zip(ids.tolist(), counts.tolist(), strict=True))
 
     def weights(self, now: int) -> dict[int, float]:
-        """Return the weight of the reactions to each post at a time (Unix ms). One from the future weighs 1."""
+        """Return the weight of the reactions to each post at a time (Unix ms). A reaction dated in the future weighs 1."""
         ids, at = np.unique(self.posts, return_inverse=True)
         ages = np.maximum(floor_at(now) - self.times, 0) / _HALF_LIFE
         return dict(zip(ids.tolist(), np.bincount(at, np.exp2(-ages)).tolist(), strict=True))
@@ -95,8 +95,8 @@ _NOTHING = Reactions(*(np.empty(0, np.int64) for _ in range(3)))
 async def reactions_to(graph: Reader, posts: Collection[Post], now: int) -> Reactions:
     """Return the reactions to these posts within the last three days. Six reads.
 
-    Authors' reactions to their own posts, and reactions of suspended or silenced members, do not count; of comments only the ones
-    that everyone may find.
+    Authors' reactions to their own posts, and reactions of suspended or silenced members, do not count. Comments count only if
+    everyone may find them.
     """
     if not posts:
         return _NOTHING
@@ -121,7 +121,8 @@ async def reactions_to(graph: Reader, posts: Collection[Post], now: int) -> Reac
 def _comments(comments: Mapping[int, Sequence[Assoc]], threads: Iterable[Sequence[Assoc]]) -> Iterable[Row]:
     """Yield the post, author and time of each comment.
 
-    The list of a post has the comments that everyone may find, and the list of the thread has their authors, so no comment is read.
+    The comment list of a post contains the comments that everyone may find, and the thread's list contains their authors, so the
+    comments themselves are not read.
     """
     found = {entry.id2 for page in comments.values() for entry in page}
     for page in threads:
@@ -150,7 +151,7 @@ def _by_others(found: Reactions, posts: Collection[Post]) -> npt.NDArray[np.bool
 
 _ACTIVE = 2_000
 _OF_LIST = 500
-"""Active posts read per data source."""
+"""Maximum number of active posts read per data source."""
 _MOST = 200
 """Maximum of trending posts."""
 _ENOUGH = 20
@@ -158,12 +159,12 @@ _ENOUGH = 20
 _NEWEST = 1_000
 """Newest posts from which the appended ones are selected."""
 _HALF_MS = 86_400_000
-"""Half-life of a like by the age of the post, for the appended posts.
+"""Age difference, in milliseconds, that halves the value of a like of an appended post.
 
-Scores are logarithms, because scores of old posts would underflow to 0.
+Scores are logarithms, because plain scores of old posts would underflow to 0.
 """
 _LEAST = 2
-"""Minimum of distinct members for a post to trend."""
+"""Minimum number of distinct members who must react for a post to trend."""
 
 
 async def page(reads: Reads, viewer: int | None, limit: int, offset: int = 0) -> list[Entry]:
@@ -195,7 +196,7 @@ async def weights(reads: Reads, *, outdated: bool = False) -> Mapping[int, float
 
 
 async def reviewed(reads: Reads, limit: int, offset: int = 0) -> list[Entry]:
-    """Return trending posts for moderators, including those excluded from trends, at the positions that they would have."""
+    """Return trending posts for moderators. Posts excluded from trends are included at the positions they would otherwise have."""
     found = [popular.id for popular in (await _remembered(reads)).posts]
     return await hydrate(reads.graph, None, found[offset : offset + limit])
 
@@ -280,7 +281,7 @@ _FALLBACKS = ("rising", "day", "week", "all")
 _FOLLOWED = 200
 _RECENT = 40
 _SEEDS = 5
-"""Own tags of a member for which related ones are read, each from `_SEED_POSTS` posts."""
+"""Number of a member's strongest tags whose related tags are read, each from `_SEED_POSTS` posts."""
 _SEED_POSTS = 80
 _POPULAR = 40
 
@@ -291,7 +292,7 @@ class _Interest(NamedTuple):
     strength: float
     why: str
     verb: str = ""
-    """The member's relationship to it: follow, use, like."""
+    """What the member does with the tag: follow, use or like."""
 
 
 async def trending(reads: Reads, limit: int, offset: int = 0) -> list[Word]:
@@ -305,7 +306,7 @@ async def trending(reads: Reads, limit: int, offset: int = 0) -> list[Word]:
 
 
 async def rising(reads: Reads, limit: int, offset: int = 0) -> list[DailyUses]:
-    """Return the result of `trending` without the reasons."""
+    """Return the same tags as `trending`, with their uses per day."""
 
     async def ask() -> list[DailyUses]:
         return [uses_of(word) for word in await trending(reads, limit, offset)]
@@ -392,12 +393,12 @@ def _stronger(one: Mapping[str, _Interest], other: Mapping[str, _Interest]) -> d
 
 
 def _liveliness(tag: Counted) -> float:
-    """Return a weight of at least 1: of two equally interesting tags, the more used one comes first."""
+    """Return a factor of at least 1 that ranks the more used of two equally interesting tags first."""
     return 1.0 + math.log2(1.0 + tag.reasons.warmth["week"])
 
 
 def _once(weighed: Sequence[tuple[float, Counted, str]]) -> list[tuple[float, Counted, str]]:
-    """Keep one entry of merged tags: the one with the highest weight."""
+    """Keep only the entry with the highest weight of each tag, since merged tags have several."""
     first: dict[str, tuple[float, Counted, str]] = {}
     for found in weighed:
         first.setdefault(found[1].name, found)

@@ -1,8 +1,9 @@
 """The contract of search indexes, and the rule that decides whether a row matches a query.
 
 An index is derived data: after it is dropped, it is filled again from the graph. A row describes the current state of an object
-and replaces the previous row. Words come from `core/tokenizer.py`, so all indexes return equal results. Marks are words
-that begin with a colon, which no text contains. A result is a list of ids; the caller checks visibility.
+and replaces the previous row. Words come from `core/tokenizer.py`, so all indexes return equal results. Properties of a post, such
+as its author, are indexed as *marks*: words that begin with a colon, which words of a text never do. A result is a list of ids;
+the caller checks visibility.
 
 `fits` is the reference for matching in plain Python.
 """
@@ -64,10 +65,11 @@ class MemberRow(msgspec.Struct, frozen=True, array_like=True):
     words: tuple[str, ...]
     """Words of the user name and the display name."""
     note: tuple[str, ...] = ()
+    """Words of the profile text."""
     listed: bool = True
-    """Whether the directory and searches may show them."""
+    """Whether the directory and searches may show the member."""
     shy: bool = False
-    """Whether their public posts must not be found by words."""
+    """Whether searches by words must not find the member's public posts."""
     suspended: bool = False
 
 
@@ -80,7 +82,7 @@ class IndexChange(NamedTuple):
 
 
 Making = Callable[[], IndexChange]
-"""Builds a change. Takes a tenth of a second for a thousand long posts."""
+"""A function that builds a change, which takes 0.1 s for a thousand long posts."""
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,7 +105,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     viewer: int | None = None
     """The member who also finds their own posts and posts that mention them."""
     public: bool = True
-    """Whether public posts match too, except for shy authors."""
+    """Whether public posts match too, except those of shy authors (see `MemberRow.shy`)."""
 
 
 class TagUses(NamedTuple):
@@ -114,7 +116,7 @@ class TagUses(NamedTuple):
 
 
 class FillState(NamedTuple):
-    """Progress of filling an index from the graph: all ids up to `filled_to`; `MAX_TIME` when it is complete."""
+    """Progress of filling an index from the graph: objects with ids up to `filled_to` are indexed; `MAX_TIME` if all are."""
 
     form: int = 0
     filled_to: int = -1
@@ -142,7 +144,7 @@ class SearchIndex(Protocol):
     async def members(
         self, clauses: Sequence[Clause], name: str, limit: int, *, among: Collection[int] | None = None
     ) -> list[int]:
-        """Return members whose names, or else whose notes, match all clauses.
+        """Return members whose names, or else whose notes (profile texts), match all clauses.
 
         Args:
             clauses: at least one.
@@ -179,7 +181,7 @@ class SearchIndex(Protocol):
 
 
 def ways(ask: Ask) -> Iterator[tuple[bool, Sequence[str]]]:
-    """Yield groups of marks of which a post must have one, and whether the author's shyness is ignored."""
+    """Yield each way in which a post can match: whether shy authors are included, and the marks of which it must have one."""
     if ask.public:
         yield False, (PUBLIC,)
     if ask.viewer is not None:
@@ -187,7 +189,7 @@ def ways(ask: Ask) -> Iterator[tuple[bool, Sequence[str]]]:
 
 
 def fits(ask: Ask, row: PostRow, *, shy: bool) -> bool:
-    """Return whether a post matches; `shy` is the author's setting."""
+    """Return whether a post matches; `shy` is the author's setting (see `MemberRow.shy`)."""
     if not (ask.after < row.id < ask.before and ask.since <= row.written < ask.until):
         return False
     return (
@@ -211,7 +213,7 @@ def _has(row: PostRow, clause: Clause) -> bool:
 
 
 def says(words: Sequence[str], clause: Clause) -> bool:
-    """Return whether these words occur in the text consecutively."""
+    """Return whether a text, given as its words, contains the words of the clause consecutively."""
     phrase, count = clause.words, len(clause.words)
     head, last = phrase[:-1], phrase[-1]
     for at in range(len(words) - count + 1):

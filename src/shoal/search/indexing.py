@@ -116,10 +116,10 @@ def member_row(member: Member) -> MemberRow:
 
 
 AT_ONCE = 2_000
-"""Objects that are written together."""
+"""Maximum number of objects whose rows are written together."""
 _FEW = 20
 _PAUSE_SECONDS = 0.2
-"""Pause after a write of more than `_FEW` rows: each write is a sync, and often touches pages of the previous one."""
+"""Seconds from a write of more than `_FEW` rows to the next one, since each write is a sync and rewrites many of the same pages."""
 _BURST = 50
 _WRITES_A_SECOND = 20
 """Small writes are immediate up to a burst, then limited to this rate, so that pending rows are written together."""
@@ -134,7 +134,7 @@ class _IndexRequest(NamedTuple):
 
 
 class Filler:
-    """Writes the rows of a process into one index. `written` counts processed objects."""
+    """A writer that collects requests of a process and writes the rows into one index. `written` counts processed objects."""
 
     def __init__(self, index: SearchIndex) -> None:
         self.index = index
@@ -186,7 +186,7 @@ class Filler:
             self._task = self._in_hand = None
 
     def hurry(self) -> None:
-        """Write the pending requests immediately: a caller waits, and no more will come."""
+        """Write the pending requests without a pause, because a caller waits and no further requests will come."""
         if self._requests:
             self._enough.set()
 
@@ -196,7 +196,7 @@ class Filler:
         return asyncio.get_running_loop().time() - oldest.since if oldest else 0.0
 
     def _pause_after(self, size: int, begun: float) -> float:
-        """Return the seconds between the start of this write and the next one."""
+        """Return the seconds from the start of this write to the start of the next one."""
         if not self.index.keeps:
             # Nothing was written.
             return 0.0
@@ -207,7 +207,7 @@ class Filler:
         return 1 / _WRITES_A_SECOND if self._spare < 1 else 0.0
 
     async def _pause(self, ended: float) -> None:
-        """Wait until that time, or until enough requests are pending."""
+        """Wait until the time `ended`, or until enough requests are pending."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(ended):
                 await self._enough.wait()
@@ -217,12 +217,12 @@ class Filler:
             ids = sorted(request.ids) if self.index.keeps else []
             for start in range(0, len(ids), AT_ONCE):
                 await self._write(request.graph, ids[start : start + AT_ONCE])
-        except BaseException as error:  # noqa: BLE001  # whoever waits must hear of it, whatever it is
+        except BaseException as error:  # noqa: BLE001  # callers that wait must get any error
             if not request.done.done():
                 request.done.set_exception(
                     error if isinstance(error, Exception) else ConnectionError("the write was canceled")
                 )
-                # Mark the exception as retrieved: there may be no waiter left.
+                # Mark the exception as retrieved, because there may be no waiter left.
                 request.done.exception()
         else:
             if not request.done.done():
@@ -308,7 +308,7 @@ async def fill(store: Scanner, graph: Reader, filler: Filler, tell: Tell = _unto
     while page := await store.obj_scan(after, _PAGE):
         after = page[-1].id
         ids += [node.id for node in page if isinstance(node, Member | Post)]
-        # The filler delays smaller requests to collect more.
+        # Request full batches, because the filler delays smaller requests to collect more.
         if len(ids) >= AT_ONCE or len(page) < _PAGE:
             # The future is shared with jobs, which must not be canceled with this task.
             await asyncio.shield(filler.look(graph, ids))
@@ -339,7 +339,7 @@ async def refill(store: Scanner, graph: Reader, filler: Filler, tell: Tell = _un
 
 
 async def fill_quietly(store: Scanner, graph: Reader, filler: Filler) -> None:
-    """Run `fill` in the background of a server: a failure is logged, and the next start continues from there."""
+    """Run `fill` in the background of a server. A failure is logged, and the next start continues from the saved progress."""
     try:
         if done := await fill(store, graph, filler):
             _log.info("filled the search index: %d members and posts", done)

@@ -30,7 +30,7 @@ class MemoryIndex:
     def __init__(self) -> None:
         self._posts: dict[int, PostRow] = {}
         self._members: dict[int, MemberRow] = {}
-        # Posts by word and mark, sorted by id.
+        # The ids of posts by word or mark, in ascending order.
         self._places: defaultdict[str, list[int]] = defaultdict(list)
         self._public: defaultdict[int, list[int]] = defaultdict(list)
         self._uses: Counter[str] = Counter()

@@ -30,19 +30,23 @@ from shoal.search.contract import (
 )
 
 _LAST_CHARACTER = "\U0010ffff"
-# A rare word is looked up in the index of words, a common one by scanning the newest posts. The server can choose by its
-# statistics only if it plans with the words.
+# A rare word is looked up in the index of words, a common one by scanning the newest posts. PostgreSQL can choose by its statistics
+# only if it plans each query with the actual words.
 _PLANNED = {
     "plan_cache_mode": "force_custom_plan",
     "enable_seqscan": "on",
     "enable_hashjoin": "on",
     "enable_mergejoin": "on",
-    # For names shared by hundreds of thousands: with less, the bitmap becomes lossy and all rows of its pages are rechecked.
+    # For names that hundreds of thousands of members have: with less, the bitmap becomes lossy, and all rows of its pages are
+    # rechecked.
     "work_mem": "32MB",
 }
 
 _WINDOWS = (2_000, 20_000)
-"""Newest posts scanned first: 1 and 4 ms, or 5 and 20 if nothing matches. A word in fewer than one post in 500 is looked up."""
+"""Numbers of newest posts that are scanned before words are looked up in the index.
+
+The scans take 1 and 4 ms, or 5 and 20 ms if nothing matches. Only words in fewer than one post in 500 are looked up.
+"""
 
 _encode = msgspec.msgpack.Encoder().encode
 _post_row = msgspec.msgpack.Decoder(PostRow).decode
@@ -81,7 +85,7 @@ class PostgresIndex(DerivedStore):
         found: set[int] = set()
         for own, marks in ways(ask):
             values = (_match(ask, marks), ask.before, ask.after, ask.since, ask.until, own)
-            # A member has few posts: look them up directly.
+            # Few posts are by or mention one member: look them up directly.
             found.update(await self._newest(None if own else sql.NEWEST_POSTS, sql.POSTS, values, limit))
         return sorted(found, reverse=True)[:limit]
 
@@ -105,7 +109,7 @@ class PostgresIndex(DerivedStore):
         return found
 
     async def _newest(self, newest: str | None, everything: str, values: Sequence[object], limit: int) -> list[int]:
-        """Run the statement `newest` on growing windows, and `everything` if those do not decide the result."""
+        """Run the statement `newest` on more and more of the newest rows, and `everything` if they contain too few matches."""
         if newest is not None:
             for window in _WINDOWS:
                 ((found, looked_at),) = await self._reading.ask(newest, *values, limit, window)
@@ -145,7 +149,7 @@ class PostgresIndex(DerivedStore):
 
 
 async def _write_posts(connection: asyncpg.Connection, change: IndexChange, uses: Counter[str]) -> set[int]:
-    """Write posts, and return the affected authors; adds the change in the number of posts of each tag to `uses`."""
+    """Write posts, add the change in the number of posts of each tag to `uses`, and return the affected authors."""
     put = {row.id: row for row in change.posts}
     rows = await connection.fetch(sql.POSTS_HELD, [*put, *change.gone])
     held = {id_: _post_row(data) for id_, data in rows}
@@ -186,7 +190,7 @@ async def _write_members(connection: asyncpg.Connection, change: IndexChange) ->
 
 
 def _vector(words: Sequence[str], marks: Iterable[str] = ()) -> str:
-    """Return a tsvector literal. Words contain neither quotation marks nor backslashes."""
+    """Return a tsvector literal. Words need no escaping, because they contain neither quotation marks nor backslashes."""
     places: dict[str, list[str]] = {mark: [] for mark in marks}
     for at, word in enumerate(words, 1):
         places.setdefault(word, []).append(str(at))

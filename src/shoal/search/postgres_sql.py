@@ -46,7 +46,8 @@ MIGRATIONS: tuple[Migration, ...] = (
         filled_to bigint NOT NULL
     );
     """),
-    # Searching posts needs the shy authors: without this index all members are read, two seconds for ten million.
+    # Searches exclude posts of shy authors, who opted out of search. Without this index they would read all members, which takes
+    # two seconds for ten million.
     Migration((TableIndex("search_member_shy", "shoal.search_member (id) WHERE shy"),)),
     Migration((TableIndex("search_member_name", "shoal.search_member (name)"),)),
 )
@@ -83,20 +84,20 @@ _POSTS = """
     WHERE p.words @@ $1::text::tsquery AND p.id < $2 AND p.id > $3 AND p.written >= $4 AND p.written < $5
         AND ($6 OR NOT EXISTS (SELECT 1 FROM shoal.search_member AS m WHERE m.id = p.author AND m.shy))
     ORDER BY p.id {by} DESC LIMIT $7"""
-# The sum forces a lookup by words: the planner assumes that words occur independently, and would rather scan all posts from the
-# newest on, expecting to find enough soon.
+# `+ 0` forces a lookup by words. The planner assumes that words occur independently, so it would scan all posts from the newest on
+# and expect to find enough of them soon.
 POSTS = _POSTS.format(among="shoal.search_post", by="+ 0")
-# Common words are found among the newest posts without looking up all. Also returns the number of scanned posts.
+# Finds common words among the newest posts, without a lookup in the index. Also returns the number of scanned posts.
 NEWEST_POSTS = f"""
     WITH newest AS MATERIALIZED (
         SELECT id, author, written, words FROM shoal.search_post WHERE id < $2 AND id > $3 ORDER BY id DESC LIMIT $8
     )
     SELECT ARRAY ({_POSTS.format(among="newest", by="")}), (SELECT count(*) FROM newest)"""
-# Members in three groups: by the prefix of the user name, by any name, by a word of the note.
+# Conditions of the three groups of members: those who match by the prefix of the user name, by any name, or by the profile text.
 BEGINNING = "m.names @@ $1::text::tsquery AND m.name >= $2 AND m.name < $3"
 OTHERWISE = "m.names @@ $1::text::tsquery AND NOT (m.name >= $2 AND m.name < $3)"
 IN_NOTE = "m.note @@ $1::text::tsquery AND NOT m.names @@ $2::text::tsquery AND $3::text IS NOT NULL"
-# Scan the most recently active first; then look up, ordered by a sum for the reason above.
+# LATELY_ACTIVE scans the most recently active members, and LISTED looks up the words; `+ 0` forces the lookup, as in POSTS.
 LATELY_ACTIVE = """
     WITH lately AS MATERIALIZED (
         SELECT id, name, active, names, note FROM shoal.search_member

@@ -33,8 +33,8 @@ class Question(NamedTuple):
     """A parsed query: the part for the index, and the names that must or must not be the author.
 
     Names in `by` and `not_by` are as typed after `from:`. `nothing` means that nothing can match, `public_only` that the viewer's
-    own posts are excluded. The index proposes posts from the cells of the disks in `near`, which extend beyond the disks: the
-    caller compares the places.
+    own posts are excluded. The index returns posts from the cells that cover the disks in `near`. The cells extend beyond the
+    disks, so the caller must check each post's place.
     """
 
     ask: Ask

@@ -33,9 +33,9 @@ from shoal.search.contract import (
 )
 
 NEWEST = 256
-"""Maximum of matching members that are ranked completely; of more, the newest."""
+"""Number of matching members up to which all are ranked; if more match, only the newest of them are."""
 LATEST = 256
-"""Most recent posters that are considered in addition, if there are more matches."""
+"""Number of the most recent posters whose matches are ranked in addition, if more than `NEWEST` members match."""
 
 _member_row = msgspec.msgpack.Decoder(MemberRow).decode
 
@@ -50,7 +50,7 @@ class MemberQuestion(NamedTuple):
 
 
 class _Words(NamedTuple):
-    """Where words are searched: their table, and the words of a row."""
+    """A full-text table of members, and the function that returns a member's words in it."""
 
     table: str
     of: Callable[[MemberRow], Sequence[str]]
@@ -68,7 +68,7 @@ class _Candidates(NamedTuple):
 
 
 def found_members(read: sqlite3.Connection, question: MemberQuestion) -> list[int]:
-    """Return the result of `SearchIndex.members`."""
+    """Return the members that match, as specified by `SearchIndex.members`."""
     closed = tuple(clause._replace(open=False) for clause in question.clauses)
     bio_clauses = question._replace(clauses=closed, name="")
     if question.among is None:
@@ -101,7 +101,7 @@ def _among(read: sqlite3.Connection, words: _Words, question: MemberQuestion, am
 
 
 def _candidates(read: sqlite3.Connection, words: _Words, clauses: Sequence[Clause]) -> _Candidates:
-    """Return the members with the words: if there are more than `NEWEST`, the newest of them and the recent posters."""
+    """Return the members who match all clauses; if more than `NEWEST` do, the newest of them and those who posted recently."""
     newest = sql.MEMBERS_NEWEST.format(words=words.table)
     ids = [id_ for (id_,) in read.execute(newest, (every(clauses), NEWEST + 1))]
     if len(ids) <= NEWEST:
@@ -135,7 +135,7 @@ def one(clause: Clause) -> str:
 
 
 LATELY = 4_096
-"""Members whose latest post is buffered before their rows are updated, so that a page changes once for all of them."""
+"""Number of authors whose latest post is buffered before their rows are updated together, so that each page is written once."""
 LAST_CHARACTER = "\U0010ffff"
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -150,7 +150,7 @@ class SqliteIndex(DerivedFile):
     keeps = True
 
     async def write(self, change: IndexChange | Making) -> None:
-        # Build it in this thread: each switch waits for the event loop, which may be busy.
+        # Build the change in the writing thread, because a switch of threads waits for the event loop, which may be busy.
         await self._write(lambda write: _write(write, change if isinstance(change, IndexChange) else change()))
 
     async def posts(self, ask: Ask, limit: int) -> list[int]:

@@ -3,8 +3,9 @@
 Words are in contentless full-text tables: FTS5 stores their positions, and the row itself has the words for deletion. The
 tokenizer splits at spaces only, because the words are prepared.
 
-Rows written for each post are batched: after each statement a thread waits for the interpreter lock, half a millisecond if the
-event loop is busy. For these, `{rows}` becomes (?, ?), (?, ?) ... (`graph.sqlite.sql.for_rows`).
+A statement that is needed for each post inserts many rows at once, because after each statement the writing thread waits for the
+interpreter lock, half a millisecond if the event loop is busy. In these statements, `{rows}` becomes (?, ?), (?, ?) ...
+(`graph.sqlite.sql.for_rows`).
 """
 
 from __future__ import annotations
@@ -52,16 +53,16 @@ MIGRATIONS: tuple[Migration, ...] = (
         post INTEGER NOT NULL
     )
     """),
-    # Without a prefix index, all words that begin with three letters are merged before the first member is found. The table is
-    # filled again.
+    # Without a prefix index, FTS5 merges the lists of all words that begin with the searched letters before it returns the first
+    # member. Deleting the state makes the server fill the table again.
     short("""
     DROP TABLE member_words;
     CREATE VIRTUAL TABLE member_words USING fts5 (
         names, note, content='', columnsize=0, prefix='2 3 4 5', tokenize="ascii tokenchars ':'");
     DELETE FROM state
     """),
-    # Prefixes are searched in names only, including long ones: without its index, six letters shared by a hundred thousand names
-    # were merged for each search.
+    # Only names are searched by prefix. Long prefixes are indexed too: otherwise each search for six letters that a hundred
+    # thousand names share merges the lists of all these names.
     short("""
     DROP TABLE member_words;
     CREATE VIRTUAL TABLE member_names USING fts5 (
@@ -86,8 +87,8 @@ MEMBER_DROP = "DELETE FROM member WHERE id = ?"
 MEMBER_PUT = """
     INSERT OR REPLACE INTO member (id, name, joined, active, listed, shy, suspended, data)
     VALUES (?, ?, ?, 0, ?, ?, ?, ?)"""
-# Updating the author's row per post would write a page of members and two of its indexes: the post is recorded in a small table,
-# and `active` is updated for thousands of authors at once.
+# Updating the author's row for each post would write a page of the member table and of two indexes. Instead, the post is recorded
+# in a small table, and `active` is updated for thousands of authors at once.
 LATELY = """
     INSERT INTO lately (author, post) VALUES {rows}
     ON CONFLICT (author) DO UPDATE SET post = max(post, excluded.post)"""
@@ -95,8 +96,8 @@ LATELY_DROP = "DELETE FROM lately WHERE author = ?"
 LATELY_SIZE = "SELECT count(*) FROM lately"
 LATELY_CLEAR = "DELETE FROM lately"
 ACTIVE = "UPDATE member SET active = max(active, l.post) FROM lately AS l WHERE l.author = member.id"
-# No index of posts by author: each new post would write one more page. Match only the author's mark: the mark of public posts is
-# in nearly all posts, and matching both would scan those.
+# Posts have no index by author, because each new post would write one more page. Only the author's mark is matched: nearly all
+# posts have the mark of public posts, so matching it too would scan nearly all posts.
 ACTIVE_RECOMPUTE = """
     UPDATE member SET active = coalesce((
         SELECT p.id FROM post_words AS w CROSS JOIN post AS p ON p.id = w.rowid
@@ -114,7 +115,7 @@ POSTS = """
     ORDER BY w.rowid DESC LIMIT :limit"""
 _RANK = """
     ORDER BY substr(m.name, 1, length(:name)) = :name DESC, max(m.active, coalesce(l.post, 0)) DESC, m.id DESC LIMIT :limit"""
-# `{words}` is the table of names or the table of notes.
+# `{words}` becomes `member_names` or `member_notes` (the words of profile texts).
 MEMBERS_AMONG = f"""
     SELECT m.id FROM {{words}} AS w CROSS JOIN member AS m ON m.id = w.rowid LEFT JOIN lately AS l ON l.author = m.id
     WHERE {{words}} MATCH :match AND NOT m.suspended AND m.id IN (SELECT value FROM json_each(:among)) {_RANK}"""
@@ -126,7 +127,7 @@ TAGS = """
     SELECT name, uses FROM tag WHERE name >= :prefix AND name < :end
     ORDER BY uses DESC, name LIMIT :limit"""
 DIRECTORY = {
-    # Of members without recent posts, no more are read than requested.
+    # The inner LIMIT bounds how many members without recent posts are read.
     "active": """
     SELECT id FROM (
         SELECT m.id, max(m.active, l.post) AS active FROM lately AS l CROSS JOIN member AS m ON m.id = l.author

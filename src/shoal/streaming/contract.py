@@ -1,10 +1,9 @@
 """The contract of a channel and its in-memory reference implementation.
 
-A channel is one bounded log of messages that every process of a network appends to and follows. Messages have one order
-for all followers, and each follower receives each message once. The log keeps the newest `length` messages or slightly more. A
-follower gets `Gap` if it falls farther behind, or if the log may have lost messages: it was emptied, it started again, or another
-server took over without the last messages. A channel is a cache: on `Gap`, a process makes its viewers read their timelines
-again.
+A channel is one bounded log of messages. Every process of a network appends to it, and reads it as a *follower*. Messages have one
+order for all followers, and each follower receives each message once. The log keeps the newest `length` messages or slightly more.
+A follower gets `Gap` if it falls farther behind, or if the log may have lost messages: it was emptied, it started again, or another
+server took over without the last messages. A channel is a cache: on `Gap`, a process makes its viewers read their timelines again.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ from typing import NamedTuple, NewType, Protocol
 from shoal.core.errors import ShoalError
 
 Position = NewType("Position", str)
-"""A place in a log between two messages, or at an end. Letters, digits and dashes, so it can be the `id:` of a server-sent event.
-A position of another log, or an invalid one, results in `Gap`.
+"""A position in a log between two messages, or at an end. It consists of letters, digits and dashes, so it can be the `id:` of a
+server-sent event. A position of another log, or an invalid one, results in `Gap`.
 """
 
 
 class Gap(ShoalError):
-    """Messages after a position have been lost. The follower starts again, from the end."""
+    """Messages after a position have been lost. The process that follows the channel must start again from its end."""
 
 
 class ChannelMessage(NamedTuple):
@@ -66,14 +65,14 @@ _PAGE = 500
 
 
 class MemoryChannel:
-    """Keeps `length` messages, up to a quarter more before it is cut."""
+    """A channel in memory that keeps `length` messages, and up to a quarter more before the oldest are removed."""
 
     def __init__(self, length: int = 10_000) -> None:
         self._length = length
         self._name = secrets.token_hex(8)
         self._messages: list[bytes] = []
         self._cut = 0
-        """Number of messages removed: the number of the first one kept."""
+        """Number of removed messages, which is also the number of the first stored message."""
         self._more = asyncio.Event()
 
     async def publish(self, message: bytes) -> None:

@@ -55,7 +55,7 @@ class UpdateHistory:
         self._length = length
         self._heard: deque[tuple[Position, AnyUpdate | None]] = deque()
         self._after: OrderedDict[Position, int] = OrderedDict({start: 0})
-        # The numbers of updates for the followers of a source, and, by a 1-tuple of a member, of updates that name the member.
+        # Numbers of updates: by source, those for its followers; by a 1-tuple with a member's id, those that name the member.
         self._numbers: dict[int | tuple[int], list[int]] = {}
         self.next = 0
 
@@ -84,7 +84,7 @@ class UpdateHistory:
                 del self._numbers[name]
 
     def after(self, position: Position) -> int | None:
-        """Return the number of the first update after a position; None if some of those updates are not kept."""
+        """Return the number of the first update after a position; None if some updates since then are no longer stored."""
         return self._after.get(position)
 
     def of(
@@ -146,7 +146,7 @@ class Connection:
             self._wake.set()
 
     def miss(self, position: Position) -> None:
-        """Drop waiting updates: the viewer has to read again, and gets updates after this position."""
+        """Drop the waiting updates: the viewer has to reload, and gets the updates after this position."""
         self._waiting.clear()
         self._missed = Missed(position)
         self._wake.set()
@@ -191,7 +191,7 @@ class Matching:
         return self._by_viewer.get(viewer, _NONE)
 
     def concerned(self, update: ViewerUpdate) -> Collection[Connection]:
-        """Return the connections that follow a source of the update, or whose viewer it names if they want it, each once."""
+        """Return the connections, each once, that follow a source of the update, or are interested in it because it names them."""
         found = [self._by_source.get(source, _NONE) for source in update.sources()]
         # Connections that still load their sources are left out: they get everything in order afterwards.
         found += [
@@ -233,9 +233,10 @@ _AT_ONCE = 16
 
 
 class Hub:
-    """Starts to follow the channel when the first viewer connects, and continues from then on.
+    """A distributor of the channel's updates to the viewers connected to this process.
 
-    It keeps `retained` updates for viewers who reconnect; at most `capacity` of them wait for one viewer.
+    It follows the channel from the first connection on. It keeps `retained` updates for viewers who reconnect; at most `capacity`
+    updates wait for one viewer.
     """
 
     def __init__(self, channel: Channel, graph: Reader, *, capacity: int = 200, retained: int = 5_000) -> None:
@@ -266,8 +267,8 @@ class Hub:
     ) -> AsyncIterator[Connection]:
         """Connect a viewer who gets updates from now on, or after the position of an earlier update.
 
-        If that is too long ago, the viewer first gets `Missed`. The connection ends when the token `session` is revoked. Raises
-        `Unavailable`.
+        If updates since that position are no longer stored, the viewer first gets `Missed`. The connection ends when the token
+        `session` is revoked. Raises `Unavailable` if the channel cannot be reached, or the hub is closing.
         """
         replay = await self._caught_up()
         since = replay.next if after is None else replay.after(after)
@@ -284,7 +285,10 @@ class Hub:
             self._outdated.pop(connection, None)
 
     async def _caught_up(self) -> UpdateHistory:
-        """Return the replay once it has all that was published before this call. Raises `Unavailable` on closing."""
+        """Return the recent updates once they include all that were published before this call.
+
+        Raises `Unavailable` if the hub is closing.
+        """
         while not self._closed:
             replay, end = self._replay, await self._channel.end()
             self._start()
@@ -312,12 +316,15 @@ class Hub:
                     _log.warning("live updates are delayed: %s", error)
                 away = True
                 await asyncio.sleep(_BACKOFF_SECONDS)
-            except Exception:  # noqa: BLE001  # viewers wait for what comes after it
+            except Exception:  # noqa: BLE001  # viewers must get later updates
                 _log.exception("reading the channel failed")
                 await asyncio.sleep(_BACKOFF_SECONDS)
 
     async def _listen(self) -> None:
-        """Continue at the last position; or start before the end, to have updates for viewers who reconnect."""
+        """Follow the channel from the last position.
+
+        Initially and after a gap, start `retained` updates before the end, to have them for viewers who reconnect.
+        """
         replay, at, until = self._replay, self._at, self._at
         if replay is None:
             at, until = await self._channel.end(self._retained), await self._channel.end()
@@ -384,7 +391,10 @@ class Hub:
                 self._outdate(connection, sources)
 
     async def _load(self, connection: Connection, sources: set[int] | None) -> None:
-        """Read the viewer's sources, all or some of these. The last read counts, so only one runs at a time."""
+        """Read all sources of the viewer (None), or which of these `sources` the viewer follows.
+
+        Only one read runs per connection, so that an older result never replaces a newer one.
+        """
         interest, viewer = connection.interest, connection.viewer
         async with connection.loading:
             if sources is None:
@@ -406,7 +416,7 @@ class Hub:
             self._catch_up(connection, self._replay)
             return
         for _, update in self._replay.of(new, connection.since):
-            # The post arrived before the change of the follow, though it was posted after the follow.
+            # Offer an entry that was created after the follow, although its update arrived before the update of the follow.
             if isinstance(update, OfEntry) and any(
                 update.entry_id > new[source] for source in update.sources() if source in new
             ):

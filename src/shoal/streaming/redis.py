@@ -1,10 +1,10 @@
 """A channel on Redis: one stream, in one key, on one server.
 
 The ids of its entries are `<log>-<number>`: numbers are consecutive, so missing messages are detected; `log` is the time at which
-the log was created (microseconds of the server's clock). A new log is created if the key is missing, after a flush or an
-eviction, or if the server's history differs from the log's, which is the name of the stream's only (otherwise unused) group. So
-losses by a failover or a restart are always detected. Followers read by a script, which checks all of that; a blocking command on
-a separate connection notifies them of new messages.
+the log was created (microseconds of the server's clock). A new log is created if the key is missing (after a flush or an
+eviction), or if the id of the server's history differs from the one at the log's creation, which is stored as the name of the
+stream's only (otherwise unused) consumer group. Losses by a failover or a restart are therefore always detected. Followers read by
+a script that makes these checks; a blocking command on a separate connection notifies them of new messages.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from shoal.graph.redis.client import Batching, Nodes, Script, ShardConnection, k
 from shoal.streaming.contract import ChannelMessage, Gap, Position
 
 _AT = np.zeros(1, np.int64)
-"""The id that its key is made of, on shard 0."""
+"""The id, on shard 0, from which the key of the stream is built."""
 _KEY = keys_of("l", _AT).tobytes()
 _PAGE = 500
 _BLOCK_SECONDS = 2.0
-"""A follower polls after this time: a server that was cut off, or emptied, does not wake it."""
+"""Seconds after which a follower of the channel polls, because a server that was cut off or emptied does not notify it."""
 _BACKOFF_SECONDS = 0.5
 _POSITION = re.compile(r"(\d{1,19})-(\d{1,15})", re.ASCII)
 
@@ -110,7 +110,7 @@ return {refused, messages}
 
 
 class RedisChannel:
-    """Keeps `length` messages, and the rest of the last block of the stream, about a hundred more."""
+    """A channel that keeps `length` messages, and up to about a hundred more, because Redis trims streams in blocks."""
 
     def __init__(self, nodes: Nodes, length: int = 50_000, *, block_seconds: float = _BLOCK_SECONDS) -> None:
         self._nodes = nodes

@@ -27,7 +27,7 @@ _CLOCKS_MS = 2_000
 
 
 async def _members_of(graph: Reader, id1: int, atype: AssocType) -> dict[int, int]:
-    """Return the whole list, by member, each with an id: only posts with greater ids concern the viewer."""
+    """Return all sources in an association list, each with an id: only its posts with greater ids concern the viewer."""
     found: dict[int, int] = {}
     before = MAX_TIME
     while True:
@@ -46,14 +46,14 @@ _ALL: frozenset[int] = frozenset()
 
 
 class Interest(msgspec.Struct, frozen=True):
-    """An interest in no updates: the viewer is only present. Subclasses add to it."""
+    """The updates that a connected viewer wants. With the base class, the viewer is connected, but wants none."""
 
-    def hears(self, update: ViewerUpdate) -> bool:  # noqa: ARG002  # the others look at it
-        """Return whether a viewer named by the update gets it, independently of sources."""
+    def hears(self, update: ViewerUpdate) -> bool:  # noqa: ARG002  # subclasses use it
+        """Return whether a viewer whom the update names gets it, even without following one of its sources."""
         return False
 
     async def sources(self, graph: Reader, viewer: int) -> dict[int, int]:  # noqa: ARG002  # the same
-        """Return the sources, each with an id: only posts with greater ids concern the viewer."""
+        """Return the sources, each with an id: only its posts with greater ids concern the viewer."""
         return {}
 
     async def which_of(self, graph: Reader, viewer: int, sources: Collection[int]) -> dict[int, int]:
@@ -120,7 +120,7 @@ class Listed(Interest, frozen=True):
 
     list_id: int
 
-    async def sources(self, graph: Reader, viewer: int) -> dict[int, int]:  # noqa: ARG002  # whose list it is is known
+    async def sources(self, graph: Reader, viewer: int) -> dict[int, int]:  # noqa: ARG002  # lists have one owner
         return await _members_of(graph, self.list_id, LISTS)
 
     def outdated_by(self, change: SubscriptionChange) -> Collection[int] | None:

@@ -1,7 +1,7 @@
 """Updates on a channel: they report changes by ids only.
 
-Receivers read the objects themselves, so visibility is decided when they are shown, by the one rule. An update may arrive twice,
-and late; it reports that something happened, never the current state.
+Receivers read the objects from the graph, so the general visibility rules apply at the time when they are shown. An update may
+arrive twice, and late; it reports that something happened, never the current state.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _log = logging.getLogger(__name__)
 
 class Update(msgspec.Struct, frozen=True, array_like=True):
     def sources(self) -> tuple[int, ...]:
-        """Return the members, tags and lists (`EVERYBODY`) whose followers it concerns."""
+        """Return the members and tags whose followers the update concerns; `EVERYBODY` stands for the public timeline."""
         return ()
 
     def named(self) -> tuple[int, ...]:
-        """Return the members whom it concerns regardless of their follows."""
+        """Return the members whom the update concerns regardless of whom they follow."""
         return ()
 
 
@@ -91,7 +91,7 @@ class ShareDeleted(_OfShare, frozen=True, array_like=True, tag=5):
 
 
 class FollowChanged(Update, frozen=True, array_like=True, tag=6):
-    """A member followed or unfollowed a source; the graph has the state."""
+    """A member followed or unfollowed a source; receivers read from the graph which of the two it was."""
 
     follower_id: int
     source_id: int
@@ -125,7 +125,7 @@ class FiltersChanged(Update, frozen=True, array_like=True, tag=9):
 
 
 class ListChanged(Update, frozen=True, array_like=True, tag=10):
-    """The members of a list changed, or it was deleted; the graph has the state."""
+    """The members of a list changed, or it was deleted; receivers read its current members from the graph."""
 
     list_id: int
     owner_id: int

@@ -40,12 +40,12 @@ class LoopThread:
         self._ending = asyncio.Event()
         self._left: Future[None] = Future()
         self._lock = threading.Lock()
-        """Guards submissions: the loop gets none after it has ended."""
+        """Guards submissions, so that no call is submitted to a loop that has ended."""
         self._ended = False
         self._calls: set[Future[Any]] = set()
 
     def open(self, context: AbstractAsyncContextManager[T]) -> T:
-        """Start the thread and enter the context manager there until `end`. Raise what entering it raises."""
+        """Start the thread, and keep the context manager open in it until `end`. Raise the error if it cannot be entered."""
         entered: Future[T] = Future()
         self._thread = threading.Thread(target=self._run, args=(context, entered), name="shoal-loop", daemon=True)
         self._thread.start()
@@ -82,7 +82,7 @@ class LoopThread:
         except CancelledError:
             return
         finally:
-            # Do not wait for it: the garbage collector may close this generator in any thread.
+            # Do not wait for the driver to end: the garbage collector may close this generator in any thread.
             driver.cancel()
 
     def end(self) -> None:
@@ -178,7 +178,7 @@ class LoopPerProcess(LoopThread):
         return loop.call(call)
 
     def each(self, stream: AsyncGenerator[T, None]) -> Generator[T, None, None]:
-        """Yield the items of the stream, as `LoopThread.each`."""
+        """Yield the items of the stream, each computed on demand."""
         return (yield from self._here().each(stream))
 
     def end(self) -> None:
@@ -201,13 +201,13 @@ class LoopPerProcess(LoopThread):
     def _forked(self) -> None:
         self._lock = threading.Lock()
         if self._current is not None:
-            # Keep it from being garbage collected: its thread belongs to the parent process.
+            # Keep the loop from being garbage collected, because its thread belongs to the parent process.
             _left_to_parent.append(self._current)
             self._current = None
 
 
 async def _drive(stream: AsyncGenerator[T, None], asked: asyncio.Queue[Future[T]]) -> None:
-    """Iterate over a stream in a single task, which its context variables need. A cancelled reply marks its end."""
+    """Iterate over a stream in one task, so that it keeps its context variables. A cancelled reply marks the end of the stream."""
     reply: Future[T] = Future()
     try:
         async with aclosing(stream):

@@ -60,7 +60,7 @@ class Timelines(Protocol):
         ...
 
     async def fill(self, member: int, ids: Sequence[int], floor: int) -> None:
-        """Do `union`, and make the timeline readable."""
+        """Merge entries that are complete above `floor` (see `union`), and make the timeline readable."""
         ...
 
     async def push(self, entry: int, slots: Slots) -> int:
@@ -100,7 +100,7 @@ RETENTION_SECONDS = 3_600
 
 
 class Readings(Protocol):
-    """A cache of packed rankings by id. Raises `Unavailable` if it is shared and cannot be reached."""
+    """A cache of packed rankings by id. Raises `Unavailable` if processes share it and it cannot be reached."""
 
     async def keep(self, id_: int, data: bytes) -> None:
         """Keep a ranking for an hour."""
@@ -136,7 +136,7 @@ class MemoryReadings:
 
 @dataclass(slots=True)
 class PushCounter:
-    """Counters of this process since its start."""
+    """Counters of pushed entries and pulled lists in this process since its start."""
 
     pushed: int = 0
     pulled: int = 0

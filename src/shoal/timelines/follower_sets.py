@@ -18,13 +18,13 @@ _SERIAL_BITS = 20
 
 
 class FollowerSet:
-    """The slots of a source: a growing array without order."""
+    """The slots of a source's warm followers: a growing, unordered array."""
 
     __slots__ = ("_count", "_slots", "complete", "serial", "touched")
 
     def __init__(self, serial: int) -> None:
         self.serial = serial
-        """Identifies this reading of the set (20 bits, with a random start)."""
+        """Identifies this reading of the set from the graph (20 bits, with a random start)."""
         self._slots = np.empty(4, np.int32)
         self._count = 0
         self.complete = False
@@ -37,8 +37,8 @@ class FollowerSet:
     def slots(self, first: int, last: int) -> Slots:
         """Return a range of the slots, as a view that is valid until the next change.
 
-        Process a set in pages from its end to its start: then a slot that replaces a removed one (`discard`) has been processed
-        already, and new followers get the entry by their merge.
+        Process a set in pages from its end to its start. Then a slot that replaces a removed one (`discard`) has been processed
+        already. New followers get the entry when their follow merges the source's entries into their timeline.
 
         For example, the slots are 10, 11, 12, 13, 14, and a page has two. The first page is 13 and 14. Then 11 leaves, so that
         14, the last, takes its place; and 15 joins at the end: 10, 14, 12, 13, 15. The next page ends where the first began: it
@@ -61,14 +61,14 @@ class FollowerSet:
             self.extend(np.array([slot], np.int32))
 
     def discard(self, slot: int) -> None:
-        """Remove one slot; the last takes its place."""
+        """Remove one slot; the last slot takes its position in the array."""
         for at in np.nonzero(self._slots[: self._count] == slot)[0]:
             self._count -= 1
             self._slots[at] = self._slots[self._count]
 
 
 class FollowerSetCache:
-    """Follower sets of the most recent sources: up to `budget` slots (4 bytes each) and `sources` (400 bytes each)."""
+    """The most recently used follower sets: up to `budget` slots (4 bytes each) of up to `sources` sources (400 bytes each)."""
 
     def __init__(self, budget: int = 64_000_000, sources: int = 500_000) -> None:
         self._budget = budget
@@ -90,7 +90,7 @@ class FollowerSetCache:
         return follower_set
 
     def finish(self, source: int, follower_set: FollowerSet) -> None:
-        """Mark a set as complete, unless it was dropped. The least recently used ones are evicted for it."""
+        """Mark a set as complete, unless it was dropped. If the cache is full, the least recently used sets are evicted."""
         if self._by_source.get(source) is not follower_set:
             return
         follower_set.complete = True

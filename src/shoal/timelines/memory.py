@@ -1,8 +1,9 @@
 """Home timelines in memory: one ring of packed 64-bit ids for each warm member, in one process or shared between processes.
 
-A row has `length` slots. A push writes an id to one slot of many rows: one gather and one scatter, bound by memory latency.
-An entry that a write pushes out of a full ring raises the floor, so the guarantee of `contract.Timelines` holds for any order of
-writes. Memory is reserved once and committed page by page as rows come into use, in huge pages where the kernel provides them.
+The ring of a member is one row of `length` ids. A push writes an id to one element of many rows: one gather and one scatter, bound
+by memory latency. An entry that a write pushes out of a full ring raises the floor, so the guarantee of `contract.Timelines` holds
+for any order of writes. Memory is reserved once and committed page by page as rows come into use, in huge pages where the kernel
+provides them.
 
 In shared memory, the owner of the store writes and the other processes read. A reader copies a row and then checks that the
 *version* of all timelines is unchanged, which proves that the copy is consistent. A write takes microseconds, so retries are
@@ -32,7 +33,7 @@ _EMPTY: Slots = np.empty(0, np.int32)
 
 @dataclass(frozen=True, slots=True)
 class TimelineRows:
-    """Memory for timelines: zeroed arrays with one element for each member, and the concatenated slots of all rings."""
+    """Memory for timelines: zeroed arrays with one element for each member, and one array with all rings in sequence."""
 
     rings: NDArray[np.int64]
     next: NDArray[np.int32]
@@ -124,7 +125,7 @@ class MemoryTimelines:
             return 0
         rows = slots.astype(np.intp)
         if entry > self._newest:
-            # In order, as usual: above every floor.
+            # The entry is newer than all others, as usual, so it is above every floor.
             self._newest = entry
         else:
             floors = self._floor[rows]
@@ -138,7 +139,7 @@ class MemoryTimelines:
         offsets += 1
         offsets *= offsets != self.length
         self._next[rows] = offsets
-        # An id that is in the ring twice may be evicted once without loss: a floor that is too high is safe.
+        # The evicted id may be in the ring a second time. The floor is then higher than necessary, which is safe.
         self._floor[rows] = np.maximum(self._floor[rows], evicted, out=evicted)
         return len(rows)
 
@@ -170,7 +171,7 @@ class MemoryTimelines:
             ring[np.isin(ring, np.array(ids, np.int64))] = 0
 
     def _write(self, row: int, ids: Ids, floor: int) -> None:
-        """Rewrite a row, oldest first, so that the next writes evict the oldest."""
+        """Rewrite a row in ascending order, so that the next writes evict the oldest entries."""
         self._newest = max(self._newest, floor, int(ids[-1]) if len(ids) else 0)
         ring = self._rings[row]
         ring[: len(ids)] = ids
@@ -212,7 +213,7 @@ class MemoryTimelines:
 
 
 def window(ring: Ids, floor: int, newest: int, at: Cursor) -> Window:
-    """Return a range of the timeline in a ring. No id in it is above `newest`."""
+    """Return a range of the timeline in a ring that contains no id above `newest`."""
     ids = ring[ring > max(floor, at.after)]
     if at.before <= newest:
         ids = ids[ids < at.before]
@@ -272,7 +273,7 @@ class OwnersTimelines(MemoryTimelines):
         shared, words = self._shared, self._shared.words
         self._depth += 1
         if self._depth == 1:
-            # A killed owner may have left it odd.
+            # The version is odd during a write. A killed owner may have left it odd.
             words[shared.version] = (words[shared.version] + 1) | 1
             shared.barrier()
         try:
@@ -319,7 +320,10 @@ class OwnersTimelines(MemoryTimelines):
 
 
 class ReadTimelines:
-    """Timelines of the owner, read by another process. `warm` makes the owner warm up a timeline; it raises `Unavailable`."""
+    """Timelines of the owner, read by another process.
+
+    `warm` makes the owner warm up a member's timeline, and raises `Unavailable` if the owner cannot.
+    """
 
     def __init__(
         self,
@@ -334,7 +338,7 @@ class ReadTimelines:
         self._warm = warm
         self._clock = clock
         self._rings = shared.rows.rings.reshape(-1, length)
-        # Where a member was found last; the row may have been reassigned.
+        # The row in which each member was found last; it may have been reassigned since.
         self._row: dict[int, int] = {}
 
     @property

@@ -30,7 +30,7 @@ _Sent = tuple[int, Members]
 
 _PREFIX = "t"
 _PUSHES = 300
-"""Keys in a call: less than 0.5 ms of the server, 2 ms of a slow one, including cuts."""
+"""Maximum number of keys in a call, which takes less than 0.5 ms on the server, or 2 ms on a slow one, including cuts."""
 _REMOVALS = 50
 _READS = 16
 _CUTS = 4
@@ -41,8 +41,8 @@ _BEGUN = 10_000
 class RedisTimelines:
     """Timelines of up to `length` entries, for members whose ids are their slots.
 
-    A timeline that is not read for `idle_seconds` expires. `slack` is how far a string may outgrow its length before it is cut,
-    as a fraction of it. `mark` returns two bytes that identify the histories of the stores.
+    A timeline that is not read for `idle_seconds` expires. `slack` is the fraction of `length` by which a string may exceed it
+    before the oldest entries are cut off. `mark` returns two bytes that identify the histories of the stores.
     """
 
     def __init__(
@@ -62,7 +62,8 @@ class RedisTimelines:
         self._mark = mark
         self._capacity_bytes = 8 * length
         spare = int(length * slack)
-        # Strings are cut when three fifths of the slack are used, spread over more lengths; a tenth is reserved for delayed cuts.
+        # A string is cut when it uses 6 to 9 tenths of the slack, depending on the key, so that not all are cut at the same time.
+        # The last tenth is reserved for delayed cuts.
         self._full = scripts.HEAD_BYTES + self._capacity_bytes + 8 * (spare * 3 // 5)
         self._spread = max(1, spare * 3 // 10)
         self._half = (scripts.HEAD_BYTES + self._capacity_bytes + 8 * spare) // 2
@@ -86,7 +87,7 @@ class RedisTimelines:
         self._begun[member] = beginning
 
     async def fill(self, member: int, ids: Sequence[int], floor: int) -> None:
-        # Only fill our own: one that another process created since may lack earlier pushes.
+        # Fill only the timeline that this process created. Another process may have replaced it by one that lacks earlier pushes.
         await self._merge(member, ids, floor, b"f", self._begun.pop(member, b""))
 
     async def union(self, member: int, ids: Sequence[int], floor: int) -> None:
@@ -113,7 +114,7 @@ class RedisTimelines:
     async def _push(self, sent: list[_Sent]) -> list[int]:
         members, owners = _together(sent)
         keys = keys_of(_PREFIX, members)
-        # Most likely newer than any floor: then floors are not checked.
+        # Entries after this time are most likely above all floors, so floors are checked only for earlier ones.
         recent = (self._clock() - _LATE_SECONDS) * 1000
         late = [b"0" if milliseconds_of(entry) > recent else b"1" for entry, _ in sent]
 

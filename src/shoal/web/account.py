@@ -1,7 +1,7 @@
 """Password and email address of an account: change, reset and confirmation by email.
 
-Loading a page that an email links to changes nothing; its button does. The response to a reset request does not reveal whether
-the account exists.
+Loading a page that an email links to changes nothing; only pressing its button does. The response to a reset request does not
+reveal whether the account exists.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ async def undo(ctx: PageContext, asked: ProofForm) -> Response:
     message = _(
         "Your address was restored and all sessions were logged out. We sent you an e-mail with a link to choose a new password."
     )
-    response = await page(ctx, "mail_done", title=_("Address restored"), message=message, way="")
+    response = await page(ctx, "mail_done", title=_("E-mail address restored"), message=message, way="")
     if ctx.viewer is not None and await sessions.of_browser(ctx.writes, ctx.browser.login) is None:
         ctx.browser.log_out(response)
     return response

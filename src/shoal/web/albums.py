@@ -157,7 +157,7 @@ _OFFERED = 30
 _MOST_CHOSEN = 200
 _Do = Annotated[str, Meta(max_length=60)]
 _Choice = Annotated[str, Meta(max_length=60)]
-"""A photo as `post:media`."""
+"""A photo as `post:media`, the ids of its post and of its file."""
 
 
 class AlbumForm(IdForm, frozen=True, kw_only=True):
@@ -181,7 +181,10 @@ class OrderForm(IdForm, frozen=True, kw_only=True):
 
 
 class PostAlbumsForm(IdForm, frozen=True, kw_only=True):
-    """`do` is `put` or `take` with the id of an album, or `new`; `media` are the photos of the post to add or remove."""
+    """A change to the albums that contain photos of a post.
+
+    `do` is `put` or `take` followed by the id of an album, or `new`; `media` are the photos to add or remove.
+    """
 
     do: _Do
     media: Annotated[tuple[Id, ...], Meta(max_length=100)] = ()
@@ -283,7 +286,7 @@ async def put_in(ctx: PageContext, asked: PhotosForm) -> Response:
 
 
 async def of_post(ctx: PageContext, path: IdPath, typed: str = "", wrong: InvalidInput | None = None) -> Response:
-    """List the member's own albums, to add the photos of a post to some of them."""
+    """Show the form that adds photos of a post to the member's own albums, or removes them."""
     member, reads = ctx.member, ctx.reads
     entry = await entry_with_id(ctx, path.id)
     if entry.author.member.id != member.id or not entry.post.media:

@@ -138,7 +138,7 @@ class AuditLine(msgspec.Struct, frozen=True):
     actor_path: str
     """Path of the actor's entries; empty if no member was logged in."""
     target: str
-    """Empty if the verb says it all."""
+    """The name or id of the object of the action; empty if the action has none."""
     target_path: str
     """Path of the entries about the target; empty if it has no id."""
     address: str
@@ -148,7 +148,7 @@ class AuditLine(msgspec.Struct, frozen=True):
 
 def _line(ctx: PageContext, dated: DatedEntry) -> AuditLine:
     words, entry = ctx.words, dated.entry
-    # A deleted member's failed log-ins lose their address, but the entry still shows that they came from outside.
+    # Deleting an account removes the address from its failed logins, but `holder_id` shows that they came from outside.
     outside = dated.address or entry.holder_id
     default_name = words.text("Anonymous visitor") if outside else words.text("Server or operator")
     return AuditLine(

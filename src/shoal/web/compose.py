@@ -247,7 +247,7 @@ _FIELDS = {
     "expires_in": "poll",
     "scheduled_at": "at",
 }
-"""The part of the form for each field of the commands that has another name there."""
+"""The part of the form that belongs to a command's field, where their names differ."""
 _PARTS = {"recipients", "text", "spoiler", "pictures", "poll", "place", "at", "visibility", "language"}
 _ORDER = tuple(Visibility)
 
@@ -287,7 +287,7 @@ def answering(member: Member, entry: Entry) -> Writing:
     """Return an empty reply form that mentions the participants and is no more widely visible than the post."""
     parent = entry.post
     visibility = max(parent.visibility, member.default_visibility, key=_ORDER.index)
-    # Only the mentions cause their notifications.
+    # Mention all participants, because a member is notified of a reply only if it mentions them.
     names = [entry.author.member.name, *(mention.name for mention in parent.mentions)]
     text = "".join(f"@{name} " for name in dict.fromkeys(names) if name != member.name)
     return replace(begun(member), reply_to=as_id(parent.id), visibility=visibility.value, text=text)

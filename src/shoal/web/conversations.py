@@ -42,7 +42,7 @@ from shoal.web.view_models import Face, PostView, face_of, post_of
 
 _ADDRESSED = re.compile(r"\s*@(\w+)(?:@[\w.-]+)?(?=[\s,:]|$)[,:]?")
 _NAMES = 3
-"""Names that a list entry shows; the others are only counted."""
+"""Maximum number of participants whose names a list entry shows; it shows only the number of the others."""
 
 
 class ConversationView(msgspec.Struct, frozen=True):
@@ -94,7 +94,7 @@ def unaddressed(text: str, known: Collection[str]) -> str:
     at = 0
     while (match := _ADDRESSED.match(text, at)) is not None and match[1].lower() in known:
         at = match.end()
-    # Not in one expression: Babel would take the following strings for an argument of `text`.
+    # This is not a single expression, because Babel would take the following strings for arguments of `text`.
     text = text[at:]
     return text.strip()
 
@@ -190,7 +190,7 @@ async def _one(ctx: PageContext, found: Conversation, typed: str = "", wrong: st
 
 
 async def _entries(ctx: PageContext, found: Conversation) -> tuple[list[Entry], bool]:
-    """Return the messages and whether there are more. If the first post is gone, return those around the newest."""
+    """Return the messages and whether there are more. If the first post was deleted, return the messages around the newest."""
     reads, viewer, last = ctx.reads, ctx.viewer_id, found.last.post
     try:
         around = await threads.thread(reads, viewer, found.root_id, above=0, below=_MESSAGES)

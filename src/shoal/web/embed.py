@@ -90,7 +90,7 @@ async def framed(ctx: PageContext, path: PostPath) -> Response:
 
 
 async def oembed(context: Context, asked: OEmbedQuery) -> object:
-    """Return how a program shows a post of this network on a page (oEmbed)."""
+    """Return the oEmbed description of a post, with the HTML that embeds it."""
     if asked.format == "xml":
         return JSONResponse({"error": "format: json, not xml"}, 501)
     app_context = context.app

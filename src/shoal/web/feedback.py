@@ -30,7 +30,10 @@ class MoreQuery(msgspec.Struct, frozen=True):
 
 
 class Feedback(IdForm, frozen=True, kw_only=True):
-    """`step` is `more` or `less` for the author of a post, or `more:tag` for one of its tags."""
+    """Feedback on a post.
+
+    `step` is `more`, `less` or `forget` for the author of the post, or one of these and a tag for one of its tags: `more:tag`.
+    """
 
     step: Annotated[str, Meta(max_length=420)]
 
@@ -67,7 +70,7 @@ class Taps(NamedTuple):
 
 
 def _taps(ctx: PageContext, taps: int) -> Taps:
-    """Return the icon and text for a number of taps; negative numbers are taps for less."""
+    """Return the icon and text for how often a member asked for more (`taps` > 0) or less (`taps` < 0) of something."""
     counted = ctx.words.counted
     if taps > 0:
         return Taps("thumbs-up", counted("more", "more, %(n)s times", taps))

@@ -31,7 +31,7 @@ class FilterRow(NamedTuple):
     path: str
     title: str
     words: str
-    """The first five of its keywords."""
+    """Its first five keywords, and the number of its posts."""
     where: str
     what: str
     until: str

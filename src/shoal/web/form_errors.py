@@ -1,7 +1,7 @@
 """Translated error messages for the fields of a form.
 
-Below the web app an error is an English text that contains its figures. `COMPLAINTS` lists the texts that a form can cause,
-with a placeholder for each figure, so that a catalog can translate them. An unlisted text is shown in English.
+Commands and queries raise errors whose message is an English text with figures. `COMPLAINTS` lists the messages that a form can
+cause, with a placeholder for each figure, so that a catalog can translate them. An unlisted message is shown in English.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ COMPLAINTS = (
     "actor.json in this archive does not have Mastodon's format",
     "profile.json in this export does not have Shoal's format",
     "follows.csv of this export is damaged",
-    "this repository is damaged: its blocks cannot be read",
+    "this repository file is damaged and cannot be read",
     "at most %(most)s blocks in a repository",
     "the records of this repository are much larger than the file",
     "you have already uploaded an archive: discard it first",
@@ -129,7 +129,7 @@ COMPLAINTS = (
     # Reactions, pins and follows
     "must be a single emoji",
     "You can react to a post with at most %(most)s emoji",
-    "A post cannot have more than %(most)s different emoji",
+    "A post cannot have more than %(most)s different emoji reactions",
     "a share cannot be pinned",
     "Someone else's post cannot be pinned",
     "Posts that are only visible to mentioned users cannot be pinned",
@@ -150,7 +150,7 @@ COMPLAINTS = (
     "at most %(most)s tags are featured",
     "a tag is 1 to %(most)s letters, digits and underscores, and not digits alone",
     "must be a tag of the post: %(tags)s",
-    "must be a tag of the post, because your own posts are not ranked for you",
+    "must be one of the post's tags: feedback on your own post needs a tag",
     "at most %(most)s albums",
     "an album has at most %(most)s photos",
     "this post has no photos",
@@ -203,7 +203,7 @@ COMPLAINTS = (
     "Ip is not an address or a network such as 203.0.113.0/24",
     "There are %(most)s such blocks already, which is the maximum",
 )
-"""Error messages without the field names that programs see."""
+"""Error messages, without the leading field name that API clients get."""
 _FIGURE = re.compile(r"%\\\((\w+)\\\)s")
 
 
@@ -217,7 +217,7 @@ def complaint(words: Translated, text: str) -> str:
 
 @cache
 def _patterns() -> tuple[tuple[re.Pattern[str], str], ...]:
-    """Return each message with the pattern of its texts."""
+    """Return each message with a regular expression that matches it with any figures."""
     return tuple((re.compile(_FIGURE.sub(r"(?P<\1>.+)", re.escape(message))), message) for message in COMPLAINTS)
 
 

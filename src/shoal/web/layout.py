@@ -16,7 +16,7 @@ from shoal.web.request_context import LOOK_COOKIE, PageContext
 from shoal.web.view_models import Face, face_of
 
 _MOST_UNREAD = 20
-"""Maximum of notifications counted for the badge; from it on, the badge shows "20+"."""
+"""Maximum number of notifications that are counted for the badge; at this number it shows "20+"."""
 
 _SCHEMES = ("light", "dark")
 _FLAGS = ("contrast", "dense", "still")

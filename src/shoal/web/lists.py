@@ -45,7 +45,7 @@ def _list_view(ctx: PageContext, shown: MemberList, members: int = 0) -> ListVie
 
 _TAGS = 200
 _FOUND = 12
-"""Followees suggested for a list."""
+"""Maximum number of followees suggested for a list."""
 _Typed = Annotated[str, Meta(max_length=400)]
 
 

@@ -32,7 +32,7 @@ from shoal.web.view_models import PostView, post_of
 _UNIT = 100
 _FULL_CIRCLE = 360 * _UNIT
 _LEAST = 6.0
-"""The smallest height of a map, in degrees of latitude: the coastlines are accurate only to a few kilometers."""
+"""The smallest height of a map, in degrees of latitude, because the coastlines are accurate only to a few kilometers."""
 _SHAPE = 1.6
 """Width divided by height."""
 _MARGIN = 1.35
@@ -91,8 +91,8 @@ class MapView(msgspec.Struct, frozen=True):
 def map_of(ctx: PageContext, entries: Sequence[Entry], here: str = "") -> MapView | None:
     """Return a map of the places of these posts, or None if no post has a place.
 
-    A point with several posts links to their list below the map (`#place-1` and so on), or, on a page that lists all
-    posts, to the newest of them: `here` is the prefix of the ids of its elements.
+    A point with several posts links to their list below the map (`#place-1` and so on). On a page that lists all posts, each
+    point links to its newest post instead, and `here` is the prefix of the posts' element ids.
     """
     placed = [(entry, entry.post.place) for entry in entries if entry.post.place]
     if not placed:
@@ -137,7 +137,7 @@ def _window(points: Sequence[tuple[float, float]], middle: float) -> _Window:
     half = max(abs(x - middle) for x, _ in points) * squeeze
     height = max(_LEAST, (high - low) * _MARGIN, 2 * half * _MARGIN / _SHAPE)
     if height * _SHAPE > 360 * squeeze or height > 180:
-        # At most the whole world.
+        # The map shows at most the whole world.
         squeeze, width, height, center = 1.0, 360.0, 180.0, 0.0
     else:
         width = height * _SHAPE
@@ -196,7 +196,7 @@ def place_words(ctx: PageContext, place: Place) -> str:
 
 
 def _degrees(first: float, last: float, scale: float = 1.0) -> range:
-    """Return the degrees with a line of the graticule; `scale` multiplies the extent that the lines divide."""
+    """Return the degrees at which graticule lines are drawn. A greater `scale` draws fewer lines."""
     step = next((step for step in _STEPS if (last - first) * scale / step <= _LINES), _STEPS[-1])
     return range(math.ceil(first / step) * step, math.floor(last) + 1, step)
 
@@ -285,7 +285,7 @@ async def places(ctx: PageContext, path: HandlePath) -> Response:
     return await page(
         ctx,
         "places",
-        title=ctx.words.text("Places of %(name)s") % {"name": shown.face.shown},
+        title=ctx.words.text("Places in posts by %(name)s") % {"name": shown.face.shown},
         head=shown,
         tab="places",
         map=map_of(ctx, entries),

@@ -116,7 +116,7 @@ async def show(ctx: PageContext, asked: FileQuery) -> Response:
 async def take_files(
     ctx: PageContext, member: Member, files: Sequence[Upload]
 ) -> tuple[tuple[FileOfPost, ...], tuple[Refused, ...]]:
-    """Store the files of a form. Returns the stored files in order, and the refused files with the reason."""
+    """Store the files of a form. Return the stored files in order, and the refused files, each with the reason."""
     slots = asyncio.Semaphore(_AT_ONCE)
 
     async def one(file: Upload) -> Media | Refused:
@@ -129,7 +129,7 @@ async def take_files(
 
 
 async def _store(ctx: PageContext, member: Member, file: Upload, *, counted: bool = True) -> Media | Refused:
-    """Store a file. With `counted=False` it is first counted against the upload limit, as the request was not."""
+    """Store a file. With `counted=False`, count it against the upload limit first, because its request was not counted."""
     try:
         if not counted:
             await _count(ctx, member)

@@ -191,7 +191,7 @@ def _states(ctx: PageContext, member: Member) -> Iterable[str]:
     if member.pending:
         yield _("pending approval")
     elif member.departure_id:
-        yield _("account deleted")
+        yield _("deletion requested")
     elif member.suspended:
         yield _("suspended")
     if member.silenced:

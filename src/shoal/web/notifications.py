@@ -68,7 +68,7 @@ class NotificationView(msgspec.Struct, frozen=True):
     """A notification, or a group of similar notifications."""
 
     key: str
-    """Its identifier in forms: the time of a single notification, `kind-about-stretch` of a group."""
+    """Its identifier in forms: the time of a single notification; kind, object and period of a group (`kind-about-stretch`)."""
     kind: str
     icon: str
     words: str
@@ -269,7 +269,7 @@ async def of_sender(ctx: PageContext, path: IdQuery) -> Response:
     query = NotificationQuery(actor_id=path.id, held=True)
     found = await feed.page(reads, member.id, path.cursor(_SIZE), query)
     found_here = await _shown(ctx, [Grouped(None, [item]) for item in found.items], MAX_TIME)
-    # They are accepted or dismissed together, by sender.
+    # A sender's notifications are accepted or dismissed together, so no notification has a key of its own.
     notices = [msgspec.structs.replace(one, key="") for one in found_here]
     following = next_of(ctx, f"/notifications/requests/{path.id}", found.next)
     face = face_of(ctx, request.sender.member)
@@ -285,7 +285,7 @@ async def decide(ctx: PageContext, asked: SenderForm) -> Response:
 
 
 async def _shown(ctx: PageContext, groups: Sequence[Grouped], read: int) -> list[NotificationView]:
-    """Return groups of notifications, unread after the id `read`."""
+    """Return groups of notifications for display. Notifications with a time after `read` are unread."""
     entries = [group.items[0].entry for group in groups]
     names = await answered(ctx, [entry for entry in entries if entry is not None])
     return [_notice(ctx, group, read, names) for group in groups]
@@ -352,7 +352,7 @@ async def save(ctx: PageContext, asked: NoticesForm) -> Response:
 
 
 async def push(ctx: PageContext, asked: PushForm) -> Response:
-    """Create or delete the push subscription of this browser. Only a script can ask the browser for one."""
+    """Create or delete the push subscription of this browser, for a script that got it from the browser."""
     member = ctx.checked(asked)
     if asked.do == "end" or ctx.app.server_key is None:
         await push_subscriptions.end(ctx.writes, member.id, ctx.session_id)

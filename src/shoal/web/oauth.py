@@ -189,7 +189,7 @@ def _page(
 ) -> Response:
     """Return the authorization form, or the form to log in or for a second factor.
 
-    `error_text` is the error message. `locked`: see `login_page`.
+    `error_text` is the error message. `locked`: password logins are locked for now, and the page offers other ways to log in.
     """
     app, error_text, member = _app(asked.app), error_text or visitor.error_text, visitor.member
     if visitor.half is not None:

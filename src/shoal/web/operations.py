@@ -108,7 +108,7 @@ class Column(msgspec.Struct, frozen=True):
 
 
 class ColumnChart(msgspec.Struct, frozen=True):
-    """A chart of ten minutes: columns and a line."""
+    """A chart of the last ten minutes, with a column and a point of a line for each interval."""
 
     title: str
     columns: tuple[Column, ...]
@@ -400,7 +400,7 @@ async def replay(ctx: PageContext, asked: ReplayForm) -> Response:
 async def shards(ctx: PageContext, _params: None) -> Response:
     """Show how evenly members, posts and bytes are distributed over the 64 data sources.
 
-    This reads the whole network, so it runs at most every ten minutes; only the first request waits for it.
+    Counting reads the whole network, so the result is cached for ten minutes; only the first request waits for it.
     """
     ctx.staff(Role.ADMIN)
 

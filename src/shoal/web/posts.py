@@ -31,7 +31,7 @@ from shoal.web.syndication import post_card
 from shoal.web.view_models import PostView, entry_with_id, people_of, post_of, with_first_photo
 
 _ABOVE, _BELOW = 30, 120
-"""Posts of the thread shown above and below a post."""
+"""Maximum numbers of ancestors and of comments that the page of a post shows."""
 
 Verb = Callable[[Writes, int, int], Awaitable[Post | Share]]
 _VERBS: dict[str, Verb] = {

@@ -145,7 +145,7 @@ _QUERIES = {
 
 
 async def show(ctx: PageContext, path: ProfilePath) -> Response:
-    """Show a member's profile with their posts, or their Atom feed if the path has its ending."""
+    """Show a member's profile with their posts. A path that ends in `.atom` returns their Atom feed instead."""
     name, ending = syndication.ending_of(path.handle)
     member = await member_of(ctx, name)
     if ending:

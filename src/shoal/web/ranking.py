@@ -31,7 +31,7 @@ _SOURCE_WORDS = {
     Source.TAGS_LIKED: "You like one of the tags",
     Source.RISING: "Trending tag",
     Source.NEARBY: "Posted near you",
-    Source.AUTHORS_LIKED: "You liked posts by %(name)s",
+    Source.AUTHORS_LIKED: "You interacted with posts by %(name)s",
     Source.POPULAR: "Popular now",
     Source.EXPLORATION: "New, from someone you don't know yet",
 }
@@ -53,7 +53,7 @@ class WhyView(msgspec.Struct, frozen=True):
     """The strongest reason, in a few words."""
     bars: tuple[Bar, ...]
     lost: str = ""
-    """How far diversity moved the post; empty if it did not."""
+    """How far the rules for variety moved the post, as text; empty if they did not."""
 
 
 def why_of(ctx: PageContext, why: Why | None, entry: Entry) -> WhyView | None:
@@ -138,12 +138,12 @@ class FeedPosition(msgspec.Struct, frozen=True):
     words: str
     hint: str = ""
     path: str = ""
-    """The page where the viewer can change this."""
+    """Path of the page where the viewer can change the rule."""
     way: str = ""
 
 
 def _placed_at(ctx: PageContext, place: int, total: int = 0) -> FeedPosition:
-    """Return the standing of a post in the feed. `place` counts from 1; `total` is 0 if unknown."""
+    """Return the position of a post in the feed for display. `place` counts from 1; `total` is 0 if unknown."""
     words = ctx.words
     ranked = words.text("Ranked %(place)s of %(n)s") if total else words.text("Ranked %(place)s")
     title = ranked % {"place": words.ordinal(place), "n": words.number(total)}
@@ -153,10 +153,10 @@ def _placed_at(ctx: PageContext, place: int, total: int = 0) -> FeedPosition:
 
 
 def _out_of(ctx: PageContext, explanation: FeedExplanation) -> FeedPosition:
-    """Return the standing of a post that is not in the feed, with the rule that excludes it."""
+    """Return the rule that excludes a post from the feed, for display."""
     _ = ctx.words.text
     if explanation.place is not None:
-        # This ranking ran a moment after the reading that did not include the post, and includes it.
+        # The post is in this ranking, although it was not in the one that was computed a moment before.
         return _placed_at(ctx, explanation.place)
     title = _("Not in For you right now")
     words = _(_OUT_WORDS.get(explanation.rule, "")) or f"{explanation.words[:1].upper()}{explanation.words[1:]}."

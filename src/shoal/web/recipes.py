@@ -85,7 +85,7 @@ def _weight(words: Translated, name: str, hint: str, value: float, usual: float)
         words.decimal(value),
         f"{-MOST_WEIGHT:g}",
         f"{MOST_WEIGHT:g}",
-        # Half steps, unless the value is not a multiple of 0.5: the slider would round it.
+        # The slider would round a value that is not a multiple of its step.
         "0.5" if (2 * value).is_integer() else "any",
         words.decimal(usual) if value != usual else "",
         round(100 * abs(value) / MOST_WEIGHT, 1),
@@ -116,9 +116,9 @@ def _card(ctx: PageContext, one: Previewed, place: int) -> PreviewCard:
     words = ctx.words
     moved = one.before - place if one.before is not None else 0
     if moved > 0:
-        text = words.counted("%(n)s place up", "%(n)s places up", moved)
+        text = words.counted("%(n)s rank higher", "%(n)s ranks higher", moved)
     elif moved < 0:
-        text = words.counted("%(n)s place down", "%(n)s places down", -moved)
+        text = words.counted("%(n)s rank lower", "%(n)s ranks lower", -moved)
     else:
         text = words.text("unchanged") if one.before is not None else words.text("new")
     why = why_of(ctx, one.why, one.entry)
@@ -132,13 +132,13 @@ def _hints(words: Translated) -> dict[str, str]:
         "tags": _("Tags you like, share, use or picked"),
         "author": _("People you follow or whose posts you like or share"),
         "nearby": _("Posted near the place of your latest post with a place"),
-        "friends": _("Liked, shared or followed by people you follow"),
+        "friends": _("People you follow like it, share it or follow its author"),
         "rising": _("Tags used more than usual right now"),
         "velocity": _("More reactions than the author usually gets"),
-        "common": _("You and the author have followers in common"),
+        "common": _("You and the author follow, or are followed by, the same people"),
         "seen": _("You have already seen or liked it; a negative weight moves it down"),
         "freshness": _("Posted recently"),
-        "quality": _("Pictures have descriptions, and there is text"),
+        "quality": _("Descriptions of pictures, and the length of the text"),
     }
 
 
@@ -155,7 +155,7 @@ def _preset_names(words: Translated) -> dict[str, str]:
 
 
 _FIRST = 10
-"""Posts of the preview."""
+"""Number of posts in the preview."""
 _Number = Annotated[float, Meta(ge=-1e9, le=1e9)]
 """A number as typed; the recipe itself checks its range."""
 PresetName = Literal["", "balanced", "friends_first", "fresh", "explore", "nearby", "popular"]
@@ -208,7 +208,7 @@ async def show_settings(ctx: PageContext, query: RankingQuery) -> Response:
 
 
 async def save(ctx: PageContext, asked: RankingForm) -> Response:
-    """Save a recipe, preview it, or reset to the network's."""
+    """Save a recipe, preview it, or reset to the network's recipe."""
     member, writes = ctx.checked(asked), ctx.writes
     if asked.do == "reset":
         await ranking.set_recipe(writes, member.id, None)

@@ -37,7 +37,7 @@ async def followers(ctx: PageContext, path: HandlePath) -> Response:
 
 
 async def following(ctx: PageContext, path: HandlePath) -> Response:
-    title = ctx.words.text("%(name)s is following")
+    title = ctx.words.text("People %(name)s follows")
     return await _connections(ctx, path, FOLLOWS, "following", title)
 
 
@@ -107,7 +107,7 @@ async def answer(ctx: PageContext, asked: FollowAnswerForm) -> Response:
 async def follow_all(ctx: PageContext, ids: Iterable[int]) -> None:
     """Follow these members, except deleted members and members who block the viewer or are blocked.
 
-    Raises `InvalidInput` once the viewer follows the maximum; the members before it are followed by then.
+    Raises `InvalidInput` when the viewer follows the maximum number of members; earlier members of `ids` stay followed.
     """
     for id_ in dict.fromkeys(ids):
         with suppress(NotAllowed, NotFound):

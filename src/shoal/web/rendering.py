@@ -1,7 +1,7 @@
 """Rendering of templates: whole pages, partials for scripts, paginated lists, and the response headers of each.
 
-The HTML of a post is cached across readers with equal views of it. It depends on the view and on two values of the
-page: the path that its forms return to, and the form token. The cache holds placeholders for both.
+The HTML of a post is cached for all viewers whose view models of it are equal. It also depends on two values of the page: the path
+that its forms return to, and the form token. The cache holds placeholders for both.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from shoal.web.view_models import PostView, posts_of
 
 _MOST_CHARACTERS = 8 << 20
 _TEMPLATE = "parts/post_whole.html"
-# Random, so that a post cannot contain them.
+# The placeholders are random, so that a post cannot contain them.
 _PATH, _QUOTED_PATH, _TOKEN = (token_hex(16) for _ in range(3))
 
 
@@ -160,8 +160,8 @@ def _answer(ctx: PageContext, html: str, status: int) -> Response:
 def templates(language: str, base: str) -> Environment:
     """Return the template environment for a language and a base path.
 
-    Undefined names raise an error, and text is escaped. Words, icons and URLs are plain functions bound to both arguments:
-    a page calls them hundreds of times.
+    Undefined names raise an error, and text is escaped. Words, icons and URLs are plain functions bound to both arguments, to
+    make calls cheap: a page calls them hundreds of times.
     """
     made = Environment(
         loader=PackageLoader("shoal.web"),
@@ -211,7 +211,7 @@ def templates(language: str, base: str) -> Environment:
 
 
 def _isolated(values: Mapping[str, object]) -> dict[str, object]:
-    """Return the values isolated, so that none changes the writing direction of the text after it."""
+    """Return the values with their texts in directional isolates, so that no text changes the writing direction after it."""
     return {name: isolated(value) if type(value) is str else value for name, value in values.items()}
 
 

@@ -124,7 +124,7 @@ async def _form(ctx: PageContext, target: Member, asked: ReportForm, wrong: Inva
 
 
 async def _selectable(ctx: PageContext, target: Member, asked: ReportForm) -> list[PostView]:
-    """Return the posts that can be selected: the selected ones, so that the reported one is at the top, then recent ones."""
+    """Return the posts that can be selected: first those already selected, such as the reported post, then recent posts."""
     reads, viewer = ctx.reads, ctx.viewer_id
     recent = await post_queries.authored_page(
         reads, viewer, target.id, Cursor(limit=_POSTS), MemberFeedQuery(no_shares=True)

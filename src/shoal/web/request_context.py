@@ -47,7 +47,7 @@ LOOK_COOKIE = "shoal_look"
 
 _A_YEAR = 365 * 86_400
 
-# Random, so that a post cannot contain them.
+# The placeholders are random, so that a post cannot contain them.
 TOKEN_MARK, REQUEST_MARK = (secrets.token_hex(16) for _ in range(2))
 
 

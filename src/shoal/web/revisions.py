@@ -35,7 +35,7 @@ from shoal.web.view_models import Photo, entry_with_id, photo_of, post_of
 
 _WORDS = re.compile(r"\s+|[^\s]+")
 _MOST_PAIRS = 250_000
-"""Maximum of word pairs compared between two revisions; beyond it, the whole middle counts as changed."""
+"""Maximum of word pairs compared between two revisions. With more, all words between the common prefix and suffix are changes."""
 _PAIRS_OF_PAGE = 1_000_000
 """Maximum of word pairs compared for a page; takes about 0.1 s."""
 MOST_WORDINGS = 100
@@ -177,7 +177,7 @@ class OwnPostPath(msgspec.Struct, frozen=True):
 
 
 class HistoryPath(msgspec.Struct, frozen=True):
-    """A post; the page's own URL also contains the name of the author."""
+    """The post whose history is shown. `handle` is the author's name, which only one of the page's two URLs contains."""
 
     id: Id
     handle: Handle = ""
@@ -210,7 +210,7 @@ async def _saved(ctx: PageContext, member: Member, form: Writing, *, post: Post)
     poll = _poll(old, poll_of(form), now)
     draft = replace(draft_of(form), poll=poll, data=post.data)
     await check_descriptions(ctx, member, form.pictures)
-    # The revision that this creates must contain the previous descriptions.
+    # Update the post before the descriptions, because the revision that this creates must contain the previous descriptions.
     await posts.update(writes, member.id, post.id, draft, visibility=Visibility(form.visibility))
     await describe_pictures(ctx, member, form.pictures)
     return f"/@{member.name}/{post.id}"
@@ -233,12 +233,12 @@ async def history(ctx: PageContext, path: HistoryPath) -> Response:
     if path.handle and path.handle.lower() != entry.author.member.name:
         raise NotFound("There is no such post")
     former = await revisions(ctx.graph, ctx.viewer_id, entry.post.id)
-    # One more than is shown, to compare the oldest one with.
+    # Read one revision more than is shown, to compare the oldest shown revision with it.
     compared = former[-MOST_WORDINGS:]
     ids = {id_ for media_ids in (*(one.media for one in compared), entry.post.media) for id_ in media_ids}
     nodes = await ctx.graph.obj_get(list(ids)) if ids else {}
     media = {id_: node for id_, node in nodes.items() if isinstance(node, Media)}
-    # In a thread, since it may take a tenth of a second and would block other requests.
+    # Compare the texts in a thread, since this may take a tenth of a second and would block other requests.
     wordings = await asyncio.to_thread(wordings_of, ctx, entry, former, media)
     return await page(
         ctx,

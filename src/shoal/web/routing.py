@@ -141,7 +141,7 @@ def page(
 
     Args:
         once: Reject repeated parameters.
-        remembered: See `Route`.
+        cached: Serve the page from the response cache while it is valid.
         secret: The URL or the page contains a secret: keep both from caches, search engines and other sites.
     """
     return Route(
@@ -173,7 +173,7 @@ def form(
     Args:
         max_body: Maximum size in bytes.
         on_disk: Leave uploaded files on disk.
-        secret: As for `page`.
+        secret: The URL or the response contains a secret, as for `page`.
     """
     return Route(
         "POST",
@@ -229,7 +229,7 @@ def _answering(
         ctx = await ctx_of(context)
         response = await answered(ctx, context, params)
         language = asked_language(context.request)
-        # A shared cache would hand the cookie to others.
+        # A shared cache would hand the cookie to other visitors.
         if language and "public" not in response.headers.get("Cache-Control", ""):
             ctx.keep_choice(response, LANGUAGE_COOKIE, language)
         if secret:

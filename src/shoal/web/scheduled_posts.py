@@ -39,7 +39,7 @@ class Planned(msgspec.Struct, frozen=True):
     """Why it could not be published; empty if it was not refused."""
     wrong: str
     again: str
-    """The URL of the compose form for it."""
+    """The URL of the compose form with the post."""
 
 
 def refusal_of(ctx: PageContext, plan: ScheduledPost) -> str:

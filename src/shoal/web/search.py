@@ -125,7 +125,7 @@ def _hint(ctx: PageContext, part: str) -> str:
 
 _PEOPLE, _TAGS, _POSTS = 20, 40, 20
 _FEW_PEOPLE, _FEW_TAGS = 4, 8
-"""Results of each kind on the page of all kinds."""
+"""Maximum numbers of members and of tags on the page that shows all kinds of results."""
 _OFFERED = 5
 _HANDLE = re.compile(r"@?([A-Za-z0-9_]+)@([^\s@/]+)")
 _OURS = re.compile(r"/(?:@\w+(?:/\d{1,19})?|tags/[^/?#\s]+)/?(?:[?#]\S*)?")
@@ -158,7 +158,7 @@ async def search(ctx: PageContext, query: SearchQuery) -> Response:
 
 
 def _local_path(ctx: PageContext, text: str) -> str:
-    """Return the path of a local member, post or tag for a URL or `@name@domain`; empty for others."""
+    """Return the path of a local member, post or tag for a URL or `@name@domain`; empty for any other text."""
     at = ctx.app.at
     domains = {at.domain.lower(), at.netloc.lower()}
     match = _HANDLE.fullmatch(text)

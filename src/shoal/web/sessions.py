@@ -36,7 +36,7 @@ class SessionRow(NamedTuple):
 
 
 def _row(ctx: PageContext, session: Session, here: int) -> SessionRow:
-    """Return a session. `here` is the id of this browser's token."""
+    """Return a session as a row of the list. `here` is the id of this browser's token, whose row is marked."""
     token, app, _ = session.token, session.app, ctx.words.text
     browser, use = not token.app_id, session.token.use
     program, here_now = program_of(ctx, use), token.id == here

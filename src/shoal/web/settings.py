@@ -115,7 +115,7 @@ async def save_posting(ctx: PageContext, asked: PostingForm) -> Response:
 
 
 class PrivacyForm(Form, frozen=True, kw_only=True):
-    """Who can see and find the member. Browsers do not send unchecked boxes."""
+    """Who can see and find the member. Browsers do not send unchecked boxes, so these are False by default."""
 
     locked: bool = False
     hides_connections: bool = False

@@ -71,7 +71,7 @@ def groups_of(ctx: PageContext) -> tuple[SettingsGroup, ...]:
                     _("Two-factor authentication"),
                     _("A code in addition to the password"),
                 ),
-                Section("email", "mail", _("E-mail address"), _("Address for logging in and e-mail")),
+                Section("email", "mail", _("E-mail address"), _("For logging in and for mail from this server")),
                 Section("sessions", "laptop", _("Sessions and apps"), _("Where you are logged in")),
                 Section("contacts", "user-plus", _("Find friends"), _("Find people you follow on other networks")),
                 *((invitations,) if invites else ()),
@@ -102,7 +102,10 @@ async def settings_page(
     saved: bool = False,
     **views: object,
 ) -> Response:
-    """Return the page of a section; `status` is as in `page`. Raises `LogInFirst` for anonymous viewers."""
+    """Return the page of a section. Raises `LogInFirst` for anonymous viewers, except for the appearance.
+
+    The default status is 422 if `wrong` is not empty, and otherwise 200.
+    """
     if ctx.viewer is None and key != "appearance":
         raise LogInFirst
     groups = groups_of(ctx)

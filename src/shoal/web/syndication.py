@@ -137,7 +137,7 @@ def _moment(ms: int) -> str:
 
 _ENTRIES = 20
 _OURS, _COMMON = "atom", "rss"
-"""The ending of Atom feeds, and one that feed readers try, which redirects to it."""
+"""The path ending of Atom feeds, and another ending that feed readers try, which redirects to the first."""
 
 
 def ending_of(name: str) -> tuple[str, str]:

@@ -30,7 +30,7 @@ _HIGH = 60
 """Height of the highest bar."""
 _LEAST = 1.5
 _LARGE = 0.4
-"""Minimum fraction of a tag's uses by one member that is mentioned."""
+"""Fraction of a tag's recent uses by a single member from which the page mentions it."""
 _TRENDS = {
     Trend.UP: ("trending-up", "Trending"),
     Trend.MORE: ("trending-up", "Slightly busier than usual"),

@@ -151,7 +151,7 @@ async def _home(ctx: PageContext, viewer: Member, query: BeforeQuery) -> Respons
 
 async def _beginning(ctx: PageContext, viewer: Member) -> Beginning:
     """Return photos of the member's interests, popular photos, and suggested members."""
-    # Suggestions change without a cache invalidation.
+    # Do not cache the page, because suggestions change without a cache invalidation.
     do_not_cache()
     reads, _ = ctx.reads, ctx.words.text
     picked = frozenset((await personalization_of(reads.graph, viewer.id)).feedback.picked)

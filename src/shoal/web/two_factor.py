@@ -27,7 +27,7 @@ _PIXELS = 5
 
 
 class SecondFactorQuery(msgspec.Struct, frozen=True):
-    """Whether it was just turned off, or is required for the page that the member wanted."""
+    """Whether two-factor authentication was just turned off, or is needed for the page that the member requested."""
 
     saved: bool = False
     needed: bool = False
@@ -59,7 +59,7 @@ _NOT_SAVED = SecondFactorQuery()
 async def show(
     ctx: PageContext, query: SecondFactorQuery = _NOT_SAVED, wrong: Wrong = RIGHT, key: str = ""
 ) -> Response:
-    """Show the settings. The secret `key` does not change after an error, since the app has it already."""
+    """Show the settings. After an error the secret `key` stays the same, because the authenticator app already has it."""
     member, app_context = ctx.member, ctx.app
     state = await second_factor.state(app_context.writes, member.id)
     offered = key if key_of(key) else new_key()
@@ -105,7 +105,7 @@ async def turn_on_by_passkey(ctx: PageContext, asked: ByPasskeys) -> Response:
 
 async def _turned_on(ctx: PageContext, member: Member, codes: list[str]) -> Response:
     response = await _codes(ctx, codes)
-    # Turning it on ends the sessions of moderators and admins; this browser has just verified the second factor.
+    # Turning it on ends the sessions of moderators and admins. Log this browser in again: it has just verified the second factor.
     now = (await ctx.graph.obj_get((member.id,))).get(member.id)
     if isinstance(now, Member) and now.generation != member.generation:
         await log_in(ctx, response, await sessions.begin(ctx.writes, now, proved=True, origin=ctx.origin))

@@ -28,7 +28,7 @@ from shoal.web.request_context import PageContext
 
 
 class Face(msgspec.Struct, frozen=True):
-    """A member in one line."""
+    """A member as shown in one line: name, link and avatar."""
 
     id: int
     name: str
@@ -57,7 +57,7 @@ class PersonView(msgspec.Struct, frozen=True):
     posts: str
     bond: Bond
     reason: str = ""
-    """Why they are suggested."""
+    """Why the member is suggested."""
 
 
 def face_of(ctx: PageContext, member: Member) -> Face:
@@ -146,7 +146,7 @@ class Photo(msgspec.Struct, frozen=True):
     """Why the processing failed, if known."""
     length: str = ""
     first: bool = False
-    """Whether it is the first of its page, which is loaded eagerly."""
+    """Whether it is the first photo of the page, which browsers load at once."""
 
 
 class Option(msgspec.Struct, frozen=True):
@@ -213,7 +213,7 @@ class PostView(msgspec.Struct, frozen=True):
     depth: int = 0
     """Depth below the post of the page."""
     emoji: tuple[tuple[str, str, bool], ...] = ()
-    """Emoji reactions: emoji, count, and whether one is the viewer's."""
+    """Emoji reactions: emoji, count, and whether the viewer reacted with it."""
 
 
 async def entry_with_id(ctx: PageContext, id_: int) -> Entry:
@@ -365,7 +365,7 @@ def _poll(ctx: PageContext, view: PollView) -> ShownPoll:
     )
     may_vote = not over and ctx.viewer is not None and view.choices is None and poll.owner_id != ctx.viewer.id
     voters = words.counted("%(n)s person voted", "%(n)s people voted", view.voters)
-    end = words.text("expired %(when)s") if over else words.text("until %(when)s")
+    end = words.text("ended %(when)s") if over else words.text("until %(when)s")
     return ShownPoll(
         poll.id, options, poll.multiple, may_vote, f"{voters} · {end % {'when': words.full(poll.expires_at)}}"
     )

@@ -22,7 +22,7 @@ from shoal_planner.measuring.network import Effort, Step, gather, opened_network
 
 STEPS = 9
 _REQUESTS = 20
-"""HTTP requests per round of the other measurements."""
+"""Number of HTTP requests for each round of the other measurements."""
 
 
 def calibrate(folder: Path, effort: Effort, step: Step) -> Calibration:
@@ -58,12 +58,12 @@ def _several(effort: Effort, step: Step, request: float) -> tuple[Shared, str]:
     """Return the costs of several processes and, if they are from another machine, its name."""
     step("shared: engines")
     try:
-        # Its packages come with an extra, which a plan on one process does not need.
+        # Import the module here, because its dependencies are in an extra that a plan on one process does not need.
         shared = importlib.import_module("shoal_planner.measuring.cluster")
         with shared.started() as engines:
             costs = uvloop.run(shared.measure(engines, effort, step))
     except (NotInstalled, ModuleNotFoundError):
         known = shipped()
         return known.shared, known.shown()
-    # Both shapes share the HTTP server.
+    # The overhead of an HTTP request is the same for one process and for several.
     return msgspec.convert({**costs, "web_request": request}, Shared), ""

@@ -61,7 +61,7 @@ class StartedEngines(NamedTuple):
 def started() -> Iterator[StartedEngines]:
     """Start the engines, and stop them at the end. Raises `NotInstalled` if one is missing."""
     folder = Path(tempfile.mkdtemp(prefix="shoal-plan-"))
-    # Engines run as other users.
+    # If this process runs as root, the engines run as other operating-system users, which must enter the folder.
     folder.chmod(0o755)
     with ExitStack() as stack:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
@@ -70,7 +70,7 @@ def started() -> Iterator[StartedEngines]:
         cache = redis.start(folder)
         stack.callback(cache.stop)
         broker = rabbitmq.start(folder / "broker")
-        # Kill it: a clean stop takes ten seconds, and its folder is deleted anyway.
+        # Kill the broker, because a clean stop takes ten seconds, and its folder is deleted anyway.
         stack.callback(broker.kill)
         yield StartedEngines(store, cache, broker)
 
@@ -120,11 +120,11 @@ class _Measuring:
         self._made: Sequence[int] = []
 
     async def posts(self) -> dict[str, float]:
-        """Measure posts with few and with many followers: the work of each part for a post and for a delivery."""
+        """Measure the CPU time of each part for a post and for a delivery, from authors with few and with many followers."""
         crowd, count = self._crowd, 40 * self._effort.rounds
         held = memory_of(self._engines.cache.pid or 0)
         await self._warm()
-        # One of each kind first, so that the lists of followers are read and cached.
+        # Write posts of both kinds of authors first, so that their lists of followers are read and cached.
         made = await self._worked([*crowd.circle[:50]])
         first = await self._worked(crowd.stars)
         costs = await self._alone()
@@ -165,7 +165,7 @@ class _Measuring:
         await together(timelines.fill(member, [], 0) for member in self._crowd.follower_set)
 
     async def _alone(self) -> dict[str, float]:
-        """Measure a post on an idle system: the time of its commit, and until all of a small follower set have it."""
+        """Measure a post on an idle system: the time of its commit, and the time until all its few followers have it."""
         commits, arrivals = [], []
         for author in self._crowd.circle[: self._effort.rounds]:
             watch = Stopwatch()
@@ -177,7 +177,7 @@ class _Measuring:
         return {"commit": statistics.median(commits), "arrival": statistics.median(arrivals)}
 
     async def _arrival(self, post: int, author: int) -> None:
-        """Wait until the author's earliest follower has the post."""
+        """Wait until the post is in the timeline of the author's earliest follower."""
         circle = self._crowd.circle
         follower = circle[(circle.index(author) + 1) % len(circle)]
         end = time.monotonic() + _PATIENCE_SECONDS
@@ -230,7 +230,7 @@ class _Measuring:
         return {"store_index": (await self._during(write_again())).each("store")}
 
     async def fresh(self) -> dict[str, float]:
-        """Measure pages of members whom this process has never served, one for each."""
+        """Measure one page for each of several members whom this process has never served."""
         pages = await self._read(self._crowd.circle[: 8 * self._effort.rounds])
         return {f"{part}_page_fresh": pages.each(part) for part in ("web", "store", "redis")}
 
@@ -275,7 +275,7 @@ class _Measuring:
 
 
 class _Work(NamedTuple):
-    """Things done (posts by id), with the CPU seconds of each part for all of them."""
+    """Processed objects, such as ids of posts, with the CPU seconds that each part spent on all of them."""
 
     ids: Sequence[Any]
     seconds: dict[str, float]

@@ -72,7 +72,7 @@ def _own_memory(pid: int, *, first: bool) -> int:
 
 
 def written_to(path: Path) -> int:
-    """Return the bytes written so far by all processes to the disk that holds the path: Linux has no exact figure per process."""
+    """Return the bytes written so far to the disk that holds the path, by all processes: Linux has no exact figure for one."""
     with path.open("rb") as file:
         os.fsync(file.fileno())
     device = path.stat().st_dev

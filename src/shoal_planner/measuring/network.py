@@ -1,7 +1,7 @@
 """The measured network, and the steps that both calibrations share.
 
-A circle of members follow their predecessors, stars are followed by everyone, a crowd is passive, and fans follow many members of
-the circle.
+The members of the *circle* follow their predecessors in a ring. The *stars* are followed by the circle and by the *crowd*, whose
+members do nothing else. Each of the *fans* follows many members of the circle.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Effort(NamedTuple):
     far: int = 400_000
     """Number of timelines for deliveries: more than the processor's caches hold."""
     pages: int = 60_000
-    """Pages of a file of which every sixth is checkpointed."""
+    """Number of pages of a file of which every sixth page is checkpointed."""
     seconds: float = 2.0
     log: int = 40 << 20
     """Maximum of bytes written to the log in order to see a checkpoint."""
@@ -75,7 +75,7 @@ class Crowd(NamedTuple):
     crowd: list[int]
     stars: list[int]
     fans: dict[int, int]
-    """One member for each number of followees."""
+    """The id of each fan, by their number of followees."""
     each: int
     """Number of followees, and of followers, of each member of the circle, without the stars."""
 

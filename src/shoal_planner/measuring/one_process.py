@@ -1,7 +1,7 @@
 """Costs of a process on SQLite: each part of a post, of a page and of a rebuilt timeline, measured separately.
 
-Jobs are run by hand, so that the main thread does one thing at a time; `contention` is the cost of everything together
-compared with the sum of the parts.
+The measurement itself runs the jobs, so that the main thread does one thing at a time. At the end everything runs concurrently, to
+measure `contention`, the slowdown of the main thread by the writer and search threads.
 """
 
 from __future__ import annotations
@@ -89,7 +89,10 @@ class Posting:
         return costs | await self._together(costs, seconds)
 
     async def _logged(self) -> dict[str, float]:
-        """Return the log size per post of a large group, in a new log, and per single-post group. Caches the follower sets."""
+        """Return the bytes in the log per post of a large group commit, and per group commit of a single post.
+
+        Afterwards, the follower sets of the circle are cached.
+        """
         sizes = [self._size()]
         await self._group(len(self._crowd.circle))
         sizes.append(self._size())
@@ -126,7 +129,7 @@ class Posting:
         }
 
     async def _index(self, rounds: int) -> dict[str, float]:
-        """Measure new rows of the search index, by a writer that need not pause after a previous write."""
+        """Measure writes of new rows to the search index, each by a new `Filler`, which need not pause after an earlier write."""
         taken = []
         waiting = iter(self.made)
         for size in _SIZES * max(1, rounds // 5):
@@ -169,11 +172,12 @@ class Posting:
         return self._log.stat().st_size
 
     async def _together(self, costs: dict[str, float], seconds: float) -> dict[str, float]:
-        """Return the cost of a post and a group while writer, search and jobs run next to the main thread.
+        """Return the costs of posts, groups and jobs while the main, writer and search threads run concurrently.
 
-        With few writers there are many groups, with many writers few; both costs follow from the two measurements.
+        Few concurrent members cause many small group commits, and many members few large ones. The costs of a post and of a group
+        commit follow from measurements with different numbers of members.
         """
-        # Jobs that were run by hand may not be acknowledged yet.
+        # Jobs that an earlier measurement ran may not be acknowledged yet.
         await self._runner.drain()
         runner = Runner(self.network.store, TABLE, self.network.effects)
         runner.start()
@@ -198,7 +202,7 @@ class Posting:
     async def _hindered(self, seconds: float) -> float:
         """Return the slowdown of a busy main thread by threads that need the interpreter lock.
 
-        It is compared with the slowdown by other programs alone, in alternating rounds, because those vary.
+        The slowdown by other programs, which varies, is measured in alternating rounds and divided out.
         """
         alone, loaded = [], []
         for _ in range(_ROUNDS):
@@ -228,14 +232,14 @@ async def _without_pauses(work: Awaitable[None]) -> float:
 
 
 class _Groups:
-    """Counts group commits: all posts of a group are answered in one iteration of the event loop."""
+    """A counter of group commits, since all posts of a group are answered in one iteration of the event loop."""
 
     def __init__(self) -> None:
         self.number = 0
         self._answering = False
 
     def answered(self) -> None:
-        """Count the group of an answered post."""
+        """Count the group of an answered post, unless another post of the group was answered before."""
         if not self._answering:
             self._answering = True
             self.number += 1
@@ -298,7 +302,7 @@ async def measure(folder: Path, effort: Effort, step: Step) -> dict[str, float]:
 
 
 async def _delivery(among: int, rounds: int) -> float:
-    """Measure deliveries to timelines all over the memory. They are short, because a delivery touches one position of each."""
+    """Measure deliveries to `among` timelines. They are short timelines, because a delivery touches one element of each."""
     timelines = MemoryTimelines(among, _SHORT)
     rng = np.random.default_rng(1)
     for member in range(among):
@@ -309,7 +313,7 @@ async def _delivery(among: int, rounds: int) -> float:
         watch = Stopwatch()
         await timelines.push(entry, slots)
         taken.append(watch.stop().worked / _FOLLOWERS)
-    # The first half also allocates memory from the system.
+    # Ignore the first half, which also allocates memory from the system.
     return statistics.median(taken[len(taken) // 2 :])
 
 
@@ -349,7 +353,7 @@ async def _pages(network: AnyNetwork, crowd: Crowd, rounds: int) -> dict[str, fl
         watch = Stopwatch()
         await home.warm_up(network.reads, fan)
         numbers.append(number)
-        # Many lists are read in a thread, for which only this member waits.
+        # Measure wall-clock time, because another thread reads the lists if there are many.
         costs.append(watch.stop().wall)
     rebuild, source = line_through(numbers, costs)
     return {"page": page, "page_fresh": max(page, fresh), "rebuild": rebuild, "rebuild_source": source}

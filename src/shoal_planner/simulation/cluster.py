@@ -4,8 +4,8 @@ Members are not simulated individually. The load of a step is drawn for each cla
 stores, so the run time depends on the simulated time, not on the number of members.
 
 A post passes a web process, its store, the broker and a worker, which pushes it to followers. Each part has a queue:
-seconds of work for web processes, stores, the broker and Redis, jobs for workers. A worker gives each job one page per
-round, so jobs progress together (processor sharing): a virtual clock runs at the pace of a job, and a heap yields the
+seconds of work for web processes, stores, the broker and Redis, jobs for workers. A worker pushes one page of followers of each
+job per round, so jobs progress together (processor sharing): a virtual clock runs at the pace of a job, and a heap yields the
 next job to finish.
 """
 
@@ -56,7 +56,7 @@ class StoreWait(NamedTuple):
 
 
 class SimulatedStores:
-    """Stores by number. A fault slows the first ones, so they form groups that are always slow together."""
+    """The stores. A fault slows a fraction of them, always the first ones, so there are groups of equally slow stores."""
 
     def __init__(self, number: int, cores: float, faults: Sequence[AnyFault], random: np.random.Generator) -> None:
         self._cores = cores
@@ -72,10 +72,10 @@ class SimulatedStores:
         self.worked = 0.0
 
     def step(self, now: float, length: float, work: float, things: float) -> list[StoreWait]:
-        """Distribute the work of `things` arrivals, run the stores for `length` seconds, and return the waits in the middle."""
+        """Distribute the work of `things` arrivals, run the stores for `length` seconds, and return the waits halfway through."""
         number = len(self._waiting)
         many = max(1, round(things))
-        # The stores' shares of the arrivals are random.
+        # Distribute the arrivals among the stores at random.
         shares = self._random.multinomial(many, np.full(number, 1 / number)) / many
         before = self._waiting
         slower = [self._slower(first, now) for first, _ in self._groups]
@@ -83,7 +83,7 @@ class SimulatedStores:
             [np.full(last - first, self._cores / by) for (first, last), by in zip(self._groups, slower, strict=True)]
         )
         after = np.maximum(0.0, before + work * shares - length * pace)
-        # A slow store is as busy, but gets less done.
+        # Count the time that a store is busy; a slow store does less work in the same time.
         self.worked += float(((before + work * shares - after) / pace).sum()) * self._cores
         self._waiting = after
         found = []
@@ -125,7 +125,7 @@ class JobGroup(NamedTuple):
     foreground: float = 0.0
     """Seconds of another part (Redis) that each job uses, spread evenly over its run."""
     posts: bool = True
-    """False for jobs that deliver nothing."""
+    """Whether the jobs deliver posts."""
 
 
 class SharedWorkers:
@@ -142,7 +142,7 @@ class SharedWorkers:
         self.now = 0.0
         self.worked = 0.0
         self.foreground = 0.0
-        """Seconds of the other part used so far."""
+        """Seconds of the other part (Redis) that jobs have used so far."""
         self._taking = 0.0
         self.left = 0.0
         """Posts that are not done yet."""
@@ -167,7 +167,7 @@ class SharedWorkers:
             self._take_on()
             end = min(until, self.next)
             if not self._hand:
-                # Sums of many small numbers end near 0, but not at 0.
+                # Reset the sums, which rounding errors keep from reaching 0.
                 self._in_hand = self._taking = 0.0
             if not self._hand or not cores:
                 self.now = max(self.now, end)
@@ -209,7 +209,7 @@ class SharedWorkers:
             self._waiting.append(heapq.heappop(self._coming)[2])
         while self._waiting and self._slots - self._in_hand > _LEAST:
             group = self._waiting.popleft()
-            # Never less than one job: groups would be split ever smaller.
+            # Start at least one job, because otherwise groups would be split into ever smaller ones.
             taken = group._replace(jobs=min(group.jobs, max(1.0, self._slots - self._in_hand)))
             if group.jobs - taken.jobs > _NOTHING:
                 self._waiting.appendleft(group._replace(jobs=group.jobs - taken.jobs))
@@ -240,7 +240,7 @@ class Backlog:
 
 _STEP, _MOST_STEPS = 0.02, 60_000
 _PIECES = 6
-"""Maximum of moments in a step at which posts of a class arrive."""
+"""Maximum number of moments in a step at which posts of a class arrive."""
 _QUANTILES = (np.arange(40) + 0.5) / 40
 """Quantiles of the waits of pages that a step distinguishes."""
 _TAIL = 0.995
@@ -250,7 +250,7 @@ _SMOOTH_SECONDS = 1.0
 _LEASE_SECONDS = 60.0
 """A job claimed from a store is redelivered after this time: see `outbox.Runner`."""
 _LAST_STEP = 1.0
-"""Steps are longer after the last arrival."""
+"""Minimum length of the steps after the last arrival, in seconds."""
 _ENOUGH = 3_600.0
 """Maximum of seconds to finish the remaining work at the end."""
 
@@ -269,7 +269,7 @@ class Steps:
         self._scenario = scenario
         self._built = built
         size = built.size
-        # The arrivals do not depend on anything else that is drawn.
+        # Arrivals have a random generator of their own, so that they do not depend on other random numbers.
         self._coming, self._random = np.random.default_rng(scenario.seed).spawn(2)
         self.observer = Observer(scenario.seconds, scenario.faults)
         self.workers = SharedWorkers(size.workers * SLOTS)
@@ -407,7 +407,10 @@ class Steps:
             self.workers.give(self._group(now, now + costs.commit + costs.arrival, many, reach))
 
     def _jobs(self, made: float, commit: float, arrival: float, posts: Floats, changes: float) -> None:
-        """Commit arrivals from a moment on, each after its commit time. Jobs start after their arrival time."""
+        """Commit the arrivals of a step that begins at `made`, each `commit` seconds after its arrival.
+
+        Their jobs start `arrival` seconds after the commit.
+        """
         costs, followers = self._costs, self._scenario.author_classes.followers
         for at in np.flatnonzero(posts):
             for moment, many in self._spread(made, float(posts[at])):
@@ -419,7 +422,7 @@ class Steps:
             self.workers.give(JobGroup(moment, ready, many, costs.worker_job, 0.0, costs.redis_post, posts=False))
 
     def _spread(self, begin: float, number: float) -> Iterator[tuple[float, float]]:
-        """Yield moments of a step and the arrivals at each: if all came at once, they would wait for each other."""
+        """Yield random moments of a step with the number of arrivals at each, because simultaneous arrivals would wait longer."""
         pieces = max(1, min(_PIECES, round(number)))
         for part in self._random.random(pieces).tolist():
             yield begin + part * self._length, number / pieces

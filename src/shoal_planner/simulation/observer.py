@@ -38,15 +38,15 @@ class Stretch(msgspec.Struct, frozen=True, kw_only=True):
     """Mean number of committed posts with pending jobs."""
     queue_most: float
     lag: float
-    """Median from a post to the home timelines of its followers."""
+    """Median time from a post until it is in the home timelines of the author's followers."""
     lag_p99: float
     page: float
-    """Median of a home page in the server."""
+    """Median time of a home page in the server."""
     page_p99: float
 
 
 class SimulatedOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """Totals and intervals. Each post that came was refused, delivered by the end, or is left."""
+    """Totals and intervals. Each attempted post was refused, was delivered by the end, or is left."""
 
     shape: str
     members: float
@@ -130,7 +130,7 @@ def _bin(seconds: float) -> int:
 
 
 _PHASES, _PIECES = 10, 60
-"""Approximate numbers of intervals. Edges of phases are edges of pieces too."""
+"""Approximate numbers of intervals for tables (phases) and plots (pieces). Each edge of a phase is also an edge of a piece."""
 _NEAR = 0.3
 """Drop an edge closer to a fault's edge than this fraction of an interval."""
 _LOOK_SECONDS = 0.02
@@ -139,7 +139,7 @@ _MOST_LOOKS = 20_000
 
 
 class _Piece:
-    """Counts between two edges."""
+    """Counts of the events between two edges."""
 
     def __init__(self) -> None:
         self.posts = self.pages = self.deliveries = self.refused = self.pages_refused = self.delivered = 0.0
@@ -158,7 +158,7 @@ class _Piece:
 
 
 class Observer:
-    """Collects the events of a run, at seconds from the start. Totals include events after the end, intervals do not."""
+    """A recorder of the events of a run, at seconds from the start. Totals include events after the end, intervals do not."""
 
     def __init__(self, seconds: float, faults: Sequence[AnyFault] = ()) -> None:
         self._seconds = seconds
@@ -166,11 +166,11 @@ class Observer:
         self._phases = edges(seconds, faults, _PHASES)
         self._edges = sorted({*edges(seconds, faults, _PIECES), *self._phases})
         self._pieces = [_Piece() for _ in self._edges]
-        """The last one covers the time after the end."""
+        """Counts by piece; the last piece covers the time after the end."""
         self._looks = int(min(_MOST_LOOKS, max(_PIECES, seconds / _LOOK_SECONDS)))
         self._queue = np.zeros(self._looks)
         self._uncommitted = np.zeros(self._looks)
-        """Both as changes between two samples."""
+        """Like `_queue`, the changes of a number of posts between two samples."""
         self.came = 0.0
         """Posts attempted."""
 
@@ -285,7 +285,7 @@ class Observer:
 
 
 def _lengths(changes: Floats) -> Floats:
-    # Sums of many small numbers end near 0, but not at 0.
+    # Rounding errors keep the sums from reaching 0.
     return np.maximum(0.0, np.cumsum(changes).round(6))
 
 

@@ -1,7 +1,7 @@
 """Simulation of a process on SQLite, one iteration of the event loop at a time.
 
 An iteration handles all ready work: replies of the finished group commit, then arriving posts, pages and changes. Jobs then
-run for their share of the loop (`outbox.Runner`). A writer thread commits waiting writes as one group and checkpoints its
+run for their time slice (`outbox.Runner`). A writer thread commits waiting writes as one group and checkpoints its
 log when it is full; a search thread writes rows in batches. When nothing is ready, time advances to the next event.
 
 Every post, page and change is simulated individually, so the run time grows with their number.
@@ -33,18 +33,18 @@ from shoal_planner.simulation.scenario import (
 )
 
 POST, PAGE, CHANGE, CELEBRITY = range(4)
-"""The index of the fault in the scenario is added to `CELEBRITY`."""
+"""Kinds of arrivals. A post of a celebrity has the kind `CELEBRITY` plus the index of the fault in the scenario."""
 _PIECE_SECONDS = 0.25
-"""Length of the pieces in which rates are constant: those at its start."""
+"""Seconds of a piece of time, in which rates are constant: they are the rates at its start."""
 _SAMPLES = 4_096
 
 
 class Coming:
-    """The arrivals, in order."""
+    """The arrivals of posts, pages and changes, in order of time."""
 
     def __init__(self, scenario: Scenario, random: np.random.Generator) -> None:
         self._scenario = scenario
-        # Drawing authors must not change when the next arrivals come.
+        # Authors have a random generator of their own, so that drawing them does not change the times of later arrivals.
         self._random, self._drawing = random.spawn(2)
         self._pieces = self._made()
         self._future: list[tuple[float, int]] = []
@@ -72,7 +72,7 @@ class Coming:
             self._samples = iter(self._drawing.choice(len(shares), _SAMPLES, p=shares).tolist())
             at = next(self._samples)
         authors = self._scenario.author_classes.authors[at]
-        # The probability that none of the earlier authors was this one.
+        # The author's post is the first with the probability that none of the earlier posts of the class was theirs.
         first = self._drawing.random() < (1 - 1 / authors) ** self._written[at]
         self._written[at] += 1
         return float(self._scenario.author_classes.followers[at]), bool(first)
@@ -107,7 +107,7 @@ class Coming:
 
 _GROUP = 512
 _ACK_SECONDS = 0.05
-"""How long an acknowledgment may wait for a commit to join."""
+"""Seconds that an acknowledgment may wait for the next group commit, to become part of it."""
 _TENTH, _HUNDREDTH = 1.2816, 2.3263
 """Standard normal deviates of the 90th and 99th percentile."""
 _HELD = 0.5
@@ -140,7 +140,7 @@ class SimulatedWriter:
         self._costs = costs
         self._faults = faults
         self._random = random
-        # Submission times, oldest first; post -1 is any other write.
+        # Pairs of submission time and post, oldest first; a post of -1 stands for any other write.
         self._waiting: deque[tuple[float, int]] = deque()
         self._done: list[int] = []
         self._done_since = math.inf
@@ -226,16 +226,16 @@ class SimulatedWriter:
 
 _CLAIM = 256
 _SHARE, _LONGEST_SHARE, _SLOW, _MOST_SHARES = 0.002, 0.02, 0.25, 12.0
-"""The share of the event loop that jobs get: see `outbox`."""
+"""Parameters of the fraction of the event loop's time that jobs get: see `outbox`."""
 _AT_ONCE = 2_000
 _PAUSE, _FEW, _BURST, _SMALL_WRITES = 0.2, 20, 50.0, 20.0
 """When rows of the search index are written: see `search.indexing`."""
 _PAGE = 20_000
-"""Followers pushed to before other jobs get their turn."""
+"""Maximum number of followers to whom a job pushes before other jobs run."""
 _REFUSAL = 20e-6
-"""Seconds to refuse a post before any other work."""
+"""Seconds of the main thread to refuse a post, for which it does no other work."""
 _FIRST_PART = 1 / 3
-"""The point at which refusing begins, as a fraction of where it is complete."""
+"""The delay from which some posts are refused, as a fraction of the delay from which all are refused."""
 
 
 class Loop:
@@ -245,7 +245,7 @@ class Loop:
         self._costs = costs
         self._scenario = scenario
         self._arrival = arrival
-        # The arrivals do not depend on anything else that is drawn.
+        # Arrivals have a random generator of their own, so that they do not depend on other random numbers.
         coming, self._random = np.random.default_rng(scenario.seed).spawn(2)
         self._delivery = delivery(costs, scenario.warm)
         self._coming = Coming(scenario, coming)
@@ -257,7 +257,7 @@ class Loop:
         self._came: list[float] = []
         self._followers: list[float] = []
         self._unread: list[bool] = []
-        # Posts being pushed, and to how many followers they have been.
+        # By post: the number of followers to whom an unfinished job has pushed it.
         self._pushed: dict[int, float] = {}
         self._writer = SimulatedWriter(costs, scenario.faults, self._random)
         self._outbox: deque[int] = deque()
@@ -352,7 +352,7 @@ class Loop:
             self.observer.page(at, now + worked - at)
             return worked
         worked = self._arrival + self._costs.change
-        # The like and its notification.
+        # There are two writes: the like and its notification.
         for _ in range(2):
             self._writer.submit(now + worked)
         return worked

@@ -79,7 +79,7 @@ def _waits_by_time(found: SimulatedOutcome) -> WordTable:
 
 
 def _by_time(title: str, figures: dict[str, CellFigure], found: SimulatedOutcome) -> WordTable:
-    """Return a table with a row for each phase, and a column of faults if there are any."""
+    """Return a table with a row for each interval of the simulation, and a column of the active faults if there are any."""
     columns: dict[str, CellFigure] = {"seconds": lambda one: f"{one.begin:g} to {one.end:g}"}
     if any(phase.faults for phase in found.phases):
         columns["fault"] = lambda one: ", ".join(one.faults)

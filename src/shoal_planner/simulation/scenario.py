@@ -172,7 +172,7 @@ class Scenario(NamedTuple):
 
 
 def author_classes_of(classes: Sequence[FollowerClass], counted: float, high_fan_out_from: float) -> AuthorClasses:
-    """Return the follower sets of classes of members, which are empty for high fan-out members."""
+    """Return the author classes. `counted` is the fraction of followers to whom posts are pushed; with high fan-out it is 0."""
     followers = np.array([one.followers for one in classes])
     return AuthorClasses(
         np.where(followers <= high_fan_out_from, followers * counted, 0.0),
@@ -195,7 +195,7 @@ class ColdTimelines:
             self.lost += (1 - self.lost) * self._losses.pop().part
 
     def share(self, moment: float) -> float:
-        """Return the fraction of pages that rebuild a timeline: it was lost, or the member returns after a long absence."""
+        """Return the fraction of pages for which the timeline must be rebuilt, after a loss or a long absence of the member."""
         self.lose(moment)
         scenario = self._scenario
         crowd = max((rush.cold for rush in of_kind(scenario.faults, Rush, moment)), default=0.0)

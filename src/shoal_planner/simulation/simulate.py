@@ -39,7 +39,7 @@ class Course(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class GivenSize(NamedTuple):
-    """The number of instances of each part; None as planned."""
+    """The number of instances of each part; None for the planned number."""
 
     web: int | None = None
     workers: int | None = None
@@ -53,10 +53,11 @@ AS_PLANNED = GivenSize()
 def simulate(
     of: Assumptions, calibration: Calibration, course: Course, shape: str = "", given: GivenSize = AS_PLANNED
 ) -> SimulatedOutcome:
-    """Simulate and return the outcome. `shape` is `ONE`, `SEVERAL`, or empty for the planned one, or several if a size is given.
+    """Simulate and return the outcome.
 
-    The outcome is deterministic for a course and its seed. Raises `InvalidInput` if a fault begins after the end, or if
-    one process is given numbers of parts, a loss of workers, or too large a load.
+    `shape` is `ONE` or `SEVERAL`; if empty, it is the planned shape, or `SEVERAL` if a size is given. The outcome is deterministic
+    for a course and its seed. Raises `InvalidInput` if a fault begins after the end, or if one process is given numbers of parts, a
+    loss of workers, or too large a load.
     """
     for fault in course.faults:
         if fault.at >= course.seconds:
@@ -76,7 +77,7 @@ def _one(of: Assumptions, calibration: Calibration, course: Course) -> Simulated
     load, costs = load_of(of, HIGH_FAN_OUT_FROM, warm_only=True), calibration.one_process
     if (things := _things(load, course)) > MOST_THINGS:
         raise InvalidInput(
-            f"{things:,.0f} posts, pages and changes are too many for one process: {MOST_THINGS:,.0f} at most;"
+            f"the simulated load is too large: {things:,.0f} posts, pages and changes, at most {MOST_THINGS:,.0f};"
             " reduce --seconds or use --shape several"
         )
     known = remembered(of.members * of.daily, of.follows)

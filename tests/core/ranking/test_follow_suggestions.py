@@ -84,7 +84,7 @@ def test_follow_suggestion_bond_is_stronger_through_followee_with_few_follows() 
     assert found.first.tolist() == [[1, 2], [1, 0], [3, 2]]
 
 
-def test_follow_suggestion_bond_uses_total_length_of_partially_read_follow_list() -> None:
+def test_follow_suggestion_weight_uses_full_length_of_follow_list_read_in_part() -> None:
     short, long = (friends_of_friends({1: [5, 6]}, {1: n}) for n in (2, 200))
     assert short.bonds[0] == pytest.approx(10 * long.bonds[0])
     assert friends_of_friends({1: [5, 6, 7, 8]}, {}).bonds[0] == pytest.approx(0.5)

@@ -15,5 +15,5 @@ def test_stored_recipe_round_trips(name: str) -> None:
 
 
 @pytest.mark.parametrize("document", [b"", b"x", b"[]", b'{"half_life_hours": 0}', b'{"weights": {"no_such": 1}}'])
-def test_stored_recipe_with_invalid_document_is_ignored(document: bytes) -> None:
+def test_stored_recipe_that_cannot_be_parsed_is_ignored(document: bytes) -> None:
     assert FeedPreferences(id=1, member_id=2, document=document).recipe is None

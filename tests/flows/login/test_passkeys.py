@@ -241,7 +241,7 @@ async def test_passkey_challenge_is_valid_for_one_purpose_one_member_and_five_mi
 
 
 @in_loop
-async def test_passkey_challenge_used_is_stored_until_it_expires() -> None:
+async def test_passkey_used_challenge_is_remembered_until_it_expires() -> None:
     async with Shoal.open("memory://") as shoal:
         ann = await owner(shoal)
         answer = await ann.answer()

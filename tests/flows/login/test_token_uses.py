@@ -124,7 +124,7 @@ async def test_token_uses_are_written_in_background_by_the_service_itself() -> N
 
 
 @in_loop
-async def test_token_uses_pending_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_unrecorded_token_uses_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(oauth, "_MOST_PENDING", 3)
     async with Shoal.open("memory://") as shoal:
         clock = Clock(shoal.network.writes)

@@ -73,7 +73,7 @@ def test_web_pages_are_accessible_and_fit_viewport(
         def look(paths: dict[str, str]) -> None:
             for name, path in paths.items():
                 page = ours.open(path.format(**subjects._asdict()))
-                assert name == "not-found" or "nothing here" not in page.title(), name
+                assert name == "not-found" or "not found" not in page.title(), name
                 assert page.get_by_role("main").is_visible() or name == "embedded", name
                 if found := [*hindrances(page), *too_wide(page), *pale(page, dark=not dark)]:
                     wrong[name] = found

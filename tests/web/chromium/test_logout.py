@@ -36,7 +36,7 @@ def test_logout_clears_member_data_from_browser_storage(at: Stage, chromium: Bro
         page.evaluate("async () => { await navigator.serviceWorker.ready; }")
         page.get_by_role("navigation").get_by_role("link", name="Messages").first.click()
         page.get_by_role("main").get_by_role("link", name="the key").click()
-        expect(page.get_by_role("main")).to_contain_text("Only the people you message can read this")
+        expect(page.get_by_role("main")).to_contain_text("Only the people in this conversation can read it.")
         page.get_by_role("navigation").get_by_role("link", name="New post").first.click()
         until(page, "document.querySelector('#compose')?.dataset.started !== undefined")
         page.get_by_label("Text", exact=True).fill("A draft")

@@ -26,7 +26,7 @@ _BY_PIECES = """async (path) => {
 
 
 @pytest.mark.parametrize("width", [390, 1_280])
-def test_streamed_page_shows_photo_wall_only_when_complete(at: Stage, chromium: Browser, width: int) -> None:
+def test_streamed_page_hides_photo_wall_until_it_is_complete(at: Stage, chromium: Browser, width: int) -> None:
     ann = at.join(f"ann{width}")
     for number in range(5):
         sea = posted(at, ann, f"Tide {number}", 1)

@@ -32,7 +32,7 @@ _MAX_NAME = 4_096
 """Maximum characters of a file name in a tar; files with longer names are left out."""
 _PIECE = 1 << 20
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-"""Methods whose output `zipfile` bounds; for others, it decompresses all that it has read at once."""
+"""Compression methods for which `zipfile` limits the size of a decompressed piece. With other methods, it has no limit."""
 
 _DAMAGED = "file: this archive is damaged or protected by a password"
 _METHOD = "file: this archive uses an unsupported compression: repack it as a ZIP with Deflate"
@@ -46,7 +46,7 @@ _FAULTS = (
     RuntimeError,
     UnicodeDecodeError,
 )
-"""Errors of a file that is damaged or encrypted, has names that are not UTF-8, or an unknown method (a `RuntimeError`)."""
+"""Exceptions for a file that is damaged or encrypted, has names that are not UTF-8, or uses an unknown compression method."""
 
 
 class Readable(Protocol):
@@ -58,7 +58,7 @@ class Readable(Protocol):
 
 
 class Root(NamedTuple):
-    """A file that identifies a format, and the folder in the archive that its paths are relative to."""
+    """The file by which a format was recognized, and the folder of the archive that contains all files of the format."""
 
     found: str
     prefix: str
@@ -78,7 +78,7 @@ class Entries:
 
     @property
     def single(self) -> bool:
-        """Whether it is a single file rather than an archive."""
+        """Whether the upload is a single file rather than an archive."""
         return self._archive is None
 
     @property
@@ -89,7 +89,7 @@ class Entries:
         return name in self._infos
 
     def root(self, *markers: str) -> Root | None:
-        """Return the outermost of these files, or None."""
+        """Return the outermost file whose path is one of the `markers` or ends with it; None if there is no such file."""
         found = [
             Root(name, name.removesuffix(marker))
             for marker in markers
@@ -99,14 +99,14 @@ class Entries:
         return min(found, key=lambda root: (root.prefix.count("/"), root.found), default=None)
 
     def below(self, folder: str, ending: str = "") -> list[str]:
-        """Return the sorted names of the files in a folder and its subfolders with this ending."""
+        """Return the sorted names of the files in a folder and its subfolders that end with `ending`."""
         return sorted(name for name in self._infos if name.startswith(folder) and name.endswith(ending))
 
     @contextmanager
     def opened(self, name: str) -> Iterator[Readable]:
         """Open a document for sequential reading. `name` is ignored for a single file.
 
-        Raises `InvalidInput` if it is damaged, `TooLarge` past the limit of all documents together.
+        Raises `InvalidInput` if the document is damaged, and `TooLarge` if all documents read so far exceed the limit.
         """
         with _faults(), self._open(name) as file:
             yield _Document(file, self._count)
@@ -122,7 +122,7 @@ class Entries:
         return bytes(data)
 
     def _count(self, size: int) -> None:
-        """Count the bytes read of all documents."""
+        """Count bytes that were read from documents. Raises `TooLarge` if all together exceed the limit."""
         self._going_on()
         self._left -= size
         if self._left < 0:
@@ -144,8 +144,9 @@ def opened(
 ) -> Iterator[Entries]:
     """Open an archive. A tar is repacked into `folder`, which the caller removes afterwards.
 
-    `most` limits the bytes of an unpacked tar, and of all documents that are read. `going_on` is called for each piece and may
-    raise to stop. Raises `InvalidInput` for a damaged archive, `TooLarge` for one of too many files or bytes.
+    `most` limits the bytes of an unpacked tar, and of all documents that are read. `going_on` is called for each piece that is
+    read, and may raise an exception to stop. Raises `InvalidInput` for a damaged archive, and `TooLarge` for an archive with too
+    many files or bytes.
     """
     with _faults(), path.open("rb") as file:
         head = file.read(512)
@@ -162,7 +163,7 @@ def opened(
         return
     with _Directory(packed) as file:
         with _faults():
-            # The central directory is read at once, by its declared size.
+            # `zipfile` reads the central directory at once, in the size that the archive declares; `_Directory` limits it.
             archive = zipfile.ZipFile(file)
         with archive:
             if len(archive.infolist()) > MAX_ENTRIES:
@@ -185,14 +186,14 @@ def _too_many() -> TooLarge:
 
 
 class _Directory(io.FileIO):
-    """A file with a limit on the size of a read, for the central directory of a ZIP."""
+    """A file that limits the size of a single read: the archive declares the size of the central directory of a ZIP."""
 
     def read(self, size: int | None = -1, /) -> bytes:
         left = os.fstat(self.fileno()).st_size - self.tell()
         return super().read(_checked(left if size is None or size < 0 else size)) or b""
 
     def seek(self, to: int, whence: int = os.SEEK_SET, /) -> int:
-        """Seek. Raises `BadZipFile` for a position outside the file, which a central directory may contain."""
+        """Move to a position. Raises `BadZipFile` if it is outside the file: a central directory may contain any position."""
         if whence == os.SEEK_SET and not 0 <= to <= os.fstat(self.fileno()).st_size:
             raise zipfile.BadZipFile
         return super().seek(to, whence)
@@ -221,14 +222,14 @@ class _Tar(io.BufferedIOBase):
 
 
 def _checked(size: int | None) -> int:
-    """Reject reads of the sizes that an archive declares for its own tables, such as the names of a tar."""
+    """Return a read size that an archive declares for one of its tables, such as file names. Raises `TooLarge` above 16 MiB."""
     if size is None or not 0 <= size <= _MAX_DIRECTORY:
         raise _too_many()
     return size
 
 
 class _Document:
-    """A file that is read in pieces, whose sizes are counted."""
+    """A file that is read in pieces, and that passes the size of each piece to `count`."""
 
     def __init__(self, file: IO[bytes], count: Callable[[int], None]) -> None:
         self._file = file
@@ -241,7 +242,7 @@ class _Document:
 
 
 def _convert_to_zip(path: Path, to: Path, most: int, going_on: Callable[[], None], *, zipped: bool) -> None:
-    """Copy the files of a tar into a ZIP: a tar has no directory, so finding a file would require reading it from the start."""
+    """Copy the files of a tar into a ZIP: a tar has no directory, so finding a file would require reading all files before it."""
     try:
         with (
             gzip.open(path) if zipped else path.open("rb") as packed,
@@ -258,7 +259,7 @@ def _copy(file: _Tar, archive: zipfile.ZipFile, most: int, going_on: Callable[[]
     with tarfile.open(fileobj=file, mode="r:") as tar:
         while (member := tar.next()) is not None:
             if member.size < 0 or tar.offset <= at:
-                # Reading would loop.
+                # The header leads backwards, so reading would never end.
                 raise InvalidInput(_DAMAGED, field="file")
             name = _name_of(member)
             at, number = tar.offset, number + 1

@@ -1,12 +1,13 @@
 """Import of an archive into a member's account: read by a confined process and then, unless it is a dry run, imported.
 
-Posts and photos are created through `shoal.commands`, with their dates. Each is recognized by its record, and the ids of its
-parts and photos are identical in every run, so a run that was interrupted at any moment, even by `kill -9`, can be run again
-and continues. No member is notified: posts mention no member, and enter timelines at their dates.
+Posts and photos are created through `shoal.commands`, with their original dates. A post with more photos than the server allows
+becomes several posts, its parts. Each part and photo is created under a unique key that is derived from its id in the archive,
+and with an id that is identical in every run. A run that was interrupted at any moment, even by `kill -9`, can therefore be
+repeated, and continues. No member is notified: posts mention no member, and enter timelines at their dates.
 
 Follows are created only for members identified with certainty: by an address of this network, by a profile that names the
-other account, or by id and name in an export of this network. A name alone may belong to another person: for those the
-member chooses in "Find friends".
+other account, or by id and name in an export of this network. A name alone may belong to another person, so the member chooses
+among accounts with equal names in "Find friends".
 """
 
 from __future__ import annotations
@@ -49,7 +50,10 @@ _SEQUENCES = 1 << SEQUENCE_BITS
 
 
 class Slots:
-    """Preassigned ids of an archive's posts on a shard. A post has at most `most` photos; further ones go into further parts."""
+    """Ids on one shard that are assigned in advance to the posts and photos of an archive.
+
+    A post with more than `most` photos has several parts: the post itself, and comments with the further photos.
+    """
 
     def __init__(self, plan: ArchivePlan, shard: int, most: int) -> None:
         self._ids = array("q")
@@ -63,19 +67,19 @@ class Slots:
                 self._ids.append(ids.after())
 
     def parts(self, photos: int) -> int:
-        """Return the number of posts that a post with this many photos becomes."""
+        """Return the number of parts of a post with `photos` photos."""
         return max(1, -(-photos // self._most))
 
     def part(self, position: int, number: int) -> int:
         return self._ids[self._first[position] + number]
 
     def photo(self, position: int, parts: int, number: int) -> int:
-        """Return the id of a photo of a post with this many parts."""
+        """Return the id of photo `number` of the post at `position`, which has `parts` parts."""
         return self._ids[self._first[position] + parts + number]
 
 
 def near(id_: int) -> Iterator[int]:
-    """Yield an id, then others of that millisecond, in case it belongs to a post of another archive."""
+    """Yield an id, then other ids of its millisecond, in case the first one belongs to a post of another archive."""
     yield id_
     step = 1
     while step < _SEQUENCES:
@@ -86,7 +90,7 @@ def near(id_: int) -> Iterator[int]:
 T = TypeVar("T")
 
 _FOLLOWS_AT_ONCE = 400
-"""Accounts that are looked up together: fewer than the limit of an answer."""
+"""Accounts that are looked up at once: fewer than the maximum number of results."""
 
 
 async def matched(network: AnyNetwork, member_id: int, plan: ArchivePlan, report: ArchiveReport) -> list[int]:
@@ -103,7 +107,7 @@ async def matched(network: AnyNetwork, member_id: int, plan: ArchivePlan, report
 
 
 async def follow_all(network: AnyNetwork, member_id: int, followees: Sequence[int], report: ArchiveReport) -> None:
-    """Follow members as usual: a locked one receives a follow request."""
+    """Follow members as usual: a member who approves followers receives a follow request."""
     new: list[int] = []
     for part in _batches(followees):
         held = await network.writes.graph.assoc_get(member_id, (FOLLOWS, REQUESTS), part)
@@ -174,7 +178,7 @@ _CHUNK = 200
 _POSTS_AT_ONCE = 16
 _PHOTOS_AT_ONCE = 2
 _TRIES = 3
-"""Record names tried for a photo: an abandoned run may have imported it, and it may have been deleted since."""
+"""Number of unique keys tried for a photo: if an earlier run imported the photo and it was deleted since, its key is taken."""
 _BEHIND_SECONDS = 1.0
 _LONGEST_WAIT_SECONDS = 60.0
 _PAUSE_SECONDS = 0.1
@@ -186,7 +190,7 @@ _OPENNESS = (Visibility.FOLLOWERS, Visibility.UNLISTED, Visibility.PUBLIC)
 
 
 class _Job(NamedTuple):
-    """A post to create. `begun`: its first part exists."""
+    """A post to create. `begun` is true if its first part exists already."""
 
     position: int
     record: ArchivedPost
@@ -202,11 +206,11 @@ class _Counts:
         self.continued = False
 
     def omit(self, kind: str, reason: Omission, example: str) -> None:
-        """Count an omission: see `ArchiveReport.omit`."""
+        """Count a record that is left out, of a kind and for a reason, with an example."""
         self._omitted.append((kind, reason, example))
 
     def cut_to(self, whole: str, shortened: str) -> str:
-        """Return the shortened text, and count it if it was cut."""
+        """Return the shortened text, and count it if it differs from the whole text."""
         self._cut += shortened != whole
         return shortened
 
@@ -227,7 +231,7 @@ class ArchiveImport:
     slots: Slots
     widest: Visibility
     ids: dict[int, int] = field(default_factory=dict)
-    """Ids of posts that others reply to, by position."""
+    """Ids of imported posts that have replies in the archive, by position in the plan."""
 
     def __post_init__(self) -> None:
         self.writes = self.network.writes
@@ -251,7 +255,7 @@ class ArchiveImport:
                 await self._wait_for_events()
 
     async def _missing(self, chunk: Sequence[int]) -> list[_Job]:
-        """Return the posts that do not exist yet or are incomplete, and count the others."""
+        """Return the posts that do not exist yet or are incomplete; count the existing and the deleted ones in the report."""
         records = await asyncio.to_thread(self.plan.read, chunk)
         firsts = [self._key(record, 0) for record in records]
         lasts = [self._key(record, self.slots.parts(len(record.photos)) - 1) for record in records]
@@ -323,9 +327,10 @@ class ArchiveImport:
     def _drafts(
         self, record: ArchivedPost, photos: Mapping[int, int], parent_id: int, counted: _Counts
     ) -> dict[int, Draft]:
-        """Return a post as its first part, and comments for photos beyond its limit; empty for an empty post.
+        """Return the parts of a post by number: the post itself, and comments with the photos beyond the limit of a post.
 
-        The number of a photo in the record determines its part, regardless of which other photos can be stored.
+        An empty post has no parts. The position of a photo in the archived post determines its part, regardless of which other
+        photos can be stored.
         """
         limits = self.writes.limits
         media: dict[int, list[int]] = {}
@@ -364,14 +369,14 @@ class ArchiveImport:
             except Conflict:
                 continue
             except Gone:
-                # Either the part was deleted, or the author, which ends the import.
+                # If the author was deleted, this call raises and ends the import. Otherwise the part was deleted.
                 await access_member(self.writes.graph, self.member_id)
                 return 0
             return made.id
         raise Conflict("no free id found; try again")
 
     async def _photos(self, position: int, record: ArchivedPost, counted: _Counts) -> dict[int, int]:
-        """Store the photos of a post that can be stored; return their ids by number in the record."""
+        """Store the photos of a post that can be stored; return their ids by position in the archived post."""
         stored: dict[int, int] = {}
         for number, photo in enumerate(record.photos):
             async with self.photo_limit:
@@ -420,7 +425,7 @@ class ArchiveImport:
         return import_key(self.shard, self._name("post", record, part))
 
     def _name(self, what: str, record: ArchivedPost, number: int) -> str:
-        """Return a record name of bounded length, whatever ids the source network has."""
+        """Return the unique name by which later runs recognize a post or photo; its length does not depend on the archive's ids."""
         whole = f"{self.report.kind}\n{record.id}\n{number}"
         return f"archive:{what}:{self.member_id}:{blake2b(whole.encode(), digest_size=16).hexdigest()}"
 
@@ -455,9 +460,9 @@ async def import_archive(
 ) -> ArchiveReport:
     """Import the archive at `path` into a member's account, and return the report. A dry run changes nothing.
 
-    Posts get at most the visibility `widest`, whatever the archive says. Repeatable: existing records are recognized.
-    Raises `InvalidInput` for a file that is no archive, is damaged or too large, `OSError` for one that cannot be
-    read, `StorageFull` if there is no room to unpack it, and `Gone` or `NotFound` for an unknown member.
+    Posts get at most the visibility `widest`, whatever the archive says. An import can be repeated, because existing posts and
+    photos are recognized. Raises `InvalidInput` for a file that is no archive, is damaged or too large, `OSError` for a file that
+    cannot be read, `StorageFull` if there is no disk space to unpack it, and `Gone` or `NotFound` for an unknown member.
     """
     await access_member(network.writes.graph, member_id)
     with tempfile.TemporaryDirectory(prefix=WORK_PREFIX, dir=space.folder) as name:

@@ -1,7 +1,7 @@
 """The plan of an import: the posts of an archive, ordered so that each comes after the post that it replies to.
 
 Posts are in a file; memory holds a digest of each id and a few numbers. The process that reads the archive creates and saves the
-plan, and the server loads and checks it. It is deterministic.
+plan, and the server loads and checks it. Reading an archive again results in an identical plan.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class ArchivePlan:
         self._ordinals: dict[bytes, int] = {}
         self._answers: dict[int, tuple[bytes, bool]] = {}
         self.parents = array("i")
-        """Positions of the parents by post, or -1."""
+        """Position of the parent of each post, or -1."""
         self._depths = array("i")
         self.order = array("i")
         """Positions of the posts to import, by date."""
@@ -93,10 +93,10 @@ class ArchivePlan:
         """Number of photos by post."""
         self._photos_left = MAX_ENTRIES
         self.answered = bytearray()
-        """Whether a post has replies, by post."""
+        """Whether each post has replies (0 or 1)."""
         self.handles: dict[ForeignHandle, None] = {}
         self.followees: dict[int, str] = {}
-        """Names of members by id."""
+        """Names of the followed members, by id."""
 
     def save(self) -> None:
         self._saved.write_bytes(
@@ -161,7 +161,7 @@ class ArchivePlan:
     def fill(self, reader: ArchiveReader, now: int, on_progress: Callable[[int], None]) -> ArchiveReport:
         """Read an archive and return its report. `on_progress` is called with the number of posts so far.
 
-        Raises as `ArchiveReader.records`.
+        Raises `InvalidInput` for an archive that is damaged or too large.
         """
         report = ArchiveReport(reader.kind, printable(reader.account[:_MOST_ACCOUNT]))
         left: set[bytes] = set()
@@ -193,7 +193,7 @@ class ArchivePlan:
         return len(self.written)
 
     def levels(self) -> Iterator[list[int]]:
-        """Yield the posts by date, then the comments on them, then the comments on those."""
+        """Yield lists of positions: the posts by date, then the comments on these posts, then the replies to these, and so on."""
         for _, level in groupby(self._by_depth, key=self._depths.__getitem__):
             yield list(level)
 
@@ -256,7 +256,7 @@ class ArchivePlan:
             answered, own = self._answers.get(position, (b"", True))
             parent = self._ordinals.get(answered, _NONE)
             if parent in (_NONE, position) or self._depths[parent] == _IN_FLIGHT:
-                # The root of its thread. Its parent may be someone else's, missing from the archive, or part of a cycle.
+                # The post is the root of its thread. Its parent may be by another author, not in the archive, or part of a cycle.
                 taken = parent != _NONE or (own and answered not in left)
                 self._depths[position] = 0 if taken else _DROPPED
                 if not taken:
@@ -300,7 +300,7 @@ def _regular(path: Path) -> IO[bytes]:
 
 
 def _digest(id_: str) -> bytes:
-    """Return a digest that represents an id in memory, whatever its length."""
+    """Return a digest of fixed size, which takes the place of an id in memory."""
     return blake2b(id_.encode(errors="surrogatepass"), digest_size=16).digest()
 
 

@@ -75,7 +75,7 @@ def _of_several(entries: Entries, folder: Path) -> ArchiveReader:
 
 
 _NICENESS = 10
-"""Requests to the server have priority."""
+"""Niceness of this process: requests to the server have priority."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _MOST_TRACEBACK = 10_000
 
@@ -131,9 +131,9 @@ def main() -> None:
     os.dup2(2, 1)
     server = os.getppid()
     job = msgspec.msgpack.decode(read_frame(sys.stdin.buffer), type=Job)
-    # The repacked tar is slightly larger than its files.
+    # Disk space is twice the allowed bytes, because a repacked tar is slightly larger than its files.
     confine(job.seconds, job.memory, 2 * job.most_bytes)
-    # It starts no process. The limit has no effect on root.
+    # This process starts no others. The limit has no effect if it runs as root.
     resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
     os.nice(_NICENESS)
 

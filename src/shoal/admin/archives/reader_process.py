@@ -29,7 +29,7 @@ from shoal.multiprocess.child_process import ChildDied, ChildProcess
 _BYTES_PER_SECOND: Final = 1 << 20
 """Archive bytes per additional processor second; one core reads several times as much."""
 _WALL: Final = 5
-"""Wall-clock seconds per processor second."""
+"""Allowed wall-clock seconds per allowed processor second."""
 _PHOTO_SECONDS: Final = 60.0
 _MAX_REPORT: Final = 1 << 20
 """Maximum size of a message without a photo."""
@@ -42,12 +42,12 @@ class ArchiveProcessError(Exception):
 
 
 class ArchiveLimitsExceeded(ShoalError):
-    """Reading an archive exceeded the limits of its process, or killed it."""
+    """An archive whose reading exceeded the limits of the reader process or killed it."""
 
 
 class ProcessLimits(NamedTuple):
     seconds: int = 120
-    """Processor seconds, plus an allowance for the size of the archive."""
+    """Processor seconds, to which an allowance for the size of the archive is added."""
     memory: int = 1 << 30
 
 
@@ -83,7 +83,8 @@ class ArchiveProcess:
     async def plan(self, progress: Callable[[int], None]) -> ArchiveReport:
         """Read the archive, save its plan, and return the report. `progress` is called with the number of posts so far.
 
-        Raises `InvalidInput` for a file that is no archive or is damaged, `ArchiveLimitsExceeded`, and `StorageFull`.
+        Raises `InvalidInput` for a file that is no archive or is damaged, `ArchiveLimitsExceeded` if the process takes too much
+        time or memory, and `StorageFull` if the disk is full.
         """
         async with self._limited(_WALL * self._job.seconds):
             await self._process.send(self._job)
@@ -98,7 +99,11 @@ class ArchiveProcess:
         raise self._error_of(message)
 
     async def read(self, file: str, most_bytes: int) -> bytes:
-        """Return a photo. Raises `InvalidInput` if it is damaged or larger than `most_bytes`, and `ArchiveLimitsExceeded`."""
+        """Return the contents of a photo in the archive.
+
+        Raises `InvalidInput` if it is damaged or larger than `most_bytes`, and `ArchiveLimitsExceeded` if the process does not
+        answer within a minute.
+        """
         async with self._lock, self._limited(_PHOTO_SECONDS):
             await self._process.send(PhotoRequest(file, most_bytes))
             message = await self._process.receive(_MESSAGES, most_bytes + _MAX_REPORT)
@@ -112,7 +117,7 @@ class ArchiveProcess:
             async with asyncio.timeout(seconds):
                 yield
         except (TimeoutError, ChildDied) as error:
-            # A late answer must not be taken for the next one.
+            # A late answer would be mistaken for the answer to the next request.
             self._process.kill()
             _log.warning("archive reader process exceeded its limits or died: %r", error)
             raise self._past_limits() from error

@@ -62,7 +62,7 @@ class Omission(StrEnum):
     UNSURE = "unsure"
     """A member here has this name, but may be another person."""
     UNMATCHED = "unmatched"
-    """The archive does not have the post it belongs to."""
+    """The full text of a truncated post that is not in the archive."""
     NO_ACCOUNT = "nobody"
     """The entry names no account."""
     REFUSED = "refused"
@@ -74,14 +74,14 @@ class ArchivedPhoto(msgspec.Struct, frozen=True, array_like=True):
     """File name in the archive."""
     description: str = ""
     focus: tuple[float, float] = (0.0, 0.0)
-    """See `Media.focus`."""
+    """The point that a crop must keep: x and y in -1..1, y upwards."""
 
 
 class ArchivedPost(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """A post as its author wrote it."""
 
     id: str
-    """Unique in its network."""
+    """Id of the post, unique in its network."""
     written: int
     """Unix milliseconds."""
     text: str = ""
@@ -98,7 +98,7 @@ class ArchivedPost(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
     """Whether the text ends with the options of a poll."""
     place: tuple[float, float] | None = None
     data: Any = None
-    """See `Draft.data`."""
+    """Any JSON value."""
 
 
 class SkippedRecord(NamedTuple):
@@ -117,7 +117,7 @@ def odd_parts(id_: str, count: int) -> Iterator[SkippedRecord]:
 
 
 class KnownFollows(NamedTuple):
-    """Members followed by the owner of an export of Shoal: ids and names at the time of the export."""
+    """Members followed by the owner of a Shoal export, with their ids and names at the time of the export."""
 
     members: tuple[tuple[int, str], ...]
     beyond: int = 0
@@ -184,7 +184,7 @@ class Sample(msgspec.Struct):
 
 
 class ArchiveReport(msgspec.Struct):
-    """The items found, and once the import is done, the numbers of new and existing ones."""
+    """The items found in an archive and, after the import, the numbers of new (`taken`) and already existing (`there`) items."""
 
     kind: ArchiveKind
     account: str
@@ -220,6 +220,6 @@ class ArchiveReport(msgspec.Struct):
             found.examples.append(printable(example[:_EXAMPLE]))
 
     def sample(self, written: int, text: str, photos: int) -> None:
-        """Add one of the first posts as an example."""
+        """Add a post as an example, unless there are enough examples."""
         if len(self.samples) < EXAMPLES:
             self.samples.append(Sample(written, text[:_EXAMPLE], photos))

@@ -1,9 +1,10 @@
 """Archives uploaded by members, in a local folder: one per member, with the state of its import.
 
-An archive is in a folder named by the member's id. It is uploaded and removed under other names: so it appears complete, and a
-worker that still uses it cannot write into a later one. `state.json` holds the progress; it is replaced atomically, and only
-by holders of its token. A worker holds a lock on `lock`, which ends with the process, so the work of a killed process is
-resumed by another. The folder is removed on the member's request, or after some days.
+An archive is in a folder named by the member's id. During upload and removal, the folder has another name: a visible archive is
+therefore complete, and a worker that still uses a removed archive cannot write into the next one. `state.json` holds the
+progress of the import; it is replaced atomically, and only by a process that knows the archive's token. A worker locks the file
+`lock`. The lock ends with the process, so another worker can resume the import after a kill. The folder is removed on the
+member's request, or after some days.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class ArchiveState(msgspec.Struct, frozen=True, kw_only=True):
     """When the phase began, in Unix milliseconds."""
     widest: Visibility = Visibility.PUBLIC
     step: str = ""
-    """`reading` or `posts`."""
+    """The current step: `reading` or `posts`."""
     done: int = 0
     total: int = 0
     """Progress of the step, and its total (0: unknown)."""
@@ -70,7 +71,7 @@ class ArchiveState(msgspec.Struct, frozen=True, kw_only=True):
     """Attempts without progress."""
     report: ArchiveReport | None = None
     error: str = ""
-    """Message of the error that ended it."""
+    """Message of the error that ended the import."""
 
 
 class Discarded(NotFound):
@@ -87,7 +88,8 @@ class ArchiveStorage:
     def put(self, member_id: int, file: str, size: int, copy_to: Callable[[IO[bytes]], None]) -> None:
         """Store an archive to be previewed.
 
-        Raises `InvalidInput` if the member already has one, `Unavailable` if the folder is full, and `StorageFull`.
+        Raises `InvalidInput` if the member already has one, `Unavailable` if the folder has too many archives, and `StorageFull`
+        if the disk is full.
         """
         token = secrets.token_hex(8)
         arriving = self._folder / f"{member_id}.{token}"
@@ -117,7 +119,7 @@ class ArchiveStorage:
             _remove(arriving)
 
     def state(self, member_id: int) -> ArchiveState | None:
-        """Return the state of a member's import; None if there is none, or if it is of another version."""
+        """Return the state of a member's import; None if there is none, or if another version of Shoal wrote it."""
         try:
             return msgspec.json.decode((self._folder / str(member_id) / "state.json").read_bytes(), type=ArchiveState)
         except (FileNotFoundError, msgspec.DecodeError):
@@ -127,7 +129,7 @@ class ArchiveStorage:
         return self._folder / str(member_id) / _file_of(token)
 
     def workplace(self, member_id: int) -> Path:
-        """Return a folder for unpacking, after removing files of a killed process. The caller must hold the lock."""
+        """Return a folder for unpacking, after removing files of a killed process. The caller must hold the lock of `claim`."""
         place = self._folder / str(member_id)
         for left in place.glob(f"{WORK_PREFIX}*"):
             _remove(left)
@@ -144,7 +146,7 @@ class ArchiveStorage:
                 self._write(member_id, taking)
 
     def note(self, member_id: int, state: ArchiveState) -> None:
-        """Save the progress of an import. Raises `Discarded`, also if the member has uploaded another archive since."""
+        """Save the progress of an import. Raises `Discarded` if its archive was discarded, even if another one was uploaded."""
         with self._lock():
             found = self.state(member_id)
             if found is None or found.token != state.token:
@@ -156,7 +158,10 @@ class ArchiveStorage:
         self.archive(member_id, token).unlink(missing_ok=True)
 
     def discard(self, member_id: int, token: str = "") -> None:
-        """Remove an archive and its state; with a token, only that one. A running import stops; imported posts remain."""
+        """Remove a member's archive and its state; if a token is given, only if it is the token of the archive.
+
+        A running import stops; imported posts remain.
+        """
         if not (self._folder / str(member_id)).is_dir():
             return
         with self._lock():
@@ -167,12 +172,12 @@ class ArchiveStorage:
         _remove(left)
 
     def waiting(self) -> list[int]:
-        """Return the members whose archives have work to do."""
+        """Return the members whose archives are to be read or imported."""
         states = ((member_id, self.state(member_id)) for member_id in self.members())
         return [member_id for member_id, state in states if state is not None and state.phase in WORK]
 
     def claim(self, member_id: int) -> IO[bytes] | None:
-        """Return a lock, held until it is closed or the process ends; None if another process holds it."""
+        """Lock a member's archive until the returned file is closed or the process ends; return None if it is already locked."""
         place = self._folder / str(member_id)
         try:
             lock = os.fdopen(private_files.open_file(place / "lock", os.O_RDWR), "rb")

@@ -1,7 +1,8 @@
-"""Background worker for uploaded archives, one at a time, next to the requests of the process.
+"""Background worker in a server process that reads and imports uploaded archives, one at a time.
 
-An import that a stop or a kill interrupted is resumed by the next process that uses the folder. An archive fails if the server
-was killed while it read the archive for the first time, or if several attempts to import it made no progress.
+An import that was interrupted because the server stopped or was killed is resumed by the next process that uses the folder. An
+archive fails if the server was killed while it read the archive for the first time, or if several attempts to import it made no
+progress.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _BACKOFF_SECONDS = 30.0
 _SWEEP_SECONDS = 3_600.0
 _MOST_ATTEMPTS = 5
 _UNPACKED = 4
-"""Maximum size of an unpacked archive, as a multiple of the largest archive."""
+"""Maximum size of an unpacked archive, as a multiple of the maximum size of an upload."""
 _INTERNAL = "an internal error occurred; see the server's log"
 _KILLED = "the server was stopped while it read this archive; discard the archive and upload it again"
 _TOO_MANY_ATTEMPTS = "the import of this archive stopped several times together with the server"
@@ -51,7 +52,7 @@ class ArchiveWorker(BackgroundWorker):
         noted_every: float = _SAVE_SECONDS,
         backoff_seconds: float = _BACKOFF_SECONDS,
     ) -> None:
-        """Intervals in seconds: to look for work, to save progress, and to back off."""
+        """Set the intervals in seconds between checks for work, between saves of the progress, and before a retry."""
         self.archive_storage = archive_storage
         self._network = network
         self._every = every
@@ -135,7 +136,7 @@ class ArchiveWorker(BackgroundWorker):
                 await asyncio.to_thread(self.archive_storage.empty, member_id, done.token)
 
     async def _back_off(self, member_id: int, begun: ArchiveState, error: Unavailable) -> None:
-        """Back off. An unavailable store costs no attempt; a full disk does, since the archive itself may fill it."""
+        """Delay an import. A full disk counts as an attempt, since the archive may fill it; an unavailable store does not."""
         latest = await asyncio.to_thread(self.archive_storage.state, member_id)
         if latest is None or latest.token != begun.token:
             raise Discarded("this archive has been discarded")
@@ -149,7 +150,7 @@ class ArchiveWorker(BackgroundWorker):
         await asyncio.to_thread(self.archive_storage.note, member_id, replace(latest, step=""))
 
     async def _run_import(self, member_id: int, state: ArchiveState) -> ArchiveReport:
-        """Run an import and save its progress. Raises `Discarded` when its member has discarded it."""
+        """Run an import and save its progress. Raises `Discarded` if the member discards the archive."""
         at = (state.step, 0, 0)
 
         def progress(step: str, done: int, total: int) -> None:
@@ -180,7 +181,7 @@ class ArchiveWorker(BackgroundWorker):
             await asyncio.wait((job,))
 
     async def _save(self, member_id: int, state: ArchiveState) -> None:
-        """Save a state; a cancelled call waits until it is saved, so that a later state is not overwritten."""
+        """Save a state. A canceled call first waits until the state is saved, which could otherwise overwrite a later state."""
         saving = asyncio.ensure_future(asyncio.to_thread(self.archive_storage.note, member_id, state))
         try:
             await asyncio.shield(saving)

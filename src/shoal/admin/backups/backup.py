@@ -1,11 +1,11 @@
 """Create backups.
 
-A backup copies existing media, a snapshot of every store at a single moment, the media that those rows name, and the manifest.
-It runs in its own process next to the processes that serve the network. Memory is bounded: a few megabytes of rows for each of
-four stores, and the names of a 64th of the media.
+A backup copies the existing media, then snapshots of all stores at a single moment, then new media that the rows of the snapshots
+name, and finally writes the manifest. It runs in its own process while other processes serve the network. Memory is bounded: a
+few megabytes of rows for each of four stores, and the names of a 64th of the media.
 
-All stores are opened while no commit ends in any of them. Why that is necessary and sufficient:
-docs/decisions/0072-backups-are-a-consistent-cut.md.
+The snapshots are opened while no commit completes in any store. docs/decisions/0072-backups-are-a-consistent-cut.md explains why
+this is necessary and sufficient.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _LONGEST_PAUSE_SECONDS = 5.0
 
 
 class OneMoment(NamedTuple):
-    """The time of a set of snapshots (Unix ms), and for how many seconds commits waited for it."""
+    """The time of a set of snapshots (Unix ms), and for how many seconds commits were blocked to open them."""
 
     at: int
     held: float
@@ -63,8 +63,8 @@ class OneMoment(NamedTuple):
 async def open_all(sources: Sequence[SnapshotSource]) -> OneMoment:
     """Open snapshots of all stores at a single point in time.
 
-    A single store is not held: its own transaction fixes the moment. Raises `Unavailable` when a store cannot be held within a
-    minute.
+    Commits in all stores are blocked until the snapshots are open. A single store needs no blocking, because its transaction
+    defines the point in time. Raises `Unavailable` if the commits of a store cannot be blocked within a minute.
     """
     if len(sources) == 1:
         at = now_ms()
@@ -93,7 +93,7 @@ async def _held(sources: Sequence[SnapshotSource]) -> OneMoment:
             with suppress(ShoalError):
                 await source.release()
         raise
-    # Each release raises if the store was not held until now.
+    # `release` raises `Unavailable` if commits were not blocked all the time, so the snapshots may differ in time.
     await _each(source.release() for source in sources)
     return OneMoment(at, time.monotonic() - began)
 
@@ -107,7 +107,7 @@ async def _each(calls: Iterable[Awaitable[None]]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class BackedNetwork:
-    """Everything that a backup reads. Snapshots are in the order of the stores of the map."""
+    """Everything that a backup reads. Snapshots are in the order of the stores in the shard map."""
 
     map: ShardMap
     snapshots: Sequence[SnapshotSource]
@@ -117,7 +117,7 @@ class BackedNetwork:
 
 
 async def back_up(network: BackedNetwork, repository: BackupRepository, throttle: Throttle, tell: Progress) -> Manifest:
-    """Write one generation, and delete it again if it cannot be finished.
+    """Write a backup, and delete it again if it cannot be finished.
 
     Raises `Conflict` while another backup is running, `Unavailable` if a part of the network cannot be read.
     """
@@ -150,7 +150,7 @@ class _Backup:
     throttle: Throttle
     tell: Progress
     read: Counter[str] = field(default_factory=Counter)
-    """Rows by table."""
+    """Number of rows read so far, by table."""
 
     def __post_init__(self) -> None:
         self.names = MediaNames(self.folder)
@@ -160,7 +160,7 @@ class _Backup:
         try:
             newest = await self.repository.manifest()
         except InvalidInput:
-            # Missing or damaged: all media are then compared again.
+            # There is no readable manifest with the hashes of earlier media, so all media are read and compared again.
             newest = None
         copier = MediaCopier(network.media, self.repository, newest, self.folder, self.throttle, self.tell)
         await copier.copy_all()

@@ -70,7 +70,7 @@ async def pack(rows: Sequence[Any]) -> bytes:
 
 
 def unpack(table: str, data: bytes) -> list[Any]:
-    """Return the rows of a part. Raises `BackupDamaged`."""
+    """Return the rows in a file of a backup. Raises `BackupDamaged` if they cannot be decoded."""
     try:
         return _decoders[table].decode(gzip.decompress(data))
     except (OSError, EOFError, zlib.error, msgspec.DecodeError) as error:
@@ -78,7 +78,10 @@ def unpack(table: str, data: bytes) -> list[Any]:
 
 
 def decode_part(part: DumpPart, data: bytes) -> Sequence[object]:
-    """Return the rows of a part. Raises `BackupDamaged` if rows are missing or an object or event cannot be decoded."""
+    """Return the rows in `data`, the file of a backup that `part` describes.
+
+    Raises `BackupDamaged` if rows are missing or an object or event cannot be decoded.
+    """
     rows = unpack(part.table, data)
     if len(rows) != part.rows:
         raise BackupDamaged(f"{part.key} has {len(rows)} rows instead of {part.rows}")
@@ -119,13 +122,13 @@ async def read_parts(
 def _is_own(table: SnapshotTable, row: Row, owns: Callable[[int], bool]) -> bool:
     if table is SnapshotTable.KEYS:
         return owns(KeyRow._make(row).shard)
-    # Events are processed in the store that holds them.
+    # Events are processed in the store that holds them, so each store's backup includes all of its events.
     return table in {SnapshotTable.EVENTS, SnapshotTable.BURIED} or owns(shard_of(row[0]))
 
 
 _AT_ONCE = 8
 _IN_MEMORY = 4 << 20
-"""Larger files are spooled to disk."""
+"""Bytes of a file above which it is spooled to disk."""
 _PART_ROWS = 20_000
 _MAX_REPORTED = 1_000
 _ROUNDS = 2
@@ -170,7 +173,7 @@ def data_source_of(key: str) -> int | None:
 
 
 class BackupMedia(NamedTuple):
-    """The media of a generation: the parts that list them, their totals, and missing files."""
+    """The media of one backup: the files of the backup that list them, their totals, and the media that are missing."""
 
     parts: list[DumpPart]
     totals: MediaTotals
@@ -201,7 +204,7 @@ class MediaCopier:
                 return
 
     async def keep(self, generation: str, names: MediaNames) -> BackupMedia:
-        """Copy named files that are not in the repository yet, and list the available ones in the generation."""
+        """Copy the media in `names` that the repository lacks, and list all available ones in the backup `generation`."""
         parts: list[DumpPart] = []
         lacking: list[str] = []
         lacks, files, size = names.strangers, 0, 0
@@ -238,7 +241,10 @@ class MediaCopier:
         return parts
 
     async def _bring(self, source: int, requested: Mapping[str, int]) -> dict[str, BackupFile]:
-        """Copy the wanted files to the backup and return the available ones. Files deleted in the meantime are left out."""
+        """Copy the requested media of a data source unless they are in the repository already, and return them by key.
+
+        Files that were deleted in the meantime are left out.
+        """
         if not requested:
             return {}
         there = await media_sizes(self.repository, source)
@@ -251,7 +257,7 @@ class MediaCopier:
 
         async def bring(key: str) -> None:
             if there.get(key) == requested[key]:
-                # An unfinished backup copied it.
+                # An unfinished backup copied the file, but no manifest has its hash.
                 await self.throttle.spend(requested[key])
                 stored = await hash_file(self.repository, key)
             else:
@@ -264,7 +270,7 @@ class MediaCopier:
         return found
 
     async def _known(self, source: int) -> dict[str, BackupFile]:
-        """Return known files of the backup, from this run or from the newest generation."""
+        """Return media with known hashes, from this run or from the newest backup, by key."""
         spool = self._spool(source)
         if spool.exists():
             rows = msgspec.msgpack.decode(await asyncio.to_thread(spool.read_bytes), type=list[BackupFile])
@@ -307,7 +313,7 @@ async def media_sizes(repository: BackupRepository, source: int) -> dict[str, in
 
 
 async def media_list(repository: BackupRepository, manifest: Manifest, source: int) -> list[BackupFile]:
-    """Return the media list of a generation for one data source. Raises `BackupDamaged`."""
+    """Return the media of a backup that belong to one data source. Raises `BackupDamaged` if the list is damaged or missing."""
     rows: list[BackupFile] = []
     for part in manifest.parts:
         if part.table == MEDIA_TABLE and part.key.startswith(f"media-{source:02}-"):
@@ -316,7 +322,7 @@ async def media_list(repository: BackupRepository, manifest: Manifest, source: i
 
 
 async def hash_file(repository: BackupRepository, key: str) -> BackupFile | None:
-    """Return a media file of a backup with its hash, or None."""
+    """Return the size and hash of a media file in the repository; None if it does not exist."""
     digest, size = hashlib.sha256(), 0
     try:
         found = await repository.files.part(f"{MEDIA}/{key}", 0)
@@ -339,7 +345,7 @@ async def copy_file(
 ) -> BackupFile:
     """Copy one file to another store and return its size and hash.
 
-    Raises `NotFound` if it does not exist, `BackupDamaged` if it differs from `expected`. Nothing is stored then.
+    Raises `NotFound` if it does not exist, and `BackupDamaged` if it differs from `expected`. Nothing is stored in either case.
     """
     found = await source.part(key, 0)
     await throttle.spend(found.size)

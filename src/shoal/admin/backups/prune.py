@@ -13,9 +13,10 @@ from shoal.core.placement import DATA_SOURCES
 
 
 class Keeping(msgspec.Struct, frozen=True):
-    """Retention policy: how many of the newest generations to keep, and of how many days and weeks (UTC) the newest one.
+    """Retention policy: keep the `newest` backups, and the newest backup of each of the last `daily` days and `weekly` weeks.
 
-    A value of 0 disables a rule. A generation is kept if any rule keeps it; the newest one always is.
+    Days and weeks are in UTC, and days or weeks without a backup do not count. A value of 0 disables a rule. A backup is kept if
+    any rule keeps it, and the newest backup is always kept.
     """
 
     newest: int = 0
@@ -35,7 +36,7 @@ class Pruned(msgspec.Struct, frozen=True):
 
 
 def generations_to_keep(manifests: Sequence[Manifest], keeping: Keeping) -> set[str]:
-    """Return the names of the generations to keep."""
+    """Return the names of the backups that a retention policy keeps."""
     newest_first = sorted(manifests, key=lambda each: (each.moment, each.generation), reverse=True)
     days = {each.at.date(): each for each in reversed(newest_first)}
     weeks = {each.at.isocalendar()[:2]: each for each in reversed(newest_first)}
@@ -48,10 +49,11 @@ def generations_to_keep(manifests: Sequence[Manifest], keeping: Keeping) -> set[
 
 
 async def prune(repository: BackupRepository, keeping: Keeping, tell: Progress) -> Pruned:
-    """Delete the generations that are not kept, then the media that no remaining generation names.
+    """Delete the backups that are not kept, then the media that no remaining backup names.
 
-    Call only while holding the write lease: no other writer may rely on media that no generation names. Raises `InvalidInput` or
-    `BackupDamaged` if a generation cannot be read, before any media are deleted; `Conflict` once the lease has expired.
+    Call this only while holding the write lease, because an unfinished backup may rely on media that no manifest names yet.
+    Raises `InvalidInput` or `BackupDamaged` if a backup cannot be read, before any media are deleted, and `Conflict` once the
+    lease has expired.
     """
     manifests = await repository.manifests()
     names = generations_to_keep(manifests, keeping)

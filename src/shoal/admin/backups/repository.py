@@ -1,4 +1,4 @@
-"""Backup repository: a directory or a bucket with any number of backups, their manifests, and the media they share.
+"""Backup repository: a directory or a bucket with any number of backups (generations), and the media that they share.
 
     <generation>/begun              the lease of the writer, renewed every minute until the writer ends
     <generation>/objects-00001.gz   rows, and so on
@@ -6,9 +6,9 @@
     media/12/3/99/ann/7-...jpg      media under the keys they have in the network
 
 The manifest lists the contents of a backup with sizes and hashes. A backup without a manifest does not exist. Every file is
-put atomically. So an interrupted backup leaves files without a manifest, and earlier backups unchanged. The next writer
-deletes those files: in a directory once it holds the lock, in a bucket once the lease has expired. A writer whose own lease
-has expired neither commits nor deletes files that other backups may use.
+put atomically. Therefore an interrupted backup leaves files without a manifest, and earlier backups are unchanged. The next
+writer deletes these files: in a directory once it holds the lock, in a bucket once the lease has expired. A writer whose own
+lease has expired neither commits nor deletes files that other backups may use.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ FORMAT = 1
 
 
 PUSH_KEY = "push-key"
-"""Name and table of the part that holds the web push key, if that is a file next to the store."""
+"""Name and table of the file of a backup that holds the web push key, if the key is in a file next to the store."""
 
 
 class DumpPart(msgspec.Struct, frozen=True):
@@ -51,7 +51,7 @@ class DumpPart(msgspec.Struct, frozen=True):
 
 
 class SavedTagRule(msgspec.Struct, frozen=True):
-    """An admin's rule on a tag: it is not in the graph and cannot be recomputed."""
+    """An admin's rule for a tag, which is saved because it is not in the graph and cannot be recomputed."""
 
     name: str
     denied: bool
@@ -59,7 +59,7 @@ class SavedTagRule(msgspec.Struct, frozen=True):
 
 
 class MediaTotals(msgspec.Struct, frozen=True):
-    """Media files of a generation, and the part of them that it added."""
+    """Number and bytes of all media files of a backup, and of the ones that were not in the repository before."""
 
     files: int = 0
     bytes: int = 0
@@ -79,14 +79,14 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     held_ms: float
     """How long commits waited while the stores were opened; 0 for a single store."""
     stores: Mapping[str, str]
-    """Data sources by store URL, without users and passwords."""
+    """URL of the store, without user and password, by ranges of data sources."""
     parts: tuple[DumpPart, ...]
     tag_rules: tuple[SavedTagRule, ...] = ()
     media: MediaTotals = MediaTotals()
     lacking: tuple[str, ...] = ()
     """Media files that were deleted before they could be copied; at most 1,000."""
     lacks: int = 0
-    """Number of these files."""
+    """Number of all media files that were deleted before they could be copied."""
 
     def rows(self, table: str) -> int:
         return sum(part.rows for part in self.parts if part.table == table)
@@ -109,7 +109,10 @@ def encode(manifest: Manifest) -> bytes:
 
 
 def decode(data: bytes, generation: str) -> Manifest:
-    """Return the manifest of a generation. Raises `InvalidInput` if it is damaged or of a newer Shoal."""
+    """Return the decoded manifest of the backup `generation`.
+
+    Raises `InvalidInput` if it is damaged, belongs to another backup or was written by a newer Shoal.
+    """
     try:
         head = msgspec.json.decode(data, type=_Head)
         if head.format <= FORMAT:
@@ -124,7 +127,7 @@ def decode(data: bytes, generation: str) -> Manifest:
 
 
 def plain(manifest: Manifest) -> dict[str, Any]:
-    """Return the fields that lists show, for JSON output."""
+    """Return the fields of a manifest that lists of backups show, for JSON output."""
     return {
         "generation": manifest.generation,
         "moment": manifest.at.isoformat(timespec="milliseconds"),
@@ -148,7 +151,7 @@ _RENEW_SECONDS = 60.0
 DEAD_SECONDS = 600.0
 """Seconds without a renewal after which other writers treat a lease in a bucket as expired."""
 _OWN_PART = 0.9
-"""The fraction of that time after which the holder itself gives up: buckets date files in whole seconds."""
+"""Fraction of the expiry time after which the holder itself gives up its lease, since buckets date files in whole seconds."""
 
 _log = logging.getLogger(__name__)
 
@@ -158,7 +161,7 @@ class BackupDamaged(ShoalError):
 
 
 class BackupRepository:
-    """All generations at one URL. `files` holds their parts and the media."""
+    """All backups at one URL. `files` gives access to their files and the media."""
 
     def __init__(self, files: MediaStore, folder: Path | None, *, dead: float = DEAD_SECONDS) -> None:
         self.files = files
@@ -183,7 +186,7 @@ class BackupRepository:
 
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[str]:
-        """Take the write lease, delete files of unfinished backups, and yield the name of a new generation.
+        """Take the write lease, delete files of unfinished backups, and yield the name of a new backup.
 
         Raises `Conflict` while another backup is running.
         """
@@ -205,18 +208,18 @@ class BackupRepository:
                     _log.warning("%s/%s could not be deleted: %s", name, _BEGUN, error)
 
     def check_lease(self) -> None:
-        """Raise `Conflict` if the lease has expired, so that other writers may have deleted files of this backup.
+        """Raise `Conflict` if the lease has expired: other writers may then have deleted files of this backup.
 
-        A lock on a directory lasts as long as the process and never expires.
+        In a directory, a lock takes the place of the lease; it never expires while the process runs.
         """
         if self._folder is None and self._renewed is not None and time.time() - self._renewed > self._dead * _OWN_PART:
             raise Conflict(
-                f"the lease of this backup expired after {self._dead * _OWN_PART / 60:.0f} minutes; another one may have deleted "
-                "its files. Run it again"
+                f"the lease of this backup expired after {self._dead * _OWN_PART / 60:.0f} minutes, so another backup may have "
+                "deleted its files: run it again"
             )
 
     async def _renew(self, name: str) -> None:
-        """Renew the lease, unless it expires before the renewal is stored."""
+        """Renew the lease. Raises `Conflict` if it expires before the renewal is stored."""
         self.check_lease()
         begun = time.time()
         await self.files.put(f"{name}/{_BEGUN}", b"under way\n", RAW)
@@ -229,13 +232,16 @@ class BackupRepository:
             try:
                 await self._renew(name)
             except Conflict:
-                # The next step of the writer raises the conflict.
+                # The next `check_lease` of the writer raises the conflict.
                 return
             except ShoalError as error:
                 _log.warning("the lease of %s could not be renewed: %s", name, error)
 
     async def _clear_unfinished(self, mine: str) -> None:
-        """Delete files of killed backups. In a directory, the lock proves that no other backup is running."""
+        """Delete the files of killed backups. Raises `Conflict` if another backup may be running in the bucket.
+
+        In a directory, the lock proves that no other backup is running.
+        """
         held = await self._held()
         # The lease was just renewed, so its date is the current time by the clock that dates all files.
         now = max(file.modified for file in held[mine])
@@ -251,7 +257,7 @@ class BackupRepository:
             await self.files.delete([file.key for file in files])
 
     async def _held(self) -> dict[str, list[StoredFile]]:
-        """Return the files of all generations, finished or not."""
+        """Return the files of each backup, finished or not, by the name of the backup."""
         found: dict[str, list[StoredFile]] = {}
         for name in await self.files.folders():
             if _NAME.fullmatch(name):
@@ -261,10 +267,10 @@ class BackupRepository:
         return found
 
     async def finish(self, manifest: Manifest) -> None:
-        """Commit a generation by storing its manifest.
+        """Commit a backup by storing its manifest.
 
-        Raises `Conflict` or `BackupDamaged` if another writer deleted or may have deleted its files. The generation does not
-        exist then.
+        Raises `BackupDamaged` if files of the backup are missing or changed, and `Conflict` if the lease has expired. The backup
+        is not committed in either case.
         """
         name = manifest.generation
         await self._renew(name)
@@ -286,18 +292,18 @@ class BackupRepository:
                 )
 
     async def abandon(self, name: str) -> None:
-        """Delete a generation, finished or not. The manifest is deleted first."""
+        """Delete a backup, finished or not. The manifest is deleted first, so a partly deleted backup counts as unfinished."""
         await self.files.delete([f"{name}/{_MANIFEST}"])
         await self.files.delete([file.key async for page in self.files.files(name) for file in page])
 
     async def generations(self) -> list[str]:
-        """Return the names of all generations, oldest first."""
+        """Return the names of all finished backups, oldest first."""
         names = sorted(filter(_NAME.fullmatch, await self.files.folders()))
         sizes = await asyncio.gather(*(self.files.size(f"{name}/{_MANIFEST}") for name in names))
         return [name for name, size in zip(names, sizes, strict=True) if size is not None]
 
     async def manifest(self, name: str = "") -> Manifest:
-        """Return the manifest of a generation (default: the newest). Raises `InvalidInput` if it is missing or unreadable."""
+        """Return the manifest of a backup (default: the newest). Raises `InvalidInput` if it is missing or unreadable."""
         if not name:
             names = await self.generations()
             if not names:
@@ -320,7 +326,7 @@ class BackupRepository:
         return DumpPart(name, table, len(data), hashlib.sha256(data).hexdigest(), rows)
 
     async def part(self, generation: str, part: DumpPart) -> bytes:
-        """Return one file. Raises `BackupDamaged` if it is missing or was modified."""
+        """Return the contents of a file of a backup. Raises `BackupDamaged` if it is missing or was modified."""
         try:
             data, _ = await self.files.get(f"{generation}/{part.key}")
         except NotFound as error:
@@ -338,7 +344,7 @@ def _new_name() -> str:
 
 @contextmanager
 def _locked(folder: Path | None) -> Iterator[None]:
-    """Lock a directory against other backups. Buckets have no locks."""
+    """Lock a directory against other backups. Do nothing for a bucket (None), which has no locks."""
     if folder is None:
         yield
         return

@@ -1,7 +1,8 @@
-"""Restore a generation into an empty store: rows, events and media, then a repairing check.
+"""Restore a backup into an empty store: rows, events and media, then a consistency check with repair.
 
 All rows are read and compared with their hashes before the first write; media are verified while they are copied. An interrupted
-restore can be run again: a mark in the store prevents servers from starting until `finish` removes it as the last step.
+restore can be run again. Until then, a key in the store marks it as unfinished and prevents servers from starting; `finish`
+removes the key as the last step.
 """
 
 from __future__ import annotations
@@ -61,28 +62,28 @@ class RestoredNetwork(msgspec.Struct):
 async def restore(
     repository: BackupRepository, manifest: Manifest, target: RestoreTarget, throttle: Throttle, tell: Progress
 ) -> RestoredNetwork:
-    """Restore a generation, up to `finish`. Damaged media files are skipped and reported.
+    """Restore the rows, events and media of a backup; the caller completes the restore with `finish`.
 
-    Raises `InvalidInput` if the store is not empty, `BackupDamaged` if rows were modified. Nothing has changed
-    then.
+    Damaged media files are skipped and reported. Raises `InvalidInput` if the store is not empty, and `BackupDamaged` if rows of
+    the backup are damaged. Nothing is written in either case.
     """
     return await _Restore(repository, manifest, target, throttle, tell).run()
 
 
 async def restore_tag_rules(network: AnyNetwork, manifest: Manifest) -> None:
-    """Restore the rules of admins on tags, which are not in the graph."""
+    """Restore the admins' rules for tags, which are not in the graph."""
     if manifest.tag_rules:
         rules = [TagRule(rule.name, rule.denied, rule.target) for rule in manifest.tag_rules]
         await network.amend_tags(Amendment(rules=rules))
 
 
 async def make_whole(network: AnyNetwork, tell: Progress) -> CheckReport:
-    """Recompute data that backups do not contain: count tags, and repair operations that were in progress."""
+    """Recompute data that backups do not contain, such as tag counts, and repair operations that were in progress."""
     return await check(network, repair=True, progress=tell)
 
 
 async def finish(target: RestoreTarget, manifest: Manifest) -> None:
-    """Remove the mark: the restore is complete, and servers may start."""
+    """Remove the key that marks the store as unfinished: the restore is complete, and servers may start."""
     await whole(target.store).remove_rows(Rows(keys=[mark_of(manifest.generation)]))
 
 
@@ -122,7 +123,7 @@ class _Restore:
             raise InvalidInput("the target store is not empty: name an empty store with --store")
 
     async def _push_key(self) -> bytes:
-        """Return the web push key, or nothing. Raises `InvalidInput` if another key already exists."""
+        """Return the web push key of the backup; empty if it has none. Raises `InvalidInput` if the target has another key."""
         key_parts = [part for part in self.manifest.parts if part.table == PUSH_KEY]
         if not key_parts:
             return b""
@@ -160,7 +161,7 @@ class _Restore:
             self.done.rows += put
 
     async def _put_events(self) -> None:
-        # An interrupted restore may have added some.
+        # An interrupted restore may have added events already.
         await forget_events(self.store)
         async for rows in self._rows(SnapshotTable.BURIED):
             await bury_events(self.store, [(events.decode(event), error) for _, event, error in rows])

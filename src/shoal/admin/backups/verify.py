@@ -32,9 +32,9 @@ class VerifiedBackup(msgspec.Struct):
 async def verify(
     repository: BackupRepository, name: str, throttle: Throttle, tell: Progress, *, quick: bool = False
 ) -> VerifiedBackup:
-    """Read and verify all files of a generation (default: the newest). `quick` compares only the sizes of media.
+    """Read and verify all files of a backup (default: the newest). `quick` compares only the sizes of media.
 
-    Raises `InvalidInput` if the generation has no readable manifest.
+    Raises `InvalidInput` if the backup has no readable manifest.
     """
     manifest = await repository.manifest(name)
     found = VerifiedBackup(manifest.generation)
@@ -80,13 +80,13 @@ async def _verify_media(
     async def compare(row: BackupFile) -> None:
         await throttle.spend(row.size)
         if await hash_file(repository, row.key) != row:
-            found.add_fault(f"the file {row.key} is not what was written: its hash is another one")
+            found.add_fault(f"the file {row.key} is damaged: its hash does not match")
 
     complete = []
     for row in rows:
         if there.get(row.key) == row.size:
             complete.append(row)
         else:
-            found.add_fault(f"the file {row.key} is {'missing' if row.key not in there else 'of another size'}")
+            found.add_fault(f"the file {row.key} {'is missing' if row.key not in there else 'has the wrong size'}")
     if not quick:
         await run_bounded(complete, compare, _AT_ONCE)

@@ -1,7 +1,7 @@
-"""Consistency check of the invariants I1 to I4 and I9 of the design, for the whole network or a sample.
+"""Consistency check of the invariants in `report.PROMISES`, for the whole network or a sample.
 
-The full check reads the store from end to end into packed arrays and compares there. On a network in use this is no single
-moment, so every finding is checked a second time, and only findings of both passes are reported.
+The full check reads the whole store into packed arrays and compares these. On a network in use, they are not the state of a
+single moment, so a second pass follows if there are findings, and only findings of both passes are reported.
 
 The sampled check reads a few random members and all data around them: its cost does not depend on the size of the network. It
 cannot prove that the network is consistent, but a sample of some hundreds finds an error that affects one member in a hundred.
@@ -85,7 +85,7 @@ _KEY_OF: Mapping[type[AnyNode], Callable[[Any], Key | None]] = {
     ChallengeKey: lambda _key: challenge_key_key(),
     SeenPosts: lambda seen: seen_key(seen.member_id),
 }
-"""Keys that must lead to objects of these kinds; that of a login leads to its member."""
+"""For each type of object, its unique key, which must refer to the object; the key of a login refers to its member."""
 
 _PATIENCE_SECONDS = 3_600.0
 """How long a check waits for pending events."""
@@ -103,7 +103,7 @@ _REMEDIES = (
     renew_tickets,
     merge_histories,
 )
-"""Each repairs the findings of its kind."""
+"""Repair functions: each repairs the findings of its kind and ignores all others."""
 
 Look = Mapping[str, Found]
 
@@ -119,9 +119,10 @@ async def check(
 ) -> CheckReport:
     """Check all stored data and the home timelines; with `repair`, fix all findings.
 
-    Of the warm timelines, `sample` random ones are checked (None: all); if none is warm, the timelines of a sample of members.
-    `read_only` is for a store that another process serves: it touches neither events nor timelines and skips I1 and files.
-    Orphaned files are reported once they are older than `young` seconds.
+    `sample` is the number of random home timelines to check (None: all) among the materialized ones, which push keeps up to date.
+    If there are none, the timelines of a sample of members are checked. `read_only` is for a store that another process serves:
+    the check then processes no events and skips timelines, media files, the tag cloud and the search index. Orphaned media files
+    are reported once they are older than `young` seconds.
     """
     began = time.monotonic()
     first = await _confirmed(network, sample, progress, read_only=read_only, young=young)
@@ -201,7 +202,7 @@ async def _check_once(
     links = await scan.read_links(network.store, watch_links, progress)
     counts = await scan.read_counts(network.store, progress)
     blocks = await scan.read_blocks(network.store, progress)
-    # In a thread: sorting a million rows would block requests.
+    # The comparison runs in a thread, because sorting a million rows would block requests.
     found = await asyncio.to_thread(_compared, objects, links, counts, blocks)
     found["keys"] = Found(keys.checked, len(keys.findings), keys.findings)
     found["apps"] = clients.compared(links)
@@ -281,17 +282,17 @@ def _name(id_: int, nodes: Mapping[int, AnyNode]) -> str:
         return f"{id_} (no such object)"
     if isinstance(node, Member):
         return f"@{node.name}"
-    return f"{'post' if isinstance(node, Post) else type(node).__name__.lower()} {id_}"
+    return f"{str(node.__struct_config__.tag).replace('_', ' ')} {id_}"
 
 
 NEWEST = 100
-"""Entries of a list that are read. For a longer list, only a too small count is detected."""
+"""Number of entries that are read of a list. In a longer list, a wrong count is detected only if it is too small."""
 _OTHER_ENDS = 20
-"""Entries of a list whose other end is checked."""
+"""Number of entries of a list whose inverse associations are checked."""
 _NEIGHBORS = 64
-"""Objects after a random position among which a member is searched."""
+"""Number of objects after a random id among which a member is searched."""
 _DRAWS = 200
-"""Random positions that are tried, at most: some are followed by posts only."""
+"""Maximum number of random ids that are tried: some are followed by posts only."""
 _LINES = ("I1", "I2", "I3", "search", "lists", "keys")
 _COUNTED = [atype for atype in ASSOC_TYPES.values() if atype.counted and not atype.aggregated]
 
@@ -299,7 +300,7 @@ Findings = dict[str, list[Finding]]
 
 
 async def check_sampled(network: AnyNetwork, members: int, progress: Progress = nothing) -> CheckReport:
-    """Check `members` random members. Only findings of two passes, with all events processed in between, are reported."""
+    """Check `members` random members. Only findings of two passes are reported; all events are processed between them."""
     began = time.monotonic()
     chance = random.Random()  # noqa: S311  # a sample guards nothing
     lines = {name: Found(0, 0, []) for name in _LINES}
@@ -327,8 +328,8 @@ async def check_sampled(network: AnyNetwork, members: int, progress: Progress = 
 async def random_member(store: Store, chance: random.Random) -> Member | None:
     """Return a random member, or None if none was found.
 
-    Bisects the id space, choosing a non-empty half at random each time. So members who joined on a quiet day are drawn more often
-    than members who joined on a busy day.
+    The search bisects the id space and chooses a non-empty half at random each time. Therefore members who joined on a quiet day
+    are chosen more often than members who joined on a busy day.
     """
     for _ in range(_DRAWS):
         low, high = -1, MAX_TIME
@@ -380,7 +381,7 @@ async def _check_home(network: AnyNetwork, member: int) -> list[Finding]:
     warm = await network.timelines.floor(member) is not None
     difference = await settled_difference(network, member)
     if not warm:
-        # Leave no timeline behind.
+        # The check must not leave a materialized timeline behind.
         await network.timelines.drop((member,))
     return [Finding(difference, (member,))] if difference else []
 

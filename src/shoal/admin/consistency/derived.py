@@ -1,9 +1,9 @@
 """Checks and repairs of derived data: home timelines, the search index and tag counts equal what the stored posts yield.
 
-I1: a materialized home timeline equals its definition once its events are processed. Each timeline is read twice: the first
-pages as a reader pages through them, across the boundary between materialized and pulled entries; and everything above the
-floor, where only sources that are never pushed are pulled. The search index holds every member and post with their current
-contents and nothing else. I4: tag counts maintained by increments equal a recount of the posts.
+Invariant I1: a materialized home timeline equals its definition once its events are processed. Each timeline is compared twice:
+its first pages, as a member reads them, across the boundary between materialized and pulled entries; and all entries above its
+floor, the id above which a materialized timeline is complete. The search index holds every member and post with their current
+contents and nothing else. Invariant I4: tag counts maintained by increments equal a recount of the posts.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _ALL = 1_000_000
 _PAGES = 3
 _TIMELINE_PAGE = 40
 _TIMELINE_LOOKS = 3
-"""A timeline is wrong if an entry differs in this many passes, with all events processed in between."""
+"""A timeline is wrong if an entry differs in this many passes; all events are processed between passes."""
 
 Read = Callable[[Reads, int, Cursor], Awaitable[Page]]
 
@@ -47,7 +47,7 @@ Read = Callable[[Reads, int, Cursor], Awaitable[Page]]
 async def check_homes(
     network: AnyNetwork, objects: Objects, counts: Counts, sample: int | None, progress: Progress
 ) -> Found:
-    """Check the warm timelines (`sample` random ones, or all); if none is warm, the timelines of a sample of members."""
+    """Check `sample` random materialized timelines, or all; if there are none, the timelines of a sample of members."""
     warm = await network.timelines.members(_ALL)
     chosen = _some(warm, sample) if warm else _sampled(objects, counts, BY_CHANCE if sample is None else sample)
     findings = []
@@ -56,7 +56,7 @@ async def check_homes(
         if difference is not None:
             findings.append(Finding(difference, (member,), drop=member))
         if not warm:
-            # Leave no timeline behind.
+            # The check must not leave a materialized timeline behind.
             await network.timelines.drop((member,))
         progress("home timelines", at, len(chosen))
     return Found(len(chosen), len(findings), findings)
@@ -81,7 +81,11 @@ def _sampled(objects: Objects, counts: Counts, by_chance: int) -> list[int]:
 
 
 async def settled_difference(network: AnyNetwork, member: int) -> str | None:
-    """Describe the difference that all passes find, with events processed in between: concurrent writes cause transient ones."""
+    """Describe how a home timeline differs from its definition; None if it does not.
+
+    Concurrent writes cause transient differences. Therefore only the entries that differ in every one of several passes count,
+    and all events are processed between passes.
+    """
     found = await _timeline_difference(network, member)
     for _ in range(_TIMELINE_LOOKS - 1):
         if not found:
@@ -95,7 +99,7 @@ async def settled_difference(network: AnyNetwork, member: int) -> str | None:
 
 
 async def _timeline_difference(network: AnyNetwork, member: int) -> set[tuple[int, bool]]:
-    """Return the ids that differ, with whether the timeline lacks them."""
+    """Return the ids of entries in which a timeline and its definition differ, and whether the timeline lacks each of them."""
     pages = await _compared(network.reads, member, Cursor(limit=_TIMELINE_PAGE), _PAGES * _TIMELINE_PAGE)
     floor = await network.timelines.floor(member)
     whole = Cursor(after=floor or 0, limit=200)
@@ -114,7 +118,7 @@ def _listed(ids: Sequence[int]) -> str:
 
 
 async def _ids(read: Read, reads: Reads, member: int, cursor: Cursor, most: int) -> list[int]:
-    """Return the first `most` ids, page by page: pages may be short, so they cannot be compared one by one."""
+    """Return the ids of the first `most` entries of all pages: a page may be short, so single pages cannot be compared."""
     ids: list[int] = []
     before: int | None = cursor.before
     while before is not None and len(ids) < most:
@@ -138,7 +142,7 @@ class SearchRows:
         self.findings: list[Finding] = []
 
     async def is_filled(self) -> bool:
-        """Return whether the index can be compared: one that is still being filled lags legitimately."""
+        """Return whether the index can be compared: an index that is still being filled may be incomplete."""
         return self._index.keeps and (await self._index.state()).complete
 
     async def watch(self, page: Sequence[AnyNode]) -> None:
@@ -148,17 +152,17 @@ class SearchRows:
         self.checked += len(expected)
         for id_, row in expected.items():
             if held.get(id_) != row:
-                self._add("the search index does not have {0} as it is", id_)
+                self._add("the row of {0} in the search index is outdated or missing", id_)
 
     async def compared(self) -> Found:
-        """Return all findings, including rows of deleted objects."""
+        """Return all findings, including the rows in the index that belong to deleted objects."""
         after = -1
         while ids := await self._index.ids(after, _SEARCH_PAGE):
             after = ids[-1]
             there = await self._graph.obj_get(ids)
             for id_ in ids:
                 if id_ not in there:
-                    self._add("the search index has {0}, which is gone", id_)
+                    self._add("the search index has a row of {0}, which does not exist", id_)
         return Found(self.checked, self.wrong, self.findings)
 
     def _add(self, words: str, id_: int) -> None:
@@ -175,7 +179,7 @@ async def reindex(network: AnyNetwork, findings: Sequence[Finding]) -> None:
 _TAG_PAGE = 1_000
 _TAGS_AT_ONCE = 200
 _RECHECKED = 1_000
-"""Findings that are rechecked one by one. Above this number, the differences cannot be races with writers."""
+"""Maximum number of findings that are rechecked one by one: a larger number cannot be caused by races with writers."""
 _RECHECKS = 8
 
 
@@ -237,9 +241,10 @@ def _use(post: Post) -> Use | None:
 async def constant(
     found: Found, difference: Callable[[Finding], Awaitable[object]], settled: AnyNetwork | None = None
 ) -> Found:
-    """Return the findings whose difference stays constant, even while the network is in use.
+    """Return the findings whose `difference` is the same nonzero value in several measurements, even on a network in use.
 
-    A correct value that changes may differ in two passes by coincidence. The events of `settled` are processed before each pass.
+    A correct value that changes may differ in two passes by coincidence. If `settled` is given, all events of that network are
+    processed before each measurement.
     """
     if found.wrong > _RECHECKED:
         return found
@@ -299,7 +304,10 @@ async def count_all(network: AnyNetwork, progress: Progress) -> int:
 
 
 async def _recounted(network: AnyNetwork, name: str) -> tuple[TagRow, dict[AuthorKey, int]]:
-    """Return the recounted row of a tag, and its authors on the days that are stored or counted: 0 for those to remove."""
+    """Return the recounted row of a tag, and its number of uses by day and author.
+
+    The number is 0 for a day and author that are stored but do not occur in the recount.
+    """
     id_ = tag_id(name)
     counts = TagCounts()
     before = MAX_TIME

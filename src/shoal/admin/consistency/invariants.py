@@ -30,7 +30,7 @@ from shoal.graph.schema import (
 )
 
 MOST = 50_000
-"""Findings kept per kind and pass. Further ones are only counted, and found again after a repair."""
+"""Maximum number of findings kept per kind and pass. Further ones are only counted; they are found again after a repair."""
 
 
 class Found(NamedTuple):
@@ -64,7 +64,7 @@ def match(first: Pairs, second: Pairs) -> Match:
 
 
 def inverses(links: Links) -> Found:
-    """I3: check that both ends of an association agree, or both are dead."""
+    """Check invariant I3: an association and its inverse are equal, or both are deleted."""
     checked, wrong, findings = 0, 0, []
     for atype in ASSOC_TYPES.values():
         if atype.inverse > atype.number:
@@ -77,7 +77,10 @@ def inverses(links: Links) -> Found:
 
 
 def _disagreeing(atype: AssocType, there: Links, back: Links) -> Iterator[Finding]:
-    """Find disagreeing ends. A tombstone whose other end is gone is legitimate: ends are swept one after the other."""
+    """Yield associations that differ from their inverses.
+
+    A tombstone without an inverse is legitimate, because old tombstones of the two directions are removed one after the other.
+    """
     one, other = (there.id1, there.id2), (back.id2, back.id1)
     matched = match(one, other)
     name, inverse = _words(atype), _words(ASSOC_TYPES[atype.inverse])
@@ -103,7 +106,7 @@ def _disagreeing(atype: AssocType, there: Links, back: Links) -> Iterator[Findin
 
 
 def counts(links: Links, objects: Objects, stored: Counts) -> Found:
-    """I2: check that every count equals the number of live associations, including the sums of likes and shares of an author."""
+    """Check invariant I2: every count equals the number of live associations, and the totals of an author are correct."""
     id1, atype, n = _live_counts(links, objects)
     matched = match((id1, atype), (stored.id1, stored.atype))
     one, other = matched.both
@@ -139,7 +142,7 @@ def _live_counts(links: Links, objects: Objects) -> tuple[Column, Column, Column
 
 
 def positions(links: Links, blocks: Blocks) -> Found:
-    """Check that each block counts the live entries after the previous block up to its own end."""
+    """Check that each rank index block has the number of live list entries between the previous block's end and its own end."""
     follows = np.zeros(len(blocks.id1), np.bool_)
     follows[1:] = np.all([part[1:] == part[:-1] for part in blocks[:3]], axis=0)
     since = np.where(follows, np.roll(blocks.upto, 1), FIRST)
@@ -151,7 +154,7 @@ def positions(links: Links, blocks: Blocks) -> Found:
 
 
 def _passed(links: Links, id1: Column, atype: Column, time: Column) -> Column:
-    """Return the number of live entries up to each position, in the order of lists and times."""
+    """Return how many live entries are at or before each position (list and time), if all lists are put one after the other."""
     live = links.only(links.alive & np.isin(links.atype, [t.number for t in ASSOC_TYPES.values() if t.ranked]))
     id1, atype = np.concatenate((live.id1, id1)), np.concatenate((live.atype, atype))
     time = np.concatenate((live.time, time))
@@ -169,7 +172,7 @@ def _misplaced(blocks: Blocks, at: int, has: int) -> Finding:
 
 
 def tags(links: Links, objects: Objects) -> Found:
-    """I4: check that a tag leads to exactly the live posts that have it."""
+    """Check invariant I4: a tag leads to exactly the live posts that have it."""
     return _listed(TAG_OF, links, objects)
 
 
@@ -201,18 +204,18 @@ def _listed(atype: AssocType, links: Links, objects: Objects) -> Found:
 
 
 def _made(atype: AssocType, id1: int, id2: int) -> int:
-    """Return the time of an association that follows from an object: the id of that object."""
+    """Return the time of an association that is derived from an object: the id of this object, which is one of the two ends."""
     return id1 if atype in (COMMENTS_ON, RESTRICTED_COMMENTS_ON, IN_THREAD) else id2
 
 
 def ends(links: Links, objects: Objects) -> Found:
     """Check that live associations lead from and to existing objects. One direction of each inverse pair is checked."""
-    # A thread stays muted when its root is deleted: its comments remain.
+    # A thread stays muted when its root is deleted, because its comments remain.
     other = (*LISTED, MUTES_THREAD)
     acting = [t.number for t in ASSOC_TYPES.values() if (not t.inverse or t.number < t.inverse) and t not in other]
     named = (TAG_OF.inverse, CELL_OF.inverse, DECLARED_BY.inverse)
     live = links.only(links.alive & np.isin(links.atype, [number for number in acting if number not in named]))
-    # The position of an emoji is no object: it exists as long as its post names it.
+    # The id of an emoji reaction of a post is no object: it exists as long as the post refers to it.
     there = objects.exist(live.id2) | np.isin(live.id2, links.of(SHOWS_EMOJI.number).id2)
     # An entry of the audit log is no object either: it exists as long as it is in a public list.
     audited = links.of(AUDITED.number)

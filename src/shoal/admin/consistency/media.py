@@ -28,7 +28,7 @@ from shoal.graph.media import UNUSED_MS, charge, plan
 from shoal.graph.schema import AGENDA, ATTACHED, DUE_ON, OWNS, AnyNode
 
 YOUNG_SECONDS = 3_600.0
-"""A younger file may belong to an upload in progress."""
+"""Minimum age of an orphaned file: a younger file may belong to an upload in progress."""
 _AT_ONCE = 16
 _PAGE = 1_000
 _PARTS = 5
@@ -70,7 +70,7 @@ class MediaFiles:
         return Found(files + len(self._media[0]), self._wrong, self._findings)
 
     async def _match_files(self, hashes: Column, sizes: Column) -> int:
-        """Record the sizes of the files that objects name, report the others, and return the number of all files."""
+        """Record the sizes of the files that objects name, report files that no object names, and return the number of files."""
         seen, now = 0, time.time()
         async for page in self._network.media.files():
             seen += len(page)
@@ -80,7 +80,7 @@ class MediaFiles:
             sizes[np.searchsorted(hashes, found[known])] = size[known]
             for file, is_known in zip(page, known.tolist(), strict=True):
                 if not is_known and _is_ours(file.key) and now - file.modified > self._young:
-                    self._add(f"the file {file.key} belongs to nothing", file=file.key)
+                    self._add(f"the file {file.key} belongs to no media object", file=file.key)
         return seen
 
     def _compare_media(self, objects: Objects, links: Links, owners: Column, sizes: Column) -> None:
@@ -170,7 +170,7 @@ async def _repair_media(network: AnyNetwork, id_: int) -> None:
 
 
 def _with_files(media: Media, sizes: dict[str, int]) -> Media:
-    """Return the object corrected to match its files: it has failed if its main file is gone."""
+    """Return the media object corrected to match its files: its state is `FAILED` if its main file is gone."""
     gone = {key for key in (media.key, media.preview_key, media.original_key) if key and key not in sizes}
     made_from_original = media.kind is not MediaKind.IMAGE
     main = media.original_key if media.state is MediaState.PROCESSING else media.key
@@ -238,6 +238,6 @@ def _hash(key: str) -> int:
 
 
 def _is_ours(key: str) -> bool:
-    """Return whether a key has the form of a media key: other files in a bucket are left alone."""
+    """Return whether a key has the form of a media key: other files in a bucket are ignored."""
     parts = key.split("/")
     return len(parts) == _PARTS and all(part.isdecimal() for part in parts[:3])

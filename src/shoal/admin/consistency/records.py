@@ -1,7 +1,8 @@
 """Checks and repairs of single kinds of records: follow histories, agenda tickets, poll options, emoji and apps.
 
-Follow histories end where the follow ends, and both ends agree. Every id on an agenda ticket, poll option or emoji has its
-object. Every app is used or scheduled for a later check: apps of networks created by older versions are on no agenda.
+A follow history, the times at which a follow began and ended, ends when the follow ends, and is equal at both members. Every
+object that is due at some time has a ticket, its entry in the schedule (agenda). A poll option belongs to one poll, and an emoji
+to one post. Every app is used, or is in the schedule for a later check: older versions created apps without a ticket.
 """
 
 from __future__ import annotations
@@ -44,15 +45,15 @@ from shoal.graph.schema import AGENDA, ASSOC_TYPES, DUE_ON, FOLLOWED_BY, FOLLOWS
 
 _HISTORIES_AT_ONCE = 64
 _SLACK_MS = 2 * DAY_MS
-"""Histories are forgotten once a day, one store after the other."""
+"""Time beyond the retention period for which histories may exist: they are deleted once a day, one store after the other."""
 _OF = {atype.history: atype.number for atype in (FOLLOWS, FOLLOWED_BY)} | {
     atype.number: atype.number for atype in (FOLLOWS, FOLLOWED_BY)
 }
-"""The type of the follow that a tombstone is about."""
+"""For each type of tombstone, the type of the follow that it belongs to: a follow has a type for each direction."""
 
 
 class FollowHistories:
-    """Follow histories of all tombstones: 56 bytes each."""
+    """The follow histories in all tombstones; each takes 56 bytes of memory."""
 
     def __init__(self, network: AnyNetwork) -> None:
         self._network = network
@@ -69,7 +70,7 @@ class FollowHistories:
                     array_of.append(value)
 
     def compared(self, links: Links) -> Found:
-        """Return histories that do not end as their follows do, and those whose two ends disagree."""
+        """Return histories that do not end when their follows do, and histories that differ between the two members."""
         rows = _Histories.merged(*map(column, self._rows))
         findings = [*_unended(rows, links, FOLLOWS), *_unended(rows, links, FOLLOWED_BY)]
         kept = now_ms() - int(self._network.reads.history_days * DAY_MS) + _SLACK_MS
@@ -78,23 +79,23 @@ class FollowHistories:
 
 
 class _Histories(NamedTuple):
-    """Histories at one end each, in columns."""
+    """Follow histories in columns, each as stored for one of the two members."""
 
     id1: Column
     atype: Column
     id2: Column
     begun: Column
-    """Last beginning."""
+    """Last beginning of the follow."""
     ended: Column
-    """Last end."""
+    """Last end of the follow."""
     n: Column
-    """Number of moments."""
+    """Number of beginnings and ends."""
     sums: Column
-    """Sum of the hashes of the moments."""
+    """Sum of the hashes of the beginnings and ends."""
 
     @classmethod
     def merged(cls, id1: Column, atype: Column, id2: Column, *values: Column) -> _Histories:
-        """Merge the tombstones of a follow and of its overflow type."""
+        """Merge the histories in the tombstones of a follow and of its overflow type."""
         order = np.lexsort((id2, atype, id1))
         id1, atype, id2 = id1[order], atype[order], id2[order]
         first = np.ones(len(order), np.bool_)
@@ -111,12 +112,12 @@ class _Histories(NamedTuple):
 
     @property
     def pairs(self) -> Pairs:
-        """The ids of the owner and of the other end."""
+        """The ids of the member for whom the history is stored, and of the other member."""
         return self.id1, self.id2
 
 
 def _unended(rows: _Histories, links: Links, atype: AssocType) -> Iterator[Finding]:
-    """Find histories that are open although there is no follow, or that end after a live follow began."""
+    """Yield histories that have no end although there is no follow, and histories that end after a live follow began."""
     histories, alive = rows.only(rows.atype == atype.number), links.of(atype.number)
     matched = match(histories.pairs, (alive.id1, alive.id2))
     name = atype.name.replace("_", " ")
@@ -130,7 +131,7 @@ def _unended(rows: _Histories, links: Links, atype: AssocType) -> Iterator[Findi
 
 
 def _disagreeing(rows: _Histories, kept: int) -> Iterator[Finding]:
-    """Find ends with different moments, ignoring moments that one end has forgotten or has no room for."""
+    """Yield histories that differ between the two members, except in entries that were deleted because of age or number."""
     here, there = (rows.only(rows.atype == atype.number) for atype in (FOLLOWS, FOLLOWED_BY))
     matched = match(here.pairs, (there.id2, there.id1))
     for words, histories, alone in (
@@ -152,14 +153,14 @@ def _finding(words: str, histories: _Histories, at: int) -> Finding:
 
 
 def _digest(moments: frozenset[int]) -> int:
-    """Return a sum of 56-bit hashes: the sums of two parts add up to that of the whole."""
+    """Return a sum of 56-bit hashes: the sums of two disjoint sets add up to the sum of their union."""
     return sum(hash((moment,)) >> 8 for moment in moments)
 
 
 async def merge_histories(network: AnyNetwork, findings: Sequence[Finding]) -> None:
-    """Merge the history of both ends, and make the follow match its last moment.
+    """Give both members the union of their histories, and end a follow that began before the last end in the history.
 
-    An open history whose follow has ended is closed just after it began.
+    A history without an end whose follow has ended is closed just after its last beginning.
     """
     wrong = [finding.remember for finding in findings if finding.remember]
     for start in range(0, len(wrong), _HISTORIES_AT_ONCE):
@@ -180,7 +181,7 @@ async def _merge_history(network: AnyNetwork, id1: int, atype: int, id2: int) ->
     if last > 0 and not goes_on:
         last = -last - 1
         moments.add(last)
-    # An end at this time loses against any follow that began later, so it only adds the history.
+    # A tombstone with this time does not replace a follow that began later: it then only adds the history.
     at, data = max(1, -last), encode_moments(moments)
     for end, kind, other in ends:
         op = AssocOp(end, kind.number, other, at, alive=False, data=data, plain=True, silent=True)
@@ -202,12 +203,12 @@ Ticketed = App | AccountDeletion | IpBlock | Media | Poll | EmailToken | Schedul
 
 
 class FreshIds:
-    """The tickets of objects and the options of polls, 16 bytes each."""
+    """The tickets of objects and the options of polls; each takes 16 bytes of memory."""
 
     def __init__(self) -> None:
         # Alternating: owner, id.
         self._tickets, self._options = array("q"), array("q")
-        # For each ticket, whether another check detects that it is missing from the agenda.
+        # For each ticket, whether another check detects that it is missing from the schedule.
         self._seen_to = array("b")
 
     def take(self, page: Sequence[AnyNode]) -> None:
@@ -220,10 +221,10 @@ class FreshIds:
                     self._options.extend((node.id, option.id))
 
     def tickets(self, links: Links) -> Found:
-        """Find objects whose ticket is not on the agenda, or belongs to another object."""
+        """Return objects whose ticket is not in the schedule (agenda), or belongs to another object."""
         owners, tickets = _pairs(self._tickets)
         due = links.of(DUE_ON.number)
-        # Links hold the hash of their data, which is the id of the due object.
+        # `due.mark` is the hash of the association's data, which is the id of the due object.
         expected = np.fromiter((hash(int(id_).to_bytes(8)) for id_ in owners), np.int64, len(owners))
         at = np.minimum(np.searchsorted(due.id1, tickets), max(0, len(due.id1) - 1))
         is_planned = found_in(tickets, due.id1)
@@ -233,7 +234,7 @@ class FreshIds:
         return Found(len(owners), len(wrong), [Finding(words, (id_,), plan=id_) for id_ in wrong[:MOST].tolist()])
 
     def shared(self, links: Links) -> Found:
-        """Find poll options that belong to several polls, and emoji that belong to several posts. There is no repair."""
+        """Return poll options that belong to several polls, and emoji that belong to several posts. They cannot be repaired."""
         shown = links.of(SHOWS_EMOJI.number)
         findings = [
             *_shared(*_pairs(self._options), "{0} and {1} share an option id: votes for either count in both"),
@@ -255,7 +256,7 @@ def _shared(owners: Column, ids: Column, words: str) -> Iterator[Finding]:
 
 
 async def renew_tickets(network: AnyNetwork, findings: Sequence[Finding]) -> None:
-    """Create new tickets for the objects of these findings, for the time at which they are due.
+    """Put the objects of the findings into the schedule with new tickets, for the time at which each object is due.
 
     A scheduled post that is more than a day late is not published; its author is notified instead.
     """
@@ -276,7 +277,7 @@ async def _renew_ticket(network: AnyNetwork, id_: int) -> None:
             return
         now = now_ms()
         if isinstance(node, ScheduledPost) and now - node.at >= scheduled_posts.RETRIED_MS:
-            # The author may not want the post published this late. Its ticket may belong to another object.
+            # The author may not want the post published this late. Its ticket is not deleted: it may belong to another object.
             missed = Unfit("This post was not published on schedule")
             await scheduled_posts.keep_refused(network.writes, replace(node, ticket_id=0), missed, now)
             return
@@ -304,7 +305,7 @@ def _due_at(node: Ticketed) -> int:
 
 
 class UnusedApps:
-    """Apps that may be deleted, and apps used by a token or an authorization code: 8 bytes each."""
+    """Apps that may be deleted, and apps used by a token or an authorization code."""
 
     def __init__(self) -> None:
         self._checked = 0
@@ -321,7 +322,7 @@ class UnusedApps:
                 self._used.append(node.app_id)
 
     def compared(self, links: Links) -> Found:
-        """Return the apps that are unused and on no agenda."""
+        """Return the apps that are unused and not in the schedule."""
         ids = column(self._apps)
         used = found_in(ids, np.unique(column(self._used)))
         planned = found_in(column(self._tickets), np.unique(links.of(DUE_ON.number).id1))
@@ -333,7 +334,7 @@ class UnusedApps:
 
 
 async def schedule_app_deletions(network: AnyNetwork, findings: Sequence[Finding]) -> None:
-    """Schedule the apps of these findings for deletion after a day without use."""
+    """Schedule the apps of the findings for deletion after a day without use."""
     ids = [finding.app for finding in findings if finding.app]
     for start in range(0, len(ids), _AT_ONCE):
         await asyncio.gather(*(oauth.plan_end(network.writes, id_) for id_ in ids[start : start + _AT_ONCE]))

@@ -1,6 +1,6 @@
 """Repair findings of a check. Each repair reads the store again, so a stale finding changes nothing.
 
-Associations are written as plain operations, which keep their times and may lose against concurrent writes.
+Associations are written as plain operations, which keep the given time, so a later concurrent write takes precedence.
 """
 
 from __future__ import annotations
@@ -40,13 +40,14 @@ _KEEP_TIME = frozenset(
     {atype.number for atype in LISTED if atype not in (SHARES, IN_THREAD, DECLARED_BY)}
     | {TAGGED.number, TAG_OF.number, PLACED_IN.number}
 )
-"""Types whose time is the id of an object and defines their position in the list, so it must stay; their data carries nothing
-else.
+"""Association types whose time must not change, because it is the id of an object and defines the position in the list.
+
+Their data has no meaning of its own, so a repair changes the data in order to take precedence.
 """
 
 
 async def repair(network: AnyNetwork, findings: Sequence[Finding]) -> None:
-    """Repair findings: associations, then keys and timelines, then counts (of lists before the sums of authors), then blocks."""
+    """Repair findings: associations, then keys and timelines, then counts (first of lists, then of authors), then rank indexes."""
     for remedy in (_agree, _begin, _end, _key):
         for start in range(0, len(findings), _AT_ONCE):
             await asyncio.gather(*(remedy(network, finding) for finding in findings[start : start + _AT_ONCE]))
@@ -58,7 +59,7 @@ async def repair(network: AnyNetwork, findings: Sequence[Finding]) -> None:
 
 
 async def recount(network: AnyNetwork, findings: Sequence[Finding]) -> None:
-    """Correct wrong counts. An author's sum is computed from the counts of the posts, so those go first."""
+    """Correct wrong counts. The counts of posts are corrected first, because an author's total is computed from them."""
     pairs = [finding.recount for finding in findings if finding.recount]
     sums = [pair for pair in pairs if await _is_sum(network, *pair)]
     for id1, atype in [pair for pair in pairs if pair not in set(sums)] + sums:
@@ -66,22 +67,22 @@ async def recount(network: AnyNetwork, findings: Sequence[Finding]) -> None:
 
 
 async def miscount(network: AnyNetwork, finding: Finding) -> int:
-    """Return by how much a count is currently too high; 0 if it is right or changed during the recount."""
+    """Return by how much a count is currently too high; 0 if it is correct or changed during the recount."""
     if finding.recount is None:
         return 0
     id1, atype = finding.recount
     count = _sum if await _is_sum(network, id1, atype) else _length
     stored = await _stored_count(network, id1, atype)
     counted = await count(network, id1, atype)
-    # A recount takes many reads, so it only counts if nothing changed in between. An equal count is no proof: a new post with a
-    # like and a deleted one leave it unchanged, so the numbers of rows are compared too.
+    # A recount takes many reads, so it is only valid if nothing changed during the reads. An equal total does not prove that: a
+    # new post with a like and the deletion of another leave it unchanged, so the numbers of rows are compared too.
     if await count(network, id1, atype) != counted or await _stored_count(network, id1, atype) != stored:
         return 0
     return stored - counted.n
 
 
 async def _agree(network: AnyNetwork, finding: Finding) -> None:
-    """Let the later end win; on a tie, the end of the acting member."""
+    """Overwrite the older one of an association and its inverse with the newer one; on a tie, overwrite the inverse."""
     if finding.agree is None:
         return
     here, there = await _both_ends(network, finding.agree)
@@ -128,14 +129,14 @@ async def _end(network: AnyNetwork, finding: Finding) -> None:
     here, there = await _both_ends(network, finding.end)
     stored = here or there
     if stored is not None:
-        # The data of an end would be read as moments of a history.
+        # The data of a tombstone of such a type would be read as the history of a follow.
         data = b"" if ASSOC_TYPES[finding.end[1]].history else stored.data
         op = AssocOp(*finding.end, stored.time, alive=False, data=data, plain=True)
         await _put_both(network, _past(op, here, there))
 
 
 async def _key(network: AnyNetwork, finding: Finding) -> None:
-    """Give a name to its owner, unless another existing object holds it."""
+    """Make a unique key refer to its object, unless it refers to another object that exists."""
     if finding.key is None:
         return
     space, name, shard, owner, holder = finding.key
@@ -157,13 +158,13 @@ async def _both_ends(network: AnyNetwork, triple: Triple) -> tuple[AssocRow | No
 
 
 async def _stored(network: AnyNetwork, triple: Triple) -> AssocRow | None:
-    """Return one association, which may be a tombstone."""
+    """Return the row of one association, which may be a tombstone, or None."""
     rows = await network.store.assoc_scan((triple[0], triple[1], max(triple[2] - 1, FIRST)), 1)
     return rows[0] if rows and rows[0][:3] == triple else None
 
 
 def _past(op: AssocOp, *stored: AssocRow | None) -> AssocOp:
-    """Return the operation with a time or data that wins against the stored rows."""
+    """Return the operation with a time or data that takes precedence over the stored rows."""
     last = max(((row.time, row.data) for row in stored if row is not None), default=(-1, b""))
     if (op.time, op.data) > last:
         return op
@@ -173,7 +174,7 @@ def _past(op: AssocOp, *stored: AssocRow | None) -> AssocOp:
 
 
 async def _put_both(network: AnyNetwork, op: AssocOp) -> None:
-    """Write both ends in separate commits: they may be in different stores."""
+    """Write an association and its inverse in separate commits, because they may be in different stores."""
     inverse = ASSOC_TYPES[op.atype].inverse
     await _put(network, op)
     if inverse:
@@ -194,7 +195,7 @@ async def _is_sum(network: AnyNetwork, id1: int, atype: int) -> bool:
 
 
 async def _recount(network: AnyNetwork, id1: int, atype: int, *, of_posts: bool) -> None:
-    """Recount until the list does not change during a count: members may write concurrently."""
+    """Recount until the list does not change during a count: members may write concurrently. Raises `Conflict` after some tries."""
     count = _sum if of_posts else _length
     counted = await count(network, id1, atype)
     for _ in range(_TRIES):
@@ -207,11 +208,11 @@ async def _recount(network: AnyNetwork, id1: int, atype: int, *, of_posts: bool)
 
 
 class _Counted(NamedTuple):
-    """The right value of a count, with numbers that reveal a change of the list between two readings."""
+    """The correct value of a count, with numbers that reveal a change of the list between two recounts."""
 
     n: int
     rows: int
-    """Rows of the list including tombstones: a new association adds to them even if another one ends."""
+    """Rows of the list including tombstones: a new association increases it even if another one is deleted."""
     alive: int
 
 
@@ -231,7 +232,7 @@ async def _length(network: AnyNetwork, id1: int, atype: int) -> _Counted:
 async def _sum(network: AnyNetwork, author: int, atype: int) -> _Counted:
     """Return the sum of the stored (not cached) counts of everything the author posted.
 
-    Deleted posts are included: until they are swept, their likes still count in their own count and in the sum.
+    Deleted posts are included: until their likes are removed, these count in the post's own count and in the author's total.
     """
     n = rows = alive = 0
     after = (author, POSTED.number, FIRST)

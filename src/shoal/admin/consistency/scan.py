@@ -1,6 +1,6 @@
 """A whole store as packed arrays: about 33 bytes per association and 17 per object, so a million of each fit in 50 MB.
 
-Objects also imply associations: a post is in its author's list and under its tags.
+Objects also imply associations, which are collected too: a post is in its author's list and under its tags.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ from shoal.graph.schema import (
 from shoal.graph.schema import tag_id as _tag_id
 
 FIRST_TYPE = -(2**15)
-"""Below every type number."""
+"""A number below all type numbers, at which a scan begins."""
 
 OBJECTS_AT_ONCE = 2_000
 ROWS_AT_ONCE = 10_000
@@ -104,7 +104,7 @@ LISTED = (
     CELL_OF,
     DECLARED_BY,
 )
-"""Types of associations that are implied by objects, besides tags."""
+"""Types of associations that are implied by objects, except tags."""
 
 _OWNED: dict[type[AnyNode], AssocType] = {
     Media: OWNS,
@@ -123,7 +123,7 @@ tag_id = lru_cache(maxsize=1 << 18)(_tag_id)
 
 
 class Links(NamedTuple):
-    """Associations in order of their triples; `mark` is the hash of their data."""
+    """Associations in columns, in order of `id1`, `atype` and `id2`; `mark` is the hash of their data."""
 
     id1: Column
     atype: Column
@@ -137,7 +137,7 @@ class Links(NamedTuple):
         return Links(*(values[chosen] for values in columns))
 
     def of(self, atype: int, *, alive: bool = True) -> Links:
-        """Return the links of a type: live ones, or all."""
+        """Return the associations of a type; tombstones are included if `alive` is false."""
         return self.only((self.atype == atype) & self.alive if alive else self.atype == atype)
 
     def triple(self, at: int) -> Triple:
@@ -145,7 +145,7 @@ class Links(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """Nonzero counts, in order of their pairs."""
+    """Nonzero counts in columns, in order of `id1` and `atype`."""
 
     id1: Column
     atype: Column
@@ -153,7 +153,7 @@ class Counts(NamedTuple):
 
 
 class Blocks(NamedTuple):
-    """Blocks of lists that are read by position, in order (see `graph/sqlite/ranks.py`)."""
+    """Rank index blocks in columns: each has the number of entries in a section of a list that is read by position."""
 
     id1: Column
     atype: Column
@@ -163,7 +163,7 @@ class Blocks(NamedTuple):
 
 
 class Objects(NamedTuple):
-    """Ids in order, the author of each post, and the associations of `LISTED` types and tags that objects imply."""
+    """Ids of all objects in order, the author of each post, and the associations that objects imply, by type."""
 
     ids: Column
     members: Column
@@ -172,7 +172,7 @@ class Objects(NamedTuple):
     declared: dict[int, Pairs]
 
     def exist(self, ids: Column) -> NDArray[np.bool_]:
-        """Return which ids are existing objects, or need none: negative ids (hashes of names) always exist."""
+        """Return a mask of the ids that exist. A negative id is the hash of a name: it has no object and always exists."""
         return (ids < 0) | found_in(ids, self.ids)
 
     def authors_of(self, ids: Column) -> Column:
@@ -199,7 +199,7 @@ def implied_by(node: AnyNode) -> Iterator[Triple]:
             yield node.author_id, POSTED.number, node.id
             if node.published:
                 yield public_list(shard_of(node.author_id)), PUBLISHED.number, node.id
-            # Tags and cells, whose ids are hashes of names.
+            # The ids of tags and map cells are hashes of their names.
             yield from ((tag_id(tag), TAG_OF.number, node.id) for tag in node.tags)
             yield from ((cell, CELL_OF.number, node.id) for cell in cell_ids(node))
             if node.root_id:
@@ -238,7 +238,7 @@ def _placed(entry: Post | Share) -> Iterator[Triple]:
 
 
 def parts_of(node: AnyNode) -> tuple[int, ...]:
-    """Return ids that an object uses and that are not objects."""
+    """Return the ids that an object uses for parts that are not objects, such as the options of a poll."""
     match node:
         case Poll():
             return (*[option.id for option in node.options], node.ticket_id)
@@ -298,7 +298,7 @@ async def read_objects(
 async def _pages(
     scan: Callable[[Any, int], Awaitable[list[RowT]]], first: tuple[int, ...], progress: Progress, phase: str
 ) -> AsyncGenerator[list[RowT], None]:
-    """Iterate over the rows of a table, which begin with their keys."""
+    """Yield pages of the rows of a table. A row begins with its key, after which the next page starts."""
     read, after = 0, first
     while page := await scan(after, ROWS_AT_ONCE):
         yield page

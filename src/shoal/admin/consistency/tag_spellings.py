@@ -1,8 +1,7 @@
-"""Check that tags are stored in their canonical form, and move the others.
+"""Check that tags are stored in their canonical form, and convert tags that are not.
 
-Shoal 0.2 and earlier did not fold the case of tags: `#Straße` and `#STRASSE` were different tags. Each move to the
-canonical form is a separate commit that leaves a consistent network, so a run after an interruption moves the remaining
-tags.
+Shoal 0.2 and earlier did not fold the case of tags: `#Straße` and `#STRASSE` were different tags. Each conversion is a
+separate commit that leaves a consistent network, so a run after an interruption converts the remaining tags.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ class TagSpellings:
                     self._add("a followed or featured tag of {0} is stored under a former spelling", row.id1)
 
     async def compared(self, cloud: CloudStore | None) -> Found:
-        """Return all findings, including those among the tag rules of admins."""
+        """Return all findings, after checking the admins' tag rules too."""
         rules = await cloud.rules() if cloud else {}
         self._checked += len(rules)
         if rules != ruling.folded(rules):
@@ -84,7 +83,7 @@ def is_outdated(node: AnyNode) -> bool:
 
 
 async def repair_spellings(network: AnyNetwork, findings: Iterable[Finding]) -> None:
-    """Store all tags in canonical form if there is such a finding, and wait until they are counted."""
+    """Store all tags in canonical form if a finding requires it, and wait until they are counted."""
     if any(finding.fold for finding in findings):
         await fold_all(network.store, network.writes, network.tag_store)
         await network.settle(_PATIENCE_SECONDS)
@@ -93,7 +92,7 @@ async def repair_spellings(network: AnyNetwork, findings: Iterable[Finding]) -> 
 async def fold_all(
     store: Scanner, writes: Writes, cloud: CloudStore, after_page: Callable[[], Awaitable[None]] | None = None
 ) -> None:
-    """Store all tags of a network in canonical form. A run after an interruption moves the remaining tags.
+    """Store all tags of a network in canonical form. A run after an interruption converts the remaining tags.
 
     `after_page` is awaited after every 1,000 objects.
     """
@@ -136,7 +135,7 @@ async def _fold(writes: Writes, node: AnyNode) -> None:
 
 
 async def _fold_post(writes: Writes, post_id: int) -> bool:
-    """Give a post the canonical tags of its text, or some of them, and return whether anything changed.
+    """Give a post the canonical tags of its text, or as many as fit into one commit, and return whether anything changed.
 
     The change is not an edit: it stores no revision and sends no notification.
     """
@@ -148,8 +147,8 @@ async def _fold_post(writes: Writes, post_id: int) -> bool:
     posts.change(batch, post, after, writes.new_id(batch.shard))
     added = {*map(tag_id, after.tags)} - {*map(tag_id, post.tags)}
     if added and post.visibility is Visibility.PUBLIC:
-        # As for an import, the post enters the timelines of followers of these tags without notifications. Followers of its
-        # author already have it.
+        # As an imported post does, the post enters the timelines of the followers of these tags without notifications.
+        # Followers of its author already have it.
         batch.emit(PostImported(post_id=post.id, author_id=0, visibility=post.visibility, tag_ids=tuple(added)))
     await writes.graph.commit(batch)
     return True

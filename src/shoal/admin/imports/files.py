@@ -23,10 +23,10 @@ class Sources(msgspec.Struct, frozen=True, kw_only=True):
     """The files to read, with options."""
 
     members: Path | None = None
-    """Without it, follows and posts belong to existing members, by name."""
+    """None: follows and posts refer to existing members by name."""
     follows: Path | None = None
     mutual: bool = False
-    """Each row of follows counts in both directions."""
+    """Whether each row of the file of follows counts in both directions."""
     posts: Path | None = None
     authors: str = MATCH
     """`match`: authors are members by id or name; `best-connected`: the most active author is the best-connected member, and so
@@ -46,7 +46,7 @@ class Sources(msgspec.Struct, frozen=True, kw_only=True):
 def in_directory(folder: Path) -> Sources:
     """Return the files of a directory with `graph/nodes.csv`, `graph/edges.csv`, `posts/*.jsonl.gz` and `photos/`.
 
-    Any may be absent. Raises `InvalidInput` if all are.
+    Each of them may be missing. Raises `InvalidInput` if members, follows and posts are all missing.
     """
     if not folder.is_dir():
         raise InvalidInput(f"{folder} is not a directory")
@@ -90,7 +90,7 @@ class RecordSpool(Generic[R]):
         self._decoder: msgspec.msgpack.Decoder[list[R]] = msgspec.msgpack.Decoder(list[record])  # type: ignore[valid-type]
 
     def fill(self, records: Iterable[R]) -> None:
-        """Write the records; only once."""
+        """Write all records. Call this only once."""
         waiting = iter(records)
         with self._path.open("wb") as file:
             while block := list(islice(waiting, _AT_ONCE)):
@@ -114,7 +114,7 @@ class RecordSpool(Generic[R]):
 
 
 def number_of(sources: Sources) -> int:
-    """Return a 40-bit fingerprint of these files and options, from sizes, beginnings and ends."""
+    """Return a 40-bit fingerprint of the options and of the size, beginning and end of each file."""
     digest = md5(usedforsecurity=False)
     inputs = (sources.mutual, sources.authors, sources.photos_newest, sorted(sources.columns.items()))
     digest.update(repr(inputs).encode())

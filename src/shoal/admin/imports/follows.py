@@ -1,18 +1,18 @@
 """Follows of an import, spooled to disk (16 MB for a million) and written one by one or as whole lists.
 
-A row of CSV read in blocks costs a third of a separate record. A follow has the date of its row, as posts have theirs
-(`BackdatedIds`). Without a date, row n has the n-th millisecond after the epoch of ids. So lists are in the order of dates
-or of the file, and a second run has an equal result.
+Rows of CSV are read in blocks, which takes a third of the time of reading them one by one. A follow has the date of its row.
+Without a date, row n has the n-th millisecond after the epoch of ids. So lists are in the order of dates or of the file, and a
+second run has an equal result.
 
-No `FollowChanged` is emitted. Its consumer merges the followee's posts into a *warm* timeline of the follower; an import
-owns the store, so only timelines read by this process are warm, and those are dropped at the end and rebuilt when read.
-Half a million events without effect would cost as much as the follows.
+No `FollowChanged` event is emitted. Its consumer merges the followee's posts into the follower's materialized (warm) timeline.
+An import owns the store, so only timelines read by this process are materialized; they are dropped at the end and rebuilt when
+they are read. Half a million events without effect would take as long as the follows.
 
-A bulk import into an empty network sorts follows on disk into the order of the tables. Each follow is an entry of two
-lists. All entries are partitioned into files by list owner; each *part* fits into memory and holds its lists completely. A
-list is stored with its length in one transaction, so a stored list is complete, and an interrupted import continues with
-the others. If the file has dates, two follows may have equal times: rows are first partitioned by follower and moved
-apart.
+A bulk import into an empty network sorts follows on disk into the order of the tables. Each follow is an entry of two lists,
+the follower's and the followee's. All entries are partitioned into files by list owner; each *part* fits into memory and holds
+its lists completely. A list is stored with its length in one transaction, so a stored list is complete, and an interrupted
+import continues with the lists that are not stored. If the file has dates, two follows may have equal times, so rows are first
+partitioned by follower and their times are made distinct.
 
     rows of the file -> entries (position, other position, row, direction) -> parts by position -> sorted, deduplicated -> stored
 """
@@ -57,7 +57,7 @@ _ROWS = 200_000
 
 
 class FollowBlock(NamedTuple):
-    """Rows with their members and times in ticks (`row_moment`). Rejected rows count in the numbering of rows."""
+    """References to the members of some rows, and the times of the rows in ticks (1,024 per millisecond)."""
 
     followers: Sequence[str]
     followees: Sequence[str]
@@ -67,10 +67,10 @@ class FollowBlock(NamedTuple):
 
 
 def row_moment(since: str, number: int, latest: int) -> int:
-    """Return the time of a row in ticks (`ticks_of`), from its date or else from its number.
+    """Return the time of a row in ticks (1,024 per millisecond), from its date or else from its number.
 
-    Rows of a second, the usual resolution of files, are a tick apart. Raises `InvalidInput` for an invalid date, or one later
-    than `latest` (Unix milliseconds).
+    Rows with equal dates are a tick apart, since the usual resolution of files is a second. Raises `InvalidInput` for a date that
+    is invalid or later than `latest` (Unix milliseconds).
     """
     if not since:
         return (1 + number) * TICKS
@@ -81,7 +81,10 @@ def row_moment(since: str, number: int, latest: int) -> int:
 
 
 def follow_blocks(path: Path, named: Mapping[str, str], summary: Summary) -> Iterator[FollowBlock]:
-    """Iterate over blocks of rows; unreadable rows are rejected. Raises as `read_lines`."""
+    """Iterate over blocks of rows; unreadable rows are rejected.
+
+    Raises `OSError`, and `InvalidInput` for an unsupported kind of file or missing columns.
+    """
     if written_as_csv(path):
         yield from _of_csv(path, named, summary)
     else:
@@ -108,9 +111,9 @@ def _of_csv(path: Path, named: Mapping[str, str], summary: Summary) -> Iterator[
 
 
 def _columns(head: list[str], named: Mapping[str, str]) -> tuple[itemgetter[int], ...]:
-    """Return getters of both ends of a row, and of its date if there is one."""
+    """Return getters of the follower and the followee of a row, and of its date if there is such a column."""
     fields = Fields("follows", dict.fromkeys(head), named)
-    # If several columns have this name, the last one counts, as for other kinds.
+    # If several columns have one name, the last one is used, as in the other files of an import.
     last = {name: at for at, name in enumerate(head)}
     expected = ("follower", "followee", "since") if fields.has("since") else ("follower", "followee")
     return tuple(itemgetter(last[fields.column(field)]) for field in expected)
@@ -124,7 +127,7 @@ def _block(
     *,
     summary: Summary,
 ) -> FollowBlock:
-    """Give each row its time; rows with invalid dates are rejected."""
+    """Return the rows with their times; rows with invalid dates are rejected."""
     if dates is None:
         return FollowBlock(followers, followees, (np.asarray(places, np.int64) + 1) * TICKS)
     latest = now_ms()
@@ -145,7 +148,10 @@ def _block(
 def _complete_rows(
     rows: list[list[str]], width: int, number: int, place: int, summary: Summary
 ) -> tuple[list[list[str]], Sequence[int]]:
-    """Return the rows of the right width and their numbers. `number` is the line before them; empty lines are no rows."""
+    """Return the rows with `width` columns and the number of each; other rows are rejected, and empty lines are ignored.
+
+    `number` is the line number before the rows, and `place` the number of the first row.
+    """
     even, places = [], []
     for row in rows:
         number += 1 + sum(cell.count("\n") for cell in row)
@@ -182,7 +188,7 @@ def _of_lines(path: Path, named: Mapping[str, str], summary: Summary) -> Iterato
 OPERATIONS = 1_000
 """Maximum number of follows in a batch."""
 _AT_ONCE = 1_024
-"""Concurrent batches: concurrent commits are grouped, and a commit costs by the pages that it touches."""
+"""Number of concurrent batches: the store groups concurrent commits, which saves writes of pages that they have in common."""
 
 
 class _Job(NamedTuple):
@@ -194,16 +200,16 @@ class _Job(NamedTuple):
 
 
 def references(path: Path, named: Mapping[str, str]) -> Iterator[str]:
-    """Iterate over all references in a file of follows."""
+    """Iterate over all references to members in a file of follows."""
     for block in follow_blocks(path, named, Summary()):
         yield from block.followers
         yield from block.followees
 
 
 def distinct_times(moments: Column) -> Column:
-    """Move the times of a follower's follows apart by a tick each. They are given in file order.
+    """Return the times of a follower's follows, given in file order, with at least a tick between any two.
 
-    Follows of a millisecond keep that order; their ticks, which wrap at every 1,024th row, would not preserve it.
+    Follows in one millisecond stay in file order. Their ticks are not used for the order, since they wrap at every 1,024th row.
     """
     order = np.argsort(moments // TICKS, kind="stable")
     steps = np.arange(len(moments))
@@ -213,7 +219,7 @@ def distinct_times(moments: Column) -> Column:
 
 
 async def _follow(network: AnyNetwork, job: _Job, summary: Summary) -> None:
-    """Create follows; one read finds existing ones and blocks."""
+    """Create follows of one member. A single read finds the follows that exist and the blocks between members."""
     relations = await network.store.assoc_get(job.follower, (FOLLOWS, BLOCKS, BLOCKED_BY), job.followees)
     shard = shard_of(job.follower)
     batch = Batch(shard)
@@ -235,7 +241,7 @@ async def _follow(network: AnyNetwork, job: _Job, summary: Summary) -> None:
 
 
 async def _commit(network: AnyNetwork, batch: Batch) -> None:
-    """Commit a batch, split as far as the store requires: some limit the changes of a commit."""
+    """Commit a batch, split as far as necessary: some stores limit the number of changes in a commit."""
     try:
         await network.store.commit(batch)
     except TooLarge:
@@ -249,9 +255,9 @@ async def _commit(network: AnyNetwork, batch: Batch) -> None:
 
 
 ENTRIES = 400_000
-"""Entries of a part, unless a single list has more."""
+"""Maximum number of entries in a part, unless a single list has more."""
 _MOST_PARTS = 500
-"""Files that are open concurrently."""
+"""Maximum number of parts, whose files are open concurrently."""
 _ROWS_AT_ONCE = 1_000_000
 _BULK_CONCURRENCY = 64
 _SHARD_MASK = (1 << SHARD_BITS) - 1
@@ -263,7 +269,7 @@ Rows = NDArray[np.void]
 
 
 class Prepared(NamedTuple):
-    """A part, its number of entries in the file, and the duplicate and rejected follows among them."""
+    """A part to store, the number of entries in its file, and the duplicate and rejected follows among them."""
 
     part: LoadPart
     entries: int
@@ -272,7 +278,7 @@ class Prepared(NamedTuple):
 
 
 class ImportedFollows:
-    """The follows of a file, spooled to disk as pairs of positions."""
+    """The follows of a file, spooled to disk as pairs of positions of members in the import."""
 
     def __init__(self, folder: Path, people: ImportedMembers) -> None:
         self._folder = folder
@@ -280,7 +286,7 @@ class ImportedFollows:
         self._rows = folder / "follows"
         self._dated = False
         self.following, self.followers = (np.zeros(len(people), np.int64) for _ in range(2))
-        """Follows in the file from and to each member."""
+        """Number of follows in the file by each member, and of each member."""
 
     def degrees(self) -> NDArray[np.int64]:
         return self.following + self.followers
@@ -308,9 +314,9 @@ class ImportedFollows:
         return rows
 
     async def create(self, network: AnyNetwork, summary: Summary, progress: Progress, patience: float) -> None:
-        """Create follows that do not exist yet, one by one. `patience` is that of `run_bounded`."""
+        """Create follows that do not exist yet, one by one. An unavailable store is retried for `patience` seconds."""
         rows = await asyncio.to_thread(np.fromfile, self._rows, _ROW)
-        # The first of equal follows, grouped by follower and in file order.
+        # Keep the first of equal follows, grouped by follower and in file order.
         pairs = rows["follower"].astype(np.int64) * len(self._people) + rows["followee"]
         _, first = np.unique(pairs, return_index=True)
         once = rows[first[np.lexsort((first, rows["follower"][first]))]]
@@ -348,7 +354,7 @@ class ImportedFollows:
     async def load(
         self, network: AnyNetwork, store: Loading, summary: Summary, progress: Progress, patience: float
     ) -> None:
-        """Write lists that do not exist yet directly into the store. `patience` is that of `run_bounded`."""
+        """Write lists that do not exist yet directly into the store. An unavailable store is retried for `patience` seconds."""
         paths = await asyncio.to_thread(self._partitioned)
         total, seen = int(self.following.sum()), 0
         for path in paths:
@@ -380,7 +386,7 @@ class ImportedFollows:
         return paths
 
     def _make_times_distinct(self) -> None:
-        """Give each of a follower's follows a distinct time, shared by both ends; duplicates get that of the first."""
+        """Give each of a follower's follows a distinct time, equal in both lists; duplicate rows get the time of the first."""
         paths = _partition(_read_blocks(self._rows, _ROW), "follower", _parts(self.following), self._folder / "dated")
         with self._rows.open("wb") as file:
             for path in paths:
@@ -400,7 +406,7 @@ class ImportedFollows:
         times = milliseconds << (SEQUENCE_BITS + SHARD_BITS) | shards << SEQUENCE_BITS | ticks
         links = np.column_stack((of, entries["atype"].astype(np.int64), other, times))[there]
         links = links[np.lexsort((links[:, 3], links[:, 2], links[:, 1], links[:, 0]))]
-        # The first of equal follows counts.
+        # Keep the first of equal follows.
         first = np.ones(len(links), np.bool_)
         first[1:] = (links[1:, :3] != links[:-1, :3]).any(axis=1)
         twice = int((~first & (links[:, 1] == FOLLOWS.number)).sum())
@@ -422,7 +428,7 @@ def _entries(rows: Rows, atype: int) -> Rows:
 
 
 def _with_distinct_times(rows: Rows) -> Rows:
-    """Move apart all follows of some members, given in file order."""
+    """Make the times of each follower's follows distinct. The rows are all follows of some members, in file order."""
     pairs = np.column_stack((rows["follower"], rows["followee"]))
     once, first, which = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
     order = np.lexsort((first, once[:, 0]))
@@ -434,7 +440,7 @@ def _with_distinct_times(rows: Rows) -> Rows:
 
 
 def _partition(blocks: Iterable[Rows], by: str, parts: NDArray[np.int64], start: Path) -> list[Path]:
-    """Partition rows into files by the part of a column's position, preserving their order."""
+    """Distribute rows over files by the part of the member in column `by`, preserving their order."""
     paths = [start.with_name(f"{start.name}-{at}") for at in range(int(parts[-1]) + 1 if len(parts) else 0)]
     with ExitStack() as stack:
         files = [stack.enter_context(path.open("wb")) for path in paths]
@@ -455,7 +461,10 @@ def _read_blocks(path: Path, form: np.dtype[np.void]) -> Iterator[Rows]:
 
 
 def _parts(entries: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the part of each position. Members whose ids have equal milliseconds stay together, as they have no order."""
+    """Return the part of each member, by position.
+
+    Members whose ids have equal milliseconds are in one part, because the order of their ids differs from that of positions.
+    """
     groups = np.add.reduceat(entries, np.arange(0, len(entries), PER_MS)) if len(entries) else entries
     most = max(ENTRIES, int(entries.sum()) // _MOST_PARTS + 1)
     ends = (np.cumsum(groups) - 1) // most
@@ -465,7 +474,7 @@ def _parts(entries: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _lengths(links: Table) -> Table:
-    """Return the lists of these sorted entries with their lengths."""
+    """Return the id, type and length of each list in these sorted entries."""
     if not len(links):
         return np.empty((0, 3), np.int64)
     begins = np.nonzero(np.concatenate(([True], (links[1:, :2] != links[:-1, :2]).any(axis=1))))[0]
@@ -509,7 +518,7 @@ async def _not_there(network: AnyNetwork, part: LoadPart) -> tuple[LoadPart, Loa
 
 
 async def _complete(network: AnyNetwork, begun: LoadPart, patience: float) -> None:
-    """Complete lists that already have entries, entry by entry as in a repair."""
+    """Complete lists that already have entries, by adding each entry as a plain operation, which may be repeated."""
 
     async def add(batch: Batch) -> None:
         await network.store.commit(batch)

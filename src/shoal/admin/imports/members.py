@@ -1,8 +1,8 @@
 """Members of an import: registered through `shoal.commands`, or written directly into an empty store.
 
-References to members take 24 bytes each. They are 64-bit hashes with a key that is random in each process: of ten million
-members two share a hash with a probability of 3e-6. In a bulk import, ids follow from positions in the file and the start
-time of the import, so an interrupted import finds its members again without lookups and creates the missing ones.
+References to members take 24 bytes each. They are 64-bit hashes with a key that is random in each process: the probability
+that two of ten million members have equal hashes is 3e-6. In a bulk import, ids are computed from positions in the file and the
+start time of the import, so an interrupted import finds its members again without lookups and creates the missing ones.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _REGISTERED_AT_ONCE = 256
 
 
 def as_name(reference: str) -> str:
-    """Return a reference that is no id as a user name."""
+    """Return the user name for a reference that is not an id."""
     return reference.lower().replace("-", "_")
 
 
@@ -72,10 +72,10 @@ class _Index(NamedTuple):
     positions: NDArray[np.int32]
 
     def find(self, candidates: NDArray[np.int64]) -> Positions:
-        """Return the positions of these hashes, -1 for unknown ones; the last one of equal hashes."""
+        """Return the position of each candidate hash, or -1 for unknown ones. Of equal hashes, the last one is found."""
         found = np.full(len(candidates), -1, np.int64)
         if len(self.hashes):
-            # Sorted lookups hit nearby memory: a third of the time.
+            # Sorted lookups access nearby memory, which takes a third of the time.
             order = np.argsort(candidates)
             ascending = candidates[order]
             at = np.maximum(np.searchsorted(self.hashes, ascending, side="right") - 1, 0)
@@ -84,12 +84,12 @@ class _Index(NamedTuple):
 
 
 class References:
-    """Members by position, found by their id in the file, or else by user name. `add` all of them, then `settle`."""
+    """Lookup of members' positions by their id in the file or else by user name. First `add` all members, then `settle`."""
 
     def __init__(self) -> None:
         self._added = (array("q"), array("q"))
         self.twice: NDArray[np.bool_] = np.empty(0, np.bool_)
-        """By position, whether an earlier record has this name, so that this one is ignored."""
+        """Whether the record at each position is ignored, because an earlier record has an equal name."""
 
     def __len__(self) -> int:
         return len(self.twice)
@@ -128,14 +128,14 @@ def _hashes(texts: Sequence[str]) -> NDArray[np.int64]:
 
 
 PER_MS = 512
-"""Members per millisecond of ids: each takes two of the 1,024 ids of a shard."""
+"""Members per millisecond of ids: each member takes two of the 1,024 ids that a shard has in a millisecond."""
 _AT_ONCE = 20_000
 _TAKEN = "Username has already been taken"
 _SAME_ID = "an earlier record has this id"
 
 
 class _Job(NamedTuple):
-    """A member to register, its position, and the name of its record in the store."""
+    """A member to register, its position, and the unique name in the store by which later runs recognize the record."""
 
     at: int
     record: MemberRecord
@@ -143,7 +143,7 @@ class _Job(NamedTuple):
 
 
 class NewMember(NamedTuple):
-    """A member to create, its login, and the name of its record in the store."""
+    """A member to create, its login, and the unique name in the store by which later runs recognize the record."""
 
     member: Member
     login: Login
@@ -197,7 +197,7 @@ class ImportedMembers:
     ) -> None:
         """Create missing members one by one. `first_posts` has the time of each member's first post (Unix ms), or 0.
 
-        `patience` is that of `run_bounded`.
+        An unavailable store is retried for `patience` seconds.
         """
         start = 0
 
@@ -216,7 +216,7 @@ class ImportedMembers:
     async def _missing(
         self, network: AnyNetwork, records: Sequence[MemberRecord], start: int, origin: str, summary: Summary
     ) -> list[_Job]:
-        """Return the records of members that do not exist yet, the first of which is at position `start`."""
+        """Return the records whose members do not exist yet; `start` is the position of the first record."""
         self.names += [record.name for record in records]
         jobs = [
             _Job(at, record, f"member:{origin}/{record.id}")
@@ -232,7 +232,7 @@ class ImportedMembers:
         return missing
 
     def _refuse_duplicate(self, at: int, record: MemberRecord, summary: Summary) -> bool:
-        """Return whether an earlier record has this name, and refuse this one if so."""
+        """Return whether an earlier record has the name of this record, and reject this one if so."""
         if self.references.twice[at]:
             self._refuse(at, record.name, TWICE, summary)
         return bool(self.references.twice[at])
@@ -251,7 +251,7 @@ class ImportedMembers:
                 record=job.name,
             )
         except Unavailable:
-            # Not the record's fault: end the import here; the next run continues.
+            # The record is not the cause. The import ends here, and the next run continues.
             raise
         except ShoalError as error:
             self._refuse(job.at, record.name, str(error), summary)
@@ -269,7 +269,7 @@ class ImportedMembers:
         summary: Summary,
         progress: Progress,
     ) -> None:
-        """Write missing members directly into the store. `first_posts` is as for `register`."""
+        """Write missing members directly into the store. `first_posts` has the time of each member's first post (Unix ms), or 0."""
         start = 0
         for records in self._spool.blocks(_AT_ONCE):
             candidates = await asyncio.to_thread(
@@ -318,7 +318,7 @@ class ImportedMembers:
             except Occupied:
                 known = await self._existing(network, missing, summary)
                 if not known:
-                    # Two of them have equal ids in the file, or a member is joining concurrently.
+                    # Two records have equal ids in the file, or a member is joining concurrently.
                     for at, (member, _, name) in missing.items():
                         record = MemberRecord("", member.name, member.display_name, member.note, member.dated)
                         await self._create(network, _Job(at, record, name), summary)

@@ -1,8 +1,8 @@
 """Posts of an import, with their photos, created through `shoal.commands` or in bulk.
 
-Each post is found again by its record, however often the import is interrupted and restarted. Each photo is decoded once
-however many posts show it; each post has its own media object and files. The import decodes several photos concurrently,
-while a server decodes one at a time next to its requests.
+Each post is recognized by a unique name in the store, however often the import is interrupted and restarted. Each photo is
+decoded once however many posts show it; each post has its own media object and files. The import decodes several photos
+concurrently, while a server decodes one at a time next to its requests.
 
 A post takes 200 bytes of memory: its id in the file, its time, its author and its new id. Its text is spooled to disk. A bulk
 import into an empty network commits posts as usual but looks nothing up first.
@@ -78,7 +78,7 @@ class CachingDecoder(Decoder):
 class PostJob(NamedTuple):
     record: PostRecord
     name: str
-    """Name of the record in the store."""
+    """Unique name in the store by which later runs recognize the post."""
     author: int
     id: int
     photo: Path | None
@@ -107,9 +107,9 @@ def post_records(lines: Iterable[NumberedRow], named: Mapping[str, str], summary
 async def _create_posts(
     network: AnyNetwork, jobs: Sequence[PostJob], writes: Writes, summary: Summary, patience: float
 ) -> None:
-    """Create posts that do not exist yet. `writes` is the network's, with a media library of the import's own.
+    """Create posts that do not exist yet. `writes` are the network's write resources with the import's own media library.
 
-    `patience` is that of `run_bounded`.
+    An unavailable store is retried for `patience` seconds.
     """
     keys = [import_key(shard_of(job.author), f"post:{job.name}") for job in jobs]
     known = await bulk_keys(network, keys)
@@ -125,13 +125,13 @@ async def _create_posts(
                 picture = await _picture(writes, job, job.photo, summary)
         await imported_post(writes, job, picture, summary)
 
-    # Posts with pictures first: decoding runs in other processes, concurrently with the rest.
+    # Begin with posts that have pictures, because decoding runs in other processes, concurrently with the rest.
     missing.sort(key=lambda job: job.photo is None)
     await run_bounded(missing, make, _AT_ONCE, patience=patience)
 
 
 async def _count_photos(network: AnyNetwork, there: Sequence[PostJob], summary: Summary) -> None:
-    """Count the pictures of existing posts. Some have none: it was rejected, or not in the files then."""
+    """Count the pictures of existing posts. A post lacks its picture if it was rejected or was added to the files later."""
     keys = {import_key(shard_of(job.author), f"photo:{job.name}"): job.photo for job in there if job.photo}
     known = await bulk_keys(network, list(keys))
     summary["photos"].there += len(known)
@@ -146,12 +146,12 @@ def draft_of(record: PostRecord, text: str, picture: int) -> Draft:
 
 
 async def imported_post(writes: Writes, job: PostJob, picture: int, summary: Summary) -> None:
-    """Create a post through its service, or record why it is rejected."""
+    """Create a post through `shoal.commands`, or record why it is rejected."""
     wording = worded(job.record, writes.limits.text)
     try:
         await _create(writes, job, draft_of(job.record, wording.text, picture))
     except Unavailable:
-        # Not the record's fault: end the import here; the next run continues.
+        # The record is not the cause. The import ends here, and the next run continues.
         raise
     except ShoalError as error:
         summary.refuse("posts", job.record.id, str(error))
@@ -160,7 +160,7 @@ async def imported_post(writes: Writes, job: PostJob, picture: int, summary: Sum
 
 
 def note_wording(wording: Wording, summary: Summary) -> None:
-    """Count an imported post, with its tags and changes."""
+    """Count an imported post, its tags, and the changes made to its text."""
     summary["posts"].taken += 1
     summary["tags"].taken += wording.tags
     for name, reason in wording.refused_tags:
@@ -172,7 +172,7 @@ def note_wording(wording: Wording, summary: Summary) -> None:
 
 
 async def _create(writes: Writes, job: PostJob, draft: Draft) -> None:
-    """Create a post. If its id belongs to a post of another import, try the next one."""
+    """Create a post. If its id belongs to a post of another import, try the next id."""
     record = f"post:{job.name}"
     for step in range(_ID_TRIES):
         id_ = job.id + step
@@ -184,7 +184,7 @@ async def _create(writes: Writes, job: PostJob, draft: Draft) -> None:
             if step == _ID_TRIES - 1:
                 raise
         except Gone:
-            # Its author deleted it since the first import.
+            # The author has deleted the post since an earlier import.
             return
         else:
             return
@@ -273,7 +273,7 @@ class ImportedPosts:
     ) -> None:
         """Create posts that do not exist yet. In a bulk import that is not `resumed`, none of them exists."""
         origin = sources.posts.name if sources.posts else ""
-        # Report both, even if there are none.
+        # These lookups create the counts, so that posts and photos are reported even if there are none.
         summary["posts"], summary["photos"]
         plan = await asyncio.to_thread(self._plan, sources, authors, people)
         start = 0
@@ -320,7 +320,7 @@ class _Plan(NamedTuple):
     pictures: Mapping[int, tuple[Path, int]]
 
     def jobs(self, records: Sequence[PostRecord], start: int, origin: str) -> Iterator[PostJob]:
-        """Yield the posts of these records, the first of which is at position `start`."""
+        """Yield the posts to create from these records; `start` is the position of the first record."""
         for at, record in enumerate(records, start):
             photo, photo_id = self.pictures.get(at, (None, 0))
             author, id_ = int(self.members[at]), int(self.post_ids[at])
@@ -349,7 +349,7 @@ async def _commit_posts(
                 await posts.imported(writes, job.author, draft, id_=job.id, created_at=explicit_time, record=record)
             )
         except Conflict:
-            # It exists, or its id belongs to another post: the ordinary way finds out.
+            # The post exists, or its id belongs to another post; `imported_post` handles both cases.
             await imported_post(writes, job, 0, summary)
         except InvalidInput as error:
             summary.refuse("posts", job.record.id, str(error))

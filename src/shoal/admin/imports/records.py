@@ -1,12 +1,12 @@
 """Records of an import (members, follows and posts), the ids and texts of posts made from them, and the import's summary.
 
-Rows are CSV or JSON lines (`.gz` too), with named columns. A column is found by its usual names, or is named
-(`posts.title=name`). A row that cannot be read is counted as refused and is not an error: one bad line of a million stops
-nothing. The text of a post is its title, its description and its tags as `#tags`, within the limit.
+Rows are CSV or JSON lines (`.gz` too), with named columns. A column is found by its usual names, or by a given name
+(`posts.title=name`). A row that cannot be read is counted as rejected and does not end the import. The text of a post is its
+title, its description and its tags as `#tags`, within the limit.
 
 Ids depend only on the record, so a second run makes identical ids. Ids begin in 2024, so the id of an older post cannot
-carry its time. Times before 2024 are mapped, in order, into the ten days after the epoch: all times before 2004 into the
-first day, and the twenty years since into the other nine, where a second becomes 1.2 milliseconds. So times a second apart
+carry its time. Times before 2024 are mapped, in order, into the ten days after the epoch of ids: all times before 2004 into the
+first day, and the following twenty years into the other nine, where a second becomes 1.2 milliseconds. So times a second apart
 keep their order across authors. A post of 2024 or later has the id of its millisecond. The exact time is stored in the post
 (`created_at`).
 """
@@ -95,7 +95,7 @@ class PostRecord(NamedTuple):
 
 
 class Fields:
-    """The columns of the fields of a kind of record."""
+    """The column of each field of a kind of record."""
 
     def __init__(self, kind: str, row: Row, named: Mapping[str, str]) -> None:
         self._column: dict[str, str] = {}
@@ -138,7 +138,7 @@ def readable_rows(
 
 
 def check_columns(named: Mapping[str, str]) -> None:
-    """Raise `InvalidInput` for a named column of no kind or field."""
+    """Raise `InvalidInput` if a column is named for an unknown kind of record or an unknown field."""
     known = [f"{kind}.{field}" for kind, fields in COLUMNS.items() for field in fields]
     for name in named:
         if name not in known:
@@ -178,7 +178,7 @@ def post_record(fields: Fields, line: NumberedRow) -> PostRecord:
 
 
 def _parsed_tags(value: Any) -> tuple[str, ...]:
-    """Parse a list, or a text with commas or spaces."""
+    """Return the tags in a list, or in a text that separates them by commas or spaces."""
     if isinstance(value, str):
         return tuple(tag.strip() for tag in value.split("," if "," in value else None) if tag.strip())
     return tuple(map(str, value)) if isinstance(value, list) else ()
@@ -198,7 +198,7 @@ def moment_of(value: Any) -> int:
 
 
 def read_lines(path: Path) -> Iterator[NumberedRow]:
-    """Iterate over the rows of a `.csv`, `.jsonl` or `.ndjson` file. Raises `OSError`, and `InvalidInput` for other files."""
+    """Iterate over the rows of a `.csv`, `.jsonl` or `.ndjson` file. Raises `OSError`, and `InvalidInput` for other formats."""
     is_csv = written_as_csv(path)
     with opened(path) as file:
         yield from _csv_lines(file) if is_csv else _json_lines(file)
@@ -267,13 +267,14 @@ class RecordCounts(msgspec.Struct):
 
 
 class ImportReport(msgspec.Struct):
-    counts: dict[str, RecordCounts]
-    """By kind of record."""
+    # Servers of 0.2 send it under this name.
+    counts: dict[str, RecordCounts] = msgspec.field(name="tallies")
+    """Counts by kind of record."""
     notes: list[tuple[int, str, str]]
     """Changes made to records: their number, and a description in singular and plural."""
     seconds: float
     way: str = ""
-    """Bulk or one by one, and why."""
+    """Whether the import ran in bulk or one by one, and why."""
     phases: dict[str, float] = {}
     """Seconds by phase."""
 
@@ -284,9 +285,9 @@ class Summary:
     def __init__(self, refusals: IO[bytes] | None = None) -> None:
         self.counts: dict[str, RecordCounts] = {}
         self.way = ""
-        """Bulk or one by one, and why."""
+        """Whether the import runs in bulk or one by one, and why."""
         self.seconds: dict[str, float] = {}
-        """By phase."""
+        """Seconds by phase."""
         self.notes: dict[tuple[str, str], int] = {}
         """Number of changes made to records, by description in singular and plural."""
         self._refusals = refusals
@@ -321,15 +322,16 @@ class Summary:
 DAYS = (BACKDATED_UNTIL_MS - EPOCH_MS) // DAY_MS
 
 TICKS = 1 << SEQUENCE_BITS
-"""Ticks per millisecond: the ids of a shard."""
+"""Ticks per millisecond: the number of ids that a shard has in a millisecond."""
 _MIDDLE_MS = 1_072_915_200_000
 """2004-01-01T00:00:00Z."""
 
 
 def ticks_of(moment: int) -> int:
-    """Return a time (Unix milliseconds) as milliseconds since the epoch of ids times 1,024; monotonic."""
+    """Return a time (Unix milliseconds) in ticks since the epoch of ids; earlier times are mapped into the ten days after it."""
     if moment >= EPOCH_MS:
-        # The ten days are also the first days of 2024, so ticks may collide: ids are made distinct below.
+        # Earlier times are mapped into the first ten days of 2024, so ticks may collide. `OrderedIds` and `BackdatedIds` make
+        # the ids distinct.
         return (moment - EPOCH_MS) * TICKS
     if moment < _MIDDLE_MS:
         return max(0, moment) * DAY_MS * TICKS // _MIDDLE_MS
@@ -337,14 +339,14 @@ def ticks_of(moment: int) -> int:
 
 
 class OrderedIds:
-    """The ids of `BackdatedIds` for ascending times on one shard, in constant time each."""
+    """Distinct ids on one shard for times in ascending order; each takes constant time."""
 
     def __init__(self, shard: int) -> None:
         self._shard = shard
         self._last = -1
         self._newer = False
-        # Ticks given to times before the epoch, which times of the first days after it may collide with, and how many of them
-        # have been passed.
+        # Ticks of the ids for times before the epoch, because ids for the first days after it may collide with them, and the
+        # number of these ticks that are below the last id.
         self._older = array("q")
         self._behind = 0
 
@@ -355,7 +357,7 @@ class OrderedIds:
         return self._next(max(ticks_of(moment), self._last + 1))
 
     def after(self) -> int:
-        """Return the next id, for a photo or a further part."""
+        """Return the id after the last returned one, for a photo of the last post or a further part of it."""
         return self._next(self._last + 1)
 
     def _next(self, ticks: int) -> int:
@@ -370,7 +372,7 @@ class OrderedIds:
 
 
 class BackdatedIds:
-    """Distinct ids for times; a second record at this time on this shard gets the next id."""
+    """Distinct ids for times in any order; a second record at an equal time on an equal shard gets the next free id."""
 
     def __init__(self) -> None:
         self._given: set[int] = set()
@@ -394,7 +396,7 @@ _PIECES = re.compile(r"\s+|\S+")
 
 
 class Wording(NamedTuple):
-    """The text of a post, with rejected tags and the changes made to it."""
+    """The text of a post, its rejected tags, the number of other tags, and whether the text was shortened or cleaned."""
 
     text: str
     refused_tags: list[tuple[str, str]]
@@ -404,7 +406,10 @@ class Wording(NamedTuple):
 
 
 def worded(record: PostRecord, limit: int) -> Wording:
-    """Return the text of a record, within `limit` characters as posts count them. Words are cut to keep tags whole."""
+    """Return the text of a record with its tags, within `limit` characters as posts count them.
+
+    The text is shortened if necessary, and tags are left whole.
+    """
     typed = "\n\n".join(part for part in (record.title.strip(), record.text.strip()) if part)
     ended = with_line_ends(typed)
     body = as_text(ended)

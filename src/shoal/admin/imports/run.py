@@ -1,14 +1,14 @@
 """Import of a network from files: members, follows and posts.
 
-Every record is recognized, so an import that was interrupted at any moment, even by `kill -9`, can be run again and continues;
-the final counts do not depend on interruptions. It runs in the process that owns the store, which may be a server. Passwords
-are not imported: the operator sets them where needed (`shoal member password`).
+Records that exist are recognized, so an import that was interrupted at any moment, even by `kill -9`, can be run again and
+continues; the final counts do not depend on interruptions. It runs in the process that owns the store, which may be a server.
+Passwords are not imported: the operator sets them where needed (`shoal member password`).
 
 Memory does not grow with the texts of the files. An import into an empty network runs in bulk: rows are written directly into
-the store. Its rows are identical to those that the commands would write; `tests/ops/test_bulk_import.py` compares every table. It
-does no lookups, so the network must be empty. A mark in the store records that it began (`admin/unfinished.py`): running it
-again continues it, and another import is refused until then. Consequences are computed at the end: the search index is filled
-from the graph.
+the store. The rows are identical to the rows that `shoal.commands` would write; `tests/ops/test_bulk_import.py` compares every
+table. A bulk import does no lookups, so the network must be empty. Keys in the store record that it began
+(`admin/unfinished.py`): running it again continues it, and any other import is refused until it is finished. At the end, the
+search index is filled from the graph.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from shoal.search.indexing import fill
 
 IN_BULK, ONE_BY_ONE = "in bulk", "one by one"
 _ASKED = 100
-"""Objects that are read to find out whether the network is empty."""
+"""Number of objects that are read to find out whether the network is empty."""
 _PATIENCE_SECONDS = 3_600.0
 
 
@@ -79,7 +79,7 @@ async def _against(network: AnyNetwork, sources: Sources) -> str:
 
 
 class _Import:
-    """One import. Its folder is for spool files."""
+    """One import. `folder` is for temporary files."""
 
     def __init__(
         self, network: AnyNetwork, sources: Sources, summary: Summary, progress: Progress, folder: Path
@@ -133,7 +133,7 @@ class _Import:
             await unfinished.finish(network.store, begun)
 
     def _names(self) -> set[str]:
-        """Return the names of members in files of follows and posts that come without a file of members."""
+        """Return the names of members in the files of follows and posts, for an import without a file of members."""
         sources = self._sources
         names = set(references(sources.follows, sources.columns)) if sources.follows else set()
         if sources.posts and sources.authors == MATCH:
@@ -143,7 +143,7 @@ class _Import:
         return names
 
     def _read(self) -> ImportedFollows:
-        """Read all files, in a thread: they may be long, and a server keeps serving."""
+        """Read all files. Runs in a thread: the files may be long, and the process may be a server."""
         sources, summary = self._sources, self._summary
         if sources.members:
             self._people.read(read_lines(sources.members), sources.columns, summary)
@@ -155,7 +155,7 @@ class _Import:
         return follows
 
     async def _begin_index(self) -> None:
-        """Have the search index filled from scratch: members, and most posts, emit no events."""
+        """Mark the search index as empty so that it is filled from the graph: a bulk import emits no events for most records."""
         index = self._network.effects.search.index
         if index.keeps:
             await index.keep_state(FillState(FORM))

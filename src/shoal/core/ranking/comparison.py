@@ -1,7 +1,8 @@
 """Comparison of two rankings: how another recipe changes the first posts that members see.
 
-Each member has two tops, the first posts by either recipe. Some figures are per member (overlap, rank-biased overlap, authors,
-tags) and averaged over members; the others are over all tops together. With the tops
+Each member has two tops: the first posts by the recipe before and by the recipe after the change. Some figures are computed per
+member (overlap, rank-biased overlap, authors, tags) and averaged over members; the others are computed over all tops together. With
+the tops
 
     member   before    after
     1        a b c     a c d
@@ -23,7 +24,7 @@ import msgspec
 import numpy as np
 
 PERSISTENCE = 0.9
-"""Probability that a reader continues to the next position, in `rank_biased_overlap`: the first ten positions weigh 86 %."""
+"""Probability in `rank_biased_overlap` that a reader continues to the next position: the first ten positions weigh 86 %."""
 OVERLAP_BINS = 10
 MOST_CHANGES = 10
 _LEAST_FOLLOWERS = (0, 10, 100, 1_000)
@@ -51,7 +52,7 @@ class ShownAuthor(NamedTuple):
 
 
 class BeforeAfter(msgspec.Struct, frozen=True):
-    """A figure by both recipes."""
+    """A figure computed with the recipe before and with the recipe after the change."""
 
     before: float
     after: float
@@ -62,14 +63,14 @@ class BeforeAfter(msgspec.Struct, frozen=True):
 
 
 class ExposureBucket(msgspec.Struct, frozen=True):
-    """Authors by follower count, and their share of all exposure, 0 to 1."""
+    """Authors with a range of follower counts, and their fraction of all exposure, 0 to 1."""
 
     least: int
     """Fewest followers."""
     most: int | None
     """Most followers; None for no limit."""
     authors: int
-    """Authors in a top, by either recipe."""
+    """Number of these authors who have a post in any top, before or after."""
     share: BeforeAfter
 
     @property
@@ -79,7 +80,7 @@ class ExposureBucket(msgspec.Struct, frozen=True):
 
 
 class AuthorChange(msgspec.Struct, frozen=True):
-    """An author whose share of all exposure, 0 to 1, changes."""
+    """An author whose fraction of all exposure, 0 to 1, changes."""
 
     name: str
     followers: int
@@ -87,17 +88,17 @@ class AuthorChange(msgspec.Struct, frozen=True):
 
 
 class ReplayFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """The comparison of tops before and after, over members who have any."""
+    """The comparison of tops before and after, over members who have a post in either."""
 
     members: int
     unchanged: int
     """Members whose tops are identical."""
     overlap: float
-    """Mean of `overlap`."""
+    """Mean of the function `overlap` over all members."""
     overlaps: tuple[int, ...]
     """Histogram of members by overlap: below 0.1, below 0.2 and so on; the last bin has 0.9 and more."""
     rank_biased_overlap: float
-    """Mean of `rank_biased_overlap`."""
+    """Mean of the function `rank_biased_overlap` over all members."""
     age_hours: BeforeAfter
     """Median age of a post, over all positions of all members."""
     authors: BeforeAfter
@@ -107,14 +108,14 @@ class ReplayFigures(msgspec.Struct, frozen=True, kw_only=True):
     authors_shown: BeforeAfter
     """Distinct authors in all tops together."""
     gini: BeforeAfter
-    """Gini coefficient of the exposure of all authors in a top, by either recipe."""
+    """Gini coefficient of the exposure, over all authors who have a post in any top, before or after."""
     exposure: tuple[ExposureBucket, ...]
     gains: tuple[AuthorChange, ...]
     losses: tuple[AuthorChange, ...]
 
 
 def figures(pairs: Iterable[TwoTops], authors: Mapping[int, ShownAuthor]) -> ReplayFigures:
-    """Return the figures of many members, skipping those with two empty tops. `authors` has every author.
+    """Return the figures of many members, skipping members with two empty tops. `authors` must contain every author.
 
     Without members the overlaps are 1 and all other figures 0.
     """
@@ -144,7 +145,7 @@ def figures(pairs: Iterable[TwoTops], authors: Mapping[int, ShownAuthor]) -> Rep
 def overlap(before: Sequence[int], after: Sequence[int]) -> float:
     """Return the fraction of posts in both tops, 0 to 1: the number in common, relative to the length of the longer top.
 
-    The agreement at a depth of Webber, Moffat and Zobel (2010). Two empty tops are equal.
+    This is the agreement at a depth of Webber, Moffat and Zobel (2010). Two empty tops have overlap 1.
     """
     longer = max(len(before), len(after))
     return len({*before} & {*after}) / longer if longer else 1.0
@@ -153,14 +154,15 @@ def overlap(before: Sequence[int], after: Sequence[int]) -> float:
 def rank_biased_overlap(before: Sequence[int], after: Sequence[int], persistence: float = PERSISTENCE) -> float:
     """Return the similarity of two tops, 0 to 1, weighted towards the first positions: 1 for equal tops, 0 for disjoint ones.
 
-    The extrapolated rank-biased overlap of Webber, Moffat and Zobel, "A similarity measure for indefinite rankings" (2010),
-    equation 32. With X(d) posts in common among the first d, s and l the lengths of the shorter and the longer top, p the
-    probability that a reader continues to the next position:
+    This is the extrapolated rank-biased overlap of Webber, Moffat and Zobel, "A similarity measure for indefinite rankings" (2010),
+    equation 32. Let X(d) be the number of posts in common among the first d, s and l the lengths of the shorter and the longer top,
+    and p the probability that a reader continues to the next position:
 
         (1 - p)/p * (sum over d <= l of X(d)/d p^d  +  sum over s < d <= l of X(s) (d - s)/(s d) p^d)
         + ((X(l) - X(s))/l + X(s)/s) p^l
 
-    Kendall's tau needs two orders of a single set of posts, but two tops have different posts. Each post is in a top once.
+    Kendall's tau is not applicable: it compares two orders of the same posts, but two tops have different posts. Each post occurs
+    in a top at most once.
     """
     short, long = sorted((before, after), key=len)
     if not short:
@@ -175,17 +177,17 @@ def rank_biased_overlap(before: Sequence[int], after: Sequence[int], persistence
 
 
 def _common(short: Sequence[int], long: Sequence[int]) -> list[int]:
-    """Return the number of posts in common among the first 1, 2 ... of the longer top."""
+    """Return, for each length of a prefix of the longer top (1, 2 ...), the number of posts in both prefixes of that length."""
     places = {id_: place for place, id_ in enumerate(short)}
     meets = Counter(max(place, places[id_]) for place, id_ in enumerate(long) if id_ in places)
     return list(accumulate(meets[depth] for depth in range(len(long))))
 
 
 def exposures(tops: Iterable[Sequence[int]]) -> dict[int, float]:
-    """Return the exposure of each author in tops of authors: the sum of 1 / log2(1 + position) over the positions, from 1 on.
+    """Return the exposure of each author in tops of authors: the sum of 1 / log2(1 + position) over the author's positions.
 
-    The discount of Järvelin and Kekäläinen (2002), used for the attention of a position by Singh and Joachims, "Fairness of
-    exposure in rankings" (2018).
+    The first position is 1. This is the discount of Järvelin and Kekäläinen (2002), which Singh and Joachims, "Fairness of exposure
+    in rankings" (2018) use for the attention that a position receives.
     """
     found: defaultdict[int, float] = defaultdict(float)
     for top in tops:
@@ -197,8 +199,8 @@ def exposures(tops: Iterable[Sequence[int]]) -> dict[int, float]:
 def gini(values: Sequence[float]) -> float:
     """Return the inequality of non-negative values: 0 if all are equal, (n - 1)/n if one of n has everything.
 
-    The coefficient of Gini (1912), of values in rising order: sum of (2 i - n - 1) x(i), divided by n times their sum. 0 without
-    a value above 0.
+    This is the coefficient of Gini (1912): for values in rising order, the sum of (2 i - n - 1) x(i), divided by n times the sum of
+    the values. It is 0 if all values are 0.
     """
     total = math.fsum(values)
     if not total:
@@ -232,7 +234,7 @@ def _buckets(changed: Sequence[AuthorChange]) -> tuple[ExposureBucket, ...]:
 
 
 def _bins(overlaps: Iterable[float]) -> tuple[int, ...]:
-    # Tolerance for rounding: 0.3 of ten is 3 / 10, which times ten must not fall below 3.
+    # Add a tolerance for rounding errors: an overlap of 3 / 10, times the number of bins, must not fall below 3.
     counted = Counter(min(int(one * OVERLAP_BINS + 1e-9), OVERLAP_BINS - 1) for one in overlaps)
     return tuple(counted[at] for at in range(OVERLAP_BINS))
 

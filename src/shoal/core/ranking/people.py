@@ -1,15 +1,15 @@
 """Ranking of members to follow, as an explainable sum.
 
-As for posts (`terms`), a reason has a value between 0 and 1 and a weight, a contribution is their product, and a score is
-the sum of the contributions. A bond is the evidence of a followee, which is weaker the more members they follow: 1 /
-sqrt(follows). With weights 6 for friends and 0.6 for followers:
+As for posts (`terms`), a reason has a value between 0 and 1 and a weight, a contribution is their product, and a score is the sum
+of the contributions. Each followee who follows the candidate adds a bond of 1 / sqrt(follows), so a followee who follows many
+members adds little. With weights 6 for friends and 0.6 for followers:
 
     candidate  followed by                              bonds  followers  contributions  score
     a          two followees, who follow 4 and 16       0.75   63         0.81   0.18    0.99
     b          one followee, who follows 10,000         0.01   1,023      0.01   0.30    0.31
 
-Resource allocation (Zhou, Lü and Zhang 2009) uses 1 / follows, Adamic and Adar (2003) use 1 / log(follows): the square root is in
-between, and found more of the hidden follows in a real graph. `shoal bench discovery-quality` measures it.
+Resource allocation (Zhou, Lü and Zhang 2009) uses 1 / follows, Adamic and Adar (2003) use 1 / log(follows). The square root is in
+between; it predicted more of the follows that were removed from a real graph for a test (`shoal bench discovery-quality`).
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from shoal.core.ranking.terms import Column, Matrix, Term
 Ids = npt.NDArray[np.int64]
 
 ASKED = 200
-"""Followees whose follows are read."""
+"""Maximum number of followees whose follows are read."""
 FOLLOWS_EACH = 100
-"""Newest follows read per followee."""
+"""Maximum number of follows read per followee, newest first."""
 MOST_FOUND = 1_000
-"""Friends of friends kept, by strength of the bonds."""
+"""Maximum number of friends of friends, by the sum of their bonds."""
 _FRIENDS_DOUBLINGS = 6
 _FOLLOWERS_DOUBLINGS = 20
 _HALF_TAGS = 1.0
 
 
 class PeopleWeights(msgspec.Struct, frozen=True, kw_only=True):
-    """Weights of the reasons. The first two are measured, the others chosen."""
+    """Weights of the reasons. The first two were measured, the others were chosen."""
 
     friends: float = 6.0
     followers: float = 0.6
@@ -93,17 +93,17 @@ REASONS = (
 
 
 class FriendsOfFriends(NamedTuple):
-    """Members whom followees follow, strongest bonds first: columns of equal length, 18 bytes per member."""
+    """Members whom followees of a member follow, strongest bonds first: columns of equal length, 18 bytes per row."""
 
     ids: Ids
     friends: npt.NDArray[np.uint16]
-    """Number of the sampled followees who follow them."""
+    """Number of the followees in `asked` who follow each of them."""
     bonds: npt.NDArray[np.float32]
-    """Sum of 1 / sqrt(follows) over these followees."""
+    """Sum of 1 / sqrt(follows) over the followees in `asked` who follow each of them."""
     named: npt.NDArray[np.uint16]
-    """Index in `asked` of the two of these followees with the fewest follows: shape (ids, 2)."""
+    """Indices in `asked` of the two of these followees with the fewest follows: shape (ids, 2)."""
     asked: Ids
-    """The sampled followees, fewest follows first, followed by a 0 for none."""
+    """The followees whose follows were read, fewest follows first, and a final 0 that stands for none."""
 
     @property
     def first(self) -> Ids:
@@ -114,7 +114,7 @@ class FriendsOfFriends(NamedTuple):
     def of(self, ids: Ids) -> FriendsOfFriends:
         """Return the rows of these distinct members; an empty row for a member whom no followee follows."""
         _, matched, here = np.intersect1d(ids, self.ids, assume_unique=True, return_indices=True)
-        # The last row is the empty one.
+        # Ids that are not found refer to the empty row, which is appended last.
         at = np.full(len(ids), len(self.ids))
         at[matched] = here
         empty_row = np.full((1, 2), len(self.asked) - 1, np.uint16)
@@ -133,11 +133,11 @@ def asked(followees: Sequence[int], follows: Mapping[int, int]) -> list[int]:
 
 
 def friends_of_friends(lists: Mapping[int, Sequence[int]], follows: Mapping[int, int]) -> FriendsOfFriends:
-    """Return the friends of friends, at most 1,000, from a list of follows per followee.
+    """Return the friends of friends, at most 1,000, given the list of follows of each followee.
 
-    `follows` has the total number of follows of each, which may exceed the list.
+    `follows` has the total number of follows of each followee, which may exceed the length of the list.
     """
-    # In a fixed order, since a sum of floats depends on it.
+    # Use a fixed order, since the rounding of a sum of floats depends on the order.
     closest = sorted(lists, key=lambda id_: (follows.get(id_, 0), -id_))
     lengths = [len(lists[friend]) for friend in closest]
     found = np.fromiter((id_ for friend in closest for id_ in lists[friend]), np.int64, sum(lengths))
@@ -147,7 +147,7 @@ def friends_of_friends(lists: Mapping[int, Sequence[int]], follows: Mapping[int,
     )
     ids, first, at, counts = np.unique(found, return_index=True, return_inverse=True, return_counts=True)
     bonds = np.bincount(at, np.repeat(degrees**-0.5, lengths), len(ids))
-    # With the first mention of each removed, the first remaining one is the second.
+    # Remove the first occurrence of each id. Then its first remaining occurrence belongs to the second followee.
     rest = np.delete(np.arange(len(found)), first)
     again, second = np.unique(found[rest], return_index=True)
     named = np.full((len(ids), 2), len(closest), np.uint16)
@@ -164,7 +164,7 @@ def friends_of_friends(lists: Mapping[int, Sequence[int]], follows: Mapping[int,
 
 
 class PeopleFacts(NamedTuple):
-    """Facts about candidates: float64 columns of equal length, one per reason and in the order of the reasons."""
+    """Facts about candidates as float64 columns of equal length: one column per reason, in the order of the reasons."""
 
     bonds: Column
     """Sum of 1 / sqrt(follows) over the followees who follow the candidate."""
@@ -176,7 +176,7 @@ class PeopleFacts(NamedTuple):
     tags: Column
     """Sum of the viewer's affinities to tags that the candidate used recently."""
     distance_km: Column
-    """From the viewer's place to that of the candidate's nearest post; NaN if either has none."""
+    """From the location of the viewer to that of the candidate's nearest post; NaN if one of them is unknown."""
 
 
 def values(facts: PeopleFacts, *, near_km: float) -> Matrix:
@@ -194,7 +194,7 @@ def values(facts: PeopleFacts, *, near_km: float) -> Matrix:
 
 
 def contributions(found: npt.NDArray[np.floating], weights: PeopleWeights = WEIGHTS) -> Matrix:
-    """Return the contributions to the score: each value from `values`, times its weight."""
+    """Return the contributions to the score: each value that the function `values` returned, times its weight."""
     contributed: Matrix = np.multiply(found, weights.row(), dtype=np.float64)
     return contributed
 

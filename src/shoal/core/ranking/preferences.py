@@ -1,11 +1,11 @@
 """A member's ranking preferences: interests derived from activity, explicit feedback, recipe, and seen posts.
 
-Activity has a strength that halves every month. Sums become affinities in (-1, 1) as x / (|x| + half): with half 3, one share
-(2) makes 0.4, ten make 0.87, one report (-4) makes -0.57. Each "more" or "less like this" moves an affinity by 0.4, at most
-five times per direction; a picked tag moves it by 0.5.
+The strength of an action halves every month. Sums of strengths become affinities in (-1, 1) as x / (|x| + half): with half 3, one
+share (2) makes 0.4, ten make 0.87, one report (-4) makes -0.57. Each "more" or "less like this" (in the code: a tap) moves an
+affinity by 0.4, at most five times per direction; a tag that the member selected as an interest moves it by 0.5.
 
-Seen posts take 32 bits each (29 bits of id, 3 of count), the newest thousand, at most 4 KB. With a thousand entries, one in
-537,000 candidates is wrongly taken for seen.
+Seen posts take 32 bits each (29 bits of a hash of the id, 3 of count). The newest thousand are stored, in at most 4 KB. With a
+thousand entries, one in 537,000 candidates is wrongly taken for seen.
 """
 
 from __future__ import annotations
@@ -35,27 +35,27 @@ _HALF_TAG = 0.5
 _MOST_TAGS = 100
 _HALF_AUTHOR = 3.0
 FOLLOWED_STRENGTH = 2.0
-"""Strength of a follow, of a member or of a tag."""
+"""Strength of following a member or a tag."""
 
 
 class Interests(NamedTuple):
     """A member's relationships and affinities, derived from their actions."""
 
     followees: tuple[int, ...]
-    """Newest first; at most 5,000."""
+    """Ids of the followed members, newest follow first; at most 5,000."""
     followers: frozenset[int]
-    """The newest thousand."""
+    """Ids of the newest thousand followers."""
     followed_tags: frozenset[str]
     tags: Mapping[str, float]
     """Affinity to tags, -1 to 1; 0 for missing ones."""
     authors: dict[int, float]
-    """Affinity to authors, likewise; includes every followee."""
+    """Affinity to authors, -1 to 1; includes every followee."""
     likes: Mapping[int, int]
     """Number of the member's newest 200 liked posts per author."""
     acted: frozenset[int]
     """Posts that the member recently liked, shared, saved, reacted to or commented on."""
     place: Place | None
-    """The place of their newest post that has one."""
+    """The location of the member's newest post that has one."""
     near: FriendsOfFriends
 
     @property
@@ -99,7 +99,7 @@ def unpack(packed: PackedInterests) -> Interests:
 
 
 def decay(id_: int, now: int) -> float:
-    """Return the remaining weight of an action, 0 to 1, given an id of its time."""
+    """Return the remaining weight of an action at `now` (Unix ms), 0 to 1. `id_` is an id with the time of the action."""
     return float(2.0 ** (-max(0, now - milliseconds_of(id_)) / _HALF_LIFE_MS))
 
 
@@ -109,7 +109,10 @@ def affinity(strength: float, half: float) -> float:
 
 
 def tag_strengths(acts: Iterable[tuple[Sequence[str], float]]) -> defaultdict[str, float]:
-    """Return the sum of strengths per tag, from the tags of each post and the strength of the action, divided among them."""
+    """Return the sum of strengths per tag.
+
+    Each action is given as the tags of its post and its strength, which is divided equally among the tags.
+    """
     found: defaultdict[str, float] = defaultdict(float)
     for tags, strength in acts:
         for tag in tags:
@@ -118,12 +121,12 @@ def tag_strengths(acts: Iterable[tuple[Sequence[str], float]]) -> defaultdict[st
 
 
 def author_affinity(strength: float) -> float:
-    """Return the affinity to an author, from the strengths of a follow and of actions on their posts."""
+    """Return the affinity to an author, given the sum of the strengths of a follow and of actions on the author's posts."""
     return affinity(strength, _HALF_AUTHOR)
 
 
 def tag_affinity(strength: float, uses: int) -> float:
-    """Return the affinity to a tag with this number of posts; the more posts, the weaker each action counts."""
+    """Return the affinity to a tag that occurs in `uses` posts. The more posts it has, the less each action counts."""
     return affinity(strength / math.log2(2.0 + uses), _HALF_TAG)
 
 
@@ -140,31 +143,31 @@ MOST_TAPS = 5
 PICKED = 0.5
 MOST_PICKED = 50
 MOST_REMEMBERED = 100
-"""Authors, and tags, whose taps are kept: those tapped last."""
+"""Maximum number of authors, and of tags, whose taps are stored: the most recently tapped ones."""
 
 MOST_BYTES = 8_192
-"""Bytes of all feedback as stored."""
+"""Maximum bytes of a member's feedback as stored."""
 _MOST_PICKED_BYTES = 4_096
 
 K = TypeVar("K", int, str)
 
 
 class Feedback(msgspec.Struct, frozen=True, kw_only=True):
-    """A member's feedback on their interests."""
+    """A member's explicit feedback on interests. A tap is one "more like this" (1) or "less like this" (-1)."""
 
     picked: tuple[str, ...] = ()
-    """Tags (canonical)."""
+    """Tags, in canonical form, that the member selected as interests."""
     authors: dict[int, int] = {}
-    """Taps by author id, -5 to 5; last tapped at the end."""
+    """Sum of taps by author id, -5 to 5; the most recently tapped author is last."""
     tags: dict[str, int] = {}
-    """Taps by tag, likewise."""
+    """Sum of taps by canonical tag, -5 to 5; the most recently tapped tag is last."""
 
 
 NO_FEEDBACK = Feedback()
 
 
 def tapped(taps: Mapping[K, int], key: K, step: int) -> dict[K, int]:
-    """Return the taps after one more for a key: `step` is 1 for more, -1 for less, and 0 clears them."""
+    """Return the taps after one more tap for this key: `step` is 1 for "more like this", -1 for "less", and 0 clears the key."""
     count = max(-MOST_TAPS, min(MOST_TAPS, taps.get(key, 0) + step)) if step else 0
     others = {other: number for other, number in taps.items() if other != key}
     retained = dict(list(others.items())[-(MOST_REMEMBERED - 1) :])
@@ -172,7 +175,7 @@ def tapped(taps: Mapping[K, int], key: K, step: int) -> dict[K, int]:
 
 
 def check_picked(picked: tuple[str, ...]) -> None:
-    """Raise `InvalidInput` for more than 50 tags, or 4,096 bytes of them."""
+    """Raise `InvalidInput` for more than 50 selected tags, or for more than 4,096 bytes of them."""
     if len(picked) > MOST_PICKED:
         raise InvalidInput(f"tags: at most {MOST_PICKED} tags", field="tags")
     if len(encode_feedback(Feedback(picked=picked))) > _MOST_PICKED_BYTES:
@@ -180,7 +183,7 @@ def check_picked(picked: tuple[str, ...]) -> None:
 
 
 def fitting(feedback: Feedback) -> Feedback:
-    """Return the feedback without the oldest taps that exceed 8,192 bytes."""
+    """Return the feedback, reduced to at most 8,192 bytes by removing the least recent taps."""
     while len(encode_feedback(feedback)) > MOST_BYTES and (feedback.authors or feedback.tags):
         authors, tags = dict(feedback.authors), dict(feedback.tags)
         longer: dict[int, int] | dict[str, int] = tags if tags and len(tags) >= len(authors) else authors
@@ -192,7 +195,7 @@ def fitting(feedback: Feedback) -> Feedback:
 def folded(feedback: Feedback) -> Feedback:
     """Return the feedback with tags in canonical form, without tags whose canonical form is too long.
 
-    The taps of two spellings of a tag are added.
+    If two tags have one canonical form, their taps are added.
     """
     picked = tuple(tag for tag in dict.fromkeys(map(canonical_tag, feedback.picked)) if tag)
     taps: dict[str, int] = {}
@@ -226,27 +229,30 @@ def _bounded(value: float) -> float:
 class FeedPreferences(Node, frozen=True, tag="taste"):
     member_id: int
     document: bytes = b""
-    """Their own recipe as JSON; empty: the server's. As bytes, an incompatible recipe does not make the object unreadable."""
+    """The member's own recipe as JSON; empty to use the server's recipe.
+
+    It is stored as bytes, so that a recipe that this version cannot read does not make the whole object unreadable.
+    """
     off: bool = False
-    """Whether ranking is off: For You shows the home timeline."""
+    """Whether ranking is off: the For You feed shows the home timeline."""
     said: bytes = b""
-    """Their feedback, likewise as JSON; empty for none."""
+    """The member's feedback as JSON, stored as bytes like `document`; empty for none."""
 
     @property
     def recipe(self) -> Recipe | None:
-        """Their own recipe; None if there is none, or if this version of Shoal cannot read it."""
+        """The member's own recipe; None if there is none, or if this version of Shoal cannot read it."""
         return _decoded(self.document) if self.document else None
 
     @property
     def feedback(self) -> Feedback:
-        """Their feedback; empty if this version of Shoal cannot read it."""
+        """The member's feedback; empty if this version of Shoal cannot read it."""
         return _decode_feedback(self.said) if self.said else NO_FEEDBACK
 
 
 class SeenPosts(Node, frozen=True, tag="seen_posts"):
     member_id: int
     memory: bytes = b""
-    """Packed by `add_seen`."""
+    """The seen posts, as encoded by `add_seen`."""
 
 
 @lru_cache(maxsize=1_024)
@@ -266,7 +272,7 @@ def _decode_feedback(document: bytes) -> Feedback:
 
 
 MOST = 1_000
-"""Posts that are kept."""
+"""Maximum number of seen posts that are stored."""
 MOST_TIMES = 7
 _TIMES_BITS = 3
 
@@ -274,7 +280,7 @@ _Marks = npt.NDArray[np.uint32]
 
 
 def add_seen(data: bytes, ids: Iterable[int]) -> bytes:
-    """Return the memory after one more view of each of these posts, the last of them most recent."""
+    """Return the encoded seen posts after one more view of each of these posts. The last id is the most recent view."""
     times = dict(zip(*_entries(data), strict=True))
     latest = [int(mark) for mark in _marks(list(dict.fromkeys(ids)))]
     retained = {mark: min(times.get(mark, 0) + 1, MOST_TIMES) for mark in reversed(latest)}

@@ -55,13 +55,13 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     weights: Weights = Weights()
     half_life_hours: Annotated[float, Meta(ge=1.0, le=MOST_HALF_LIFE_HOURS)] = 24.0
-    """Age at which freshness is a half."""
+    """Age at which the freshness term is one half."""
     near_km: Annotated[float, Meta(ge=1.0, le=20_000.0)] = 25.0
-    """Distance at which nearness is a half."""
+    """Distance at which the nearness term is one half."""
     exploration: Annotated[float, Meta(ge=0.0, le=0.5)] = 0.1
-    """Fraction of the feed for the newest public posts that no other source proposes, by little-known authors."""
+    """Fraction of the feed for new public posts by little-known authors that no other source proposes."""
     author_most: Annotated[int, Meta(ge=1, le=10)] = 3
-    """Posts per author among any ten in sequence."""
+    """Maximum number of posts per author among any ten in sequence."""
 
     def row(self) -> tuple[float, ...]:
         return tuple(getattr(self.weights, name) for name in TERM_NAMES)
@@ -83,7 +83,7 @@ PRESETS: Mapping[str, Recipe] = {
         weights=Weights(reactions=6.0, velocity=4.0, rising=2.0, tags=1.0, author=1.0), half_life_hours=48.0
     ),
 }
-"""Recipes by name: balanced, the default, and five with an emphasis."""
+"""Recipes by name: the default "balanced", and five that each emphasize one aspect."""
 
 
 def recipe_of(document: Mapping[str, Any]) -> Recipe:
@@ -95,7 +95,7 @@ def recipe_of(document: Mapping[str, Any]) -> Recipe:
 
 
 def _allowed(complaint: str) -> str:
-    """Return the list of known fields if the error is about an unknown one; other errors contain the allowed values."""
+    """Return the list of known fields if the error is about an unknown field; other errors already contain the allowed values."""
     if "unknown field" not in complaint:
         return ""
     names = TERM_NAMES if complaint.endswith("`$.weights`") else Recipe.__struct_fields__
@@ -110,7 +110,7 @@ NAMES = (*TERM_NAMES, *_OTHERS)
 
 
 def recipe_link(root: str, recipe: Recipe) -> str:
-    """Return the link to a recipe below the root of a server, `https://example.org`."""
+    """Return the link to a recipe on a server. `root` is the root URL of the server, such as `https://example.org`."""
     return f"{root}/recipe?{urlencode({name: _text(value) for name, value in numbers_of(recipe).items()})}"
 
 

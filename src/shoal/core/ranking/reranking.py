@@ -1,10 +1,12 @@
 """Re-ranking: candidate sources, diversity rules, exploration slots, and the catch-up selection.
 
 `diversify` takes the best post that breaks no rule on the last `WINDOW` posts: at most `author_most` by one author, 5 with one
-first tag, 7 from one first source. If all break a rule, the source rule is dropped first, then all rules; no post is lost.
+first tag, 7 from one first source. If all posts break a rule, the source rule is dropped first, then all rules, so that no post is
+lost.
 
-Catch-up shows posts of quiet friends first, in at most half of the slots, and at most two posts per author. With four slots and
-9 ann, 8 ann, 7 ann, 6 ben, 5 cyd (quiet), 4 dan (quiet), 3 eve (quiet), the order is cyd, dan, ann, ann.
+Catch-up shows posts of quiet friends first, in at most half of the slots, and at most two posts per author. For example, four slots
+are filled from these posts, given by score and author: 9 ann, 8 ann, 7 ann, 6 ben, 5 cyd (quiet), 4 dan (quiet), 3 eve (quiet). The
+order is cyd, dan, ann, ann.
 """
 
 from __future__ import annotations
@@ -19,11 +21,11 @@ from operator import itemgetter
 from typing import NamedTuple
 
 EXPLORED_BELOW = 50
-"""Likes and shares of all posts of an author below which the author is eligible for exploration."""
+"""An author whose posts have fewer likes and shares in total than this number is eligible for exploration."""
 
 
 class Source(IntFlag):
-    """How a post came into a ranked feed. Numbers are cached for an hour: append new ones."""
+    """How a post came into a ranked feed. The numbers are cached for an hour, so a source must never get another number."""
 
     FOLLOWEES = 1
     FRIENDS_LIKED = 2
@@ -32,13 +34,13 @@ class Source(IntFlag):
     FRIENDS_OF_FRIENDS = 16
     TAGS_FOLLOWED = 32
     TAGS_LIKED = 64
-    """With a tag of posts that the viewer liked, shared or saved."""
+    """With a tag that occurs in posts which the viewer liked, shared or saved."""
     RISING = 128
     AUTHORS_LIKED = 256
     POPULAR = 512
     NEARBY = 1024
     EXPLORATION = 2048
-    """Among the newest public posts, by any author; alone it means that no other source proposes the post."""
+    """Among the newest public posts, by any author. If this is the only source, no other one proposes the post."""
 
     @property
     def key(self) -> str:
@@ -50,24 +52,24 @@ WINDOW = 10
 TAG_MOST = 5
 SOURCE_MOST = 7
 _LOOKAHEAD = 60
-"""Posts per source that are tried for a position behind the first `_THOROUGH`; for those all are."""
+"""Maximum posts per source that are considered for a position after the first `_THOROUGH`; before it, all are considered."""
 _THOROUGH = 40
 
 AUTHOR, TAG, SOURCE, EXPLORATION = "author", "tag", "source", "exploration"
 
 
 class Part(IntEnum):
-    """The group of a post. Posts of an earlier group go first as long as there are any."""
+    """The group of a post. All posts of a group precede the posts of later groups, except for exploration slots."""
 
     RANKED = 0
     EXPLORING = 1
-    """Proposed by no other source, by a little-known author: eligible for exploration slots."""
+    """A post by a little-known author that no other source proposes: eligible for exploration slots."""
     REST = 2
-    """Proposed by no other source, by a well-known author."""
+    """A post by a well-known author that no other source proposes."""
 
 
 class Ranked(NamedTuple):
-    """A post to be placed. A tag or source of None is exempt from the rules."""
+    """A post to be ordered. The diversity rules ignore a tag or source of None."""
 
     author: Hashable
     tag: Hashable | None
@@ -76,7 +78,10 @@ class Ranked(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """A position in the order: its post, the number of positions lost (negative: won), and the rule that cost them."""
+    """A position in the order: the row of its post, by how many positions the post was moved back, and the rule that caused it.
+
+    A negative number means that the post was moved forward.
+    """
 
     row: int
     lost: int
@@ -84,10 +89,10 @@ class Placed(NamedTuple):
 
 
 def diversify(ranked: Sequence[Ranked], *, author_most: int, exploration: float) -> list[Placed]:
-    """Return the order of posts, given best first; each appears once.
+    """Return the order of posts, which are given best first; each appears once.
 
-    `exploration` is the fraction of the positions, 0 to 0.5, for exploring posts as long as there are any; they get no other
-    position before all ranked ones are placed, and the rest comes last.
+    `exploration` is the fraction of the positions, 0 to 0.5, that go to posts of `Part.EXPLORING` as long as there are any.
+    Otherwise the posts of `Part.RANKED` come first, then the remaining exploring posts, and last the posts of `Part.REST`.
     """
     order = _Order(ranked, author_most)
     usual, exploring, rest = [
@@ -100,24 +105,27 @@ def diversify(ranked: Sequence[Ranked], *, author_most: int, exploration: float)
 
 
 _Queues = list[list[int]]
-"""Rows by source: the best is last in each queue, and queues are ordered by their best."""
+"""Rows (indices of posts, best first) by source. Each queue ends with its best row, and the queues are sorted by their best row."""
 
 _head = itemgetter(-1)
 
 
 class _Order:
-    """The growing order, with the counts in the window before the next position."""
+    """The order that is being built, with the counts of authors, tags and sources in the window before the next position."""
 
     def __init__(self, ranked: Sequence[Ranked], author_most: int) -> None:
         self.placed: list[Placed] = []
         self._author_most = author_most
-        # Columns of small numbers for speed: hundreds of positions are filled per page, each examining a dozen posts.
+        # Use lists of small integers for speed: a page fills hundreds of positions, and each examines a dozen posts.
         self._author, self._authors = _numbered([one.author for one in ranked])
         self._tag, self._tags = _numbered([one.tag for one in ranked])
         self._source, self._sources = _numbered([one.source for one in ranked])
         self._broken: dict[int, str] = {}
         self._full = -1
-        """The source that has reached its limit in the window: only one of ten posts can have seven. Negative: none."""
+        """The source that has reached its limit in the window, or a negative number for none.
+
+        Only one source can: 7 of the 10 posts in the window come from it.
+        """
         self._ever_full: set[int] = set()
 
     def queues(self, rows: Sequence[int]) -> _Queues:
@@ -127,7 +135,7 @@ class _Order:
         return sorted(found.values(), key=_head)
 
     def place(self, queues: _Queues) -> None:
-        """Take the best row that breaks no rule, or else breaks only the source rule, or else the best."""
+        """Append the best row that breaks no rule, or else the best that breaks only the source rule, or else the best."""
         if self._full < 0:
             taken = self._best(queues)
         else:
@@ -143,10 +151,10 @@ class _Order:
         self._move_window(row)
 
     def _best(self, queues: _Queues) -> tuple[int, list[int]] | None:
-        """Return the best of these rows that breaks no author or tag rule, and its queue."""
+        """Return the best row in the queues that breaks no author or tag rule, with its queue; None if there is none."""
         best: tuple[int, list[int]] | None = None
         for queue in queues:
-            # No row in this queue or the following ones is better than its first.
+            # All rows in this queue and in the following ones are worse than the first row of this queue.
             if best is not None and queue[-1] > best[0]:
                 break
             found = self._first(queue)
@@ -183,14 +191,17 @@ class _Order:
 
 
 def _numbered(values: Sequence[Hashable | None]) -> tuple[list[int], list[int]]:
-    """Return small numbers for the values, and a count in the window per number: 0, and for None never positive."""
+    """Return a small integer for each value, and a list with the count in the window for each integer.
+
+    All counts are 0 at first, except the count for None: it is negative and never reaches a limit.
+    """
     numbers: dict[Hashable | None, int] = {None: 0}
     found = [numbers.setdefault(value, len(numbers)) for value in values]
     return found, [-len(values), *[0] * (len(numbers) - 1)]
 
 
 def _take(queues: _Queues, queue: list[int], row: int) -> None:
-    """Remove a row from its queue, and reorder the queues by their best."""
+    """Remove a row from its queue, and keep the queues sorted by their best row."""
     if queue[-1] != row:
         queue.remove(row)
         return
@@ -203,21 +214,21 @@ def _take(queues: _Queues, queue: list[int], row: int) -> None:
 AUTHOR_MOST = 2
 QUIET_DAYS = 30
 QUIET_MOST = 4
-"""Maximum posts and shares within `QUIET_DAYS` of a quiet friend: about one a week."""
+"""Maximum number of posts and shares within `QUIET_DAYS` for a friend to be called quiet: about one a week."""
 
 
 _DAY_MS = 86_400_000
 
 
 class Chosen(NamedTuple):
-    """Rows of the selected posts: posts by quiet friends, and the best of the others."""
+    """Rows of the selected posts: those by quiet friends, and the best by other authors."""
 
     quiet: list[int]
     best: list[int]
 
 
 def chosen(authors: Sequence[Hashable], quiet: Collection[Hashable], limit: int) -> Chosen:
-    """Select at most `limit` of the posts, given best first by their authors."""
+    """Select at most `limit` posts. Posts are given by their authors, best first."""
     counts: Counter[Hashable] = Counter()
     found = Chosen([], [])
     for row, author in enumerate(authors):
@@ -230,7 +241,10 @@ def chosen(authors: Sequence[Hashable], quiet: Collection[Hashable], limit: int)
 
 
 def end_words(since: int, until: int, left_out: int) -> str:
-    """Return the closing text, such as "You've seen everything since Tuesday."; times in Unix milliseconds, shown in UTC."""
+    """Return the closing text of a feed, such as "You've seen everything since Tuesday." for a feed that is complete.
+
+    Times are in Unix milliseconds, and shown in UTC.
+    """
     moment = datetime.fromtimestamp(since / 1_000, UTC)
     days = until // _DAY_MS - since // _DAY_MS
     if days == 0:

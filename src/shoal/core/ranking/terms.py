@@ -1,15 +1,16 @@
 """Ranking terms: score posts as an explainable weighted sum, and describe the reasons as text.
 
-Each term has a value between -1 and 1, computed from facts of the post, and a weight from a recipe. A contribution is value
-times weight; a score is the sum of contributions and does not depend on the other candidates. With weights 2 for reactions and
-3 for freshness, and a half-life of a day:
+Each term has a value between -1 and 1, computed from facts about the post, and a weight from a recipe. A contribution is value
+times weight; a score is the sum of contributions and does not depend on the other candidates. With weights 2 for reactions and 3
+for freshness, and a half-life of a day:
 
     post   reactions  freshness   contributions   score
     a      1,023      a day old   2.0   1.5       3.5
     b      31         new         1.0   3.0       4.0
     c      none       2 days old  0.0   0.75      0.75
 
-`values` computes all candidates and terms at once. Reasons state a number only where the value determines it exactly.
+The function `values` computes all candidates and terms at once. A reason states a number only if the value determines that number
+exactly.
 """
 
 from __future__ import annotations
@@ -29,52 +30,52 @@ Matrix = npt.NDArray[np.float64]
 """A row per candidate, a column per term in the order of `TERMS`."""
 
 FRIEND_FACTOR = 4
-"""Weight of a like or share by a followee, relative to one by another member."""
+"""Weight of a like or share by a followee, relative to a like or share by another member."""
 _REACTIONS_DOUBLINGS = 10
 _VELOCITY_DOUBLINGS = 6
 _RISING_DOUBLINGS = 4
 _FOLLOWING_FRIEND = 0.5
-"""Weight of a followee who follows the author, relative to one who likes the post."""
+"""Weight of a followee who follows the author, relative to a followee who likes the post."""
 
 
 class CandidateFacts(NamedTuple):
-    """Facts about candidates: float64 columns of equal length. Unknown is 0, or NaN where stated."""
+    """Facts about candidates: float64 columns of equal length. An unknown fact is 0, or NaN where stated."""
 
     likes: Column
-    """Likes and shares by all members, including friends."""
+    """Number of likes and shares by all members, including followees."""
     friend_likes: Column
-    """Likes and shares by members whom the viewer follows."""
+    """Number of likes and shares by members whom the viewer follows."""
     friends_following: Column
-    """Members whom the viewer follows and who follow the author."""
+    """Number of members whom the viewer follows and who follow the author."""
     tag_affinity: Column
     """The viewer's affinity to the tags of the post, -1 to 1."""
     author_affinity: Column
     """The viewer's affinity to the author, -1 to 1."""
     distance_km: Column
-    """From the viewer's place to that of the post; NaN if either has none."""
+    """Distance from the viewer's location to that of the post; NaN if one of them is unknown."""
     rising: Column
-    """Growth of its fastest-growing tag: uses in the last day relative to an average day; 1 for no growth."""
+    """Growth of the post's fastest-growing tag: uses in the last day relative to an average day; 1 for no growth."""
     recent: Column
-    """Members who reacted recently, each weighted by half for every six hours since."""
+    """Number of members who reacted recently, where each counts half after every six hours."""
     usual: Column
     """Average total of likes and shares of the author's other posts."""
     common: Column
-    """Members who follow both, and whom both follow."""
+    """Number of members who follow both viewer and author, or whom both follow."""
     viewer_circle: Column
-    """Followers and followees of the viewer."""
+    """Number of followers and followees of the viewer."""
     author_circle: Column
-    """Followers and followees of the author."""
+    """Number of followers and followees of the author."""
     seen: Column
-    """Times that the viewer has seen the post."""
+    """Number of times that the viewer has seen the post."""
     acted: Column
     """1 if the viewer has liked, shared, saved or commented on the post, else 0."""
     age_hours: Column
     described: Column
-    """Fraction of its media that have a description; NaN without media."""
+    """Fraction of the post's media that have a description; NaN without media."""
     words: Column
-    """Words of its text, without tags."""
+    """Number of words in the post's text, without tags."""
     author_reactions: Column
-    """Likes and shares of all posts of the author: not a term, but few qualify for exploration."""
+    """Number of likes and shares of all posts of the author. It is not a term; authors with few are eligible for exploration."""
 
 
 class Term(NamedTuple):
@@ -82,7 +83,7 @@ class Term(NamedTuple):
 
     name: str
     unit: str
-    """Meaning of a value of 1."""
+    """What a value of 1 means."""
     formula: str
     source: str
     """Origin of the formula."""
@@ -181,7 +182,7 @@ def values(facts: CandidateFacts, *, half_life_hours: float, near_km: float) -> 
 
 
 def contributions(found: npt.NDArray[np.floating], recipe: Recipe) -> Matrix:
-    """Return the contributions to the score: each value from `values`, times its weight."""
+    """Return the contributions to the score: each value that the function `values` returned, times its weight."""
     contributed: Matrix = np.multiply(found, recipe.row(), dtype=np.float64)
     return contributed
 
@@ -193,7 +194,7 @@ def scores(contributed: Matrix) -> Column:
 
 
 def best_first(scored: Column, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
-    """Return the rows by score, highest first; ties go to the newer id."""
+    """Return the row indices by score, highest first. Of equal scores, the newer id is first."""
     return np.lexsort((-ids, -scored))
 
 
@@ -226,9 +227,9 @@ TITLES: Mapping[str, str] = {
     "common": "People in common",
     "seen": "Already seen",
     "freshness": "New",
-    "quality": "Pictures have descriptions",
+    "quality": "Descriptions and text",
 }
-"""Titles of the terms, for people. They are headings, and claim nothing about a post."""
+"""Titles of the terms, for display. They are headings, and make no statement about a post."""
 
 
 class ReasonWords(NamedTuple):
@@ -239,13 +240,13 @@ class ReasonWords(NamedTuple):
 
 
 def words_of(name: str, value: float, recipe: Recipe, reactions: int) -> str:
-    """Describe a term's value for a post with this many likes and shares, in English; "" for a value of 0."""
+    """Describe a term's value for a post with `reactions` likes and shares, in English; "" for a value of 0."""
     reason = reason_of(name, value, recipe, reactions)
     return reason.message % {key: spoken(number) for key, number in reason.numbers.items()} if reason else ""
 
 
 def reason_of(name: str, value: float, recipe: Recipe, reactions: int) -> ReasonWords | None:
-    """Return the reason for a term's value for a post with this many likes and shares; None for a value of 0."""
+    """Return the reason for a term's value for a post with `reactions` likes and shares; None for a value of 0."""
     if not value:
         return None
     if name == "reactions":
@@ -257,7 +258,7 @@ def reason_of(name: str, value: float, recipe: Recipe, reactions: int) -> Reason
 
 
 def spoken(number: float) -> str:
-    """Format a number in English: whole from 10 on, otherwise to a tenth unless it is whole."""
+    """Format a number in English: without decimals if it is whole or at least 10, otherwise with one decimal."""
     return f"{number:,.0f}" if number >= 10 or number == round(number) else f"{number:.1f}"
 
 
@@ -275,7 +276,7 @@ _BY_VALUE: Mapping[str, tuple[float, ReasonWords, ReasonWords]] = {
         ReasonWords("you follow its author, reacted to their posts, or asked for more"),
         ReasonWords("you asked to see less from its author or reported their posts"),
     ),
-    # One followee who likes the post gives 1/2, one who follows its author less.
+    # The value is less than 1/2 only if a single followee follows the author and none likes the post.
     "friends": (
         0.5,
         ReasonWords("people you follow like it or follow its author"),
@@ -290,7 +291,7 @@ _BY_VALUE: Mapping[str, tuple[float, ReasonWords, ReasonWords]] = {
     "velocity": (0.0, _VELOCITY, _VELOCITY),
     "common": (0.0, _COMMON, _COMMON),
 }
-"""Reasons without a number: a threshold, the reason for values from it on, and the reason for lower values."""
+"""Reasons without a number: a threshold, the reason for values at or above it, and the reason for lower values."""
 
 
 def _reactions(number: int) -> ReasonWords:

@@ -12,16 +12,17 @@ From the outside in:
 | what commits have changed, in memory or in shared memory | `change_log` |
 | a bounded LRU cache | `lru` |
 
-A read enters the guard, which invalidates outdated entries; takes the cached part; reads the rest from the store; and stores it
-unless the guard has seen a change of the object since. A write invalidates what the batch may change before it is durable and
-again afterwards, then updates the entries from what the store reports.
+A read first calls `enter` of the guard, which invalidates outdated entries and returns a ticket. Then it takes the cached part,
+reads the rest from the store, and caches this rest unless the guard has seen a change of the object since the ticket. A write
+invalidates what the batch may change before the batch is durable and again afterwards; then it updates the entries from what the
+store reports.
 
 Example: member 7 has 3 followers, the count is not cached, and the only process has made 40 commits.
 
-1. A read of the count enters with ticket 40 and misses. The query to the store is in flight; the store counts 3.
-2. A write, a follow of 7, commits. The cached lists of 7 are invalidated before and after, and the guard is at 41.
-3. The result of the read arrives. It was right when the read began, so it is returned; but 40 is not 41, so it is not cached.
-4. The next read enters with ticket 41, misses, and gets 4, which is cached.
+1. A read of the count gets ticket 40 (the number of commits) and misses. The store is queried, and counts 3.
+2. Before the result arrives, a write commits: a follow of 7. The cached lists of 7 are invalidated, and the guard is at 41.
+3. The result arrives. It was right when the read began, so it is returned; but 40 is not 41, so it is not cached.
+4. The next read gets ticket 41, misses, and reads 4 from the store, which is cached.
 5. Another follow of 7 commits. The count was cached, so the write replaces 4 by 5, and the next read costs no query. A cached
-   response that shows the count is invalid, because the change log has the mark of the list.
+   response that shows the count is now invalid, because the change log has a mark for the list of followers.
 """

@@ -1,12 +1,11 @@
 """The graph that requests use: a cache in front of a store. The package docstring describes the layers.
 
-Objects are cached decoded, counts by list, short lists whole, and long lists by their newest entries. Tombstones, ranks, the
-outbox and scans always go to the store. A change continues when its caller is cancelled, because the cache must be updated
-afterwards.
+Objects are cached decoded, counts by list, short lists whole, and long lists by their newest entries. Tombstones, ranks, the outbox
+and scans always go to the store. A change continues when its caller is cancelled, because the cache must be updated afterwards.
 
-Where version tokens are used, `CachedGraph` prefetches: it queries the store while the token of an object is read, if it will most
-likely have to. The result is never older than the request. It is cached, or preferred to cached data, only if the token shows
-that nothing has changed since before the query.
+Where version tokens are used, `CachedGraph` prefetches: if a read will most likely have to query the store, the query is sent while
+the token of the object is read. The result is never older than the request. It is cached, or preferred to cached data, only if the
+token shows that nothing has changed since before the query.
 """
 
 from __future__ import annotations
@@ -32,19 +31,19 @@ _SHORT = 256
 """Maximum length of a list that is cached whole."""
 _SHORT_REMOTE = 2_048
 FEW = 2
-"""Maximum number of ends in the query of a command: a post and its author."""
+"""Maximum number of objects for which a command looks up associations in one query: a post and its author."""
 _BRIEF = 16
 """Maximum number of newest entries of each list that are cached when many lists are read at once."""
 
 _NOTHING: frozenset[int] = frozenset()
 _SET = 100_000
-"""Maximum number of newest entries of a list that other lists are intersected with."""
+"""Maximum number of newest entries of a list with which other lists are intersected."""
 
 
 class UncachedView:
     """A view of a cached graph whose reads go to the store, and whose commits go through the cache.
 
-    Responses computed from its reads are not cached.
+    Responses computed from these reads are not cached.
     """
 
     def __init__(self, cached: CachedGraph, store: Store) -> None:
@@ -62,7 +61,7 @@ class UncachedView:
 
 
 class ShieldedTasks:
-    """Tasks that run to their end even if the caller is cancelled."""
+    """Tasks that run to completion even if the caller is cancelled."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Future[Any]] = set()
@@ -77,7 +76,7 @@ class ShieldedTasks:
     def _done(self, task: asyncio.Future[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
-            # Mark the exception as retrieved: the caller has it, or was cancelled.
+            # Mark the exception as retrieved, because the caller has received it or was cancelled.
             task.exception()
 
     async def close(self) -> None:
@@ -88,7 +87,7 @@ class ShieldedTasks:
 async def _resolve(work: Coroutine[Any, Any, T], result: asyncio.Future[T]) -> None:
     """Set the future to the result or error of the work, unless its waiter was cancelled.
 
-    With `asyncio.shield`, or when awaiting the task, the result would arrive one or two turns of the loop later.
+    With `asyncio.shield`, or when awaiting the task, the result would arrive one or two iterations of the event loop later.
     """
     try:
         value = await work
@@ -107,12 +106,12 @@ class CachedGraph:
     """A store behind caches of objects, associations, list prefixes and counts.
 
     The caches hold about `objects` kilobytes of objects, four times as many associations in short lists and as many in list
-    prefixes (250 bytes each), and the counts of twice as many objects (300 bytes each; 40 if they are new and alike).
-    Intersections of lists take about as much as the counts, if they are queried.
+    prefixes (250 bytes each), and the counts of twice as many objects (300 bytes each; 40 if they are new and alike). Intersections
+    of lists take about as much memory as the counts, if they are queried.
 
-    - With `versions`, other processes may write to this store, which is a round trip away. Lists are then cached whole up to a
-      greater length, and a read of a list prefix reads as many entries as are ever cached.
-    - With a shared `log`, this process writes its changes to it, or follows it and changes nothing.
+    - With `versions`, other processes may write to this store, and a query takes a network round trip. So longer lists are cached
+      whole than otherwise, and a read of a list prefix reads as many entries as are ever cached.
+    - With a shared `log`, this process either writes its changes to the log, or follows the log and changes nothing.
 
     Every read is recorded in the read set of the response in progress, if there is one.
     """
@@ -126,14 +125,15 @@ class CachedGraph:
         log: ChangeLog | None = None,
     ) -> None:
         self._store = store
-        # Never cached, like responses that are computed from it.
+        # These results are never cached, because no change invalidates them. Responses that are computed from them are not cached
+        # either.
         self.assoc_ranks = untracked(store.assoc_ranks)
         self.assoc_ended = untracked(store.assoc_ended)
         self.assoc_ended_range = untracked(store.assoc_ended_range)
         self.obj_scan = untracked(store.obj_scan)
         self.assoc_scan = untracked(store.assoc_scan)
         self.count_scan = untracked(store.count_scan)
-        # The outbox and maintenance, passed on to the store.
+        # The outbox and maintenance are passed on to the store.
         self.claim = store.claim
         self.ack = store.ack
         self.put_back = store.put_back
@@ -164,11 +164,14 @@ class CachedGraph:
         self.memories = entries.by_name
         """The caches by name, for metrics. Bulk reads of objects, counts and list prefixes count hits and misses."""
         self.changes = log or ChangeLog()
-        """Marks of what this process has changed, for the response cache."""
+        """Log of what this process has changed, for the response cache."""
         self._shielded = ShieldedTasks()
 
     async def _note(self, read: ReadSet, ids: Sequence[int], atypes: Sequence[AssocType] = ()) -> None:
-        """Record objects, or lists of these types, before they are read: a token read later may be a newer one."""
+        """Record the response's dependency on objects, or on their lists of these types, before they are read.
+
+        A version token that is read later may be newer than the data.
+        """
         if (guard := self._token_guard) is not None:
             versions = (await guard.enter(ids)).versions
             if ids and not read.versions:
@@ -218,7 +221,7 @@ class CachedGraph:
                     if n := held[number]:
                         counts[id1] = n
             except KeyError:
-                # Some counts are cached, but perhaps not of all these types.
+                # Some counts of the object are cached, but perhaps not those of all requested types.
                 for number, counts in numbered:
                     count = count_in(held, number)
                     if count is None:
@@ -253,10 +256,11 @@ class CachedGraph:
             return found
         ticket = await self._guard.enter((id1,))
         if self._head and (not self._guard.keeps(ticket, id1) or self._is_one_of_many(id1, atypes, id2s)):
-            # The lists cannot be cached, or are hardly worth it: read only the requested links.
+            # If the lists cannot be cached, or caching them is hardly worth it, read only the requested associations.
             return await self._store.assoc_get(id1, atypes, id2s)
         if self._head and len(id2s) <= FEW and self._lacks_counts(id1, atypes):
-            # The counts determine which lists to read whole the next time. Waiting for them now would cost a command a round trip.
+            # The counts determine which lists to read whole the next time. They are read concurrently, because waiting for them
+            # first would cost a command a round trip.
             _, found = await asyncio.gather(
                 self._counts_of((id1,), atypes, ticket), self._store.assoc_get(id1, atypes, id2s)
             )
@@ -264,7 +268,7 @@ class CachedGraph:
         answer: dict[AssocType, dict[int, Assoc]] = {atype: {} for atype in atypes}
         short: list[AssocType] = []
         long: list[AssocType] = []
-        # Counts first, because empty lists (blocks and mutes, for most members) need not be read.
+        # Read the counts first, because empty lists (blocks and mutes, for most members) need not be read.
         for atype, counts in (await self._counts_of((id1,), atypes, ticket)).items():
             n = counts.get(id1, 0)
             if n > self._short or not atype.counted:
@@ -294,7 +298,7 @@ class CachedGraph:
     async def _short_lists(
         self, id1: int, atypes: Sequence[AssocType], ticket: Any
     ) -> Mapping[int, Mapping[int, Assoc]]:
-        """Return whole lists by type number: reading them costs hardly more than reading a few entries of each."""
+        """Return whole lists by type number. Reading whole lists costs hardly more than reading a few entries of each."""
         known = dict(self._lists.get(id1) or {})  # a copy: a concurrent commit may remove lists
         missing = [atype for atype in atypes if atype.number not in known]
         if not missing:
@@ -321,13 +325,16 @@ class CachedGraph:
             head = await self._newest(id1, atype, limit, read=before == MAX_TIME)
             if head is not None:
                 page = [assoc for assoc in head.assocs if after < assoc.time < before][:limit]
-                # Otherwise entries older than the prefix may belong to the page, too.
+                # In any other case, the page may also include entries older than the prefix.
                 if len(page) == limit or head.whole or head.assocs[-1].time <= after:
                     return page
         return await self._store.assoc_range(id1, atype, at)
 
     async def _newest(self, id1: int, atype: AssocType, least: int, *, read: bool) -> ListPrefix | None:
-        """Return at least the newest `least` entries of a list, if it has them; None if not cached and not `read`."""
+        """Return the cached prefix of a list; None if it is not cached and `read` is false.
+
+        If `read`, entries are read from the store unless the prefix has the newest `least` entries or the whole list.
+        """
         ticket = await self._guard.enter((id1,))
         head = self._prefixes.of(id1, atype.number)
         if read and (head is None or not head.reaches(least)):
@@ -341,7 +348,7 @@ class CachedGraph:
     async def assoc_ranges(self, id1s: Sequence[int], atype: AssocType, at: Cursor) -> dict[int, list[Assoc]]:
         if (read := current_read_set()) is not None:
             await self._note(read, id1s, (atype,))
-        # With a remote store, reading the tokens of many lists costs as much as reading the lists.
+        # Do not use the cache for a remote store, where reading the tokens of many lists costs as much as reading the lists.
         if self._head or at.limit > _BRIEF or at != Cursor(limit=at.limit):
             return await self._store.assoc_ranges(id1s, atype, at)
         ticket = await self._guard.enter(id1s)
@@ -395,7 +402,10 @@ class CachedGraph:
         return held
 
     async def _intersection(self, id1: int, atype: AssocType, those: frozenset[int]) -> frozenset[int]:
-        """Intersect a list with a set, reading the shorter of the two: the whole list, or the links to the set."""
+        """Intersect a list with a set of ids.
+
+        The shorter of the two is read: the whole list, or the list's associations with the ids.
+        """
         ticket = await self._guard.enter((id1,))
         n = (await self._counts_of((id1,), (atype,), ticket))[atype].get(id1, 0)
         if not n:
@@ -419,7 +429,8 @@ class CachedGraph:
         names = name_marks([op.key for op in batch.keys]) if batch.keys else []
         changed = {id_ for id_, _ in lists}.union([op.id for op in batch.objects], names)
         stored = False
-        # From the lists before the commit and the reported changes, the lists after it are known without reading them.
+        # The cached lists from before the commit and the changes that the store reports give the lists after it, without another
+        # read.
         batch.list_changes, before = ListChanges(), self._entries.snapshot(lists)
 
         def settle(exclusive: Collection[int]) -> None:
@@ -463,7 +474,7 @@ class CachedGraph:
     async def count_set(self, id1: int, atype: int, n: int) -> None:
         def forget() -> None:
             self._counts.forget(id1)
-            # An intersection with an empty list is derived from its count.
+            # Invalidate intersections too, because an intersection with an empty list is derived from its count.
             self._common.forget(id1)
 
         log = partial(self.changes.note, (), ((id1, atype),))
@@ -476,7 +487,7 @@ class CachedGraph:
         write: Callable[[], Awaitable[None]],
         log: Callable[[], None],
     ) -> None:
-        """Change the store other than by a batch, and invalidate what changed."""
+        """Change the store without a batch, and invalidate what has changed."""
         async with self._guard.change(changed, lambda _exclusive: forget()) as marked:
             try:
                 if marked is not None:
@@ -497,9 +508,9 @@ class CachedGraph:
         await self._store.close()
 
     def prefetches_links(self, id1: int, atypes: Sequence[AssocType]) -> bool:
-        """Return whether a read of a few links of these types queries the store while the token of `id1` is read.
+        """Return whether a read of a few associations of these types sends the store query while the token of `id1` is read.
 
-        It does not if the request has read that token already.
+        It does not if the request has already read that token.
         """
         guard = self._token_guard
         return (
@@ -511,18 +522,21 @@ class CachedGraph:
         )
 
     def cached_author(self, post_id: int) -> int:
-        """Return the author of a cached post, which never changes, though the post may be deleted by now; otherwise 0."""
+        """Return the author of a post if the post is cached, otherwise 0.
+
+        The author never changes, but the post may have been deleted by now.
+        """
         node = self._objects.get(post_id)
         return node.author_id if isinstance(node, Post) else 0
 
     async def query_with_tokens(
         self, id1: int, atype: AssocType, ids: Sequence[int], ask: Callable[[], Coroutine[Any, Any, T]]
     ) -> tuple[T] | None:
-        """Run a query while the tokens of these ids are read, one of which is `id1`.
+        """Run a query while the version tokens of these ids, which include `id1`, are read.
 
-        Returns its result if the list, or that it is empty, has been cached since before the query: until the caller awaits
-        anything else, `assoc_common` with the list returns the result as of then. Returns None if that is unknown, or if there is
-        no token to wait for; then the caller runs the query afterwards.
+        The result is returned only if the list of `id1` has been cached, or has been known to be empty, since before the query.
+        Then `assoc_common` with this list uses the list as of the query, if it is called before anything else is awaited. Returns
+        None if this is unknown, or if there is no token to wait for; then the caller has to run the query itself.
         """
         guard = self._token_guard
         if guard is None or not guard.waits(ids) or not guard.has_seen(id1) or not self._has_set(id1, atype):
@@ -536,7 +550,7 @@ class CachedGraph:
 
 
 def author_to_ask_about(graph: Reader, viewer: int, atypes: Sequence[AssocType], post_id: int) -> int:
-    """Return the author of a post, if it is cached and a read of the viewer's links of these types is prefetched; otherwise 0."""
+    """Return the author of a post if it is cached and the viewer's associations of these types are prefetched, otherwise 0."""
     if isinstance(graph, CachedGraph) and graph.prefetches_links(viewer, atypes):
         return graph.cached_author(post_id)
     return 0

@@ -1,8 +1,8 @@
-"""The change log: a mark for each object and list that a commit may have changed, in order of the commits.
+"""The change log: a mark (a number) for each object and list that a commit may have changed, in order of the commits.
 
-A cached response is valid while the log has no mark of its dependencies after the position at which it was computed. A process
-alone keeps the log in memory (`ChangeLog`). Where one process writes and others only read, the log is a ring in shared memory,
-which the owner writes (`OwnersLog`) and the readers follow (`FollowedLog`).
+A cached response is valid while the log has no mark of its dependencies after the position at which it was computed. A single
+process keeps the log in memory (`ChangeLog`). Where one process writes and others only read, the log is a ring buffer in shared
+memory, which the owner writes (`OwnersLog`) and the readers follow (`FollowedLog`).
 """
 
 from __future__ import annotations
@@ -15,14 +15,17 @@ from shoal.graph.contract import Batch
 from shoal.graph.schema import ASSOC_TYPES, USER_NAME, AssocType, Key
 
 COMPARED = 4_096
-"""Maximum of changes that are compared with a read set: comparing more costs as much as computing the response."""
+"""Maximum number of changes that are compared with a read set: comparing more costs as much as computing the response."""
 _TYPE_BITS = 40
 _EPOCH = 1 << 40
-"""How far the position jumps when a new owner starts, or when anything may have changed."""
+"""Distance by which the position jumps when a new owner starts, or when anything may have changed."""
 
 
 def list_mark(id1: int, atype: int) -> int:
-    """Return the mark of a list and its length. A collision only causes an unnecessary invalidation."""
+    """Return the mark of a list, which also stands for its length.
+
+    If two lists have one mark, the only effect is an unnecessary invalidation.
+    """
     return id1 ^ atype << _TYPE_BITS
 
 
@@ -33,9 +36,10 @@ def list_marks(id1s: Iterable[int], atypes: Iterable[AssocType]) -> list[int]:
 
 
 def name_marks(keys: Iterable[Key]) -> list[int]:
-    """Return the marks of the user names among these keys; each has the shard of its key, so that it can have a version token.
+    """Return the marks of the user names among these keys.
 
-    Collisions are harmless. Other keys have no marks, because some of them expire.
+    A mark is an id on the shard of its key, so that it can have a version token. If two names have one mark, the only effect is an
+    unnecessary invalidation. Other keys have no marks, because some of them expire.
     """
     return [named(key.space, key.name) for key in keys if key.space == USER_NAME]
 
@@ -59,7 +63,10 @@ def lists_of(batch: Batch) -> set[tuple[int, int]]:
 
 
 class ChangeLog:
-    """The log of a process that makes every change itself. Positions count from its start; only the newest entries are kept."""
+    """The log of a process that makes every change itself.
+
+    Positions count the entries since the start of the process. Only the newest entries are kept.
+    """
 
     def __init__(self) -> None:
         self._marks: list[int] = []
@@ -85,7 +92,10 @@ class ChangeLog:
         self._marks.clear()
 
     def unchanged(self, marks: Sequence[int], since: int) -> bool:
-        """Return whether the log has none of these marks since a position; false also if that is too long ago."""
+        """Return whether the log has none of these marks since a position.
+
+        Also returns False if the entries since the position are no longer kept, or too many.
+        """
         start = since - self._first
         if start < 0:
             return False
@@ -102,7 +112,7 @@ class LogMemory(Protocol):
 
 
 class SharedLog(ChangeLog):
-    """A log in shared memory. `at` is the index of the word that holds its position."""
+    """A log in shared memory. `at` is the index of the memory word that holds its position."""
 
     def __init__(self, memory: LogMemory, at: int) -> None:
         super().__init__()
@@ -122,17 +132,20 @@ class SharedLog(ChangeLog):
         return new is not None and frozenset(marks).isdisjoint(new)
 
     def _between(self, ring: memoryview, first: int, end: int, most: int) -> list[int] | None:
-        """Return the entries of a range; None if there are more than `most`, or if they are overwritten."""
+        """Return the entries between two positions; None if there are more than `most`, or if they are already overwritten."""
         if not 0 <= end - first <= most:
             return None
         start, stop = first % self._size, end % self._size
         found = ring[start:stop].tolist() if start <= stop else ring[start:].tolist() + ring[:stop].tolist()
-        # The owner may have overwritten them during the copy.
+        # The owner may have overwritten these entries while they were copied.
         return found if self.position - first < self._size else None
 
 
 class OwnersLog(SharedLog):
-    """The log as written by the owner of the store. Entries are visible before the position that includes them."""
+    """The log as written by the owner of the store.
+
+    The owner writes entries first, and then the position that includes them.
+    """
 
     def __init__(self, memory: LogMemory, at: int, barrier: Callable[[], None]) -> None:
         super().__init__(memory, at)
@@ -158,7 +171,7 @@ class OwnersLog(SharedLog):
 
 
 class FollowedLog(SharedLog):
-    """The log as followed by a reader. `alive` reports whether the owner is known to be writing it."""
+    """The log as followed by a reader process. `alive` reports whether the owner is known to be writing the log."""
 
     def __init__(self, memory: LogMemory, at: int, alive: Callable[[], bool]) -> None:
         super().__init__(memory, at)
@@ -174,7 +187,10 @@ class FollowedLog(SharedLog):
         return self.alive and super().unchanged(marks, since)
 
     def newly_changed(self) -> list[int] | None:
-        """Return the objects that changed, or whose lists did, since the previous call; None if it may be any."""
+        """Return the objects that have changed, or whose lists have, since the previous call.
+
+        Returns None if any object may have changed.
+        """
         position, seen = self.position, self._seen
         if position == seen:
             return []

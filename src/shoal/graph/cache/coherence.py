@@ -4,10 +4,11 @@ Three guards implement `Guard`; with each of them, cached data is never older th
 
 - `SoleGuard`: one process owns the store and makes every change itself.
 - `LogGuard`: one process writes, and the others follow its change log in shared memory. The owner writes the entries, then the
-  position, before it acknowledges the commit. A reader at position 70 that sees 71 invalidates what changed, then reads; if the
-  position is 72 afterwards, it does not cache the result.
-- `VersionTokenGuard`: several processes write. Each object has a version token in shared storage (`VersionTokens`). A writer
-  marks the token before the commit and replaces it afterwards; a reader asks for the token before it uses cached data.
+  position, before it acknowledges the commit. A reader process at position 70 that sees 71 invalidates what changed, then reads;
+  if the position is 72 afterwards, it does not cache the result.
+- `VersionTokenGuard`: several processes write. Each object has a version token in shared storage (`VersionTokens`). Before the
+  commit, the writer replaces the token by a mark; afterwards it sets a new token. A reader asks for the token before it uses
+  cached data.
 """
 
 from __future__ import annotations
@@ -33,18 +34,18 @@ from shoal.graph.cache.lru import Recent
 
 
 class Renewal(NamedTuple):
-    """The version tokens of an object before and after an exclusive change. `before` is empty if there was none."""
+    """The version tokens of an object before and after a change by this process alone. `before` is empty if there was none."""
 
     before: bytes
     after: bytes
 
 
 class MarkedChange(Protocol):
-    """A change whose objects are marked."""
+    """A change in progress, whose objects are marked in the shared storage of version tokens."""
 
     @property
     def before(self) -> Mapping[int, bytes]:
-        """The tokens of the objects that no other process was changing when it began; empty if an object had none."""
+        """The tokens from before the change, of objects that no other process was changing; empty if an object had none."""
         ...
 
 
@@ -52,27 +53,31 @@ class VersionTokens(Protocol):
     """Shared version tokens, one for each object, replaced whenever the object may have changed."""
 
     async def read(self, ids: Sequence[int]) -> dict[int, bytes]:
-        """Return the tokens; an object without one gets one. Objects that are being changed are absent. Raises `Unavailable`."""
+        """Return the tokens of these objects; an object without a token gets one. Raises `Unavailable`.
+
+        Objects that are being changed are missing from the result.
+        """
         ...
 
     async def begin(self, ids: Sequence[int], *, reading: bool = False) -> MarkedChange:
-        """Mark objects that are about to change. A mark expires if its process dies. Raises `Unavailable`.
+        """Mark objects that are about to change. Raises `Unavailable`.
 
-        With `reading`, the tokens from before are the result that `read` would have returned at that moment.
+        A mark expires some time after its process died. With `reading`, the tokens from before the change (`MarkedChange.before`)
+        are the result that `read` would have returned at that moment.
         """
         ...
 
     async def end(self, ids: Sequence[int], begun: MarkedChange | None, *, changed: bool = True) -> dict[int, Renewal]:
-        """Invalidate the tokens of objects that have or may have changed. Never fails: it is retried in the background.
+        """Remove the marks of a change, and give its objects new tokens. Never fails: a failed call is retried in the background.
 
-        Returns the objects that no other process was changing since `begin`: they have new tokens at once, or, without `changed`,
-        the tokens from before.
+        If nothing was `changed`, the tokens from before are set again. `begun` is None if `begin` failed. Returns the tokens of the
+        objects that no other process has been changing since `begin`. The tokens of all other objects are invalid.
         """
         ...
 
 
 class _RequestTokens(dict[int, bytes]):
-    """The tokens that a request has read, and the objects whose tokens it reads with the next query."""
+    """The tokens that a request has read, and the objects whose tokens its next query for tokens will read as well."""
 
     __slots__ = ("foreseen", "foreseen_change")
 
@@ -84,10 +89,10 @@ class _RequestTokens(dict[int, bytes]):
 
 @dataclass(slots=True, eq=False)
 class _ForeseenChange:
-    """A change that the request will most likely make: of `ids`, the object `of` and its owner.
+    """A change that the request will most likely make: of `ids`, of the object `of` and of its owner.
 
-    Once a `guard` has begun to set the mark, `marking` is its result (None if the tokens are unavailable), and `give_up` removes
-    it.
+    Once a `guard` has begun to mark these objects, `marking` is the result (None if the tokens are unavailable), and `give_up`
+    removes the mark.
     """
 
     ids: set[int]
@@ -101,7 +106,7 @@ _VERIFIED: ContextVar[_RequestTokens | None] = ContextVar("shoal_verified", defa
 
 
 def foresee(*ids: int) -> None:
-    """Read the version tokens of these objects with the request's next query for tokens: it will need them, too."""
+    """Read the version tokens of these objects together with the request's next query for tokens, because it will need them."""
     if (verified := _VERIFIED.get()) is not None:
         verified.foreseen.update(ids)
 
@@ -128,8 +133,10 @@ def foreseen_change(*ids: int, of: int = 0) -> Iterator[None]:
 
 
 Settle = Callable[[Collection[int]], None]
-"""Invalidates what a commit changed. Its argument is the objects that no other commit was changing concurrently: this commit's
-values of them are current, and other cached data of them is valid.
+"""A callback that invalidates what a commit changed.
+
+Its argument is the objects that no other commit was changing concurrently. For these objects the values of this commit are current,
+and other cached data is valid.
 """
 
 
@@ -137,15 +144,18 @@ class Guard(Protocol):
     """Decides about cached data before it is used, before it is stored, and around changes."""
 
     async def enter(self, ids: Collection[int]) -> Any:
-        """Invalidate outdated data of these objects, so that the rest may be used. Returns a ticket for `keeps`."""
+        """Invalidate outdated data of these objects, so that the remaining data may be used. Returns a ticket for `keeps`."""
         ...
 
     def keeps(self, ticket: Any, id_: int) -> bool:
-        """Return whether data read from the store since `enter` may be cached."""
+        """Return whether data of this object that was read from the store since the ticket was issued may be cached."""
         ...
 
     def change(self, ids: Collection[int], settle: Settle) -> AbstractAsyncContextManager[Awaitable[object] | None]:
-        """Surround a commit that may change these objects. Await the value, if any, before anything is stored."""
+        """Surround a commit that may change these objects.
+
+        The value of the context is None or an awaitable, which must be awaited before anything is stored.
+        """
         ...
 
     async def close(self) -> None:
@@ -154,7 +164,7 @@ class Guard(Protocol):
 
 
 class _Request:
-    # A class, because a generator would cost three times as much for each request.
+    # This is a class, because a generator would cost three times as much for each request.
 
     __slots__ = ("_token",)
 
@@ -169,12 +179,15 @@ _SAME_REQUEST: AbstractContextManager[None] = nullcontext()
 
 
 def one_request() -> AbstractContextManager[None]:
-    """Read each version token at most once in the block: data that was current after the request began is current enough."""
+    """Return a context manager whose block reads each version token at most once.
+
+    Within a request this is correct, because data that was current after the request began is current enough.
+    """
     return another_request() if _VERIFIED.get() is None else _SAME_REQUEST
 
 
 def another_request() -> AbstractContextManager[None]:
-    """Begin a new request even inside another one, for work that continues long after it."""
+    """Return a context manager whose block is a new request, even inside another one, for work that continues long after it."""
     return _Request()
 
 
@@ -183,7 +196,8 @@ class SoleGuard:
 
     def __init__(self) -> None:
         self._commits = 0
-        # Number of commits in progress by object: data read during a commit may predate an event that is published already.
+        # Number of commits in progress by object. Data read during a commit is not cached, because it may be older than an event
+        # that the commit has already published.
         self._changing: dict[int, int] = {}
         # Objects that several overlapping commits are changing.
         self._mixed: set[int] = set()
@@ -226,7 +240,7 @@ class SoleGuard:
 
 
 class _Change:
-    # A class, because a generator would cost several times as much for each commit.
+    # This is a class, because a generator would cost several times as much for each commit.
 
     __slots__ = ("_guard", "_ids", "_settle")
 
@@ -243,7 +257,7 @@ class _Change:
 
 
 class LogGuard:
-    """The guard of a process that reads alongside the owner. A ticket is a position in the owner's change log.
+    """The guard of a reader process next to the owner of the store. A ticket is a position in the owner's change log.
 
     `forget` invalidates one object, `clear` everything.
     """
@@ -275,11 +289,11 @@ class LogGuard:
 T = TypeVar("T")
 
 _OWN = b"own"
-"""In place of a token: this process has created the object, and its token is not known yet."""
+"""Stands for the token of an object that this process has created, while its token is not known yet."""
 
 
 class _Ticket(NamedTuple):
-    """The tokens that a request has read so far, and the number of changes by this process at that moment."""
+    """The tokens that a request has read so far, and the number of changes that this process had made at that moment."""
 
     versions: dict[int, bytes]
     changes: int
@@ -290,22 +304,26 @@ class VersionTokenGuard:
 
     Example: this process has cached member 7 under the token s1, and another process changes the member:
 
-    1. It marks 7. A query for tokens now omits 7, so this process invalidates it, reads it from the store, and caches nothing.
-    2. It commits, and replaces the mark by the token s2.
-    3. Our next request finds s2, reads the new value from the store, and caches it under s2.
+    1. The other process marks 7. A query for tokens now omits 7, so this process invalidates it, reads it from the store, and
+    caches
+       nothing.
+    2. The other process commits, and replaces the mark by the token s2.
+    3. The next request of this process finds s2, reads the new value from the store, and caches it under s2.
 
-    A slow request that read s1 before the mark may get the old value after the commit. It can only cache it under s1, and only if
-    no request has read the token since: the next request finds s2 instead of s1 and invalidates it.
+    A slow request that read s1 before the mark was set may read the old value even after the commit. It caches this value only
+    under s1, and only if no other request has read the token in between. The next request finds s2 instead of s1 and invalidates
+    the value.
 
     The process that made the change knows the new value. If no other process changed 7 concurrently, everything else that it has
     cached under s1 is still valid, and is kept under s2.
 
-    No request waits until s2 is set: while the mark is there, no process uses cached data of 7. The request that made the change
-    continues under s1, which was current after it began, with the changed values. Another request of this process that reads
-    the token of 7 waits for s2, and reads again if it found the mark, which may then belong to another process.
+    A request does not wait until its own s2 is set: while the mark is set, no process uses cached data of 7. The request that made
+    the change continues under s1, which was current after the request began, with the changed values. Another request of this
+    process that reads the token of 7 waits for s2. If its query found the mark, it reads the token again, because the mark may have
+    been that of another process.
 
-    A request that is about to change 7, and reads its token to check whether it may, marks 7 with that query
-    (`foreseen_change`): the result is s1, and the mark is set.
+    If a request is about to change 7, and reads its token to check whether it may, the same query marks 7 (`foreseen_change`): it
+    returns s1, and sets the mark.
     """
 
     def __init__(
@@ -317,11 +335,11 @@ class VersionTokenGuard:
     ) -> None:
         self._versions = versions
         self._forget = forget
-        # Returns the objects that a request usually reads next; their tokens are read along with the others.
+        # Function that returns the objects that a request usually reads next; their tokens are read along with the others.
         self._prefetch_hints = prefetch_hints
         # The token under which each object is cached.
         self._seen: Recent[int, bytes] = Recent(size)
-        # Number of changes by this process, and the number of the last one of each object.
+        # Number of changes by this process, and for each object the number of its last change.
         self._changes = 0
         self._changed: Recent[int, int] = Recent(size)
         # Committed changes whose new tokens are being written.
@@ -333,7 +351,7 @@ class VersionTokenGuard:
             return _Ticket(await self._verify(list(ids)), self._changes)
         change = verified.foreseen_change
         if change is not None and change.marking is not None and not change.marking.done():
-            # Another query of this request is setting the mark, and may read these tokens.
+            # Another query of this request is setting the mark, and may read the requested tokens as well.
             await asyncio.wait((change.marking,))
         asked = [id_ for id_ in ids if id_ not in verified]
         if asked:
@@ -351,7 +369,7 @@ class VersionTokenGuard:
         return _Ticket(verified, self._changes)
 
     def waits(self, ids: Sequence[int]) -> bool:
-        """Return whether this request has yet to read the token of any of these."""
+        """Return whether this request has yet to read the token of any of these objects."""
         verified = _VERIFIED.get()
         return verified is not None and any(id_ not in verified for id_ in ids)
 
@@ -360,10 +378,10 @@ class VersionTokenGuard:
         return self._seen.get(id_) not in {None, _OWN}
 
     async def enter_with(self, ids: Sequence[int], query: Awaitable[T]) -> tuple[T, _Ticket]:
-        """Run a query while the tokens of these are read; its errors are raised.
+        """Run a query while the tokens of these objects are read, and return its result with a ticket.
 
-        The ticket has only the tokens that this process knew before the query: they were valid throughout, so they apply to its
-        result.
+        Raises the errors of the query. The ticket has only the tokens that this process knew before the query and that are still
+        current. Such a token was valid during the whole query, so its result may be cached under the token.
         """
         seen = {id_: self._seen.get(id_) for id_ in ids if self.has_seen(id_)}
         changes = self._changes
@@ -386,7 +404,7 @@ class VersionTokenGuard:
 
     async def _mark_and_verify(self, verified: _RequestTokens, ids: Sequence[int]) -> MarkedChange | None:
         if ends := {end for id_ in ids if (end := self._ending.get(id_))}:
-            # Marked before our previous change has ended, they would have no token.
+            # Wait for previous changes of these objects by this process: while they have their marks, there are no tokens to read.
             await asyncio.wait(ends)
         try:
             begun = await self._versions.begin(ids, reading=True)
@@ -412,12 +430,13 @@ class VersionTokenGuard:
             reading = self._versions.read(ids)
             versions = await (self._read_with_own_changes(ids, reading) if self._ending else reading)
         except Unavailable:
-            # Read everything from the store until the tokens are available again.
+            # Without tokens nothing is taken from the cache, so everything is read from the store until the tokens are available
+            # again.
             versions = {}
         return self._accept(ids, versions)
 
     def _accept(self, ids: Sequence[int], versions: dict[int, bytes]) -> dict[int, bytes]:
-        """Invalidate data that is not cached under these tokens, and return them."""
+        """Invalidate data that is not cached under these tokens, and return the tokens."""
         for id_ in ids:
             version = versions.get(id_)
             if version is None or self._seen.get(id_) != version:
@@ -440,18 +459,20 @@ class VersionTokenGuard:
     async def _read_with_own_changes(
         self, ids: Sequence[int], reading: Coroutine[Any, Any, dict[int, bytes]]
     ) -> dict[int, bytes]:
-        """Return the tokens, including tokens of objects whose changes by this process are just ending."""
+        """Return the tokens, including those of objects whose changes by this process are just ending."""
         ends = {end for id_ in ids if (end := self._ending.get(id_))}
         read = asyncio.ensure_future(reading)
         await asyncio.gather(read, *ends)
         versions = read.result()
-        # The change may have ended there long before we learn it, and another process may have set its mark since.
+        # Read missing tokens again instead of using the result of our change: the change may have ended in the storage long before
+        # this process learned it, and another process may have set a mark in between.
         if hidden := {id_ for end in ends for id_ in end.result() if id_ not in versions}.intersection(ids):
             versions.update(await self._versions.read(list(hidden)))
         return versions
 
     def keeps(self, ticket: _Ticket, id_: int) -> bool:
-        # Another request may have found a newer token, or this one may have made a change during its read.
+        # Do not cache if another request has found a newer token, or if this process has changed the object after the ticket was
+        # issued.
         version = ticket.versions.get(id_)
         return (
             version is not None and self._seen.get(id_) == version and (self._changed.get(id_) or 0) <= ticket.changes
@@ -472,18 +493,18 @@ class VersionTokenGuard:
             ending = asyncio.ensure_future(self._end(changed, begun))
             self._ending.update(dict.fromkeys(changed, ending))
             if begun is None:
-                # Without a mark, other processes may use cached data until the tokens are replaced.
+                # Wait if no mark was set, because other processes may use outdated cached data until the tokens are replaced.
                 await ending
 
     def _advance_mark(self, changed: Sequence[int]) -> asyncio.Future[MarkedChange | None] | None:
-        """Return the mark that the request set in advance, if it is for this change."""
+        """Return the mark that the request set in advance, if it covers exactly this change."""
         verified = _VERIFIED.get()
         change = verified.foreseen_change if verified is not None else None
         if verified is None or change is None or change.guard is not self or change.ids != set(changed):
             return None
         marking = change.marking
         if marking is None or not marking.done() or marking.exception() is not None or marking.result() is None:
-            # `foreseen_change` gives it up at the end of its block.
+            # `foreseen_change` removes this mark at the end of its block.
             return None
         verified.foreseen_change = None
         return marking
@@ -492,13 +513,13 @@ class VersionTokenGuard:
         try:
             return await self._versions.begin(changed)
         except Unavailable:
-            # Other processes cannot read tokens either, so they cache nothing; `end` replaces the tokens once it can.
+            # While tokens are unavailable, other processes cache nothing. `end` replaces the tokens once they are available.
             return None
 
     def _keep_valid(
         self, changed: Sequence[int], held: Sequence[bytes | None], before: Mapping[int, bytes]
     ) -> set[int]:
-        """Continue under the tokens from before our change. Returns the objects whose cached data was valid under these.
+        """Continue under the tokens from before our change, and return the objects whose cached data was valid under these tokens.
 
         A new object, which has no token yet, is cached under `_OWN` until it has one.
         """
@@ -510,7 +531,8 @@ class VersionTokenGuard:
             version = before.get(id_)
             seen = self._seen.get(id_)
             if version and version == seen:
-                # Otherwise the token was found only after the change began, and older cached data belongs to another token.
+                # If the tokens differ, this token was found only after the change began, and older cached data belongs to another
+                # token.
                 if token == version:
                     exclusive.add(id_)
             else:
@@ -530,7 +552,7 @@ class VersionTokenGuard:
     async def _end(
         self, changed: Sequence[int], begun: MarkedChange | None, *, made: bool = True
     ) -> dict[int, Renewal]:
-        """Replace the tokens after a change, and keep valid cached data under the new ones."""
+        """Replace the tokens after a change, and keep valid cached data under the new tokens."""
         verified = _VERIFIED.get()
         try:
             renewed = await self._versions.end(changed, begun, changed=made)

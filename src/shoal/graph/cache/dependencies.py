@@ -1,7 +1,7 @@
 """Dependency tracking: everything that a response was computed from, recorded while it is computed.
 
 `CachedGraph` records the objects, lists and counts that it returns, as marks and version tokens. Code that reads anything else
-calls one of the functions below. `shoal.response_cache` keeps a response for as long as its dependencies are unchanged.
+calls one of the functions below. `shoal.response_cache` keeps a response as long as its dependencies are unchanged.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class ReadSet:
     def __init__(self) -> None:
         self.marks: set[int] = set()
         self.versions: dict[int, bytes] = {}
-        """With several writing processes: the version token that each object had before anything of it was read."""
+        """Where several processes write: the version token that each object had before any of its data was read."""
         self.checks: list[Dependence] = []
         self.until = _FOREVER
         """When the response expires, in Unix milliseconds."""
         self.whole = True
-        """Whether all dependencies are known; if not, the response is not cached."""
+        """Whether all dependencies are known. If not, the response is not cached."""
 
     def note_objects(self, ids: Iterable[int]) -> None:
         self.marks.update(ids)
@@ -50,7 +50,10 @@ class ReadSet:
         self.marks.update(list_marks(id1s, atypes))
 
     def note_versions(self, ids: Iterable[int], versions: Mapping[int, bytes]) -> None:
-        """Record reads of objects or their lists. The response is not cached if one of them is being changed."""
+        """Record reads of objects or their lists, under these tokens.
+
+        The response is not cached if one of the objects is being changed.
+        """
         for id_ in ids:
             version = versions.get(id_)
             if version is None or self.versions.setdefault(id_, version) != version:
@@ -60,12 +63,12 @@ class ReadSet:
 _READ: ContextVar[ReadSet | None] = ContextVar("shoal_read_set", default=None)
 
 current_read_set = _READ.get
-"""Return the read set of the response in progress; None if it will not be cached."""
+"""Returns the read set of the response in progress; None if the response will not be cached."""
 
 
 @contextmanager
 def track_dependencies() -> Iterator[ReadSet]:
-    """Record the dependencies of the block, and of tasks that start in it."""
+    """Return a context manager that records what the code of its block, and of tasks started in it, reads from the graph."""
     read = ReadSet()
     token = _READ.set(read)
     try:
@@ -75,22 +78,22 @@ def track_dependencies() -> Iterator[ReadSet]:
 
 
 def good_until(moment: int, now: int) -> None:
-    """Expire the response in progress at `moment`, unless that is past. Both in Unix milliseconds."""
+    """Let the response in progress expire at `moment`, unless that is past. Both arguments are in Unix milliseconds."""
     if moment > now and (read := _READ.get()) is not None:
         read.until = min(read.until, moment)
 
 
 def depends_on(ask: Callable[[], Awaitable[Any]], answer: Any) -> None:
-    """Keep the response in progress only while `ask` still returns `answer`."""
+    """Let the response in progress be cached only while `ask` returns `answer`."""
     if (read := _READ.get()) is not None:
         read.checks.append(Dependence(ask, answer))
 
 
 async def compared(ask: Callable[[], Awaitable[T]]) -> T:
-    """Return the result of a query that has no marks, and keep the response in progress only while the result stays equal.
+    """Return the result of a query outside the graph, and let the response be cached only while the result stays equal.
 
-    The query runs again whenever the cached response is looked up, so it should be cheap and must not change with every tick
-    of the clock. Its own reads are not recorded. Its errors are raised.
+    The query runs again whenever the cached response is looked up, so it should be cheap and its result must not change with every
+    tick of the clock. Reads of the query itself are not recorded. Its errors are raised.
     """
     read = _READ.get()
     if read is None:
@@ -99,7 +102,7 @@ async def compared(ask: Callable[[], Awaitable[T]]) -> T:
     try:
         answer = await ask()
     except BaseException:
-        # The page may show a substitute for the failed query.
+        # Do not cache the response, because it may show a substitute for the failed query.
         read.whole = False
         raise
     finally:

@@ -1,4 +1,4 @@
-"""The contents of the graph cache (`CacheEntries`): objects, counts, lists, and what a commit changes of them."""
+"""The contents of the graph cache (`CacheEntries`): objects, counts, lists, and how a commit changes them."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from shoal.graph.contract import Assoc, Batch
 from shoal.graph.schema import EVERYBODY, AnyNode
 
 _ABSENT_IS_ZERO = 0
-"""A key in the counts of an object that was new when it was cached: counts that are absent are 0, except for the types
-`~type`. No type has the number 0.
+"""A key in the counts of an object that was new when it was cached. If it is present, missing counts are 0.
 
-A dictionary of numbers is not examined by the garbage collector; instances of a class are, and for the counts of 45,000 posts
-that would add 20 ms to a full collection.
+Exceptions are the types for which the key `~type` is present: their counts are unknown. No type has the number 0.
+
+The counts are a dictionary of numbers, which the garbage collector does not examine. It would examine instances of a class: for the
+counts of 45,000 posts, that adds 20 ms to a full collection.
 """
 
 
 class _Shared(dict[int, int]):
-    """The equal counts of many new objects. They are immutable, except that a looked-up 0 is written down."""
+    """The counts that many new objects have in common. It is only modified to add a 0 for a type that was looked up."""
 
 
 class KnownCounts(Recent[int, dict[int, int]]):
@@ -39,11 +40,11 @@ class KnownCounts(Recent[int, dict[int, int]]):
         return count_in(held, atype) if (held := self.get(id1)) else None
 
     def begin(self, id1: int, lengths: Mapping[int, int], unknown: Iterable[int]) -> None:
-        """Add a new object with these lengths; all others are 0, except for the types in `unknown`."""
+        """Add a new object with these lengths. All other lengths are 0, except those of the types in `unknown`."""
         self.put(id1, _new_counts(tuple(sorted(lengths.items())), tuple(sorted(unknown))))
 
     def keep(self, id1: int, lengths: Iterable[tuple[int, int]]) -> None:
-        """Add lengths of an object, and mark it as recently used."""
+        """Add lengths of an object, and mark the object as recently used."""
         held = self._own(id1, self.get(id1) or {})
         held.update(lengths)
         self.put(id1, held)
@@ -65,7 +66,7 @@ class KnownCounts(Recent[int, dict[int, int]]):
     def _own(self, id1: int, held: dict[int, int]) -> dict[int, int]:
         """Return the counts of an object as a separate dictionary, which may be modified."""
         if isinstance(held, _Shared):
-            # Without the zeros that were looked up for other objects.
+            # Leave out the zeros that were added when other objects were looked up.
             held = {atype: n for atype, n in held.items() if n or atype <= _ABSENT_IS_ZERO}
             self.put(id1, held)
         return held
@@ -85,17 +86,17 @@ def _new_counts(lengths: tuple[tuple[int, int], ...], unknown: tuple[int, ...]) 
 
 
 HEAD = 64
-"""Maximum number of the newest entries of a list that are cached in order; from a remote store, this many are read."""
+"""Maximum number of the newest entries of a list that are cached in order. From a remote store, this many are read."""
 
 
 class ListPrefix(NamedTuple):
-    """A list prefix: its newest entries in order. `whole`: there are no others."""
+    """The newest entries of a list, in order. `whole` means that the list has no other entries."""
 
     assocs: list[Assoc]
     whole: bool
 
     def reaches(self, least: int) -> bool:
-        """Return whether it has the newest `least` entries, or all that exist."""
+        """Return whether the prefix has the newest `least` entries of the list, or all entries that exist."""
         return self.whole or len(self.assocs) >= least
 
     @property
@@ -103,19 +104,20 @@ class ListPrefix(NamedTuple):
         return len(self.assocs)
 
     def changed(self, by_id2: Mapping[int, tuple[int, bytes] | None]) -> ListPrefix | None:
-        """Return the prefix after a change of entries (None: deleted); None if it is unknown. The list is modified in place.
+        """Return the prefix after these entries have changed (None: deleted); None if it is unknown.
 
-        The garbage collector would soon examine a new list for each change, with all its entries.
+        The existing list is modified, because a new list for each change would soon be examined by the garbage collector, with all
+        its entries.
         """
         assocs, whole = self
         most = max(len(assocs), HEAD)
-        # Entries below the prefix are unknown, so nothing can be inserted there.
+        # Insert nothing below the prefix, because the entries there are unknown.
         floor = (0, 0) if whole else _position(assocs[-1])
         for at in [at for at, assoc in enumerate(assocs) if assoc.id2 in by_id2][::-1]:
             del assocs[at]
         for id2, entry in by_id2.items():
             if entry is not None and (entry[0], id2) > floor:
-                # Usually it is the newest, so the search ends at once.
+                # The entry is usually the newest, so the search ends at once.
                 position = next(
                     (at for at, assoc in enumerate(assocs) if _position(assoc) < (entry[0], id2)), len(assocs)
                 )
@@ -132,7 +134,7 @@ def _position(assoc: Assoc) -> tuple[int, int]:
 
 
 class ListSet(NamedTuple):
-    """The ids of a list, or its intersection with another list. Sets of a list with equal versions are equal."""
+    """The ids of a list, or of its intersection with another list. Two sets of one list with equal versions are equal."""
 
     version: int
     ids: frozenset[int]
@@ -143,14 +145,14 @@ class ListSet(NamedTuple):
 
 
 class NewestSets:
-    """The newest version of a few lists. A list that is read again and has not changed keeps its version."""
+    """The newest version of the sets of a few lists. A list that is read again keeps its version if it has not changed."""
 
     def __init__(self) -> None:
         self._newest: Recent[tuple[int, int], ListSet] = Recent(16)
         self._versions = itertools.count(1)
 
     def of(self, id1: int, number: int, ids: frozenset[int]) -> ListSet:
-        """Return the set of a list that was just read."""
+        """Return the set, with its version, of a list that was just read from the store."""
         held = self._newest.get((id1, number))
         if held is None or held.ids != ids:
             held = ListSet(next(self._versions), ids)
@@ -175,9 +177,9 @@ _NEW_LIST = CachedList(0, None, None)
 
 
 class CacheEntries:
-    """The entries of a cache for about `objects` kilobytes of objects; see `CachedGraph` for the rest.
+    """The entries of a cache for about `objects` kilobytes of objects; see `CachedGraph` for their limits.
 
-    For a `remote` store, a list is cached from its first entry on, before anything reads it.
+    With a `remote` store, the first entry that is added to an empty list starts to cache the list, before anything reads it.
     """
 
     def __init__(self, objects: int, *, remote: bool = False) -> None:
@@ -185,7 +187,7 @@ class CacheEntries:
         self.objects: Recent[int, AnyNode] = Recent(objects)
         self.counts = KnownCounts(2 * objects)
         self.lists: Recent[int, dict[int, dict[int, Assoc]]] = Recent(4 * objects)
-        """Whole lists, by object and then by type, as those below."""
+        """Whole lists, by object and then by type. The caches below have the same keys."""
         self.prefixes: ByType[ListPrefix] = ByType(4 * objects)
         self.sets: ByType[ListSet] = ByType(4 * objects)
         self.common: ByType[ListSet] = ByType(2 * objects)
@@ -200,7 +202,10 @@ class CacheEntries:
         self._all = (self.objects, self.counts, self.lists, self.prefixes, self.sets, self.common)
 
     def forget_changed(self, batch: Batch, lists: Iterable[tuple[int, int]]) -> None:
-        """Invalidate only what the batch changes: a liked post stays cached, and so do the other counts of its author."""
+        """Invalidate only what the batch changes.
+
+        For example, a liked post stays cached, and so do the other counts of its author.
+        """
         for op in batch.objects:
             self.objects.forget(op.id)
         caches: list[Recent[int, dict[int, Any]]] = [self.lists, self.prefixes]
@@ -222,7 +227,7 @@ class CacheEntries:
         }
 
     def update(self, batch: Batch, exclusive: Collection[int], before: Mapping[tuple[int, int], CachedList]) -> None:
-        """Cache what a commit stored, which is usually read at once, for the objects that no other commit changed concurrently.
+        """Cache what a commit stored, for objects that no other commit changed concurrently: it is usually read at once.
 
         `before` is the snapshot of the lists from before the commit.
         """
@@ -233,7 +238,7 @@ class CacheEntries:
             return
         if batch.new_id in exclusive:
             lengths = {atype: by for (id1, atype), by in batch.list_changes.counts.items() if id1 == batch.new_id}
-            # Lists that the batch may have changed, but whose change the store did not report.
+            # These are lists that the batch may have changed, but whose change the store did not report.
             unknown = {atype for id1, atype in before if id1 == batch.new_id} - lengths.keys()
             self.counts.begin(batch.new_id, lengths, unknown)
         for (id1, atype), by in batch.list_changes.counts.items():
@@ -249,7 +254,7 @@ class CacheEntries:
         if before.length is not None:
             self.counts.change(id1, atype, before.length + by)
         if before.entries is not None:
-            # In place: readers have copies.
+            # Modify the entries in place, which is safe because readers have copies.
             for id2, entry in changed.items():
                 if entry is None:
                     before.entries.pop(id2, None)
@@ -275,12 +280,12 @@ class CacheEntries:
 
 
 def kilobytes(node: AnyNode) -> int:
-    """Return the approximate size of an object: only posts can be much larger than 1 KB."""
+    """Return the approximate size of an object. Only posts can be much larger than 1 KB."""
     return 1 + (len(node.text) + len(node.json)) // 1024 if isinstance(node, Post) else 1
 
 
 def prefetch_hints(objects: Recent[int, AnyNode], ids: Sequence[int]) -> set[int]:
-    """Return the objects that a request usually reads after these, to check their visibility and to show them."""
+    """Return the objects that a request usually reads after these objects, to check their visibility and to show them."""
     found: set[int] = set()
     for id_ in ids:
         node = objects.get(id_)

@@ -1,4 +1,4 @@
-"""A bounded LRU cache (`Recent`), and one of values by object and list type (`ByType`)."""
+"""A bounded LRU cache (`Recent`), and a variant whose values are stored by object and list type (`ByType`)."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ W = TypeVar("W", bound=Weighed)
 
 
 class Recent(Generic[K, V]):
-    """A bounded LRU cache: at most `size` entries, or one value that counts for more.
+    """A bounded LRU cache: at most `size` entries, or a single value that counts for more.
 
-    It has two generations, so that a hit in the younger one costs a single lookup and no order has to be maintained. The younger
-    generation becomes the older one when it fills seven eighths of the cache. While the last eighth fills, entries that are used
-    again move to the younger generation; then the rest of the older one is evicted in parts, oldest first.
+    The entries are in two dictionaries (generations), so that a hit in the younger one costs a single lookup and no order has to be
+    maintained. When the younger generation fills seven eighths of the cache, it becomes the older one. While the last eighth fills,
+    entries that are used again move to the younger generation; then the rest of the older one is evicted in parts, oldest first.
 
     `asked` and `missed` count the keys of bulk reads; `get` counts nothing.
     """
@@ -41,10 +41,12 @@ class Recent(Generic[K, V]):
         self._young: dict[K, V] = {}
         self._old: dict[K, V] = {}
         self._part = 1
-        """Number of entries evicted at once: finding the first entries of a dictionary takes time proportional to the number
-        deleted before them.
+        """Number of entries that are evicted at once.
+
+        Finding the first entry of a dictionary takes time proportional to the number of entries deleted before it, so many are
+        deleted for one search.
         """
-        # Of entries that count for more than 1.
+        # Weights of the entries that count for more than 1.
         self._weights: dict[K, int] = {}
 
     def __len__(self) -> int:
@@ -59,7 +61,7 @@ class Recent(Generic[K, V]):
         return found
 
     def many(self, keys: Collection[K]) -> dict[K, V]:
-        """Return the cached values by key, as `get` of each would, without a call for each."""
+        """Return the cached values by key, with the effect of `get` for each key but without a call for each."""
         young = self._young
         found = {key: value for key in keys if (value := young.get(key)) is not None}
         if self._old and len(found) < len(keys):
@@ -69,7 +71,7 @@ class Recent(Generic[K, V]):
         return found
 
     def count(self, asked: int, missed: int) -> None:
-        """Count a bulk read that was done with `get`."""
+        """Add to the counters for a bulk read that was done with `get`."""
         self.asked += asked
         self.missed += missed
 

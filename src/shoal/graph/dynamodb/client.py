@@ -1,6 +1,6 @@
 """DynamoDB requests: the store URL, retries, condition failures, and consumed capacity.
 
-The client library's own retries are off, so every wait has full jitter, is bounded, and is counted. A retried request is
+The retries of the client library are off, so that every pause has full jitter, is bounded, and is counted. A retried request is
 identical, including its token, so a request whose response was lost takes effect once.
 """
 
@@ -37,7 +37,7 @@ from shoal.graph.dynamodb.items import INDEX, Item, ItemKey
 from shoal.observability.tracing import timed
 
 SPREAD = 8
-"""Parts of the index, for its throughput: one part takes 1,000 writes per second."""
+"""Default number of partitions per kind of item in the index, for its throughput: a partition takes 1,000 writes per second."""
 _LARGEST_SPREAD = 64
 
 
@@ -51,7 +51,7 @@ class TableLocation(NamedTuple):
 
 
 def parse(url: str) -> TableLocation:
-    """Parse `dynamodb://table?region=...&endpoint=...&spread=...&cafile=...`; raises `InvalidInput`."""
+    """Parse `dynamodb://table?region=...&endpoint=...&spread=...&cafile=...`. Raises `InvalidInput` for any other URL."""
     parts = urlsplit(url)
     options = dict(parse_qsl(parts.query))
     if (
@@ -64,7 +64,7 @@ def parse(url: str) -> TableLocation:
     spread = options.get("spread", str(SPREAD))
     if not spread.isdecimal() or not 1 <= int(spread) <= _LARGEST_SPREAD:
         raise InvalidInput(f"spread must be a number from 1 to {_LARGEST_SPREAD}")
-    # Not `hostname`, which is in lower case, unlike table names.
+    # Use `netloc` below: `hostname` is in lower case, but table names are case-sensitive.
     cafile = options.get("cafile")
     if cafile is not None:
         read_authorities(cafile, "store")
@@ -72,16 +72,16 @@ def parse(url: str) -> TableLocation:
 
 
 READ_AT_ONCE = 100
-"""Maximum of items in one read request of the service."""
+"""Maximum number of items in one read request of the service."""
 WRITE_AT_ONCE = 25
-"""Maximum of items in one write request outside transactions."""
+"""Maximum number of items in one write request outside transactions."""
 TRANSACTION_ITEMS = 100
 TRANSACTION_BYTES = 4 * 1024 * 1024
 ITEM_BYTES = 400 * 1024
 
 _SIDE_BY_SIDE = 64
 _PAGE = 10_000
-"""Limit of a page, since the service does not accept every number; it ends a page at 1 MB anyway."""
+"""Maximum limit in a query, because the service rejects large numbers. It ends a page at 1 MB anyway."""
 _FIRST_PAUSE = 0.025
 _LONGEST_PAUSE = 1.0
 _CONNECT_SECONDS = 2.0
@@ -116,20 +116,20 @@ UNANSWERED = "the store did not respond: the change may or may not have been sto
 
 
 class ConditionFailed(Exception):
-    """An item is not as the request expected it."""
+    """An item does not have the state that the request requires."""
 
 
 class TransactionOvertaken(Exception):
-    """Another transaction changed, or is changing, an item of this one: read again, and decide again.
+    """Another transaction changed, or is changing, an item of this one. The caller has to read and decide again.
 
-    `unknown`: an earlier attempt got no response, and may still be executed.
+    `unknown` means that an earlier attempt got no response, and may still be executed.
     """
 
     unknown = False
 
 
 class Spent(NamedTuple):
-    """The cost of a request in capacity units. The service does not report the cost of a failed condition."""
+    """The cost of a request in capacity units. The service does not report the cost of a request whose condition failed."""
 
     operation: str
     reads: float
@@ -141,9 +141,9 @@ class Capacity:
         self.reads = 0.0
         self.writes = 0.0
         self.requests: Counter[str] = Counter()
-        """Answered requests, by operation."""
+        """Number of answered requests, by operation."""
         self.retries: Counter[str] = Counter()
-        """Retries by cause: the service's error code, the client's error, or `TransactionOvertaken`."""
+        """Number of retries by cause: the service's error code, the client's error, or `TransactionOvertaken`."""
         self.last: Spent | None = None
         self.on_request: Callable[[Spent], None] | None = None
         """Called after each request, on the event loop."""
@@ -169,7 +169,10 @@ class Backoff:
         self._longest = _FIRST_PAUSE
 
     async def pause(self, error: BaseException | None = None, *, unknown: bool = False) -> None:
-        """Wait before the next try. Raises `Unavailable`, or `OutcomeUnknown`, if the time is over."""
+        """Wait before the next attempt.
+
+        Raises `Unavailable` when the total time is over, or `OutcomeUnknown` if an attempt may have taken effect (`unknown`).
+        """
         delay = random.uniform(0.0, self._longest)  # noqa: S311  # no secret, only a spread
         self._longest = min(2 * self._longest, _LONGEST_PAUSE)
         if time.monotonic() + delay > self._deadline:
@@ -181,7 +184,7 @@ class Backoff:
 
 @functools.cache
 def _session() -> AioSession:
-    """Return the session, which loads the service description once: that is slow."""
+    """Return the session. It is created once, because loading the service description is slow."""
     return get_session()
 
 
@@ -190,14 +193,14 @@ class Service:
         self.table = table
         self.capacity = Capacity()
         self.patience = patience
-        """How many seconds a request is retried."""
+        """Number of seconds for which a request is retried."""
         self._client = client
         self._stack = stack
         self._places = asyncio.Semaphore(_SIDE_BY_SIDE)
 
     @classmethod
     async def connect(cls, place: TableLocation, *, patience: float) -> Service:
-        """Connect with the credentials in the environment."""
+        """Connect with the credentials in the environment. Raises `Unavailable` for an invalid region or endpoint."""
         config = AioConfig(
             connect_timeout=_CONNECT_SECONDS,
             read_timeout=_ANSWER_SECONDS,
@@ -225,7 +228,8 @@ class Service:
         """Send a request, and retry it while the service is busy or unreachable. Other errors of the service are raised.
 
         Raises:
-            ConditionFailed, TransactionOvertaken: See there.
+            ConditionFailed: The condition of the request is false.
+            TransactionOvertaken: The transaction conflicts with another one.
             Unavailable: All retries failed.
             OutcomeUnknown: All retries failed for a change that was sent without a response.
         """
@@ -250,7 +254,10 @@ class Service:
                 return answer
 
     async def get(self, addresses: Sequence[ItemKey], *attributes: str) -> list[Item]:
-        """Return existing items by consistent reads, unordered, with all attributes or with the key and these attributes."""
+        """Return the items that exist, by consistent reads, unordered.
+
+        They have all attributes, or only the keys and the named attributes.
+        """
         distinct = list(dict.fromkeys(addresses))
         parts = [distinct[start : start + READ_AT_ONCE] for start in range(0, len(distinct), READ_AT_ONCE)]
         answers = await asyncio.gather(*[self._get(part, attributes) for part in parts])
@@ -271,24 +278,27 @@ class Service:
             await patience.pause()
 
     async def stretch(self, first: ItemKey, last: ItemKey, limit: int, *, newest_first: bool = False) -> list[Item]:
-        """Return up to `limit` items with an `ID` between two `sort` values, by a consistent read."""
+        """Return up to `limit` items of one `ID` with a `sort` value from `first` to `last`, by a consistent read."""
         between = _between("ID", first.id, "sort", first.sort, last.sort)
         answers = await self._query(limit, **between, ScanIndexForward=not newest_first, ConsistentRead=True)
         return [item for answer in answers for item in answer["Items"]]
 
     async def index(self, part: str, above: str, upto: str, limit: int) -> list[Item]:
-        """Return up to `limit` keys of a part of the index between two places, in order, eventually consistent."""
+        """Return up to `limit` item keys of one partition of the index, with positions from `above` to `upto`, in order.
+
+        The index is eventually consistent.
+        """
         answers = await self._query(limit, **_between("part", part, "place", above, upto), IndexName=INDEX)
         return [item for answer in answers for item in answer["Items"]]
 
     async def number(self, first: ItemKey, last: ItemKey) -> int:
-        """Return the number of items with an `ID` between two keys, inclusive. Costs as much as reading them."""
+        """Return the number of items of one `ID` between two keys, inclusive. Costs as much as reading them."""
         between = _between("ID", first.id, "sort", first.sort, last.sort)
         answers = await self._query(None, **between, Select="COUNT", ConsistentRead=True)
         return sum(answer["Count"] for answer in answers)
 
     async def _query(self, limit: int | None, **parameters: Any) -> list[dict[str, Any]]:
-        """Query several pages: the service may end a page before its limit, at 1 MB."""
+        """Query several pages, because the service may end a page before the limit, at 1 MB."""
         answers: list[dict[str, Any]] = []
         while limit is None or limit > 0:
             if limit is not None:
@@ -340,11 +350,11 @@ def _between(partition: str, value: str, sort: str, low: str, high: str) -> dict
 
 
 def _is_unanswered(error: ClientError | BotoCoreError) -> bool:
-    """Return whether the request may have taken effect. A connection that was never established carried nothing."""
+    """Return whether the request may have taken effect. It cannot have if no connection was established."""
     if isinstance(error, ClientError):
         return error.response["ResponseMetadata"]["HTTPStatusCode"] >= 500 or _code(error) == _IN_PROGRESS
     if isinstance(error, EndpointConnectionError):
-        # The client raises this error, too, if a connection that carried the request is reset.
+        # The client also raises this error if a connection that carried the request is reset.
         return not isinstance(error.__context__, ClientConnectorError | gaierror)
     return isinstance(error, HTTPClientError)
 
@@ -354,7 +364,7 @@ def _code(error: ClientError) -> str:
 
 
 def _passing(error: ClientError | BotoCoreError) -> str:
-    """Return the name of a retryable error; raise any other, translated if possible."""
+    """Return the name of a retryable error. Any other error is raised, translated if possible."""
     if is_lasting(error):
         raise MisconfiguredEngine("the store is misconfigured") from UnreachableEngine(why(error))
     if isinstance(error, HTTPClientError | CutOff):
@@ -378,7 +388,7 @@ def _passing(error: ClientError | BotoCoreError) -> str:
 
 
 def _cancelled(error: ClientError) -> str:
-    """Return the reason of a canceled transaction if it was throttled, so that it is sent again.
+    """Return the reason for which a transaction was canceled if it was throttled, so that it is sent again.
 
     For any other reason an error is raised, so that the commit is decided again.
     """

@@ -1,9 +1,9 @@
-"""The items of the one DynamoDB table: their keys, attributes, and places in the index. `ITEMS` lists them.
+"""The items of the one DynamoDB table: their keys, attributes, and keys in the index. `ITEMS` lists them.
 
-The table's keys are `ID` and `sort`; all items of an object have its id. The one index, `ordered`, is overloaded: `part` and
-`place` of an item are its key there, and an item without them is not in it. The index holds keys only, so a change that does not
-move an item costs nothing there. It is eventually consistent: no read of a member uses it, only scans, sweeps, and candidates for
-claims, each looked up again in the table.
+The table's keys are `ID` and `sort`; all items of an object have its id. The one index, `ordered`, serves several purposes: its
+keys are the attributes `part` (the partition) and `place` (the position in the partition), and an item without these is not in it.
+The index holds only keys, so a change that does not move an item costs nothing there. It is eventually consistent: no read for a
+member uses it, only scans, sweeps, and candidates for claims, each of which is looked up again in the table.
 
 Numbers in keys are 16 hexadecimal digits, offset by 2**63 so that text order is number order.
 """
@@ -41,12 +41,12 @@ ITEMS = (
     ("buried", "<seq>", "event, step, mark, attempt, error", ""),
     ("layout", "layout", "version, spread", ""),
 )
-"""Every item: its `ID`, its `sort`, its other attributes, and its place in the index."""
+"""Every item: its `ID`, its `sort`, its other attributes, and its keys in the index. `<p>` is the number of a partition."""
 
 LAYOUT_VERSION = 2
 INDEX = "ordered"
 END = "~"
-"""Sorts after every key with its prefix."""
+"""A suffix: a prefix with it sorts after every key that begins with the prefix."""
 _LOWEST, _HIGHEST = -(2**63), 2**63 - 1
 _TYPES = 999
 
@@ -75,7 +75,7 @@ LAYOUT = ItemKey("layout", "layout")
 
 
 def digits(number: int) -> str:
-    """Format a number as text that sorts in number order. Numbers outside of 64 bits are clamped."""
+    """Format a number as text that sorts in number order. Numbers outside 64 bits become the nearest number inside."""
     return f"{min(max(number, _LOWEST), _HIGHEST) + 2**63:016x}"
 
 
@@ -133,7 +133,7 @@ def link_at(triple: Triple) -> ItemKey:
 
 
 def list_at(triple: Triple, time: int, *, alive: bool = True) -> ItemKey:
-    """Return the key of an association in its list, or of its tombstone in the list of tombstones."""
+    """Return the key of an association in its list or, if not `alive`, of its tombstone in the list of tombstones."""
     return ItemKey(str(triple[0]), f"{_list(alive)}#{triple[1]:03d}#{digits(time)}#{digits(triple[2])}")
 
 
@@ -151,16 +151,16 @@ def list_bounds(pair: Pair, after: int, before: int, *, alive: bool = True) -> t
 
 
 LINK_KINDS = ("link", "dead", "past")
-"""Parts of the index with associations: permanent ones, and the tombstones of the two sweeps."""
+"""Kinds of index partitions with associations: those that are not swept, and the tombstones of each of the two sweeps."""
 
 
 def link_spot(triple: Triple, time: int, *, kind: str, spread: int) -> Spot:
-    """Return the index key of an association; tombstones to be swept have separate parts."""
+    """Return the index keys of an association. Tombstones to be swept have separate partitions."""
     return Spot(f"{kind}#{shard_of(triple[0]) % spread}", f"{triple_text(triple)}#{digits(time)}")
 
 
 def triple_text(triple: tuple[int, int, int]) -> str:
-    """Format a triple in scan order; only the time follows in the key of an association."""
+    """Format a triple as text in scan order. In the index key of an association only the time follows it."""
     id1, atype, id2 = triple
     if atype < 0:
         return digits(id1)
@@ -193,7 +193,7 @@ def time_in_index(item: Item) -> int:
 
 
 def ended_entry_of(item: Item) -> ItemKey | None:
-    """Return the key of a tombstone from the index in the list of tombstones; None if its type has no such list."""
+    """Return the key that a tombstone found in the index has in the list of tombstones; None if its type has no such list."""
     triple = triple_in(item)
     return list_at(triple, time_in_index(item), alive=False) if ASSOC_TYPES[triple[1]].ended_listed else None
 
@@ -230,7 +230,7 @@ def key_at(name: KeyName) -> ItemKey:
 
 
 def key_item(name: KeyName, owner: int, until: int, spread: int) -> Item:
-    """Return the item of a unique key; one that expires is in the index by its expiry."""
+    """Return the item of a unique key. If the key expires, the item is in the index, ordered by expiry."""
     address = key_at(name)
     digest = md5(address.id.encode(), usedforsecurity=False).hexdigest()
     spot = Spot(f"until#{int(digest, 16) % spread}", f"{digits(until)}#{digest}") if until > 0 else None
@@ -253,7 +253,10 @@ def event_at(seq: int, spread: int) -> ItemKey:
 
 
 def _part_of(seq: int, spread: int) -> int:
-    """Return the part of an event. The numbers of most events end in zeros; their milliseconds distribute them."""
+    """Return the number of the partition of an event.
+
+    The sequence numbers of most events end in zeros, so the milliseconds are added to distribute the events.
+    """
     return (seq + milliseconds_of(seq)) % spread
 
 
@@ -262,7 +265,7 @@ def new_spot(seq: int, spread: int) -> Spot:
 
 
 def out_spot(seq: int, due: int, spread: int) -> Spot:
-    """Return the index key of an event that is claimed, or put back, until `due` in Unix milliseconds."""
+    """Return the index keys of an event that is claimed or put back until `due` (Unix milliseconds)."""
     return Spot(f"out#{_part_of(seq, spread)}", f"{digits(due)}#{digits(seq)}")
 
 

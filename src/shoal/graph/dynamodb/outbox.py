@@ -1,9 +1,9 @@
-"""The outbox of a DynamoDB table: events in a few partitions, claimed by conditional updates, so by one claimer each.
+"""The outbox of a DynamoDB table: events in a few partitions. Conditional updates ensure that only one process claims an event.
 
-A claim changes an event's place in the index, on the condition that it is the one the claimer saw. New events are ordered by
-number there; claimed or returned ones, by the time at which they are due again. The index is eventually consistent: a candidate
-from it may be claimed or deleted, which the condition detects, and an event that is not in it yet is claimed by the process that
-committed it, which remembers it.
+A claim changes the keys of an event in the index, on the condition that they are those that the claiming process has seen. In the
+index, new events are ordered by number; claimed events and those put back are ordered by the time when they are due again. The
+index is eventually consistent. If a candidate from it was already claimed or deleted, the condition fails. An event that is not in
+the index yet is claimed by the process that committed it, which remembers it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from shoal.graph.dynamodb.items import (
 from shoal.graph.dynamodb.transactions import ABSENT, PRESENT, Condition, Transaction, still
 
 _REMEMBERED = 10_000
-"""How many events a process remembers that it committed. It finds the others in the index."""
+"""Number of its own unclaimed events that a process remembers. It finds the others in the index."""
 _EVERYTHING = 2**31
 
 
@@ -54,10 +54,10 @@ class DynamoOutbox:
         self._spread = spread
         self._new_id = IdMaker()
         self._maker = secrets.randbelow(SHARDS)
-        # Unclaimed events that this process committed or put back, and their index keys.
+        # Unclaimed events that this process committed (`_new`) or put back (`_back`), with their index keys.
         self._new: dict[int, Spot] = {}
         self._back: dict[int, Spot] = {}
-        # Events that this process claimed or put back, with their index keys: they are released at the end.
+        # Events that this process claimed or put back, with their index keys. They are released when the outbox is closed.
         self._held: dict[int, Spot] = {}
         self._wake: WakeUp | None = None
 
@@ -74,7 +74,7 @@ class DynamoOutbox:
             self._wake()
 
     async def claim(self, limit: int, lease: float) -> list[Job]:
-        """Claim jobs whose lease or delay has expired first, then new ones; the oldest of each."""
+        """Claim first the jobs whose lease or delay has expired, then new jobs; in both groups the oldest first."""
         waiting = await self._candidates(limit)
         jobs: list[Job] = []
         while waiting and len(jobs) < limit:
@@ -92,7 +92,7 @@ class DynamoOutbox:
         found = {
             number_of(item["sort"]["S"]): Spot(item["part"]["S"], item["place"]["S"]) for page in pages for item in page
         }
-        # This process knows a newer state than the index.
+        # Prefer what this process remembers, because it is newer than the index.
         found |= dict(islice(self._new.items(), limit))
         found |= {seq: spot for seq, spot in self._back.items() if spot.place < now + END}
         return sorted(found.items(), key=lambda candidate: (candidate[1].part.startswith("new"), candidate[1].place))
@@ -107,7 +107,7 @@ class DynamoOutbox:
         return job_of(item)
 
     async def _move(self, seq: int, spot: Spot, values: Mapping[str, Value], condition: Condition) -> Item | None:
-        """Give an event another index key, and these values; return None if the condition fails."""
+        """Change the index keys and these values of an event; return None if the condition fails."""
         changed = {**values, "part": spot.part, "place": spot.place}
         try:
             return await self._service.write(
@@ -134,7 +134,7 @@ class DynamoOutbox:
                 known.pop(seq, None)
 
     async def put_back(self, job: Job, delay: float = 0.0) -> None:
-        """Return a job; does nothing if the event is done by now."""
+        """Return an unfinished job. Does nothing if the event is already done."""
         spot = out_spot(job.seq, now_ms() + round(delay * 1000), self._spread)
         progress: dict[str, Value] = {"step": job.step, "mark": job.mark, "attempt": job.attempt}
         stored = await self._move(job.seq, spot, progress, PRESENT)
@@ -184,7 +184,7 @@ class DynamoOutbox:
         return [(job_of(item), item["error"]["S"]) for item in items]
 
     async def backlog(self) -> int:
-        """Return the number of events; it reads them all."""
+        """Return the number of events. This reads all of them."""
         return sum(await asyncio.gather(*[self._service.number(*part) for part in self._parts()]))
 
     async def lag(self) -> float:
@@ -196,7 +196,7 @@ class DynamoOutbox:
         return [(ItemKey(id_, "0"), ItemKey(id_, END)) for id_ in map(outbox_at, range(self._spread))]
 
     async def close(self) -> None:
-        """Release the leases and delays of this process, so that the next one need not wait for their end."""
+        """Release the leases and delays of this process, so that another process can claim these jobs at once."""
         held, self._held = self._held, {}
         await asyncio.gather(*[self._release(seq, spot) for seq, spot in held.items()])
 

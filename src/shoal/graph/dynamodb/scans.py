@@ -1,8 +1,8 @@
 """Scans of a DynamoDB table in key order, for checks, exports and moves; and sweeps.
 
-The table has no order over all of its items. The index has it in `spread` parts, which are read concurrently and merged; then the
-items themselves are read from the table. So a returned row is current; one that was committed just now may be missing from the
-index still, and appears in the next scan.
+The table has no order over all of its items. The index has an order within each of its `spread` partitions per kind, which are read
+concurrently and merged; then the items themselves are read from the table. So a returned row is current. A row that was committed
+just now may still be missing from the index, and appears in the next scan.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from shoal.graph.schema import AnyNode
 
 _SWEPT_AT_ONCE = 1000
 _SPARE = 8
-"""Extra keys read of a part, since the parts are not exactly even."""
+"""Number of keys to read per partition beyond the average, because the partitions are not exactly even."""
 
 
 class DynamoScans:
@@ -59,9 +59,10 @@ class DynamoScans:
         return [(*pair_in(item), typed(item, "n")) for item in items]
 
     async def _page(self, kinds: Sequence[str], after: str, limit: int, order: Callable[[Item], str]) -> list[Item]:
-        """Return a full page, or all that is left; keys whose items are deleted are replaced by later ones."""
+        """Return a full page, or all items that are left. Keys whose items are deleted are replaced by later keys."""
         parts = [f"{kind}#{p}" for kind in kinds for p in range(self._spread)]
-        # An association that was just deleted or added again may be in two parts of the index for a moment.
+        # An association that was just deleted or added again may be in two partitions of the index for a moment, so use its key
+        # once.
         page: dict[ItemKey, Item] = {}
         while len(page) < limit:
             needed = limit - len(page)
@@ -74,11 +75,14 @@ class DynamoScans:
         return sorted(page.values(), key=order)
 
     async def _places(self, parts: Sequence[str], after: str, limit: int) -> list[tuple[str, ItemKey]]:
-        """Return the first `limit` places after `after`, over all parts; fewer only if there are no more."""
+        """Return the first `limit` index positions after `after` over all of these partitions, with the keys of their items.
+
+        The result is shorter only if there are no more.
+        """
         share = limit // len(parts) + _SPARE
         found: list[tuple[str, ItemKey]] = []
         read = dict.fromkeys(parts, after)
-        """How far each unfinished part has been read."""
+        """Last position that was read in each partition that has more."""
         asked = list(parts)
         while asked:
             pages = await asyncio.gather(*[self._service.index(part, read[part], END, share) for part in asked])
@@ -89,7 +93,7 @@ class DynamoScans:
                 else:
                     read[part] = page[-1]["place"]["S"] + END
             found.sort()
-            # A part that was read up to the end of the page cannot contribute to it.
+            # Skip a partition that was read beyond the last position of the page: its further positions are not in the page.
             asked = [part for part, place in read.items() if len(found) < limit or place < found[limit - 1][0]]
         return found[:limit]
 
@@ -123,7 +127,8 @@ class DynamoScans:
             return False
         address = address_of(item)
         if item["part"]["S"].startswith("past#") and (entry := ended_entry_of(item)):
-            # Before the tombstone, which would not be found a second time.
+            # Delete the entry in the list of tombstones first. If the process dies in between, the next sweep still finds the
+            # tombstone in the index, and with it this entry.
             await self._service.write("delete_item", Key=entry.item())
         try:
             await self._service.write("delete_item", Key=address.item(), **condition.parameters())
@@ -133,7 +138,10 @@ class DynamoScans:
 
 
 def _old_tombstone(item: Item, before: int) -> Condition | None:
-    """Return the condition to delete exactly the tombstone that the index named; None if it is not old enough."""
+    """Return the condition for deleting the tombstone of an index entry; None if the tombstone is not old enough.
+
+    The condition excludes a newer state of the association, because the index may be outdated.
+    """
     time = time_in_index(item)
     return still(time=time, alive=False) if time < before else None
 

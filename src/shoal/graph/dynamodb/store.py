@@ -1,9 +1,9 @@
-"""The graph in one DynamoDB table, for networks without dedicated servers. Its items: `items`.
+"""The graph in one DynamoDB table, for networks without dedicated servers. `items` describes the items of the table.
 
-A commit is one transaction. The items that the batch touches are read, the batch is decided, and everything is written on the
-condition that it is still as it was read; if not, the batch is decided again. All reads of members are consistent and from the
-table itself, each kind of query in one request. Two limits are the service's: a batch of more than 100 items or 4 MB is refused
-with `TooLarge`, and concurrent changes to one list are serialized.
+A commit is one transaction: the items that the batch touches are read, the batch is decided, and everything is written on the
+condition that no item has changed since it was read. If an item has changed, the batch is decided again. All reads for members are
+consistent and from the table itself; each kind of query takes one request. The service imposes two limits: a batch of more than 100
+items or 4 MB is refused with `TooLarge`, and concurrent changes to one list are serialized.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from shoal.graph.schema import ASSOC_TYPES, AnyNode, AssocType, Key
 from shoal.locks import KeyedLocks
 
 PATIENCE_SECONDS = 4.0
-"""How long requests to a busy or unreachable service, or for a contested item, are retried."""
+"""Seconds for which requests to a busy or unreachable service, or for a contested item, are retried."""
 
 
 class DynamoGraph:
-    """A whole store in one table. Make one with `open`."""
+    """A whole store in one table. Create an instance with `open`."""
 
     def __init__(self, service: Service, spread: int, owns: Owns) -> None:
         self._service = service
@@ -73,7 +73,7 @@ class DynamoGraph:
     async def open(cls, url: str, *, owns: Owns = every_shard, patience: float = PATIENCE_SECONDS) -> DynamoGraph:
         """Open or create the table of a URL (see `client.parse`), with the credentials in the environment.
 
-        Raises `InvalidInput` for another URL, `Unavailable` for a table that cannot be used.
+        Raises `InvalidInput` for any other URL, and `Unavailable` for a table that cannot be used.
         """
         place = parse(url)
         service = await Service.connect(place, patience=patience)
@@ -129,7 +129,7 @@ class DynamoGraph:
         return await self._range(id1, atype, at, alive=False)
 
     async def _range(self, id1: int, atype: AssocType, at: Cursor, *, alive: bool) -> list[Assoc]:
-        # The service rejects empty intervals.
+        # Send no query for an empty interval, because the service rejects it.
         if at.limit <= 0 or at.after >= at.before - 1:
             return []
         first, last = list_bounds(Pair(id1, atype.number), at.after, at.before, alive=alive)
@@ -155,7 +155,10 @@ class DynamoGraph:
         return dict(zip(distinct, found, strict=True))
 
     async def _ranks(self, pair: Pair, times: Sequence[int]) -> list[int]:
-        """Count the entries between neighboring times once: the service has no order statistics."""
+        """Count the entries newer than each time.
+
+        The service has no order statistics, so entries are counted, each once: those between adjacent times, which are then summed.
+        """
         newer: dict[int, int] = {}
         before, counted = MAX_TIME, 0
         for after in sorted(set(times), reverse=True):
@@ -174,13 +177,13 @@ class DynamoGraph:
         task = asyncio.create_task(self._decided(batch))
         self._in_flight.add(task)
         task.add_done_callback(self._in_flight.discard)
-        # If the caller is cancelled, the commit continues.
+        # The commit continues if the caller is cancelled.
         return await asyncio.shield(task)
 
     async def _decided(self, batch: Batch) -> PendingInverses:
-        """Read, decide and write, and repeat until no concurrent change interferes."""
+        """Read the items, decide the batch and write it; repeat until no concurrent change interferes."""
         touched = Touched([batch], self._owns)
-        # Each of these is at least one item: check before reading them.
+        # Check the limit before reading, because each of these takes at least one item.
         check_number(len(touched.ids) + len(touched.keys) + len(touched.triples))
         patience, unknown = Backoff(self._service.patience), False
         async with self._locks.of(_contested(batch, touched)):
@@ -194,7 +197,7 @@ class DynamoGraph:
                 except Conflict as conflict:
                     if not unknown:
                         raise
-                    # The conflict may be with an earlier attempt that was stored.
+                    # The cause of this conflict may be an earlier attempt of this commit that was stored.
                     raise OutcomeUnknown(UNANSWERED) from conflict
 
     async def _commit(self, batch: Batch, touched: Touched) -> PendingInverses:
@@ -230,7 +233,7 @@ class DynamoGraph:
         return []
 
     async def block_drop(self, id1: int, atype: int) -> None:
-        """Do nothing: there are no blocks."""
+        """Do nothing, because this store has no blocks."""
 
     async def close(self) -> None:
         try:

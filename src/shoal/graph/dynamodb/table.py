@@ -28,9 +28,10 @@ _AT_ONCE = 100
 
 
 async def upgrade(service: Service, spread: int) -> None:
-    """Upgrade a table from layout 1 to layout 2: tombstones of `WITH_HISTORY` types are swept separately, and some are listed.
+    """Upgrade a table from layout 1 to layout 2.
 
-    It may be interrupted and repeated, and several processes may run it concurrently.
+    In layout 2, tombstones of `WITH_HISTORY` types are swept separately, and those of some types are listed. The upgrade may be
+    interrupted and repeated, and several processes may run it concurrently.
     """
     await asyncio.gather(*(_move_tombstones(service, spread, part) for part in range(spread)))
     now = item_of(LAYOUT, {"version": LAYOUT_VERSION, "spread": spread})
@@ -52,7 +53,10 @@ async def _move_tombstones(service: Service, spread: int, part: int) -> None:
 
 
 async def _move_tombstone(service: Service, spread: int, address: ItemKey) -> None:
-    """Rewrite a tombstone unchanged, unless it was changed concurrently."""
+    """Move a tombstone to its index partition in layout 2, by writing it again with new index keys.
+
+    Does nothing if it is no longer in an index partition of layout 1, because it was changed or moved concurrently.
+    """
     patience = Backoff(service.patience)
     while True:
         stored = await service.get([address])
@@ -74,9 +78,10 @@ _INDEX_KEYS = {"part": "HASH", "place": "RANGE"}
 
 
 async def prepare(service: Service, spread: int) -> int:
-    """Create the table if necessary; return its number of index parts, which is fixed at creation, whatever `spread` is now.
+    """Create the table if necessary, and return its number of index partitions per kind.
 
-    Raises `Unavailable` for a table of another application or of a newer Shoal.
+    This number is fixed when the table is created; `spread` only applies to a new table. Raises `Unavailable` for a table of
+    another application or of a newer Shoal.
     """
     description = await _describe(service)
     if description is None:
@@ -95,7 +100,8 @@ async def _layout(service: Service, spread: int) -> int:
     except ConditionFailed:
         (item,) = await service.get([LAYOUT])
     version = typed(item, "version")
-    # A newer Shoal stores the oldest layout version that can read its table; without it, only its own can.
+    # A newer Shoal stores the oldest layout version whose code can read its table. Without this attribute, only code of the table's
+    # own version can.
     oldest = typed(item, "readable_from") if "readable_from" in item else version
     if version == 1:
         await upgrade(service, typed(item, "spread"))
@@ -117,7 +123,7 @@ async def _describe(service: Service) -> dict[str, Any] | None:
 
 
 async def _create(service: Service) -> None:
-    """Create the table with on-demand billing: there is no capacity to plan, and none is idle."""
+    """Create the table with on-demand billing, so that no capacity has to be planned, and unused capacity costs nothing."""
     names = (*_KEYS, *_INDEX_KEYS)
     try:
         await service.call(

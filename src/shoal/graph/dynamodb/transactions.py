@@ -1,7 +1,7 @@
 """The writes of a commit as one transaction: each item that the decision relied on must be unchanged since it was read.
 
-An item that the batch changes carries the condition itself; one that it only read gets a separate check. Counts are incremented
-without a condition, because the association that changes them has one.
+The write of an item that the batch changes has this condition; an item that was only read gets a separate check. Counts are
+incremented without a condition, because the write of the association that changes them has one.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from shoal.graph.resolve import KeyName, Known, Resolution, StoredAssoc, Touched
 from shoal.graph.schema import ASSOC_TYPES
 
 Write = Mapping[str, Mapping[str, Any]]
-"""One part of a transaction: `{"Put": {...}}`."""
+"""One operation of a transaction, such as `{"Put": {...}}`."""
 
 
 class Condition(NamedTuple):
@@ -67,7 +67,7 @@ class Transaction:
         self._spread = spread
         self.writes: list[Write] = []
         self.changes = False
-        """Whether anything is changed: checks alone need not be sent."""
+        """Whether the transaction changes anything. If it only has checks, it need not be sent."""
 
     def commit(self, touched: Touched, before: Known, changes: Resolution, jobs: Sequence[Job]) -> None:
         self._objects(touched, before, changes)
@@ -106,7 +106,7 @@ class Transaction:
             if node is not None:
                 self.put(object_item(node, self._spread), stored)
             elif id_ not in changes.objects:
-                # It only has to exist: concurrent edits are allowed.
+                # The batch only requires that this object exists, so it may be edited concurrently.
                 self.check(object_at(id_), PRESENT)
             elif version:
                 self.delete(object_at(id_), stored)
@@ -136,7 +136,10 @@ class Transaction:
             self.put(item_of(is_at, {"data": now.data}))
 
     def rewrite_assoc(self, triple: Triple, link: StoredAssoc) -> None:
-        """Rewrite an association unchanged, with its current place in the index and its entry in a list."""
+        """Write an association again with its current value.
+
+        Its index keys and its list entry become those of the current layout version.
+        """
         self._link(triple, link, link)
 
     def _count(self, pair: Pair, by: int) -> None:
@@ -171,7 +174,7 @@ class Transaction:
 
 
 def _entry(triple: Triple, link: StoredAssoc | None) -> ItemKey | None:
-    """Return the key of an association in a list; None if it is in none."""
+    """Return the key of the list entry of an association or tombstone; None if it is in no list."""
     if link is None or not (link.alive or ASSOC_TYPES[triple[1]].ended_listed):
         return None
     return list_at(triple, link.time, alive=link.alive)
@@ -183,7 +186,7 @@ def check_number(items: int) -> None:
 
 
 def _bytes(item: Item) -> Iterator[int]:
-    """Yield the approximate size of each attribute, rather too large than too small."""
+    """Yield an estimate of the size of each attribute that is never too small."""
     for name, typed in item.items():
         ((_, value),) = typed.items()
         length = 1 if isinstance(value, bool) else len(value.encode() if isinstance(value, str) else value)

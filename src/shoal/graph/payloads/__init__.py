@@ -1,1 +1,1 @@
-"""The formats of association data, shared by the code that writes it and the code that reads it."""
+"""The formats of association data, shared by the code that writes the data and the code that reads it."""

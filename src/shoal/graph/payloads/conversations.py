@@ -1,8 +1,8 @@
-"""The associations of conversations, which are threads of direct posts: one for each member of a thread.
+"""The associations of conversations, which are threads of direct posts. Each member of a thread has one association.
 
-The association's time is the id of the newest post. Marking it as read sets the time one higher: delivering that post again
-changes nothing, and the next post does. A post that arrives after a newer one is added in its place, and the conversation stays
-read or unread as it is.
+The association's time is the id of the newest post. Marking the conversation as read or unread increments this time by one. So
+delivering the same post again changes nothing, and the next post takes effect. A post that arrives after a newer one is added at
+its position, and the conversation stays read or unread.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from shoal.graph.contract import Assoc, AssocOp
 from shoal.graph.schema import CONVERSES
 
 _REMEMBERED = 8
-"""Newest posts kept in a conversation: when one is deleted, the next is shown."""
+"""Number of newest posts kept in a conversation. When the newest is deleted, the next one is shown."""
 
 
 class Talk(msgspec.Struct, frozen=True, array_like=True):
@@ -28,7 +28,10 @@ _decoder: msgspec.msgpack.Decoder[Talk] = msgspec.msgpack.Decoder(Talk)
 
 
 def talk_id(root_id: int) -> int:
-    """Return the id that the association of a conversation leads to: not the id of the first post, which may be deleted."""
+    """Return the id to which the association of a conversation leads.
+
+    It differs from the id of the first post, because that post may be deleted.
+    """
     return named("conversation", str(root_id))
 
 
@@ -41,7 +44,7 @@ def talk_of(assoc: Assoc) -> Talk:
 
 
 def knows(held: Assoc, post: Post) -> bool:
-    """Return whether a conversation has this post, or is full of newer ones."""
+    """Return whether a conversation contains this post, or is full of newer posts."""
     known = talk_of(held).post_ids
     return post.id in known or (len(known) == _REMEMBERED and post.id < known[-1])
 
@@ -49,7 +52,7 @@ def knows(held: Assoc, post: Post) -> bool:
 def went_on(member: int, post: Post, held: Assoc | None) -> AssocOp:
     before = talk_of(held) if held else Talk(root_of(post), unread=False, post_ids=())
     newest = not before.post_ids or post.id > before.post_ids[0]
-    # The parent was usually added before. It may be outside the conversation, which readers check.
+    # Add the parent too, although it was usually added before. It may be outside the conversation, which readers check.
     posts = {*before.post_ids, post.id, *filter(None, (post.parent_id,))}
     talk = Talk(
         root_of(post),
@@ -64,7 +67,7 @@ def read_or_not(member: int, held: Assoc, *, unread: bool) -> AssocOp:
 
 
 def ended_talk(member: int, held: Assoc) -> AssocOp:
-    """Remove the conversation from the member's list until its next post."""
+    """Return the operation that removes the conversation from the member's list until its next post."""
     return _op(member, talk_of(held), held.time + 1, alive=False)
 
 

@@ -1,9 +1,10 @@
-"""Association payloads of follows and mutes: options, and the history of begin and end times.
+"""Association payloads of follows and mutes: options, and the history of the times at which a follow began and ended.
 
-The history is a set of times (an end is negative), independent of arrival order, so both ends converge. It is stored in the
-tombstone or, while the follow is alive, under the type `history`; live lists carry none of it. Example: A follows B at 105,
-unfollows at 110, follows at 120. B's store receives 105, then 120, then the late -110: the follow stays, -110 joins the history,
-and both ends report 105 to 110 and since 120. Empty option data means the defaults.
+The history is a set of times, in which the end of a follow is negative. It does not depend on the order of arrival, so both sides
+of the follow converge. It is stored in the tombstone or, while the follow is alive, in an association of the type `history`; the
+entries of live lists do not contain it. Example: A follows B at 105, unfollows at 110, follows at 120. B's store receives 105, then
+120, then the late -110: the follow stays, -110 is added to the history, and both sides report a follow from 105 to 110 and another
+since 120. Empty data means that all options have their defaults.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ class FollowTerms(msgspec.Struct, frozen=True, array_like=True):
 
     shares: bool = True
     languages: tuple[str, ...] = ()
-    """Only posts in these languages; empty for all."""
+    """Languages of the posts to include; empty for all."""
     notify: bool = False
-    """Only in a request; a follow has a `WATCHES` association instead."""
+    """Whether to notify of new posts. Only used in a follow request; a follow has a `WATCHES` association instead."""
     since: int = 0
-    """The begin time (a snowflake) if the options were changed since, which bumps the time of the association; else 0."""
+    """The begin time (a snowflake) if the options were changed later, which increases the association's time; otherwise 0."""
 
     def began(self, time: int) -> int:
         return self.since or time
@@ -66,13 +67,13 @@ def mute_terms(data: bytes) -> MuteTerms:
 
 
 MOST_PERIODS = 20
-"""Newest periods of a pair that are kept."""
+"""Maximum number of past follows that are kept for a pair of members, newest first."""
 _MOST = 2 * MOST_PERIODS
 _SIZE = 8
 
 
 class FollowSpan(NamedTuple):
-    """A period of following, as snowflakes. `since` is 0 if unknown, `until` is 0 if it is open."""
+    """A period in which a member followed another, as snowflakes. `since` is 0 if unknown, `until` is 0 if it has not ended."""
 
     since: int
     until: int
@@ -84,34 +85,41 @@ def encode_moments(moments: Collection[int]) -> bytes:
 
 
 def in_order(moments: Iterable[int]) -> list[int]:
-    """Sort times. At equal times an end comes after a begin, as it does for the association."""
+    """Sort begin times and end times (negative) of a follow.
+
+    If a begin and an end have equal times, the end comes last, as it does for the association.
+    """
     return sorted(moments, key=lambda moment: (abs(moment), moment < 0))
 
 
 def moments_of(data: bytes) -> frozenset[int]:
-    """Decode times; trailing bytes are ignored."""
+    """Decode the begin times and end times (negative) of a follow; trailing bytes are ignored."""
     return frozenset(Struct(f">{len(data) // _SIZE}q").unpack(data[: len(data) // _SIZE * _SIZE]))
 
 
 def moments_until(time: int, data: bytes) -> frozenset[int]:
-    """Return the times in a tombstone. A tombstone older than histories has only the end."""
+    """Return the times at which a follow began or ended, as stored in its tombstone.
+
+    `time` is the time of the tombstone. A tombstone from before histories were stored has no data: then the result has only `time`,
+    as an end (negative).
+    """
     return moments_of(data) if data else frozenset((-time,))
 
 
 def beginning(time: int, data: bytes) -> int:
-    """Return when a live follow began. Changes of its options have bumped its time."""
+    """Return when a live follow began. This is earlier than the association's time if its options were changed."""
     terms = _terms(data)
     return terms.began(time) if terms is not None else time
 
 
 def restarted(data: bytes) -> bytes:
-    """Return the data of a follow that begins at the time of its association."""
+    """Return the data of a follow, modified so that the follow begins at the time of its association."""
     terms = _terms(data)
     return encode(structs.replace(terms, since=0)) if terms is not None else data
 
 
 def _terms(data: bytes) -> FollowTerms | None:
-    """Decode the options of a follow; None for data of a newer version, because no commit may fail on it."""
+    """Decode the options of a follow; None for data of a newer version, on which no commit may fail."""
     try:
         return follow_terms(data)
     except msgspec.MsgspecError:
@@ -119,9 +127,10 @@ def _terms(data: bytes) -> FollowTerms | None:
 
 
 def periods(moments: Iterable[int], alive_since: int = 0) -> list[FollowSpan]:
-    """Return the periods of these times, newest first; `alive_since` is the begin of a live follow, if any.
+    """Return the periods in which a member followed another, newest first, from begin times and end times (negative).
 
-    The first of consecutive begins counts, and the last of consecutive ends: they are concurrent acts of the two sides.
+    `alive_since` is the begin of a live follow, or 0. Of consecutive begins the first counts, and of consecutive ends the last,
+    because these are concurrent actions of the two sides.
     """
     found: list[FollowSpan] = []
     for moment in in_order({*moments, alive_since} - {0}):

@@ -1,7 +1,7 @@
 """Association payloads of a member's own data: read markers, filters, ranking preferences, albums, and audit entries.
 
-An audit entry is an association in the list of its data source, so it commits with the act. If members act on their own account,
-the IP address is in a list of the member under the id of the entry, and is deleted with the member.
+An audit entry is an association in the list of its data source, so it commits together with the action. If members act on their own
+account, the IP address is stored in a list of the member, under the id of the entry, and is deleted with the member.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from shoal.graph.schema import AUDITED, LEADING_TO_LOGINS, MARKED, preferences_k
 HOME = "home"
 NOTIFICATIONS = "notifications"
 CLEARED = "notifications cleared"
-"""Notifications up to this marker are cleared; no client sets it."""
+"""Name of the marker up to which notifications are cleared. No client sets it."""
 
 
 class Mark(NamedTuple):
@@ -48,7 +48,7 @@ async def marks(graph: Reader, member: int, names: Iterable[str]) -> dict[str, M
 
 
 def drop_login(batch: Batch, owner_id: int, id_: int, now: int, version: int = 0) -> None:
-    """Delete a token or authorization code in this version (0 for any), with all its associations."""
+    """Delete a token or authorization code, with all its associations. The object must have this version (0: any)."""
     batch.obj_del(id_, version)
     for atype in LEADING_TO_LOGINS:
         batch.assoc_del(owner_id, atype, id_, now)
@@ -69,12 +69,12 @@ class Personalization(NamedTuple):
 
     @property
     def recipe(self) -> Recipe | None:
-        """The member's own recipe; None for the server's."""
+        """The member's own recipe; None if the server's recipe applies."""
         return None if self.feed_preferences is None else self.feed_preferences.recipe
 
 
 async def personalization_of(graph: Reader, member_id: int) -> Personalization:
-    """Return a member's preferences and seen posts; two reads, or one if there are none."""
+    """Return a member's ranking preferences and seen posts. Takes two reads, or one if there are none."""
     keys = (preferences_key(member_id), seen_key(member_id))
     owners = await graph.key_get(keys)
     nodes = await graph.obj_get(list(owners.values())) if owners else {}
@@ -86,11 +86,11 @@ async def personalization_of(graph: Reader, member_id: int) -> Personalization:
 
 
 MOST_PHOTOS = 1_000
-"""More than an album may have."""
+"""Maximum number of photos to read; no album may have as many."""
 
 
 class Collected(NamedTuple):
-    """A photo's post and its position: photos are ordered by position, then by time."""
+    """The post of a photo in an album, and the photo's position. Photos are ordered by position, then by time."""
 
     post_id: int
     place: int
@@ -116,7 +116,7 @@ _audit_decoder: msgspec.msgpack.Decoder[AuditEntry] = msgspec.msgpack.Decoder(Au
 
 
 def put_entry(batch: Batch, id_: int, entry: AuditEntry, address: str) -> None:
-    """Add an entry to a batch; `address` is stored in the list of its holder, if it has one.
+    """Add an audit entry to a batch. `address` is stored in the list of the entry's holder, if it has one.
 
     The commit fails with `IdTaken` if another entry has the id.
     """
@@ -127,7 +127,7 @@ def put_entry(batch: Batch, id_: int, entry: AuditEntry, address: str) -> None:
 
 
 def take_entry(batch: Batch, assoc: Assoc, now: int) -> None:
-    """Delete an old entry from the log with a batch, and the address from the list of its holder."""
+    """Add the deletion of an old audit entry to a batch, and of the address in the list of its holder."""
     batch.assoc_del(public_list(batch.shard), AUDITED, assoc.id2, now)
     if holder := decode_entry(assoc).holder_id:
         batch.assoc_del(holder, AUDITED, assoc.id2, now)

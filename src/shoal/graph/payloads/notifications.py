@@ -1,8 +1,8 @@
-"""Notifications of a member, as associations: the act, its actor, its object, and its time.
+"""Notifications of a member, as associations: the kind of action, its actor, its object, and its time.
 
-One act has one association, whose id and time are derived from the act, so writing it twice or late changes nothing.
-Clients identify a notification by its time. The deletion has that time and greater data: it wins against every repetition of the
-act, and against no later act.
+An action has one association, whose id and time are derived from the action, so writing it twice or late changes nothing. Clients
+identify a notification by its time. A deletion has the time of the notification and greater data. So it takes precedence over every
+repetition of the same action, and a later action takes precedence over it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from shoal.graph.contract import Assoc, AssocOp, Batch
 from shoal.graph.schema import HELD, NOTIFIED, AssocType
 
 GROUP_HOURS = 12
-"""Hours (UTC) of a window: notifications of a kind within a window are one group."""
+"""Length of a time window in hours (UTC). Notifications of one kind within a window form a group."""
 _GROUP_MS = GROUP_HOURS * 3_600_000
 _MOMENT = 1 << 23
 """Number of ids in one millisecond."""
@@ -29,26 +29,26 @@ class Kind(StrEnum):
     MENTION = "mention"
     """A post mentions the member."""
     POST = "post"
-    """A member whom they watch posted."""
+    """A member posted, and this member asked to be notified of it."""
     LIKE = "like"
     SHARE = "share"
     REACTION = "reaction"
-    """A member reacted to their post with an emoji."""
+    """A member reacted to this member's post with an emoji."""
     EDIT = "edit"
     """A post that the member shared was edited."""
     POLL = "poll"
-    """A poll of theirs, or that they voted in, has closed."""
+    """A poll by this member, or in which this member voted, has closed."""
     FOLLOW = "follow"
     REQUEST = "request"
-    """A member requests to follow them."""
+    """A member requests to follow this member."""
     REGISTRATION = "registration"
     """For staff: a member signed up."""
     REPORT = "report"
     """For staff: a member was reported."""
     REPORT_RESOLVED = "verdict"
-    """Their report was closed."""
+    """A report by this member was closed."""
     UNPUBLISHED = "unpublished"
-    """One of the member's scheduled posts could not be published."""
+    """One of this member's scheduled posts could not be published."""
 
 
 ABOUT_POSTS = frozenset({Kind.MENTION, Kind.POST, Kind.LIKE, Kind.SHARE, Kind.REACTION, Kind.EDIT, Kind.POLL})
@@ -57,7 +57,7 @@ GROUPED = frozenset({Kind.LIKE, Kind.SHARE, Kind.FOLLOW})
 FOR_STAFF = frozenset({Kind.REGISTRATION, Kind.REPORT})
 ABOUT_REPORTS = frozenset({Kind.REPORT, Kind.REPORT_RESOLVED})
 NEVER_HELD = FOR_STAFF | {Kind.POLL, Kind.EDIT, Kind.POST, Kind.REPORT_RESOLVED, Kind.UNPUBLISHED}
-"""Kinds that no policy holds back, because the member asked for them."""
+"""Kinds that no policy holds or drops, because the member asked for them or has to know."""
 
 
 class Notice(NamedTuple):
@@ -65,7 +65,7 @@ class Notice(NamedTuple):
     actor_id: int
     about: int = 0
     emoji: str = ""
-    """The emoji of a reaction; a member may put several on a post, and each is a separate act."""
+    """The emoji of a reaction. A member may add several emoji to a post, and each is a separate action."""
 
     @property
     def id(self) -> int:
@@ -81,7 +81,7 @@ _decoder: msgspec.msgpack.Decoder[Notice] = msgspec.msgpack.Decoder(Notice)
 
 
 def notice_of(assoc: Assoc) -> Notice | None:
-    """Decode a notice; None for a kind of a newer version."""
+    """Decode a notice; None for a kind that only a newer version knows."""
     try:
         return _decoder.decode(assoc.data)
     except msgspec.ValidationError:
@@ -89,19 +89,20 @@ def notice_of(assoc: Assoc) -> Notice | None:
 
 
 def begun(member: int, notice: Notice, time: int, atype: AssocType = NOTIFIED) -> AssocOp:
-    """Notify the member of an act at that time, or hold the notification back (`HELD`)."""
-    # Without an emoji, encode as before reactions existed: of two encodings of an act, the greater would undo a deletion.
+    """Return the operation that notifies the member of an action at this time or, with `HELD`, holds the notification."""
+    # Without an emoji, use the encoding from before reactions existed: if an action had two encodings, the greater one would undo a
+    # deletion with the other.
     data = msgspec.msgpack.encode(notice if notice.emoji else notice[:3])
     return AssocOp(member, atype.number, notice.id, time, alive=True, data=data, plain=True)
 
 
 def ended(member: int, assoc: Assoc, atype: AssocType = NOTIFIED) -> AssocOp:
-    """Delete a notification: this act never notifies again, the next one does."""
+    """Return the operation that deletes a notification. The same action never notifies again, but the next one does."""
     return AssocOp(member, atype.number, assoc.id2, assoc.time, alive=False, data=assoc.data + b"\0", plain=True)
 
 
 def release(batch: Batch, member: int, held: Iterable[Assoc]) -> None:
-    """Move held notices to the member's notifications, each at its own time; notices of an unknown kind stay held."""
+    """Move held notices to the member's notifications, each with its own time. Notices of an unknown kind stay held."""
     for assoc in held:
         if notice := notice_of(assoc):
             batch.put(ended(member, assoc, HELD))
@@ -109,7 +110,7 @@ def release(batch: Batch, member: int, held: Iterable[Assoc]) -> None:
 
 
 class Group(NamedTuple):
-    """Notices that are shown together: of a single kind, about one post or none, in one window."""
+    """Notices that are shown together: of a single kind, about the same post or about none, in one time window."""
 
     kind: Kind
     about: int
@@ -117,17 +118,17 @@ class Group(NamedTuple):
 
     @property
     def first(self) -> int:
-        """Below the times of all notices of the group."""
+        """A time just below those of all notices of the group."""
         return floor_at(self.stretch * _GROUP_MS) - 1
 
     @property
     def last(self) -> int:
-        """Above the times of all notices of the group."""
+        """A time just above those of all notices of the group."""
         return floor_at((self.stretch + 1) * _GROUP_MS)
 
 
 STRETCHES = (EPOCH_MS // _GROUP_MS, milliseconds_of(2**63 - _MOMENT) // _GROUP_MS)
-"""The first and the last window that ids can express."""
+"""The numbers of the first and the last time window that ids can express."""
 
 
 def group_of(notice: Notice, time: int) -> Group | None:
@@ -137,5 +138,5 @@ def group_of(notice: Notice, time: int) -> Group | None:
 
 
 def end_of_poll(poll_id: int, expires_at: int) -> int:
-    """Return the time of a notice that a poll has closed: it differs for polls that close in one millisecond."""
+    """Return the time of the notice that a poll has closed. It differs for polls that close in one millisecond."""
     return floor_at(expires_at) | (poll_id ^ poll_id >> 23) % _MOMENT

@@ -1,14 +1,15 @@
 """Association payloads and list membership of posts: profile lists, threads, tags, cells, activity, emoji reactions, reports.
 
 Every writer of posts uses these rules, so the length of a list equals the displayed count:
+
 - A comment visible to everyone is in `commented_by` of its parent, any other in `commented_aside_by`; a thread reads both.
-- Every entry of a member is in `posted`; restricted entries are in `posted_to_followers` or `posted_aside` too, and are
-  subtracted.
-- The thread root lists every comment below it with parent and author, so a thread is one range read. The list outlives a deleted
-  root.
-- Public posts with a place are in the lists of their cells; readers hide posts that the viewer may not see.
-- Activity times have minute precision, so concurrent writers produce identical entries and the latest minute wins.
-- An emoji position is an id on the post's shard with one of a fixed number of keys, which limits the emoji of a post.
+- Every entry of a member is in `posted`. Entries with a restricted audience are also in `posted_to_followers` or `posted_aside`,
+  whose lengths are subtracted from that of `posted`.
+- The root post of a thread lists every comment of the thread with its parent and author, so reading a thread takes one range read.
+  The list remains if the root post is deleted.
+- Public posts with a location are in the lists of their cells; readers hide posts that the viewer may not see.
+- Activity times are rounded to the minute, so concurrent writers produce identical entries and the latest minute wins.
+- An emoji position is an id on the post's shard with one of a fixed number of keys, which limits the number of emoji of a post.
 """
 
 from __future__ import annotations
@@ -58,16 +59,15 @@ _PLACE_BITS = SHARD_BITS + SEQUENCE_BITS
 
 
 def may_be_active(post: Post) -> bool:
-    """Return whether reactions put the post into the list of its data source: it is public, and no comment."""
+    """Return whether reactions list the post as active: it is public, and not a comment."""
     return post.visibility is Visibility.PUBLIC and not post.parent_id
 
 
 def active_at(post_id: int, reaction: int) -> int:
-    """Return the time of a post's entry in the activity list after a reaction, whose time is given as an id.
+    """Return the time of a post's entry in the list of active posts after a reaction. `reaction` is an id with its time.
 
-    It is the start of the minute, with 23 bits of a hash of the post in place of shard and sequence. Among a thousand posts in
-    one minute of a list, two have equal times with a probability of 6 %; a reader whose limit falls between them misses
-    one.
+    It is the start of the minute, with 23 bits of a hash of the post in place of shard and sequence. Among a thousand posts in one
+    minute of a list, two have equal times with a probability of 6 %; a reader whose page ends between these two misses one of them.
     """
     moment = milliseconds_of(reaction)
     place = (post_id * SPREAD & (1 << 64) - 1) >> 64 - _PLACE_BITS
@@ -75,7 +75,7 @@ def active_at(post_id: int, reaction: int) -> int:
 
 
 def oldest_active(now: int) -> int:
-    """Return a time before every entry with a reaction that still counts; `now` in Unix milliseconds."""
+    """Return a time before every entry with a reaction that still counts; `now` is in Unix milliseconds."""
     return floor_at(now - WINDOW_MS - _MINUTE_MS)
 
 
@@ -83,7 +83,7 @@ _Place = tuple[int, AssocType, int]
 
 
 def places(entry: Post | Share) -> Iterator[_Place]:
-    """Yield the associations that say who may count the entry: as a comment, and as an entry with a restricted audience."""
+    """Yield the associations that determine where an entry is counted: as a comment, and as an entry with a restricted audience."""
     if isinstance(entry, Post) and entry.parent_id:
         yield entry.id, COMMENTS_ON if entry.open else RESTRICTED_COMMENTS_ON, entry.parent_id
     if isinstance(entry, Post) and (entry.hidden or entry.visibility is Visibility.DIRECT):
@@ -93,9 +93,9 @@ def places(entry: Post | Share) -> Iterator[_Place]:
 
 
 def relist(batch: Batch, before: Post | Share | None, after: Post | Share | None, now: int) -> None:
-    """Update the lists that an entry is in, in the commit that changes it; `now` is an id of the current time.
+    """Update the lists that contain an entry, in the commit that changes the entry. `now` is an id of the current time.
 
-    A new entry has no `before`, a deleted one no `after`. The entry keeps its time, its id, in each list.
+    A new entry has no `before`, a deleted one no `after`. The time of an entry in each list is its id.
     """
     had, has = set(places(before)) if before else set(), set(places(after)) if after else set()
     for id1, atype, id2 in had - has:
@@ -103,12 +103,12 @@ def relist(batch: Batch, before: Post | Share | None, after: Post | Share | None
     for id1, atype, id2 in has - had:
         batch.assoc_add(id1, atype, id2, after.id if after else now)
     if after is None and isinstance(before, Post) and before.parent_id and not before.open:
-        # Older networks had every comment in this list.
+        # Networks created by older versions have every comment in this list.
         batch.assoc_del(before.id, COMMENTS_ON, before.parent_id, now)
 
 
 def narrow(batch: Batch, before: Post, after: Post, now: int) -> None:
-    """Remove a post from lists that it may no longer be in, in the commit that narrows its visibility, if it does.
+    """Remove a post from the lists that a narrower visibility excludes, in the commit that changes the visibility, if it does.
 
     The event updates shares and the search index. The caller updates tags and cells, because it may change the text as well.
     """
@@ -137,7 +137,7 @@ class ThreadPosition(NamedTuple):
     id: int
     parent_id: int
     author_id: int
-    """0 if unknown without reading the comment."""
+    """The author of the comment; 0 if it is unknown without reading the comment."""
 
 
 def enter_thread(batch: Batch, post: Post) -> None:
@@ -151,7 +151,7 @@ def leave_thread(batch: Batch, post: Post, now: int) -> None:
 
 
 def place_of(post: Post) -> bytes:
-    """Return the data of a comment's association with its thread: its parent and its author, 16 bytes."""
+    """Return the data of a comment's association with its thread: the ids of its parent and its author, 16 bytes."""
     return post.parent_id.to_bytes(8) + post.author_id.to_bytes(8)
 
 
@@ -160,7 +160,7 @@ def placed(assoc: Assoc) -> ThreadPosition:
 
 
 def cell_ids(post: Post | None) -> frozenset[int]:
-    """Return the ids of the cells that a post is listed in; empty for a post without a place."""
+    """Return the ids of the cells in whose lists a post is; empty for a post without a location."""
     if post is None or post.place is None or post.visibility is not Visibility.PUBLIC:
         return frozenset()
     return frozenset(map(cell_id, cells_of(post.place)))
@@ -169,7 +169,8 @@ def cell_ids(post: Post | None) -> frozenset[int]:
 def move_between_cells(batch: Batch, before: Post | None, after: Post | None) -> None:
     """Update the cells of a post in the commit that changes it. A new post has no `before`, a deleted one no `after`.
 
-    Its time in a list is its id, as under a tag; the data, the version of the post, orders the changes.
+    The time of a post in the list of a cell is its id, as in the list of a tag. The data is the version of the post, which orders
+    the changes.
     """
     had, has = cell_ids(before), cell_ids(after)
     post = after or before
@@ -183,7 +184,7 @@ def move_between_cells(batch: Batch, before: Post | None, after: Post | None) ->
 
 
 def counted_tags(post: Post | None) -> dict[str, str]:
-    """Return the tags under which a post counts, canonical, with their typed forms; empty unless it is public and not hidden."""
+    """Return the canonical tags under which a post counts, with their typed forms; empty unless it is public and not hidden."""
     if post is None or post.visibility is not Visibility.PUBLIC or post.hidden or not post.tags:
         return {}
     typed = dict(tags_of(post.text))
@@ -204,9 +205,9 @@ def _lowercase_tags(text: str) -> dict[str, str]:
 
 
 def tags_used(before: Post | None, after: Post | None, at: int) -> TagsUsed | None:
-    """Return the event for a commit that changes a post's tags at this time (Unix ms); None if no count changes.
+    """Return the event for a commit that changes a post's tags at `at` (Unix ms); None if no count changes.
 
-    A new post has no `before`, a deleted one no `after`. A tag with another spelling is removed and added.
+    A new post has no `before`, a deleted one no `after`. A tag whose typed form changes is removed and added.
     """
     had, has = counted_tags(before).items(), counted_tags(after).items()
     changes = [(name, form, 1) for name, form in has - had] + [(name, form, -1) for name, form in had - has]
@@ -224,7 +225,7 @@ def tags_used(before: Post | None, after: Post | None, at: int) -> TagsUsed | No
 
 
 def hidden_batch(post: Post, hidden: int, at: int) -> tuple[Post, Batch]:
-    """Return the post as `hidden` for these reasons (0: visible), and the batch that changes it."""
+    """Return the post with these reasons for being hidden (0: visible), and the batch that changes it."""
     after = replace(post, hidden=hidden, version=post.version + 1)
     batch = Batch(shard_of(post.author_id))
     batch.obj_set(after)
@@ -235,11 +236,11 @@ def hidden_batch(post: Post, hidden: int, at: int) -> tuple[Post, Batch]:
 
 
 _MANY = 100
-"""More positions than a post ever has."""
+"""Maximum number of emoji positions to read; no post has as many."""
 
 
 class EmojiPosition(NamedTuple):
-    """An emoji of a post, and the id at which its reactions are counted."""
+    """An emoji in the list of a post's emoji reactions, and the id by which these reactions are counted."""
 
     id: int
     emoji: str
@@ -254,12 +255,12 @@ def encode_chosen(places: Iterable[EmojiPosition]) -> bytes:
 
 
 def chosen_of(assoc: Assoc | None) -> tuple[EmojiPosition, ...]:
-    """Decode the emoji that a member put on a post, in the order in which they did."""
+    """Decode the emoji with which a member reacted to a post, in the order in which the member added them."""
     return _decoder.decode(assoc.data) if assoc is not None else ()
 
 
 def encode_position(number: int, emoji: str) -> bytes:
-    """Encode a post's association with an emoji position: the number of its key, a byte, and the emoji."""
+    """Encode the data of a post's association with an emoji position: the number of its key in one byte, and the emoji."""
     return bytes((number,)) + emoji.encode()
 
 
@@ -268,7 +269,7 @@ def key_of_position(post_id: int, assoc: Assoc) -> Key:
 
 
 async def emoji_positions(graph: Reader, post_ids: Sequence[int]) -> dict[int, list[EmojiPosition]]:
-    """Return the emoji positions of each post, the oldest first; a post without any is absent. One read."""
+    """Return the emoji positions of each post, oldest first, in one read. A post without any is missing."""
     found = await graph.assoc_ranges(post_ids, SHOWS_EMOJI, Cursor(limit=_MANY))
     return {
         post: [EmojiPosition(one.id2, one.data[1:].decode()) for one in reversed(listed)]
@@ -277,7 +278,7 @@ async def emoji_positions(graph: Reader, post_ids: Sequence[int]) -> dict[int, l
 
 
 _MOST = 32
-"""Newest reports of a post by a single member that are kept."""
+"""Maximum number of reports of a post by one member that are kept, newest first."""
 _SIZE = 8
 
 
@@ -290,7 +291,10 @@ def reports_of(assoc: Assoc) -> list[int]:
 
 
 def unshare_batch(sharer_id: int, share_id: int, post_id: int, author_id: int, now: int) -> Batch:
-    """Return the commit that deletes one share of a post by this author; it fails with `Missing` if the share is gone."""
+    """Return the batch that deletes a share. Its commit fails with `Missing` if the share no longer exists.
+
+    `author_id` is the author of the shared post.
+    """
     batch = Batch(shard_of(sharer_id))
     batch.obj_del(share_id)
     batch.assoc_del(sharer_id, POSTED, share_id, now)
@@ -309,7 +313,7 @@ def vote_keys(voter_id: int, poll_id: int, options: int) -> list[Key]:
 
 
 def unvote_batch(voter_id: int, poll_id: int, option_ids: Iterable[int], held: Mapping[Key, int], now: int) -> Batch:
-    """Return the commit that deletes a member's votes in a poll; `held` are the existing `vote_keys`."""
+    """Return the batch that deletes a member's votes in a poll; `held` are the votes that exist, by `vote_keys`."""
     batch = Batch(shard_of(voter_id))
     batch.assoc_del(voter_id, VOTES, poll_id, now)
     for option in option_ids:

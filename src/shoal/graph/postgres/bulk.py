@@ -49,7 +49,7 @@ KEYS_PUT = """
     SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::integer[], $6::smallint[])
     ON CONFLICT (space, name) DO UPDATE
     SET id = excluded.id, until = excluded.until, revision = excluded.revision, source = excluded.source"""
-# A replaced row gets a new revision, so that commits based on the old row are refused.
+# A replaced row gets a new revision, so that commits that have read the old row are refused.
 _PUT = (
     """
     INSERT INTO shoal.object (id, version, revision, data)
@@ -127,7 +127,7 @@ def _revision() -> int:
     return random.randrange(1, _FIRST_REVISION)  # noqa: S311  # it guards nothing
 
 
-# Reading both tables also locks them against changes, as in `shoal.commit`.
+# Reading both tables also locks them against changes until the end of the transaction.
 _ALLOWED = """
     SELECT EXISTS (SELECT FROM shoal.owner WHERE id = $1), EXISTS (SELECT FROM shoal.moving)"""
 
@@ -140,7 +140,11 @@ _LINK = np.dtype([("fields", ">i2"), *_LINK_FIELDS, ("data_length", ">i4")])
 
 
 async def load(pool: ConnectionPool, owned_by: int, part: LoadPart) -> None:
-    """Store a part in one transaction. Raises `Occupied`, and `Unavailable` while data sources are moving."""
+    """Store one part of an import in one transaction.
+
+    Raises `Occupied` if a row already exists, and `Unavailable` while data sources are being moved or other processes use the
+    store.
+    """
 
     async def write(connection: asyncpg.Connection) -> None:
         async with connection.transaction():
@@ -179,7 +183,7 @@ async def _copy(connection: asyncpg.Connection, part: LoadPart) -> None:
 def _binary(links: Table) -> bytes:
     """Encode rows in the binary format of COPY.
 
-    A row is the number of its fields, then each field after its length in bytes, in network order.
+    Each row is its number of fields, then each field preceded by its length in bytes. Numbers are in network byte order.
     """
     rows = np.zeros(len(links), _LINK)
     rows["fields"] = len(_LINK_COLUMNS) + 1
@@ -200,13 +204,13 @@ _SETTINGS = {
     "enable_seqscan": "off",
     "jit": "off",
     "statement_timeout": "0",
-    # Reading may have to wait until the previous page is written to its destination.
+    # The read transaction is idle while the previous page is written to the destination of the backup.
     "idle_in_transaction_session_timeout": "0",
 }
 _HOLDING = {
     "application_name": "shoal backup",
     "lock_timeout": f"{HOLD_SECONDS * 1_000:.0f}",
-    # Long enough to open the snapshots of all stores. If this process is stopped, commits are not delayed for longer.
+    # Long enough to open the snapshots of all stores. If this process is suspended, it delays commits for no longer than this.
     "idle_in_transaction_session_timeout": "3s",
 }
 _PAGES: Mapping[SnapshotTable, str] = {
@@ -238,7 +242,7 @@ class PostgresSnapshot:
             raise
 
     async def hold(self) -> None:
-        """Block publishing of new maps, too (see `SnapshotSource`)."""
+        """Block commits, and the publication of new shard maps (see `SnapshotSource.hold`)."""
 
         async def hold(connection: asyncpg.Connection) -> None:
             await connection.execute("BEGIN")
@@ -254,7 +258,7 @@ class PostgresSnapshot:
             if connection.is_in_transaction():
                 await connection.execute("ROLLBACK")
             await connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            # It must not name a table, which would be locked against upgrades for as long as the backup takes.
+            # The statement must not read a table: the table would stay locked against upgrades for as long as the backup takes.
             await connection.execute("SELECT 1")
 
         await _do(self._reading, begin)
@@ -282,7 +286,7 @@ class PostgresSnapshot:
             await _do(self._reading, lambda connection: connection.execute("ROLLBACK"))
 
     async def note(self, row: KeyRow) -> None:
-        """Store the row with a separate statement, which is journaled for moves like any other write."""
+        """Store the key in a separate transaction, and record it in the journal if its data source is being moved."""
         values = (*row, 1, source_of(row.shard))
 
         async def put(connection: asyncpg.Connection) -> None:

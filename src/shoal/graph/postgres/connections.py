@@ -1,12 +1,12 @@
 """Connection pools to one PostgreSQL server, opened on demand and reused.
 
-A server that is lost, refuses or does not answer is `Unavailable` within seconds; when it is back, so are the connections. A
-query that was sent is always awaited, even if its caller was cancelled, so no connection is left in the middle of a reply. A
-connection that does not answer for too long is closed.
+If the server is lost, refuses connections or does not answer, queries raise `Unavailable` within seconds; once it is back, they
+succeed again. A query that was sent is always awaited, even if its caller was cancelled, so no connection is left in the middle of
+a reply. A connection that does not answer for too long is closed.
 
-Through a PgBouncer (`PostgresLocation`) every use is a transaction that sets its own settings: between transactions PgBouncer
+Through a PgBouncer (`PostgresLocation`), every query is a transaction that sets its own settings: between transactions PgBouncer
 gives the connection to other clients, and keeps neither settings nor prepared statements. This needs four round trips instead of
-one. Work that needs a session, such as a lock, uses the server itself (`connect`).
+one. Work that needs a session, such as a lock, uses a connection to the server itself (`connect`).
 """
 
 from __future__ import annotations
@@ -54,30 +54,30 @@ SESSION_SETTINGS = {
     "tcp_keepalives_count": "3",
 }
 
-# Errors that mean "retry": connections, resources, shutdown, read-only server, serialization failures, lock timeouts.
 FROZEN = "SHFRZ"
-"""The SQLSTATE with which the functions of `schema` refuse data that is being moved."""
+"""The SQLSTATE with which the functions of `schema` refuse writes to data that is being moved."""
 _LEAVING = ("57P", "25")
-"""The server is shutting down or became read-only: a new connection finds its successor."""
+"""The server is shutting down or became read-only: a new connection can find the new primary."""
 _ENDED = "57P"
 """The server ended the connection; a commit may have completed just before."""
 _PASSING = ("08", "53", "57", "25", "40", "55")
+"""Classes of temporary errors: connections, resources, shutdown, read-only server, serialization failures, lock timeouts."""
 
 
 _OF_SESSIONS = ("application_name", "tcp_keepalives_idle", "tcp_keepalives_interval", "tcp_keepalives_count")
-"""Settings that a transaction through a pooler does not set: PgBouncer tracks the first, and keeps connections alive itself."""
+"""Settings that a transaction through a pooler does not set: PgBouncer tracks the name, and keeps connections alive itself."""
 _POOLED_ROUND_TRIPS = 4
-"""Begin with the settings, prepare, execute, commit."""
+"""One round trip each to begin with the settings, to prepare, to execute and to commit."""
 
 
 class HistoryEnded(Exception):
-    """A statement was not sent, because it is based on reads in a history that has ended."""
+    """A statement was not sent, because it is based on rows read before a failover to another server."""
 
 
 class ConnectionPool:
     """Up to `size` connections, through the pooler if the URL names one. `ask` and `use` may be called from any task.
 
-    `direct` bypasses the pooler, for work that needs sessions. `histories` belongs to the network.
+    `direct` bypasses the pooler, for work that needs sessions. `histories` is shared by all pools of a network.
     """
 
     def __init__(
@@ -127,7 +127,8 @@ class ConnectionPool:
 
         Args:
             translate: May replace an error of the server before it is handled here.
-            history: Raise `HistoryEnded`, and send nothing, if the store is in another history.
+            history: The server's WAL timeline when the rows on which the statement is based were read. If a failover has started
+                another timeline, raise `HistoryEnded` and send nothing.
         """
 
         async def answer(connection: asyncpg.Connection) -> list[Any]:
@@ -161,7 +162,7 @@ class ConnectionPool:
     async def use(self, work: Work[T], *, patience: float | None = None, reads: bool = False) -> T:
         """Run `work` on a connection.
 
-        Through a pooler it is one transaction, and its own transactions are savepoints.
+        Through a pooler, `work` is one transaction, and its own transactions are savepoints.
 
         Raises:
             Unavailable, StorageFull: Translated errors of the server; others are raised unchanged.
@@ -183,7 +184,7 @@ class ConnectionPool:
         task = asyncio.create_task(self._use(work, patience or self._patience, history, reads=reads))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
-        # A cancelled caller does not cancel the query.
+        # The query continues if the caller is cancelled.
         return await asyncio.shield(task)
 
     async def _use(self, work: Work[T], patience: float, history: int | None, *, reads: bool) -> T:
@@ -212,7 +213,7 @@ class ConnectionPool:
         try:
             answer = await work(connection)
         except (*LOST, AttributeError) as error:
-            # See `primary.lost_if_closed`.
+            # asyncpg raises `AttributeError` if the connection ends while a statement is prepared (`primary.lost_if_closed`).
             if isinstance(error, AttributeError) and not connection.is_closed():
                 raise
             connection.terminate()
@@ -220,7 +221,7 @@ class ConnectionPool:
         except asyncpg.PostgresError as error:
             state = error.sqlstate or ""
             if state.startswith(_LEAVING):
-                # The other idle connections are to this server.
+                # The idle connections lead to this server too.
                 self._give_up(connection)
                 self._finder.forget()
             if state.startswith(_ENDED):
@@ -231,7 +232,7 @@ class ConnectionPool:
             raise refused from error
         else:
             if self._finder.is_stale(connection):
-                # An old primary answered; its successor lacks what it stored.
+                # A former primary answered. The new primary lacks anything that the former one stored now.
                 connection.terminate()
                 raise _lost(reads=reads)
             return answer
@@ -241,7 +242,7 @@ class ConnectionPool:
                 self._idle.append(connection)
 
     def _give_up(self, connection: asyncpg.Connection) -> None:
-        """Terminate a connection whose server does not answer, and the idle ones with it."""
+        """Terminate a connection whose server does not answer, and all idle connections."""
         connection.terminate()
         while self._idle:
             self._idle.pop().terminate()
@@ -288,7 +289,7 @@ async def _fetch(connection: asyncpg.Connection, statement: str, values: Sequenc
 
 
 def _local_settings(settings: Mapping[str, str]) -> str:
-    # `SET LOCAL default_...` would only affect the next transaction.
+    # Remove the prefix, because `SET LOCAL default_...` would only affect the next transaction.
     return "; ".join(
         f"SET LOCAL {name.removeprefix('default_')} = '{value}'"
         for name, value in settings.items()

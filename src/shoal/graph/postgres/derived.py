@@ -13,14 +13,17 @@ from shoal.graph.postgres.migrations import VersionLedger, check_version, migrat
 
 
 class DerivedStore:
-    """A store in the schema `shoal` of the graph's or another database, with its own version. Create it with `open`."""
+    """A store of derived data, in the schema `shoal` of the graph's or another database. Create it with `open`.
+
+    It has a schema version independent of the graph's.
+    """
 
     ledger: ClassVar[VersionLedger]
     title: ClassVar[str]
-    """What it is, in error messages."""
+    """Name of the store in error messages."""
     readers: ClassVar[int]
     writers: ClassVar[int]
-    """Numbers of connections."""
+    """Numbers of connections for reading (`readers`) and for writing (`writers`)."""
     planner: ClassVar[Mapping[str, str]] = {}
     """Settings of the connections for reading."""
 
@@ -39,7 +42,7 @@ class DerivedStore:
             if not read_only:
                 writing = ConnectionPool(url, cls.writers, {"synchronous_commit": "on"}, patience)
                 undo.push_async_callback(writing.close)
-                # The migration of the graph creates the schema, under a lock.
+                # Apply the graph's migrations first: they create the schema, under a lock.
                 await writing.use(migrate, patience=LONG_PATIENCE)
                 await writing.use(partial(migrate, ledger=cls.ledger), patience=LONG_PATIENCE)
             await reading.use(partial(check_version, ledger=cls.ledger))

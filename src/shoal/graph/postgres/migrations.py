@@ -47,9 +47,10 @@ GRAPH = VersionLedger("the store", "version", MIGRATIONS)
 
 
 async def migrate(connection: asyncpg.Connection, ledger: VersionLedger = GRAPH) -> None:
-    """Apply missing schema versions. Other openers wait; a schema that is not Shoal's is left alone.
+    """Apply missing schema versions. Other processes that open the store wait.
 
-    Raises `Unavailable`, with nothing changed, if that would take long or would break a running process.
+    Raises `Unavailable`, with nothing changed, if the migration would take long or would break a running process, and for a schema
+    that is not Shoal's.
     """
     async with connection.transaction():
         await connection.execute(sql.LOCK_MIGRATION)
@@ -65,9 +66,9 @@ async def migrate(connection: asyncpg.Connection, ledger: VersionLedger = GRAPH)
 
 
 async def check_version(connection: asyncpg.Connection, ledger: VersionLedger = GRAPH) -> None:
-    """Raise `Unavailable` unless this process may use the store.
+    """Raise `Unavailable` unless the code of this process can use the store's schema version.
 
-    Waits for a running upgrade: it either saw the session of this process, or is seen by it.
+    The check waits for a running upgrade to end. An upgrade that starts later sees this session and takes its version into account.
     """
     async with connection.transaction():
         await connection.execute(sql.AWAIT_MIGRATION)
@@ -78,7 +79,7 @@ async def check_version(connection: asyncpg.Connection, ledger: VersionLedger = 
 
 
 async def check_own_version(connection: asyncpg.Connection) -> None:
-    """Raise `Unavailable` for any other version: code that handles whole rows must know every column."""
+    """Raise `Unavailable` for any other schema version: code that copies whole rows must know every column."""
     found = await applied(connection, GRAPH)
     check_usable(GRAPH.name, found, found, len(GRAPH.migrations))
 
@@ -122,7 +123,7 @@ async def _check_sessions(connection: asyncpg.Connection, ledger: VersionLedger)
             f"{ledger.name} cannot be upgraded while processes of an older Shoal use it (schema version {old[0]}; required: "
             f"{oldest} or newer): stop them first"
         )
-    # Sessions have names since schema version 4, which older code cannot use.
+    # Processes of Shoal 0.2 do not name their sessions. They are found by their lock on the store.
     if await connection.fetchval(sql.UNNAMED_OWNER, SESSION + "%"):
         raise Unavailable(f"{ledger.name} cannot be upgraded while processes of Shoal 0.2 use it: stop them first")
 
@@ -144,7 +145,7 @@ async def applied(connection: asyncpg.Connection, ledger: VersionLedger) -> int:
 
 
 async def unmade(connection: asyncpg.Connection, ledger: VersionLedger, found: int) -> list[TableIndex]:
-    """Return the missing indexes, of versions after `found`, on existing tables.
+    """Return the indexes of the versions after `found` that are missing on existing tables.
 
     An invalid index, whose build was interrupted, counts as missing.
     """
@@ -183,14 +184,14 @@ _PATIENT: Mapping[str, str] = {
 
 
 class PostgresUpgrade:
-    """The upgrade of a ledger in a database, by default of the graph."""
+    """The upgrade of one `VersionLedger` in a database, by default the graph's."""
 
     def __init__(self, url: str, ledger: VersionLedger = GRAPH) -> None:
         self._url = url
         self._ledger = ledger
 
     async def plan(self) -> list[PendingStep]:
-        """Return the remaining steps, each with its rows and its seconds, estimated by a sample."""
+        """Return the remaining steps, each with its number of rows and its duration in seconds, estimated from a sample."""
         connection = await connect(self._url, _PATIENT)
         try:
             found = await applied(connection, self._ledger)
@@ -202,7 +203,7 @@ class PostgresUpgrade:
             await goodbye(connection)
 
     async def upgrade(self, progress: Progress) -> None:
-        """Apply missing versions while processes read and write. Excludes other upgrades. Raises `Unavailable`."""
+        """Apply missing versions while processes read and write. Other upgrades are excluded. Raises `Unavailable`."""
         working, looking = await connect(self._url, _PATIENT), await connect(self._url, _PATIENT)
         try:
             with lost_if_closed(working, looking):
@@ -225,13 +226,13 @@ class PostgresUpgrade:
         async with working.transaction():
             await working.execute(sql.SHORT_LOCKS)
             await working.execute(sql.LOCK_MIGRATION)
-            # Another process may have been faster: do not apply its versions again.
+            # Another process may have applied versions in between: do not apply them again.
             if (found := await applied(working, self._ledger)) < len(self._ledger.migrations):
                 await apply(working, self._ledger, found)
 
 
 async def _estimated(connection: asyncpg.Connection, part: TableIndex) -> PendingStep:
-    """Measure an index build on a temporary table with some of the rows. CONCURRENTLY reads the table twice."""
+    """Estimate an index build from one on a sample of the rows. The time is doubled: CONCURRENTLY reads the table twice."""
     loop = asyncio.get_running_loop()
     rows: int = await connection.fetchval(f"SELECT count(*) FROM {part.table}")  # noqa: S608
     async with connection.transaction():

@@ -1,7 +1,8 @@
-"""One end of a move of data sources: the mover's side of a PostgreSQL store, and the shard map kept in it.
+"""The store operations with which a move copies data sources between two PostgreSQL stores, and the shard map kept in a store.
 
-It runs next to the processes that serve the network, on its own connections. Marks are set under a lock that waits for commits
-which have not seen them: once `mark` returns, every commit respects it.
+A move runs alongside the processes that serve the network, on separate connections. It records in the store that a data source is
+being copied, frozen or away (`mark`), under a lock that waits for running commits: once `mark` returns, every commit respects the
+new state.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ from shoal.graph.shard_map import Digest, RowKind, RowNames, ShardMap, SourceSta
 from shoal.graph.sharding.live_map import MapNews
 
 _MAP_PATIENCE = 1.0
-# A heartbeat is outdated a moment later: it need not wait for the disk.
+# A heartbeat is repeated a moment later, so it need not wait for the disk.
 _MAP_SETTINGS = {"application_name": "shoal map", "synchronous_commit": "off", "lock_timeout": "900ms"}
 
 
 class PostgresPost:
-    """The map keeper of a store, on a separate connection, so that heartbeats do not wait for busy pools."""
+    """The shard map in a store (`MapKeeper`), on a separate connection, so that heartbeats do not wait for busy pools."""
 
     def __init__(self, url: str, histories: Histories | None = None) -> None:
         self._connections = ConnectionPool(url, 1, _MAP_SETTINGS, _MAP_PATIENCE, histories=histories)
@@ -50,7 +51,7 @@ class PostgresPost:
         return {source: SourceState(*mark) for source, *mark in await self._connections.ask(sql.STATES)}
 
     async def close(self, me: int) -> None:
-        """Remove this process from the list, if the store can be reached."""
+        """Remove this process from the store's list of processes, if the store can be reached."""
         with contextlib.suppress(ShoalError, asyncpg.PostgresError):
             await self._connections.ask(sql.LEAVE, me)
         await self._connections.close()
@@ -69,7 +70,7 @@ _PATIENCE = 10.0
 _BULK_PATIENCE = 86_400.0
 _WIPED_AT_ONCE = 10_000
 _PREFETCHED_CHUNKS = 16
-"""Chunks of a copy that wait to be written at the other end."""
+"""Maximum number of copied chunks that wait to be written to the target store."""
 
 _BROKEN = "the other store failed during the copy"
 
@@ -95,14 +96,15 @@ class PostgresSide:
 
     @classmethod
     async def open(cls, url: str, *, joins: bool) -> PostgresSide:
-        """Connect and lock. `joins`: the database may not be a store yet.
+        """Connect to the store and lock it against other moves.
 
-        Raises `Unavailable` if it cannot be reached, or another move is running.
+        If `joins`, the database may not be a store yet, and its tables are created. Raises `Unavailable` if it cannot be reached,
+        or another move is running.
         """
         lock = await connect(url)
         try:
             if joins and await lock.fetchval(sql.VERSION_OF) != str(len(MIGRATIONS)):
-                # Creates the tables.
+                # Opening the graph creates the tables.
                 await (await PostgresGraph.open(url)).close()
             await check_own_version(lock)
             await _lock(lock)
@@ -115,7 +117,7 @@ class PostgresSide:
         await self._connections.close()
         await goodbye(self._lock)
 
-    # Marks and the journal
+    # The states of data sources, and the journal
 
     async def mark(
         self, sources: Sequence[int], state: str, mover: int, peer: str, seconds: float | None = None
@@ -144,7 +146,7 @@ class PostgresSide:
         return bool((await self._connections.ask(sql.STRANGERS, sources, patience=_BULK_PATIENCE))[0][0])
 
     async def wipe(self, sources: Sequence[int]) -> int:
-        # Blocks first, so that the deletion of rows need not update them.
+        # Delete the rank index blocks before the rows, so that the triggers of the deleted rows have no blocks to update.
         await self._connections.ask(ranks.DROP_SOURCES, sources, patience=_BULK_PATIENCE)
         wiped = 0
         for table in _TABLES.values():
@@ -272,7 +274,7 @@ async def _digest_of(connection: asyncpg.Connection, names: RowNames) -> Digest:
 
 
 class _Stream:
-    """Chunks on their way from one end to the other. If one end fails, so does the other."""
+    """A queue of chunks from the source store to the target store. If reading or writing fails, the other side fails too."""
 
     def __init__(self, tell: Callable[[int], None]) -> None:
         self._tell = tell
@@ -309,6 +311,6 @@ class _Stream:
             self._broken = True
             raise
         finally:
-            # The reading end may be waiting for space in the queue.
+            # The reading side may be waiting for space in the queue.
             while not self._queue.empty():
                 self._queue.get_nowait()

@@ -1,8 +1,9 @@
 """The named SQL statements of moving data sources between PostgreSQL stores, and their tables.
 
-States of a data source in a store, in `shoal.moving`. `copying`: writes to it are recorded in the journal, because its rows are,
-or were, in another store too. `frozen`: commits that write it are refused, for a moment. `away`: they are refused permanently,
-because another store has it. A refusal with a time limit (`until`) then turns into `copying`: nothing outlives its mover.
+The table `shoal.moving` has the state of each data source in a move. `copying`: writes to it are recorded in the journal, because
+its rows are, or were, in another store too. `frozen`: commits that write to it are refused, for a moment. `away`: commits that
+write to it are refused permanently, because it belongs to another store. When the time limit (`until`) of a frozen or away data
+source passes, its state becomes `copying`, so no data source stays blocked because a mover died.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ MIGRATION = """
 BEAT = "SELECT version, map::text, peers FROM shoal.beat($1, $2, $3)"
 LEAVE = "DELETE FROM shoal.process WHERE id = $1"
 OFFER = "INSERT INTO shoal.shard_map VALUES ($1, $2::jsonb) ON CONFLICT DO NOTHING"
-# Only with the newest map that the store knows: an older one might open a data source that has moved on since.
+# Requires the newest map that the store knows: an older map might open a data source that has moved to another store since.
 ADMIT = """
     UPDATE shoal.moving SET until = clock_timestamp() + make_interval(secs => $3)
     WHERE source = ANY ($1::smallint[]) AND state = 'away' AND until IS NULL
@@ -91,14 +92,14 @@ LAGGARDS = """
     SELECT count(*) FROM shoal.process
     WHERE map_version < $1 AND seen_at > clock_timestamp() - make_interval(secs => $2)"""
 
-# In two steps, because a statement that names a missing table fails as a whole.
+# The inner query is a string, because a statement that names a missing table fails as a whole.
 VERSION_OF = """
     SELECT CASE WHEN to_regclass('shoal.version') IS NOT NULL THEN
         (xpath('//n/text()', query_to_xml('SELECT max(applied) AS n FROM shoal.version', true, true, '')))[1]::text END"""
 MOVER_LOCK = "SELECT pg_try_advisory_lock(hashtext('shoal.mover'))"
 MOVING_LOCK = "LOCK TABLE shoal.moving IN ACCESS EXCLUSIVE MODE"
 MAP_LOCK = "LOCK TABLE shoal.shard_map IN ACCESS EXCLUSIVE MODE"
-# Others may read the map, and none may write it.
+# Other sessions may read the map, but none may write it.
 MAP_KEEP = "LOCK TABLE shoal.shard_map IN SHARE MODE"
 MARK = """
     INSERT INTO shoal.moving (source, state, until, mover, peer)
@@ -129,7 +130,7 @@ STRANGERS = """
 
 
 class Table:
-    """One kind of rows and its statements. `source` is the SQL expression for the data source of a row."""
+    """One kind of row, with its SQL statements. `source` is the SQL expression for the data source of a row."""
 
     def __init__(
         self, name: str, key: Sequence[str], key_types: Sequence[str], rest: Sequence[str], source: str, digest: str
@@ -143,7 +144,7 @@ class Table:
         same = " AND ".join(f"t.{column} = w.{column}" for column in key)
         place = len(key)
         self.copy = f"SELECT {names} FROM shoal.{name} AS t WHERE {source} IN ({{sources}}) ORDER BY {keys}"
-        """Contains the numbers of the data sources: COPY takes no parameters."""
+        """The numbers of the data sources are formatted into the statement: COPY takes no parameters."""
         self.digest = _digest(name, digest, f"FROM shoal.{name} AS t WHERE {source} = ANY ($1::smallint[])")
         self.digest_of = _digest(name, digest, f"FROM {key_rows} JOIN shoal.{name} AS t ON {same}")
         self.get = (
@@ -166,7 +167,7 @@ def _arrays(types: Sequence[str]) -> str:
 
 
 def _digest(name: str, parts: str, rows: str) -> str:
-    # 64 bits of a digest that does not depend on the version and machine; a sum does not depend on the order of rows.
+    # Sum 64 bits of the MD5 of each row. MD5 is identical on all versions and machines, and a sum ignores the order of rows.
     each = f"('x' || substr(md5({parts}), 1, 16))::bit(64)::bigint"
     return f"SELECT count(*), coalesce(sum({each}), 0)::text {rows} /* {name} */"
 

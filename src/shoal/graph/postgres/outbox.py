@@ -1,11 +1,13 @@
 """The outbox of a PostgreSQL store, with events that are claimed by any number of processes.
 
-A claim skips jobs that others are claiming, and lasts for its lease. A job whose lease ended, because its worker died or hangs,
-is delivered again with one more attempt counted. Acknowledged and returned jobs are batched for a moment, and written with the
-next claim at the latest. All this may be lost with the last second of the server: then jobs are delivered again.
+A claim skips jobs that other processes are claiming, and is valid until its lease ends. A job whose lease ended, because its worker
+died or hangs, is delivered again with one more attempt counted. Acknowledged and returned jobs are batched for a moment, and
+written with the next claim at the latest. A crash of the server may lose its last second of claims and acknowledgments: these jobs
+are delivered again.
 
-A claim whose reply is lost holds jobs that no worker knows of. The next claim releases them first, so they need not wait for the
-end of their lease. This also applies to acknowledged jobs if the standby that takes over lacks the acknowledgment.
+If the reply to a claim is lost, the claim holds jobs that no worker knows of. The next claim releases them first, so they need not
+wait for the end of their lease. Acknowledged jobs are released in the same manner if the standby that takes over lacks the
+acknowledgment.
 """
 
 from __future__ import annotations
@@ -25,7 +27,10 @@ _RETRY_SECONDS = 1.0
 
 
 class PostgresOutbox:
-    """The outbox half of a store. `me` identifies this opener; `lazy` does not wait for the disk, `durable` does."""
+    """The outbox of a store. Commits of the pool `lazy` do not wait for the disk, commits of `durable` do.
+
+    `me` identifies this process as the holder of jobs.
+    """
 
     def __init__(self, lazy: ConnectionPool, durable: ConnectionPool, me: int, check: Callable[[], None]) -> None:
         self._lazy = lazy
@@ -35,7 +40,7 @@ class PostgresOutbox:
         self._wake: WakeUp | None = None
         self._done: set[int] = set()
         self._back: dict[int, tuple[Job, float]] = {}
-        # Numbers of jobs claimed and not settled; and whether this opener may hold more jobs that it does not know of.
+        # Numbers of the jobs that are claimed and not settled yet, and whether a lost reply may have claimed more jobs.
         self._held: set[int] = set()
         self._astray = False
         self._history = lazy.history
@@ -114,7 +119,7 @@ class PostgresOutbox:
         return max(0.0, (await self._lazy.ask(sql.OUTBOX_LAG))[0][0] or 0.0)
 
     async def close(self) -> None:
-        """Write batched acknowledgments, and release the jobs that this opener still holds."""
+        """Write batched acknowledgments, and release the jobs that this process still holds."""
         self._closing.set()
         if self._batching is not None:
             await self._batching
@@ -122,7 +127,7 @@ class PostgresOutbox:
             await self._flush()
             await self._lazy.ask(sql.LET_GO, self._me, patience=LONG_PATIENCE)
         except ShoalError:
-            # The leases expire by themselves.
+            # The store does not answer: the leases of the held jobs expire by themselves.
             self._done.clear()
 
     async def _flush(self) -> None:
@@ -130,7 +135,7 @@ class PostgresOutbox:
             await self._settling(sql.SETTLE)
 
     async def _settling(self, statement: str, *more: Any) -> list[Any]:
-        """Run a statement that also settles the batched jobs."""
+        """Run a statement that also writes the batched acknowledgments and returns of jobs."""
         async with self._lock:
             done, back = list(self._done), dict(self._back)
             rows = await self._lazy.ask(statement, done, *_columns(back), self._me, *more)
@@ -155,7 +160,7 @@ class PostgresOutbox:
             try:
                 await self._flush()
             except ShoalError:
-                # The store is away; nothing is lost by waiting.
+                # The store is unavailable. The batched jobs are written later.
                 pause = _RETRY_SECONDS
 
 

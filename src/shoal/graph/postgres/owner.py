@@ -1,8 +1,8 @@
 """The lock on a PostgreSQL store: one process has it open exclusively, or many share it.
 
-A process that keeps timelines in memory must be the only one, because it does not see the writes of others. The lock lives as
-long as the connection that took it; that connection is monitored, and the lock is taken again if it was lost. A process that had
-the store exclusively and finds that others have used it since stays out.
+A process that keeps timelines in memory must be the only one, because it does not see the writes of others. The lock lives as long
+as the connection that took it; that connection is monitored, and the lock is taken again if it was lost. A process that had the
+store exclusively, lost the lock and finds that another process has used the store since refuses all changes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _TAKEN = "the store is in use by another process: stop it first, or set shared t
 MEANWHILE = "another process used the store while the connection was lost: restart this process"
 _WAITING = "reconnecting to the store: try again in a few seconds"
 _OPEN_SECONDS = 3.0
-"""The server may not have noticed yet that a process was killed."""
+"""How long to retry at the start: the server may not have noticed yet that a process with the lock was killed."""
 _BEAT_SECONDS = 5.0
 _RETRY_SECONDS = 0.3
 _TAKE_SECONDS = 10.0
@@ -36,12 +36,12 @@ _TAKE_SECONDS = 10.0
 
 
 class Owner:
-    """The lock of an opener. Call `check` before every change."""
+    """The lock of one process on a store. Call `check` before every change."""
 
     def __init__(self, url: str, *, sole: bool, patience: float = PATIENCE, histories: Histories | None = None) -> None:
         self.id = secrets.randbits(62) + 1
         self.mark = self.id if sole else 0
-        """The mark that every commit must find in the store; 0 if the store is shared."""
+        """The owner id that every commit must find in the store; 0 if the store is shared."""
         self._place = place_of(url)
         self._finder = PrimaryFinder(parse(url).server, histories or Histories(), url)
         self._sole = sole
@@ -72,14 +72,14 @@ class Owner:
         if self._watch is not None:
             await self._watch
         if self._connection is not None:
-            # Otherwise the server would notice the end of the connection a little later.
+            # Unlock explicitly: the server would notice the end of the connection a little later.
             with contextlib.suppress(*LOST, asyncpg.PostgresError, AttributeError):
                 await self._connection.execute(sql.DISOWN, timeout=_RETRY_SECONDS)
             await goodbye(self._connection)
 
     async def _take(self, *, first: bool) -> bool:
         named = {**SESSION_SETTINGS, "application_name": SESSION_NAME}
-        # Another server may accept writes by now.
+        # Compare all hosts, because another server may accept writes by now.
         self._finder.forget()
         connection = await self._finder.connect(named, self._patience)
         try:
@@ -89,7 +89,6 @@ class Owner:
             connection.terminate()
             raise Unavailable(_WAITING) from error
         except BaseException:
-            # Including cancellation.
             connection.terminate()
             raise
         if not taken:
@@ -112,7 +111,7 @@ class Owner:
         return taken
 
     async def _check_version(self, connection: asyncpg.Connection) -> None:
-        """While this process had no session, the store may have been upgraded beyond what its code can use."""
+        """Raise `Unavailable` if the store was upgraded beyond this code while the process had no session."""
         try:
             await check_version(connection)
         except Unavailable as error:
@@ -123,7 +122,7 @@ class Owner:
 
     async def _sign(self, connection: asyncpg.Connection) -> None:
         async with connection.transaction():
-            # Waits for running commits of a process that has lost the lock without noticing.
+            # Waits for running commits of a process that has lost the lock without noticing it.
             await connection.execute(sql.OWNER_LOCK)
             await connection.execute(sql.OWNER_SET, self.mark)
 
@@ -154,7 +153,7 @@ class Owner:
             await self._back_off(_BEAT_SECONDS)
             return
         connection.terminate()
-        # Termination listeners run in a later iteration of the event loop.
+        # Termination listeners run only in a later iteration of the event loop.
         self._lost(connection)
 
     async def _answers(self, connection: PrimaryConnection) -> bool:

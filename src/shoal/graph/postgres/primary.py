@@ -90,7 +90,7 @@ _NO_PRIMARY = "no server of the store accepts writes"
 _CONNECT_SECONDS = 2.5
 _HEAD_START_SECONDS = 0.5
 _GRACE_SECONDS = 0.3
-"""How long to wait for a host in a newer history once one accepts writes."""
+"""How long to wait for a host on a newer WAL timeline once one host accepts writes."""
 _CACHED_STATEMENTS = 100
 _REFUSALS = (
     asyncpg.InvalidAuthorizationSpecificationError,
@@ -101,16 +101,16 @@ _LOOK = """
     SELECT pg_is_in_recovery() AS standby, current_setting('transaction_read_only') = 'on' AS read_only,
         CASE WHEN pg_is_in_recovery() THEN 0
         ELSE ('x' || substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8))::bit(32)::bigint END AS history"""
-"""The first eight digits in the name of a WAL file are its timeline, also right after a standby took over."""
+"""The first eight digits in the name of a WAL file are the timeline, which is correct even right after a standby took over."""
 
 # asyncpg raises `AttributeError` for a connection that ends while a statement is prepared.
 _EXPECTED = (*LOST, asyncpg.PostgresError, ValueError, AttributeError)
 _last_logged: dict[str, str] = {}
-"""The last logged reason why a server that accepted us before refuses now, by its hosts."""
+"""By store, the last logged reason why none of its servers could be used; empty after a successful connection."""
 
 
 class PrimaryConnection(asyncpg.Connection):  # type: ignore[misc]  # the library has no types
-    """A connection, and the history of its server when it was opened."""
+    """A connection, and the WAL timeline of its server when the connection was opened (`history`)."""
 
     __slots__ = ("history",)
 
@@ -156,7 +156,7 @@ _Asked = dict[asyncio.Task[PrimaryConnection], str]
 
 
 class NotThePrimary(ConnectionError):
-    """A server answers but accepts no writes, or must not be sent any."""
+    """A server answers, but it accepts no writes or has been replaced as the primary."""
 
 
 class PrimaryFinder:
@@ -232,7 +232,7 @@ class PrimaryFinder:
             )
         try:
             with ended_after(connection, deadline - loop.time()):
-                # In one transaction, so that it is one session behind a pooler. On cancellation, do not wait for its end.
+                # One transaction keeps both statements in one session behind a pooler. On cancellation, do not wait for its end.
                 await connection.execute("BEGIN")
                 look = await connection.fetchrow(_LOOK)
                 await connection.execute("COMMIT")
@@ -258,8 +258,8 @@ class PrimaryFinder:
     def _refused(self, errors: Mapping[str, Exception]) -> Unavailable:
         """Return the error that says why no host can be used.
 
-        The details of a lasting failure are shown when the store is opened first. Later it is logged once, like a server that
-        answers and is not the primary.
+        Its cause has the details, which the caller shows when the store is first opened. Afterwards, a lasting failure or a server
+        that answers and is not the primary is logged, once for each reason.
         """
         reasons = {host: why(error) for host, error in errors.items()}
         details = (
@@ -291,7 +291,7 @@ class PrimaryFinder:
 async def _best_of(
     asked: _Asked, errors: dict[str, Exception], seconds: float | None
 ) -> tuple[str, PrimaryConnection] | None:
-    """Await hosts in `asked`, in time, and remove them; return the one in the newest history that accepts writes."""
+    """Await the hosts in `asked`, and remove those that answer in time; return the writable host on the newest WAL timeline."""
     best: tuple[str, PrimaryConnection] | None = None
     while asked:
         patience = _GRACE_SECONDS if best else seconds

@@ -1,7 +1,7 @@
 """Ranks in lists of a PostgreSQL store in O(log n): entries are counted in blocks, as `graph/sqlite/ranks.py` describes.
 
-Triggers update a block in the commit that changes an entry. Both the triggers and the creation of blocks lock the list's count
-first, so the second one sees what the first has stored: no entry is missed or counted twice.
+Triggers update a block in the commit that changes an entry. The triggers and the creation of blocks first lock the list's count, so
+whichever runs second sees what the first has stored: no entry is missed or counted twice.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from shoal.graph.schema import ASSOC_TYPES
 BLOCK = 64
 FAN = 64
 OPEN = 4 * BLOCK
-"""Split more entries than this in one block, or after the last block."""
+"""Maximum entries in one block, or after the last block. If there are more, they are split into blocks."""
 AT_ONCE = 256 * BLOCK
-"""Entries put into blocks in one transaction: posts of their author wait for it."""
+"""Maximum entries put into blocks in one transaction, because new posts of the author wait for it."""
 _LEVELS = (0, 1, 2)
 _RANKED = ", ".join(str(atype.number) for atype in ASSOC_TYPES.values() if atype.ranked)
 
@@ -121,14 +121,17 @@ RANKS = f"""{_ASKED}
             SELECT FROM shoal.association AS e
             WHERE e.id1 = a.id1 AND e.atype = $2 AND e.alive AND e.time > last0 AND e.time <= a.upto LIMIT $4) AS walked)
     FROM asked AS a"""
-"""For each list and time: the entries after the last block before it, and how many of them, up to a limit, are not newer."""
+"""For each list and time, two counts: entries after the last block that ends before the time, and how many of these are not newer.
+
+The second count stops at a limit.
+"""
 WALKED = """
     SELECT w.id1, t.place, (
         SELECT count(*) FROM shoal.association AS e
         WHERE e.id1 = w.id1 AND e.atype = $2 AND e.alive AND e.time > t.upto), 0
     FROM unnest($1::bigint[]) AS w (id1)
     CROSS JOIN unnest($3::bigint[]) WITH ORDINALITY AS t (upto, place)"""
-"""Counts the entries of lists without blocks one by one."""
+"""Counts entries one by one, for lists without blocks."""
 DIVIDE = "SELECT shoal.divide($1, $2, $3, $4, $5, $6, $7)"
 DROP = "DELETE FROM shoal.block WHERE id1 = $1 AND atype = $2"
 DROP_SOURCES = "DELETE FROM shoal.block WHERE shoal.source_of(id1) = ANY ($1::smallint[])"

@@ -1,8 +1,8 @@
 """The schema of the PostgreSQL store: its tables, and the functions that change many rows in one call.
 
-Everything is in a separate schema. A `revision` identifies the state of a row that a decision was based on: it starts at a
-random number, so that a row that was deleted and created again has another one, and each change adds 1. The source of a row is
-its data source (`core/placement.py`), from the shard in its id. Tables: docs/data-layout.md.
+Everything is in a separate schema. The `revision` of a row identifies the state on which a decision was based: it starts at a
+random number, so that a row that was deleted and created again has another revision, and each change adds 1. The column `source` is
+the data source of a row (`core/placement.py`), computed from the shard in its id. Tables: docs/data-layout.md.
 """
 
 from __future__ import annotations
@@ -101,16 +101,16 @@ _TABLES = """
         'SELECT (((id >> 10) & 8191) / 128)::smallint';
 """
 
-# A new row has a positive revision; a row that replaces revision r has -(r + 1). So one INSERT serves both, in the order of its
-# rows, and its result shows whether every row was as expected: a new row that existed already is not returned, and one to be
-# replaced that was deleted keeps its negative revision. Rows that were only read are locked last and without waiting: their
-# holders may wait for us.
+# In the arguments of `commit`, a new row has a positive revision; a row that replaces revision r has -(r + 1). So one INSERT serves
+# both, in the order of its rows, and its result shows whether every row was in the expected state: a new row that already existed
+# is not returned, and a replacement whose old row was deleted keeps its negative revision. Rows that were only read are locked last
+# and without waiting: sessions that hold their locks may be waiting for us.
 #
-# Reading `moving` or `owner` locks that table until the end of the transaction, only against changes of it: when a change is
-# done, no commit that had not seen it is running.
+# Reading `moving` or `owner` locks that table against changes until the end of the transaction. So when a change of the table is
+# done, no commit that had not seen it is still running.
 #
-# A standby that takes over may lack the last numbers of the outbox sequence, and would use them again: a worker that holds an
-# earlier event would settle another one. So event numbers start with the history, which is the timeline of the server's WAL.
+# A standby that takes over may lack the last numbers of the outbox sequence and use them again. A worker that holds a lost event
+# would then settle the new event with its number. So the high bits of an event number are the server's WAL timeline (`history`).
 _COMMIT = """
     CREATE FUNCTION shoal.history() RETURNS bigint LANGUAGE sql VOLATILE AS
         $$ SELECT ('x' || substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8))::bit(32)::bigint $$;
@@ -278,7 +278,8 @@ _CLAIM = """
     END $$;
 """
 
-# Types with a history keep their tombstones longer: a sweep of other types does not read past them.
+# Types with a history keep their tombstones longer. They have a separate index, so that sweeps of the other types do not read past
+# them.
 _HISTORY = Migration(
     (
         TableIndex("association_past", f"shoal.association (time) WHERE NOT alive AND atype IN {HISTORY_TYPES}"),
@@ -297,7 +298,7 @@ _HISTORY = Migration(
     )
 )
 
-# Tombstones of `placed` types are kept permanently. In the index of a sweep they would slow each sweep.
+# Tombstones of `placed` types (`AssocType`) are kept permanently. This index leaves them out: every sweep would read past them.
 _SWEEPABLE = Migration(
     (
         TableIndex(
@@ -305,7 +306,7 @@ _SWEEPABLE = Migration(
         ),
         "DROP INDEX shoal.association_ended",
     ),
-    # Older code only sweeps more slowly, without an index.
+    # Older code can use the store, but sweeps more slowly, without an index.
     4,
 )
 
@@ -317,4 +318,4 @@ MIGRATIONS: tuple[Migration, ...] = (
     short(_COMMIT, 4),
     _SWEEPABLE,
 )
-"""Schema versions in order, append-only; the greatest number in `shoal.version` is the number of applied ones."""
+"""Schema versions in order, append-only. The number of applied versions is the greatest number in `shoal.version`."""

@@ -1,6 +1,6 @@
 """The named SQL statements of the PostgreSQL store. Its tables and functions: `schema`.
 
-A query is one statement, whose arguments are arrays.
+A query for many rows is one statement whose arguments are arrays.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from shoal.graph.schema import ASSOC_TYPES, UNSWEPT, WITH_HISTORY
 HISTORY_TYPES = f"({', '.join(map(str, sorted(WITH_HISTORY)))})"
 UNSWEPT_TYPES = f"({', '.join(map(str, sorted(UNSWEPT)))})"
 ENDED_LISTED_TYPES = f"({', '.join(str(atype.number) for atype in ASSOC_TYPES.values() if atype.ended_listed)})"
-"""Adding a type that stores have already takes a schema version: indexes name these types."""
+"""Indexes name these types, so adding a type that existing stores contain needs a new schema version."""
 
 LOCK_MIGRATION = "SELECT pg_advisory_xact_lock(hashtext('shoal.migration'))"
 AWAIT_MIGRATION = "SELECT pg_advisory_xact_lock_shared(hashtext('shoal.migration'))"
@@ -19,24 +19,24 @@ STATE = """
         current_setting('server_encoding') AS encoding"""
 IS_THERE = "SELECT to_regclass($1) IS NOT NULL"
 VERSIONS = "CREATE TABLE IF NOT EXISTS shoal.{} (applied integer PRIMARY KEY, readable_from integer)"
-# In the first releases. `ADD COLUMN IF NOT EXISTS` would wait for every transaction that has read the table.
+# Tables of the first releases lack the column. `ADD COLUMN IF NOT EXISTS` would wait for every transaction that has read the table.
 LACKS_READABLE_FROM = """
     SELECT NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = to_regclass($1) AND attname = 'readable_from')"""
 ADD_READABLE_FROM = "ALTER TABLE shoal.{} ADD COLUMN readable_from integer"
 VERSION = "SELECT coalesce(max(applied), 0) FROM shoal.{}"
 APPLIED = "INSERT INTO shoal.{} (applied, readable_from) VALUES ($1, $2)"
-# Only if a newer version recorded it: a version without it can be read by no older code.
+# No row unless the newest applied version recorded the value: without it, no older code can read that version.
 READABLE_FROM = """
     SELECT max(readable_from) FROM shoal.{0}
     WHERE EXISTS (SELECT FROM shoal.{0} WHERE applied = $1 AND readable_from IS NOT NULL)"""
-# Held for the duration of an online upgrade.
+# This lock is held for the duration of an online upgrade.
 KEEP_MIGRATION = "SELECT pg_try_advisory_lock(hashtext('shoal.upgrade'))"
 LET_MIGRATE = "SELECT pg_advisory_unlock(hashtext('shoal.upgrade'))"
 MAY_MIGRATE = "SELECT pg_try_advisory_xact_lock_shared(hashtext('shoal.upgrade'))"
 SESSIONS = (
     "SELECT application_name FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE $1"
 )
-# The key of a lock is stored in two halves.
+# The view `pg_locks` shows the 64-bit key of an advisory lock in two columns.
 UNNAMED_OWNER = """
     SELECT EXISTS (
         SELECT FROM pg_locks AS l JOIN pg_database AS d ON d.oid = l.database JOIN pg_stat_activity AS a USING (pid)
@@ -71,7 +71,7 @@ ASSOC_RANGE = """
     SELECT id2, time, data FROM shoal.association
     WHERE id1 = $1 AND atype = $2 AND alive AND time < $3 AND time > $4 ORDER BY time DESC, id2 DESC LIMIT $5"""
 ASSOC_RANGE_OLDEST = ASSOC_RANGE.replace("DESC", "ASC")
-# Row comparisons, so that the planner cannot use an index by time alone, which would read the tombstones of all members.
+# Row comparisons prevent the planner from using an index on time alone, which would read the tombstones of all members.
 _ENDED_RANGE = """
     SELECT id2, time, data FROM shoal.association
     WHERE (id1, atype, time) < ($1::bigint, $2::smallint, $3::bigint)
@@ -96,7 +96,7 @@ COUNT_SCAN = """
     SELECT id1, atype, n FROM shoal.count
     WHERE (id1, atype) > ($1::bigint, $2::bigint) ORDER BY id1, atype LIMIT $3"""
 
-# One result for all rows that a group of batches touches, in columns that the three kinds share.
+# Loads all rows that a group of batches touches in one result, with columns that the three kinds of rows share.
 LOAD = """
     SELECT 1 AS kind, o.revision, o.id, o.version::bigint, 0::bigint, 0::bigint, false, ''::bytea, '', ''
     FROM shoal.object AS o WHERE o.id = ANY ($1::bigint[])
@@ -119,8 +119,8 @@ COUNT_SET = """
     INSERT INTO shoal.count (id1, atype, n) SELECT $1, $2, $3 FROM watched
     ON CONFLICT (id1, atype) DO UPDATE SET n = excluded.n"""
 KEY_WATCH = "SELECT shoal.watch('{}', '{}', '{}', '{}', '{}', '{}', $1::text[], $2::text[], $3::smallint[])"
-# Moving data is swept where it arrives. A page starts at the time at which the previous one ended, past the dead index entries of
-# the rows that were just deleted.
+# Rows of data sources that are being moved are skipped: the target store sweeps them. A page starts at the time at which the
+# previous one ended, past the dead index entries of the rows that were just deleted.
 _SWEEP = """
     WITH dead AS (
         SELECT id1, atype, id2 FROM shoal.association
@@ -147,7 +147,7 @@ CLAIM = "SELECT seq, event, step, mark, attempt FROM shoal.claim($1::bigint[], $
 LET_GO = "UPDATE shoal.outbox SET ready_at = now(), leased = false, holder = NULL WHERE holder = $1"
 LET_GO_BUT = LET_GO + " AND leased AND NOT seq = ANY ($2::bigint[])"
 OUTBOX_SIZE = "SELECT count(*) FROM shoal.outbox"
-# By number, the oldest come first, except for the few that were parked in between.
+# The lowest numbers are the oldest events, except for the few that were parked and resumed.
 OUTBOX_LAG = """
     SELECT extract(epoch FROM now() - min(since))::double precision
     FROM (SELECT since FROM shoal.outbox ORDER BY seq LIMIT 1000) AS first"""

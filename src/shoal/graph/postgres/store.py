@@ -32,7 +32,7 @@ _SWEEP_PAGE = 5_000
 
 
 class PostgresGraph:
-    """A whole store in one database. Make one with `open`."""
+    """The whole graph of a store in one PostgreSQL database. Create it with `open`."""
 
     loads = True
 
@@ -75,7 +75,7 @@ class PostgresGraph:
         histories = histories or Histories()
         owner = Owner(url, sole=sole, patience=patience, histories=histories)
         async with AsyncExitStack() as undo:
-            # A claim or an acknowledgment may be lost with the server; these connections write nothing else.
+            # A crash of the server may lose claims and acknowledgments; the pool for reading writes nothing else.
             settings = {"default_transaction_read_only": "on"} if read_only else {"synchronous_commit": "off"}
             reading = ConnectionPool(url, readers, settings, patience, histories=histories)
             undo.push_async_callback(reading.close)
@@ -154,7 +154,7 @@ class PostgresGraph:
         if not id1s:
             return {}
         statement = sql.ASSOC_RANGES_OLDEST if at.oldest_first else sql.ASSOC_RANGES
-        # Each list once, even if it was named twice.
+        # Read each list once, even if it was named twice.
         distinct = list(dict.fromkeys(id1s))
         lists: dict[int, list[Assoc]] = {}
         for id1, *entry in await self._reading.ask(statement, distinct, atype.number, at.before, at.after, at.limit):
@@ -271,7 +271,11 @@ class PostgresGraph:
 
 
 def _by_list(id1s: Iterable[int], times: int, rows: Iterable[Sequence[int]]) -> dict[int, list[int]]:
-    """Combine rows of a list, the position of a time (from 1), entries after a block, and how many of them are not newer."""
+    """Return the ranks by list.
+
+    Each row has a list, the position of a time (from 1), the number of entries after a block, and how many of these are not newer
+    than the time.
+    """
     found = {id1: [0] * times for id1 in id1s}
     for id1, place, behind, within in rows:
         found[id1][place - 1] = behind - within

@@ -1,10 +1,10 @@
 """Group commit for a PostgreSQL store: waiting batches are committed as one group in two round trips.
 
-The first loads the rows that the batches touch; the batches are decided one after the other (`resolve.decide`); the second stores
-the result if every row is still as loaded. No lock is held between the two: a refused group is loaded and decided again. Work
-that must precede the commit (`Batch.after`) runs during the first round trip, which batches of presumably new rows
-(`Batch.presumed_new`) skip. Groups run concurrently unless they share a row, and rows are ordered by key, so groups never
-deadlock. A batch is answered when its group is durable; if the connection is lost the outcome may be unknown (`OutcomeUnknown`).
+The first round trip loads the rows that the batches touch. The batches are then decided one after the other (`resolve.decide`), and
+the second round trip stores the result if every row is still as loaded. No lock is held between the two: a refused group is loaded
+and decided again. Work that must precede the commit (`Batch.after`) runs during the first round trip, which batches of presumably
+new rows (`Batch.presumed_new`) skip. Groups run concurrently unless they share a row, and rows are ordered by key, so groups never
+deadlock. A batch is answered when its group is durable; if the connection is lost, the outcome may be unknown (`OutcomeUnknown`).
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def _key_values(changes: Resolution, loaded: Loaded, batches: Sequence[Batch]) -
 
 
 def _seen_keys(changes: Resolution, loaded: Loaded, touched: Touched) -> Columns:
-    """Return keys that stay unchanged, or were created and released within the group."""
+    """Return the keys that the group leaves unchanged, or creates and releases again, with their expected revisions."""
     seen = [
         name
         for name in touched.keys
@@ -140,9 +140,9 @@ _ALONE_ATTEMPTS = 40
 _JITTER_SECONDS = 0.002
 _LONGEST_JITTER_SECONDS = 0.1
 _SETTLE_SECONDS = 5.0
-"""The committing process applies pending inverses itself; a worker takes them after this delay."""
+"""The committing process applies pending inverses itself; a worker takes over after this delay."""
 
-# The rows have changed; two groups deadlocked; a row that was only read is being written.
+# SQLSTATEs: rows have changed; two groups deadlocked; a row that was only read is being written.
 _OVERTAKEN = {"SHOLD", "40001", "40P01", "55P03"}
 _OUTSIDE = "SHOUT"
 
@@ -152,7 +152,7 @@ class _Overtaken(Exception):
 
 
 class _SourcesFrozen(Exception):
-    """Nothing was stored, because these data sources are frozen."""
+    """Nothing was stored, because the data sources in `sources` are frozen for a move."""
 
     def __init__(self, sources: set[int]) -> None:
         super().__init__(sources)
@@ -172,7 +172,7 @@ class _Task:
         self._triples = touched.links
         self.written: set[Name] = {op.id for op in batch.objects} | touched.keys | touched.links
         self.names: set[Name] = self.written | touched.ids
-        # An object that is replaced or deleted exists.
+        # Replacing or deleting an object means that the object exists, so such a batch is not presumed new.
         self.presumed_new = batch.presumed_new and not any(op.expected or op.node is None for op in batch.objects)
 
     def sources(self) -> set[int]:
@@ -192,7 +192,7 @@ class Writer:
         self._wake = wake
         self._tasks: deque[_Task] = deque()
         self._groups: set[asyncio.Task[None]] = set()
-        # What running groups may write.
+        # Names of the rows that running groups may write.
         self._busy: set[Name] = set()
         self._starting = False
         self._closing = False
@@ -250,7 +250,7 @@ class Writer:
         answers = await self._answers(tasks)
         for task in tasks:
             self._busy -= task.written
-        # This group must not count while the next one is started.
+        # Remove this group first, so that it does not count when the next one is started.
         self._groups.difference_update({asyncio.current_task()})
         self._start()
         for task, result in zip(tasks, answers, strict=True):
@@ -274,7 +274,7 @@ class Writer:
                         "too many concurrent changes to the same objects: try again in a moment", retry_after=1.0
                     )
                 ]
-        except Exception as error:  # noqa: BLE001  # whatever it is, those who wait must hear of it
+        except Exception as error:  # noqa: BLE001  # the waiting callers must get any error
             if len(tasks) == 1:
                 return [error]
         return [(await self._answers([task]))[0] for task in tasks]
@@ -294,7 +294,8 @@ class Writer:
                 return await self._commit(tasks, presuming=attempt == 0)
             except _Overtaken:
                 if attempt == 0 and any(task.presumed_new for task in tasks):
-                    # Most likely the presumption was wrong, and nothing has changed.
+                    # Most likely a row that was presumed new exists already. Nothing was stored, so load the rows and retry at
+                    # once.
                     continue
                 self.overtaken += 1
                 await asyncio.sleep(_jitter(attempt))
@@ -347,7 +348,10 @@ class Writer:
         return answers
 
     async def _store(self, values: Sequence[Any], history: int) -> list[int]:
-        """Store the decisions in the history that they were made in: a revision may occur again in the next one."""
+        """Store the changes, unless a failover has begun a new history since the rows were loaded.
+
+        In a new history, a revision may stand for another state of its row. Raises `_Overtaken`.
+        """
         try:
             rows = await self._connections.ask(
                 sql.COMMIT, self._owned_by, *values, translate=_translate_error, history=history

@@ -1,9 +1,9 @@
-"""Redis client for one server, replicas or a Cluster: batched scripts over many keys, request batching, blocking connections.
+"""Client for one Redis server, replicas or Redis Cluster: batched scripts over many keys, and blocking connections.
 
 A key is `<prefix>:{<shard>}:<id>` in fixed-width hexadecimal: the logical shard is the hash tag, so a member's keys are on one
-server. Scripts declare no keys, so one call serves all slots of a server, which rejects foreign keys one by one. Rejected or lost
-keys are retried once after a topology refresh, then raise `Unavailable`; scripts must be idempotent. Calls made in one iteration
-of the event loop share a round trip.
+server. Scripts declare no keys, so one call serves all slots of a server, which rejects keys of other servers one by one. Rejected
+or lost keys are retried once after a topology refresh, then raise `Unavailable`; scripts must be idempotent. Calls made in one
+iteration of the event loop share a round trip.
 """
 
 from __future__ import annotations
@@ -70,7 +70,8 @@ _TRY_AGAIN = ("non local key", "cluster is down", "LOADING", "READONLY", "MASTER
 class Script:
     """A Lua script whose first argument is the concatenated keys, and which returns `{refused, result}`.
 
-    A script that does not `grow` the stored data also runs when the server's memory is full. `name` identifies it in traces.
+    `refused` has the positions of keys that belong to other servers. A script that does not `grow` the stored data also runs when
+    the server's memory is full. `name` identifies it in traces.
     """
 
     def __init__(self, name: str, body: str, *, grows: bool = True) -> None:
@@ -81,7 +82,7 @@ class Script:
 
 
 class PartialAnswer(NamedTuple):
-    """The result of a call. `at` has the indexes of its keys among all keys."""
+    """The result of one call of a script. `at` has the positions of its keys among all keys of the request."""
 
     at: NDArray[np.intp]
     result: Any
@@ -120,8 +121,8 @@ class _Server:
 class Nodes:
     """The servers of a URL, connected on demand.
 
-    `redis://host:port/db` (several `host:port`: the master is among them), or `redis+cluster://host:port,host:port`; `rediss` for
-    TLS.
+    The URL is `redis://host:port/db`, with several `host:port` if a primary has replicas, or `redis+cluster://host:port,host:port`
+    for a Redis Cluster. `rediss` uses TLS.
     """
 
     def __init__(self, url: str, *, connect_seconds: float = 1.0, answer_seconds: float = 2.0) -> None:
@@ -139,7 +140,7 @@ class Nodes:
 
     @classmethod
     async def open(cls, url: str) -> Nodes:
-        """Connect. A server that is away may come back later.
+        """Connect to the servers. An unreachable server is no error, because it may come back later.
 
         Raises `ValueError` for an invalid URL, and `MisconfiguredEngine` if servers refuse us or are not trusted.
         """
@@ -223,7 +224,7 @@ class Nodes:
         queued = time.monotonic()
         async with server.bulk if bulk else server.quick:
             if server.failed_at > queued:
-                # Callers that were queued while it failed would wait for one timeout after the other.
+                # The server failed while this call was queued: do not wait for another timeout.
                 raise _Retryable
             try:
                 reply = await timed("redis", script.name, self._run(server.client, script, arguments(at)))
@@ -266,7 +267,10 @@ class Nodes:
         topology: Topology,
         parts: list[PartialAnswer],
     ) -> NDArray[np.intp]:
-        """Run the script for keys of a slot that is migrating: keys that have left, or do not exist, are on the target server."""
+        """Run the script for keys of a slot that Redis is migrating.
+
+        Keys that have left the server, or do not exist, are on the target server.
+        """
         failed = [np.empty(0, np.intp)]
         for shard in np.unique(shards[left]).tolist():
             at = left[shards[left] == shard]
@@ -371,7 +375,7 @@ class Nodes:
         return [np.flatnonzero(places == place) for place in np.unique(places).tolist() if place != NOWHERE]
 
     async def ids(self, prefix: str, shards: NDArray[np.int64] | None = None) -> AsyncIterator[NDArray[np.int64]]:
-        """Yield the ids under a prefix, page by page, some perhaps twice: all of them, or those on these shards.
+        """Yield the ids of all keys with a prefix, or of those on these shards, in pages. An id may occur twice.
 
         Raises `Unavailable`.
         """

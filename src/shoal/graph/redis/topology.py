@@ -63,10 +63,13 @@ class Url(NamedTuple):
     user: str | None
     password: str | None
     tls_files: Mapping[str, str]
-    """PEM files by the names in `_TLS_FILES`: certificates to trust in addition to the system's, and our own."""
+    """PEM files by the names in `_TLS_FILES`: authorities to trust in addition to the system's, and the client's certificate."""
 
     async def look(self, client: Client, address: ServerAddress) -> Topology | None:
-        """Ask a server for the topology; None from a replica outside a Cluster. Raises the errors of the client."""
+        """Ask the server at this address for the servers of a Redis Cluster, or whether it is a primary.
+
+        Returns None for a replica outside a Redis Cluster. Errors of the client library are raised unchanged.
+        """
         if self.clustered:
             return _of_cluster(await client.execute_command("CLUSTER SLOTS"), address)
         replication = await client.info("replication")
@@ -186,7 +189,7 @@ _PROBE_SECONDS = 1.0
 
 
 async def refusal(failures: Sequence[tuple[ServerAddress, Exception]], *, tls: bool) -> Unavailable:
-    """Return the error to raise, with the reason of each server as its cause. `tls`: we used TLS."""
+    """Return the error to raise, with the reason of each server as its cause. `tls`: whether the connections used TLS."""
     reasons = [(address, await _reason(address, error, tls=tls)) for address, error in failures]
     message = "; ".join(sorted({f"{host}:{port}: {reason}" for (host, port), reason in reasons}))
     lasts = any(
@@ -216,7 +219,7 @@ async def _reason(address: ServerAddress, error: Exception, *, tls: bool) -> str
 
 
 async def _speaks_plainly(host: str, port: int) -> bool:
-    """Return whether a server replies without TLS. Such a server takes a handshake for the start of a command, and waits."""
+    """Return whether a server replies without TLS. Such a server takes a TLS handshake for the start of a command, and waits."""
     try:
         async with asyncio.timeout(_PROBE_SECONDS):
             reader, writer = await asyncio.open_connection(host, port)

@@ -1,9 +1,10 @@
 """Version tokens of objects on Redis (`cache.coherence.VersionTokens`), which let several processes cache what they read.
 
-One key of an object holds either a version token or the marks of its writers. A mark has a deadline, in case its holder died. A
-token is deleted when a change begins; the end of a change that was the only one since then sets the next token. A server that
-took over from another, or was restarted, has another history, which is part of every token: then all are new. For the first
-seconds of a new history no tokens count: a writer may still be about to report a change made at the end of the old one.
+Each object has one key, which holds either its version token or the marks of the processes that are changing it. A mark has a
+deadline, in case its process died. The token is deleted when a change begins. The end of a change sets the next token if it was the
+only change since then. A server that took over from another, or was restarted, has another history (replication id), which is part
+of every token, so all its tokens are new. In the first seconds of a new history no tokens are valid: a writer may still be about to
+report a change made at the end of the previous history.
 
 While a server cannot be reached, changes that must be reported to it are kept in bounded memory.
 """
@@ -152,7 +153,11 @@ return {refused, versions}
 
 
 class _Change(NamedTuple):
-    """Objects under one token. `before` has the previous version token of objects without other writers."""
+    """A change of several objects, with the random token that marks it.
+
+    `before` has the previous version token of each object that no other process is changing. `made`: whether the objects were
+    changed.
+    """
 
     ids: Sequence[int]
     token: bytes
@@ -162,22 +167,23 @@ class _Change(NamedTuple):
 
 
 class RedisVersionTokens:
-    """Version tokens that live for a day, and marks that hold for 30 seconds: a commit must not take longer.
+    """Version tokens that expire after a day, and marks of changes that expire after 30 seconds: a commit must not take longer.
 
-    After a server's history ends, tokens of the next count after `settling_seconds`.
+    After a server is restarted or replaced, its new tokens are valid from `settling_seconds` on.
     """
 
     def __init__(self, nodes: Nodes, *, settling_seconds: float = _SETTLING_SECONDS) -> None:
         self._nodes = nodes
         self._settling_seconds = settling_seconds
-        # The last seen history of each logical shard, and the times from which histories that replaced another one count.
+        # The last seen history (replication id) of each logical shard, and the times from which the tokens of new histories are
+        # valid.
         self._histories = np.zeros(SHARDS, f"S{_HISTORY_BYTES}")
         self._counts_from: dict[bytes, float] = {}
         self._reading = Batching("versions.read", self._read)
         self._beginning = Batching("versions.begin", self._begin)
         self._ending = Batching("versions.end", self._end)
-        # Changes whose end could not be reported, by object, and beyond `_PENDING_OBJECTS` by shard; each with the last change's
-        # token.
+        # Changes whose end could not be reported: by object, and beyond `_PENDING_OBJECTS` by shard, each with the token of the
+        # last change.
         self._pending: dict[int, bytes] = {}
         self._pending_shards: dict[int, bytes] = {}
         self._reporting: asyncio.Task[None] | None = None
@@ -213,7 +219,7 @@ class RedisVersionTokens:
         return [{id_: found[id_] for id_ in ids if id_ in found} for ids in asked]
 
     def _settled(self, history: bytes, shards: NDArray[np.int64]) -> bool:
-        """Return whether tokens of this history, which a server now has for these shards, count already."""
+        """Return whether tokens of this history are valid already. The server of these shards now has this history."""
         before = self._histories[shards]
         if ((before != b"") & (before != history)).any() and history not in self._counts_from:
             self._counts_from[history] = time.monotonic() + self._settling_seconds
@@ -274,7 +280,7 @@ class RedisVersionTokens:
         results: list[bytes | None] = [None] * len(every)
         for part in await self._nodes.each(script, shards_of(every), arguments, batch=_BATCH):
             for at, answer in zip(part.at.tolist(), part.result, strict=True):
-                # A refused key is in another part.
+                # The server that has this key answers it in another part.
                 if answer is not None:
                     results[at] = answer
         answers = iter(results)
@@ -311,7 +317,7 @@ class RedisVersionTokens:
     async def _report_objects(self, ids: list[int]) -> None:
         """Report the changes of objects on one server, a page at a time.
 
-        No work is done in advance for a server that does not answer.
+        A page is prepared only after the previous one was sent, so a server that does not answer costs no more work.
         """
         for first in range(0, len(ids), _REPORT_PAGE):
             page = {id_: self._pending[id_] for id_ in ids[first : first + _REPORT_PAGE]}

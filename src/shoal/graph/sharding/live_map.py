@@ -1,8 +1,8 @@
 """The live shard map of a process: polled, adopted and acknowledged while data sources move.
 
-Every store is asked a few times a second which map it knows. A process trusts its map of a store for two seconds after that
-store has confirmed it; then it asks before it does anything there. So a process that was cut off or suspended never reads data
-that has moved away, and a move need not wait for it.
+The process asks every store a few times a second which map it knows. After a store has confirmed the map, the process uses it for
+that store for two seconds; then it asks again before any read or write there. So a process that was cut off or suspended never
+reads data that has moved away, and a move need not wait for it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class MapKeeper(Protocol):
     """The copy of the map in one store, and the list of processes that use it."""
 
     async def beat(self, me: int, version: int, *, joins: bool) -> MapNews:
-        """Report that this process uses a map. Raises `Unavailable`."""
+        """Report the map version that this process uses, and return any newer map. Raises `Unavailable`."""
 
     async def offer(self, known: ShardMap) -> None:
         """Store the map, if it is newer."""
@@ -49,7 +49,7 @@ class MapKeeper(Protocol):
         """Allow writes to data sources that this map assigns to the store, in `seconds` at the latest."""
 
     async def marks(self) -> dict[int, SourceState]:
-        """Return data sources that are moving or have moved, according to the store."""
+        """Return the states of data sources that are moving or have moved, according to the store."""
 
     async def close(self, me: int) -> None:
         """Report that this process no longer uses a map."""
@@ -85,7 +85,7 @@ class LiveMap:
         self._me = secrets.randbits(62)
         self.map = known
         self.graph = ShardedGraph([], known.owners)
-        # The store of each data source: the `owns` functions of the stores read it.
+        # The URL of each data source's store. The `owns` functions of the stores read this list.
         self._homes: list[str] = []
         self._stores: dict[str, Store] = {}
         self._posts: dict[str, MapKeeper] = {}
@@ -98,7 +98,7 @@ class LiveMap:
         self._closing = asyncio.Event()
 
     async def open(self) -> ShardedGraph:
-        """Return the graph with the newest map that any of its stores knows. Raises `Unavailable` if one cannot be opened."""
+        """Return the graph with the newest map that any of its stores knows. Raises `Unavailable` if a store cannot be opened."""
         newest: ShardMap | None = self.map
         while newest is not None:
             self._set(newest)
@@ -122,7 +122,7 @@ class LiveMap:
         await asyncio.gather(*[post.close(self._me) for post in self._posts.values()])
 
     async def marks(self) -> dict[str, dict[int, SourceState]]:
-        """Return each store's marks on moving data sources, by the store's URL."""
+        """Return, by store URL, the states of the data sources that the store is moving or has moved to another store."""
         return {url: await self._post(url).marks() for url in self.map.stores}
 
     def fresh(self, place: int) -> bool:
@@ -165,12 +165,12 @@ class LiveMap:
                 joined = True
                 if heard.newer is not None:
                     await self._adopt(heard.newer)
-                    # The publisher of the map waits for our acknowledgment.
+                    # Send the next heartbeat at once, because the publisher of the map waits for our acknowledgment.
                     continue
                 self._prepare(heard.joining)
             except ShoalError:
                 _log.debug("%s does not confirm the shard map", shown_url(url))
-            except Exception:  # noqa: BLE001  # without its beat the process would fall silent for good
+            except Exception:  # noqa: BLE001  # without heartbeats the process could not use the store any more
                 _log.exception("following the shard map failed")
                 pause = _RETRY_SECONDS
             self._stir(url)
@@ -196,7 +196,7 @@ class LiveMap:
             if newer.version <= self.map.version:
                 return
             await asyncio.gather(*[self._store_or_none(url) for url in newer.stores])
-            # Without an await: the stores' ownership and the graph's routing never differ.
+            # No await between these steps, so the stores' ownership and the graph's routing never differ.
             self._set(newer)
             self._route()
             for url in newer.stores:
@@ -223,7 +223,7 @@ class LiveMap:
                 _log.debug("sending the shard map to %s failed", shown_url(url))
 
     def _prepare(self, urls: list[str]) -> None:
-        """Open stores that are about to join, so that the switch need not wait for it."""
+        """Open stores that are about to join, so that the switch to the new map need not wait for it."""
         for url in urls:
             if url not in self._stores and url not in self._opening:
                 self._run_in_background(self._store_or_none(url))

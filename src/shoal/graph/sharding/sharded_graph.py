@@ -1,9 +1,9 @@
 """A graph over several stores: routes by the shard in the id, queries stores concurrently, and merges.
 
-A batch commits on the store of the acting shard. That commit records inverses on other stores as pending; they are then
-applied and acknowledged; after a failure the outbox still has them and `settle` applies them later. They keep their times, so
-applying them twice is harmless. Requests that reach a data source during a move are retried with the new map. Rows of data
-sources that a store does not own are never read.
+A batch commits on the store of the acting shard, which also records inverses that belong to other stores as pending. They are then
+applied on these stores and acknowledged. After a failure they are still in the outbox, and `settle` applies them later. They keep
+their times, so applying them twice is harmless. Requests that reach a data source during a move are retried with the new map. Rows
+of data sources that a store does not own are never read.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ R = TypeVar("R")
 
 
 async def side_by_side(questions: Iterable[Awaitable[T]]) -> list[T]:
-    """Await all, concurrently; without a task if there is only one."""
+    """Await all awaitables concurrently; a single one is awaited directly, without a task."""
     awaitables = list(questions)
     if len(awaitables) == 1:
         return [await awaitables[0]]
@@ -59,18 +59,18 @@ class Watch(Protocol):
         """Return whether the store confirmed the map recently."""
 
     async def renew(self, place: int) -> None:
-        """Wait until it does; the map may have changed then. Raises `Unavailable` if the store cannot be reached."""
+        """Wait until the store confirms the map, which may have changed by then. Raises `Unavailable` for an unreachable store."""
 
 
 _SWITCH_SECONDS = 4.5
-"""A switch takes a fraction of a second; if its mover dies during it, its marks expire after 3 seconds."""
+"""How long to retry during a switch, which takes a fraction of a second. If the mover dies, the data sources are frozen for 3 s."""
 _AGAIN_SECONDS = 0.02
 
 
 class ShardedGraph:
     """Several stores as one. `owners[source]` is the index in `stores` of the store that keeps a data source.
 
-    A list of owners is kept, and changed in place by `remap`, so that stores that read it see the change at once.
+    If `owners` is a list, `remap` changes it in place, so that stores that read the list see the change at once.
     """
 
     def __init__(self, stores: Sequence[Store], owners: Sequence[int]) -> None:
@@ -167,7 +167,10 @@ class ShardedGraph:
         await self.commit_owing(batch)
 
     async def commit_owing(self, batch: Batch) -> PendingInverses:
-        """Commit on the acting store, then apply inverses on other stores. Returns nothing for the caller to do."""
+        """Commit on the acting store, then apply inverses on other stores.
+
+        Returns an empty list: no inverse is left to the caller.
+        """
         store, pending_inverses = await self._patiently(lambda: self._commit(batch))
         by_target: dict[int, PendingInverses] = {}
         for job, op in pending_inverses:
@@ -180,7 +183,7 @@ class ShardedGraph:
                 # The other object was deleted concurrently: the worker that handles the job sees it and deletes the association.
                 continue
             except Unavailable:
-                # The batch is stored nevertheless.
+                # The batch is stored, and the outbox still has its inverses.
                 self._outage.warning(
                     "%d inverse associations are pending for store %d, which is unreachable",
                     len(jobs),
@@ -195,7 +198,7 @@ class ShardedGraph:
         return store, await store.commit_owing(batch)
 
     async def _patiently(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Retry an attempt that was refused during a switch, until it is over."""
+        """Retry an attempt that was refused while a data source switches to another store."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _SWITCH_SECONDS
         while True:
@@ -240,7 +243,10 @@ class ShardedGraph:
             raise ValueError("a batch contains an object of another store than its acting shard")
 
     async def claim(self, limit: int, lease: float) -> list[Job]:
-        """Claim a fair share of each store, starting with another one each time. A store that is down delays no other."""
+        """Claim jobs from all stores, an equal number from each, starting with another store each time.
+
+        A store that is down does not delay the others.
+        """
         jobs: list[Job] = []
         self._first = (self._first + 1) % (stores := len(self._stores))
         for asked in range(stores):
@@ -324,7 +330,7 @@ class ShardedGraph:
         order: Callable[[R], T],
         shard: Callable[[R], int],
     ) -> list[R]:
-        """Merge a page of each store at a time, since all rows of a page may belong to another store by now."""
+        """Merge pages of all stores until `limit` rows are found: all rows of a page may belong to another store by now."""
         merged: list[R] = []
         while len(merged) < limit:
             pages = await side_by_side(scan(store, after, limit) for store in self._stores)
@@ -340,11 +346,11 @@ class ShardedGraph:
         return merged[:limit]
 
     async def put_rows(self, rows: Rows) -> None:
-        """Store rows: all or none in each store."""
+        """Store rows, atomically within each store."""
         await side_by_side(store.put_rows(part) for store, part in self._by_store(rows))
 
     async def remove_rows(self, rows: Rows) -> None:
-        """Delete rows: all or none in each store."""
+        """Delete rows, atomically within each store."""
         await side_by_side(store.remove_rows(part) for store, part in self._by_store(rows))
 
     @property
@@ -352,7 +358,7 @@ class ShardedGraph:
         return all(isinstance(store, Loading) and store.loads for store in self._stores)
 
     async def load(self, part: LoadPart) -> None:
-        """Load a part; each store accepts or refuses its own rows (see `Loading`)."""
+        """Load one part of an import; each store accepts or refuses its own rows (see `Loading`)."""
         owned = [part.on(np.array(self._owners) == at) for at in range(len(self._stores))]
         loads = [cast("Loading", self._stores[at]).load(share) for at, share in enumerate(owned) if share]
         for error in filter(None, await asyncio.gather(*loads, return_exceptions=True)):

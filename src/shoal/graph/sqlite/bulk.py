@@ -1,7 +1,7 @@
 """Bulk access to an SQLite store: whole rows, imports, and snapshots read by another process.
 
-An import writes in table order, so consecutive rows go to one page. A snapshot blocks writers with SQLite's own lock, then
-reads one state; the WAL cannot restart while it is open, so it grows by everything written.
+An import writes in table order, so consecutive rows go to one page. A snapshot blocks writers with SQLite's own lock until its read
+transaction has begun. The write-ahead log cannot restart while a snapshot is open, so it grows with every write.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def spread(read: sqlite3.Connection) -> dict[int, Spread]:
 
 
 def load(write: sqlite3.Connection, part: LoadPart) -> None:
-    """Store a part in the open transaction. Raises `Occupied`."""
+    """Store one part of an import in the open transaction. Raises `Occupied` if a row already exists."""
     try:
         for statement, rows, width in ((sql.NEW_OBJECTS, part.objects, 3), (sql.NEW_KEYS, part.keys, 4)):
             for prepared, values in sql.in_rows(statement, rows, width):
@@ -127,7 +127,7 @@ class SqliteSnapshot:
         with ExitStack() as undo:
             self._reading = undo.enter_context(closing(connect(path, _CACHE_KIB, read_only=True)))
             check_own_version(self._reading, path, sql.MIGRATIONS)
-            # It blocks writers, and writes one row at the end.
+            # This connection blocks writers, and writes one row at the end of the backup.
             self._holding = undo.enter_context(closing(connect(path, _CACHE_KIB, read_only=True)))
             self._holding.execute("PRAGMA query_only = OFF")
             undo.pop_all()
@@ -160,7 +160,7 @@ class SqliteSnapshot:
         await asyncio.to_thread(asked, _end, self._holding)
 
     async def map(self) -> ShardMap | None:
-        """Return None: files keep no map."""
+        """Return None: an SQLite file stores no shard map."""
         return None
 
     async def page(self, table: SnapshotTable, after: Row, limit: int) -> list[Row]:

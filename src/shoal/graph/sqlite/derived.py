@@ -1,7 +1,7 @@
 """SQLite files next to the graph's, for data that is derived from it: the search index and the tag cloud.
 
-WAL with `synchronous=FULL`, because an event is acknowledged after its consequences are written. Writes and reads each have a
-connection and a thread.
+WAL with `synchronous=FULL`, because an event is acknowledged after its effects are written. Writes and reads each have a connection
+and a thread.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ T = TypeVar("T")
 
 
 class DerivedFile:
-    """One file. Create it with `open`."""
+    """An SQLite file of data derived from the graph. Create it with `open`."""
 
     title: ClassVar[str]
-    """What it is, in error messages."""
+    """Name of the file in error messages."""
     name: ClassVar[str]
     """The name of its threads, and of its spans in traces."""
     migrations: ClassVar[Sequence[Migration]]
@@ -49,13 +49,13 @@ class DerivedFile:
         self._reader = ThreadPoolExecutor(1, f"shoal-{self.name}")
 
     def _prepare(self, path: Path, undo: ExitStack) -> None:
-        """Open what else a subclass needs; `undo` closes it."""
+        """Open additional resources of a subclass, and register their cleanup with `undo`."""
 
     @classmethod
     async def open(cls, path: Path, *, read_only: bool = False) -> Self:
         """Open or create the file. Raises `Unavailable` if it cannot be opened, or if a newer Shoal wrote it.
 
-        Read-only, a missing file is empty and is not created: it may have been dropped.
+        With `read_only`, a missing file is treated as empty and not created: an operator may have deleted it.
         """
         try:
             return await asyncio.to_thread(cls, path, read_only=read_only)
@@ -82,7 +82,7 @@ class DerivedFile:
 def execute_rows(
     connection: sqlite3.Connection, statement: str, rows: Sequence[tuple[Any, ...]], width: int
 ) -> list[Any]:
-    """Run a statement that takes many rows (`sql.in_rows`), and return what it returns for them."""
+    """Run a statement that takes many rows (`sql.in_rows`), and return its result rows."""
     found: list[Any] = []
     for prepared, values in in_rows(statement, rows, width):
         found += connection.execute(prepared, values)

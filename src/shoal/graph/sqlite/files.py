@@ -44,8 +44,8 @@ def connect(
 
 
 def _make_private(path: Path) -> None:
-    """Create the file before SQLite does: SQLite gives its `-wal` and `-shm` files the mode of this one."""
-    # SQLite reports errors of the path.
+    """Create the file with private permissions, which SQLite copies to its `-wal` and `-shm` files."""
+    # Ignore errors of the path here: SQLite reports them when it opens the file.
     with contextlib.suppress(OSError):
         os.close(private_files.open_file(path, os.O_RDWR))
         for suffix in ("-wal", "-shm"):
@@ -55,7 +55,7 @@ def _make_private(path: Path) -> None:
 def _bound_log(connection: sqlite3.Connection, log_bytes: int) -> None:
     (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
     connection.execute(f"PRAGMA wal_autocheckpoint = {log_bytes // page_bytes}")
-    # A long-running reader may have let the log grow: it shrinks when it is restarted.
+    # A long-running reader may have let the log grow: SQLite truncates it to this size when it restarts the log.
     connection.execute(f"PRAGMA journal_size_limit = {log_bytes}")
 
 
@@ -119,7 +119,7 @@ def _command(pid: int) -> str:
 
 
 def own(path: Path) -> int:
-    """Take the lock file of a store. Raises `InUse`."""
+    """Lock a store by its lock file. Raises `InUse` if another process has it open."""
     lock = private_files.open_file(f"{path}-lock", os.O_RDWR)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,7 +1,7 @@
 """Migrations of an SQLite file, in transactions of bounded length; an interrupted upgrade resumes where it stopped.
 
-During an upgrade its progress is in the table `upgrade`, and `PRAGMA user_version` is the new version, which no older Shoal
-opens. When it is done, the table is dropped. `version` records which code may use the file from then on.
+During an upgrade, the table `upgrade` has its progress, and `PRAGMA user_version` is the new version, which no older Shoal opens.
+At the end the table is dropped. The table `version` records which code may use the file from then on.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from shoal.graph.migrations import (
 from shoal.graph.sqlite.files import transaction
 
 BATCH_ROWS = 50_000
-"""Rows of a transaction: a few tenths of a second."""
+"""Maximum rows changed in one transaction, which takes a few tenths of a second."""
 _OPS_AT_ONCE = 100_000
 """SQLite virtual machine instructions between two progress reports of an index build."""
 _OPS_A_ROW = 6
@@ -75,8 +75,8 @@ def migrate(
 ) -> None:
     """Apply missing schema versions. A database of another application, or of a newer version, is left alone.
 
-    Raises `Unavailable` if a newer Shoal has started an upgrade, or, with nothing changed, if it would take long and there is no
-    `progress` callback.
+    Raises `Unavailable` if a newer Shoal has started an upgrade. Without a `progress` callback, also raises it, with nothing
+    changed, if the upgrade would take long.
     """
     at = own_position(connection, path, migrations)
     if at.version >= len(migrations):
@@ -122,7 +122,7 @@ def place(connection: sqlite3.Connection) -> UpgradePosition:
 
 
 def own_position(connection: sqlite3.Connection, path: Path, migrations: Sequence[Migration]) -> UpgradePosition:
-    """Return the progress of a file. Raises `Unavailable` in the middle of an upgrade to a version that is not among these."""
+    """Return the progress of a file. Raises `Unavailable` if it is in the middle of an upgrade to a newer version than these."""
     making = _user_version(connection)
     if making > len(migrations) and _has(connection, "upgrade"):
         check_usable(f"the store {path.name}", making, making, len(migrations))
@@ -186,13 +186,13 @@ class _Upgrading:
 
     def _total(self, part: Walk | TableIndex, at: UpgradePosition) -> int:
         if part not in self._totals:
-            # A walk may or may not delete the rows it has processed from its table.
+            # The maximum is needed because some walks delete the rows that they have processed.
             self._totals[part] = max(rows_of(self._connection, part.table), at.done)
         return self._totals[part]
 
 
 def behind_place(migrations: Sequence[Migration], at: UpgradePosition, table: str) -> tuple[str, tuple[int, ...]]:
-    """Return the SQL condition, with its values, that a row of a table is after the position of the interrupted walk."""
+    """Return an SQL condition, with its values, for the rows of a table that an interrupted walk has not processed yet."""
     part = migrations[at.version].parts[at.part] if at.version < len(migrations) else ""
     if isinstance(part, Walk) and part.table == table:
         return _behind(part, at.after), at.after

@@ -1,14 +1,14 @@
 """Ranks in lists of an SQLite store in O(log n): entries are counted in blocks.
 
-A block of level 0 has `BLOCK` consecutive entries, one of a higher level `FAN` blocks of the level below. Its row has the time of
-its last entry and the number of its live entries; it starts where the previous block ends. The newest entries are in no block:
-their number is the length of the list minus the entries in blocks. So a new post, at the end, changes no block. An entry that is
-deleted, or is inserted late in the middle, changes one row of each level by triggers, in its own commit.
+A block of level 0 consists of `BLOCK` consecutive entries, a block of a higher level of `FAN` blocks of the level below. The row of
+a block has the time of its last entry and the number of its live entries; the block starts where the previous one ends. The newest
+entries are in no block: their number is the length of the list minus the entries in blocks. So a new post, at the end, changes no
+block. If an entry is deleted, or inserted late in the middle, triggers change one row of each level in the same commit.
 
     level 1   [        4,096 entries        ]
     level 0   [64][64] ... [64][63][64]   [64][64]   and up to 256 entries in no block
 
-Blocks are created when a list is read by rank and more than `OPEN` entries are in none; only such lists have any.
+The blocks of a list are created when it is read by rank and more than `OPEN` entries are in no block. Other lists have no blocks.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from shoal.graph.sqlite.writer import fetched
 BLOCK = 64
 FAN = 64
 OPEN = 4 * BLOCK
-"""Split more entries than this in one block, or after the last block."""
+"""Maximum entries in one block, or after the last block. If there are more, they are split into blocks."""
 _AT_ONCE = 256 * BLOCK
 
 _TOP = sql.LEVELS[-1]
@@ -64,7 +64,7 @@ _RANKS = f"""{_ASKED}
 
 
 def _walked(*, by_id: bool) -> str:
-    """Return a statement that counts the entries of lists without blocks one by one."""
+    """Return a statement that counts entries one by one, for lists without blocks."""
     here, there = f"alive = {sql.IN_PLACE} AND id2", "alive = 1 AND time"
     parts = (("association", here), ("displaced", there)) if by_id else (("association", there),)
     counts = " + ".join(
@@ -89,9 +89,9 @@ _PUT = "INSERT INTO block (id1, atype, level, upto, n) VALUES (?, ?, ?, ?, ?)"
 def ranks(
     read: sqlite3.Connection, id1s: Iterable[int], atype: AssocType, times: Sequence[int], *, most: int
 ) -> tuple[dict[int, list[int]], set[int]]:
-    """Return `Reader.assoc_ranks`, and the lists in which more than `most` entries would be counted one by one.
+    """Return the ranks (see `Reader.assoc_ranks`), and the lists for which more than `most` entries would be counted one by one.
 
-    The ranks of those lists are wrong: divide them, or call again with a larger `most`.
+    The ranks of those lists are wrong: divide them into blocks, or call again with a larger `most`.
     """
     found = {id1: [0] * len(times) for id1 in id1s}
     overfull: set[int] = set()
@@ -108,7 +108,7 @@ def ranks(
 
 
 def divide(write: sqlite3.Connection, id1: int, atype: AssocType, *, afresh: bool) -> bool:
-    """Put entries that are in no block into blocks; return whether there are more of them.
+    """Put entries that are in no block into blocks; return whether more such entries remain.
 
     `afresh` rebuilds all blocks of the list if late entries have made one too large.
     """

@@ -32,16 +32,16 @@ Row = tuple[Any, ...]
 BY_ID = tuple(
     atype.number for atype in (POSTED, COMMENTED_BY, TAG_OF, OWNS, PUBLISHED, POSTED_TO_FOLLOWERS, THREAD, CELL_OF)
 )
-"""Types of lists whose entries usually have their id as their time. The live ones are in `association` in this order, without
-another index: an entry writes one page instead of two. Tombstones and entries with another time are in `displaced`, so that
-reads of a list do not pass them. Adding a type that stores have already takes a schema version, which moves its rows as the
-third one does.
+"""Types of lists whose entries usually have their id as their time. The primary key of `association` orders the live entries, so an
+entry writes one page instead of two. Tombstones and entries with another time are in `displaced`, so that reads of a list do not
+read past them. Adding a type that existing stores contain needs a new schema version that moves its rows, as the third version
+does.
 """
 IN_PLACE = 2
-"""The value of `alive` for live rows in the order of `association` itself; rows in the index by time have 1."""
+"""The value of `alive` of live rows that the primary key of `association` orders; live rows in the index by time have 1."""
 COUNTS = -1
-"""The value of `alive` in the last row of a list, whose `id2` is `LAST` and whose `time` is the number of live entries. A post at
-the end of a list changes the count on the page that it changes anyway.
+"""The value of `alive` in the count row, which is the last row of a list: its `id2` is `LAST`, and its `time` is the number of live
+entries. So a post at the end of a list changes the count on the page that it changes anyway.
 """
 LAST = "9e999"
 """Infinity, which SQLite sorts after every id."""
@@ -51,9 +51,9 @@ _DISPLACED = f"atype IN ({_BY_ID}) AND (alive = 0 OR time != id2)"
 
 _REMEMBERED = f"({', '.join(map(str, sorted(WITH_HISTORY)))})"
 _ENDED_LISTED = f"({', '.join(str(atype.number) for atype in ASSOC_TYPES.values() if atype.ended_listed)})"
-"""Adding a type that stores have already takes a schema version, because indexes name these types. None is in `BY_ID`."""
+"""Indexes name these types, so adding a type that existing stores contain needs a new schema version. None is in `BY_ID`."""
 _SWEEPABLE = f"alive = 0 AND atype NOT IN ({', '.join(map(str, sorted(UNSWEPT)))})"
-"""Old tombstones that `sweep` deletes. A new member of `UNSWEPT` takes a schema version, because indexes name these types."""
+"""The condition for old tombstones that `sweep` deletes. Indexes contain it, so a new type in `UNSWEPT` needs a schema version."""
 _PAST = f"alive = 0 AND atype IN {_REMEMBERED}"
 
 RANKED = tuple(atype.number for atype in ASSOC_TYPES.values() if atype.ranked)
@@ -62,7 +62,7 @@ LEVELS = (0, 1, 2)
 
 
 def _counted(table: str) -> str:
-    """Return triggers that keep the counts of blocks right."""
+    """Return triggers that update the counts of the rank index blocks when entries change."""
 
     def moves(row: str, by: str) -> str:
         return "".join(
@@ -207,7 +207,8 @@ MIGRATIONS: tuple[Migration, ...] = (
             ),
         )
     ),
-    # Tombstones of `placed` types are kept permanently. In the index of a sweep they would slow each sweep.
+    # Tombstones of `placed` types (`AssocType`) are kept permanently. These indexes leave them out: every sweep would read past
+    # them.
     Migration(
         (
             TableIndex("association_sweepable", f"association (time) WHERE {_SWEEPABLE}"),
@@ -216,7 +217,7 @@ MIGRATIONS: tuple[Migration, ...] = (
         )
     ),
 )
-"""Schema versions in order, append-only; `PRAGMA user_version` is the number of applied ones."""
+"""Schema versions in order, append-only. `PRAGMA user_version` is the number of applied versions."""
 
 _IDS = "(SELECT value FROM json_each(?))"
 # Name the columns in every write: a newer Shoal may have added some.
@@ -241,7 +242,7 @@ ASSOC_ENDED = ASSOC_GET.replace("a.alive > 0", "a.alive = 0").replace("a.alive =
 
 
 class _Part(NamedTuple):
-    """A place of list entries: a table, the index to use, its value of `alive`, and the column that orders the entries."""
+    """A table that has entries of lists: the index to use, the entries' value of `alive`, and the column that orders them."""
 
     table: str
     using: str
@@ -256,7 +257,7 @@ class _Part(NamedTuple):
     def ranges(self, *, oldest_first: bool) -> str:
         """Return SQL for the entries of many lists.
 
-        One bound is the entry after the last one: a list costs an index lookup and a scan.
+        The first entry beyond the limit bounds the scan of a list, so each list costs an index lookup and a scan.
         """
         beyond = f"""coalesce((
         SELECT b.{self.place} FROM {self.table} AS b {self.using}
@@ -271,17 +272,17 @@ class _Part(NamedTuple):
 
 
 _BY_TIME = (_Part("association", "INDEXED BY association_by_time", 1, "time"),)
-# SQLite merges the two while reading.
+# The entries of these lists are in two tables, which SQLite merges while reading.
 _IN_TWO = (_Part("association", "", IN_PLACE, "id2"), _Part("displaced", "INDEXED BY displaced_by_time", 1, "time"))
 
-# By whether the type is in `BY_ID`, and whether the oldest come first.
+# Keys: whether the type is in `BY_ID`, and whether the oldest entries come first.
 ASSOC_RANGE = {
     (by_id, oldest_first): " UNION ALL ".join(part.range() for part in parts)
     + f" ORDER BY place {'ASC' if oldest_first else 'DESC'} LIMIT ?5"
     for by_id, parts in ((False, _BY_TIME), (True, _IN_TWO))
     for oldest_first in (False, True)
 }
-# Unordered; for lists in two tables, up to `limit` entries of each.
+# The results are unordered. For lists in two tables, they have up to `limit` entries from each table.
 ASSOC_RANGES = {
     (by_id, oldest_first): " UNION ALL ".join(part.ranges(oldest_first=oldest_first) for part in parts)
     for by_id, parts in ((False, _BY_TIME), (True, _IN_TWO))
@@ -298,7 +299,7 @@ ASSOC_ENDED_RANGE = {
     ORDER BY time {"ASC" if oldest_first else "DESC"} LIMIT ?5"""
     for oldest_first in (False, True)
 }
-# Each deletes at most as many rows as its second value, so that commits can run in between.
+# Each statement deletes at most as many rows as its second value, so that commits can run in between.
 _SWEEP = """
     DELETE FROM {0} WHERE (id1, atype, id2) IN (
         SELECT id1, atype, id2 FROM {0} INDEXED BY {1} WHERE {2} AND time < ? LIMIT ?)"""
@@ -337,8 +338,8 @@ UNBURY = f"""
     SELECT seq, event, step, mark, 0, ? FROM buried WHERE seq IN {_IDS}"""
 UNBURIED = f"DELETE FROM buried WHERE seq IN {_IDS}"
 
-# Written for many rows at once: {rows} becomes (?, ?), (?, ?) ... Joins, because `(a, b) IN (VALUES ...)` would scan the whole
-# table.
+# Templates for many rows at once: {rows} becomes (?, ?), (?, ?) ... The reads are joins, because `(a, b) IN (VALUES ...)` would
+# scan the whole table.
 KEY_GET = """
     WITH wanted (space, name) AS (VALUES {rows})
     SELECT space, name, k.id, k.until FROM wanted CROSS JOIN key AS k USING (space, name)"""
@@ -366,7 +367,7 @@ OUTBOX_PUT = "INSERT INTO outbox (seq, event, at) VALUES {rows}"
 
 ROWS_AT_ONCE = 256
 
-# For an import into an empty store: without ON CONFLICT.
+# For imports, which only insert new rows: no ON CONFLICT.
 NEW_OBJECTS = "INSERT INTO object (id, version, data) VALUES {rows}"
 NEW_KEYS = "INSERT INTO key (space, name, id, until) VALUES {rows}"
 NEW_LINK = f"INSERT INTO {_LINK} VALUES (?, ?, ?, ?, 1, x'')"

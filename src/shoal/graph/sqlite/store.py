@@ -35,9 +35,9 @@ from shoal.observability.tracing import timed
 T = TypeVar("T")
 
 _SWEEP_ROWS = 1_000
-"""Rows that a sweep deletes in one transaction: a few milliseconds of the writer."""
+"""Maximum rows that a sweep deletes in one transaction, which takes a few milliseconds of the writer thread."""
 _INLINE_LISTS = 64
-"""Maximum of lists that are read on the event loop; more are read in the thread."""
+"""Maximum number of lists that are read on the event loop; more lists are read in the thread."""
 
 PAGE_BYTES = 1_024
 """A small change in the middle of a list writes a page, so pages are small. Existing files keep their page size."""
@@ -47,7 +47,7 @@ _READER_CACHE_KIB = 16_384
 
 
 class SqliteGraph:
-    """A whole store in one file. Make one with `open`."""
+    """The whole graph of a store in one SQLite file. Create it with `open`."""
 
     loads = True
 
@@ -70,7 +70,7 @@ class SqliteGraph:
         self._thread = ThreadPoolExecutor(1, "shoal-scan")
         self._leases = Leases()
         self._claimed = 0
-        # Acknowledged before they were claimed, and perhaps still in the file.
+        # Numbers of events that were acknowledged before they were claimed, and may still be in the file.
         self._early: set[int] = set()
         self._wake: WakeUp | None = None
         self._writer = Writer(writing, owns, self._woken) if writing is not None else None
@@ -136,7 +136,7 @@ class SqliteGraph:
         if not id1s:
             return {}
         statement = sql.ASSOC_RANGES[atype.number in sql.BY_ID, at.oldest_first]
-        # Each list once, even if it was named twice.
+        # Read each list once, even if it was named twice.
         values = (sql.json_list(list(dict.fromkeys(id1s))), atype.number, at.before, at.after, at.limit)
 
         def read(connection: sqlite3.Connection) -> dict[int, list[Assoc]]:
@@ -170,7 +170,7 @@ class SqliteGraph:
         return read(self._reading) if inline else await self._in_thread(read)
 
     async def _divide(self, writer: Writer, id1: int, atype: AssocType) -> None:
-        """Create the blocks of a list, in separate groups, so that commits can run in between.
+        """Create the blocks of a list in several transactions, so that commits can run in between.
 
         Blocks only hold counts of entries, so a read that creates them is not announced as a change.
         """
@@ -227,7 +227,7 @@ class SqliteGraph:
     async def bury(self, job: Job, error: str) -> None:
         def bury(write: sqlite3.Connection) -> None:
             write.execute(sql.BURY, (job.seq, events.encode(job.event), job.step, job.mark, job.attempt, error))
-            # In this commit: a later acknowledgment could delete the job after it was requeued.
+            # Delete the job in this commit: a later acknowledgment could delete it after it was requeued.
             write.execute(sql.OUTBOX_DELETE, (sql.json_list([job.seq]),))
 
         await self._write(bury)

@@ -32,7 +32,7 @@ _CACHE_KIB = 65_536
 
 
 class SqliteUpgrade:
-    """Upgrade of a file, by default of a store. `owner`: the store to which another file belongs."""
+    """The upgrade of an SQLite file. `owner` is the store to which the file belongs, by default the file itself."""
 
     def __init__(self, url: str, migrations: Sequence[Migration] | None = None, *, owner: Path | None = None) -> None:
         self._path = Path(url.removeprefix("sqlite:///"))
@@ -126,10 +126,10 @@ def _temporary(path: Path) -> Iterator[Path]:
 def _copy(
     path: Path, source: sqlite3.Connection, connection: sqlite3.Connection, migrations: Sequence[Migration]
 ) -> None:
-    """Copy the tables with a sample of their rows: the last ones, because a walk starts at the first.
+    """Copy the tables with a sample of their rows: the last ones, because an interrupted walk may have changed the first ones.
 
-    Of a table in the middle of its walk, copy only unprocessed rows: the others have been changed. Full-text tables stay empty:
-    no step walks them.
+    If a walk of a table was interrupted, copy only rows that it has not changed yet. Full-text tables stay empty: no step walks
+    them.
     """
     at = place(source)
     made = source.execute(
@@ -144,7 +144,7 @@ def _copy(
             put_position(connection, at._replace(done=0))
             continue
         if kinds.get(name) == "shadow":
-            # It is created with its full-text table.
+            # A shadow table is created with its full-text table.
             continue
         connection.execute(statement)
         if kinds.get(name) == "table":

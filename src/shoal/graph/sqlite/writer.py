@@ -36,10 +36,10 @@ _BY_ID = frozenset(sql.BY_ID)
 
 
 def put_links(write: sqlite3.Connection, rows: Iterable[Row], displaced: Collection[Triple]) -> None:
-    """Store associations in the open transaction; `displaced` names the ones that may be in that table now."""
+    """Store associations in the open transaction. `displaced` has the keys of associations that may be in the table `displaced`."""
     here: list[sql.Row] = []
     there: list[sql.Row] = []
-    # In table order: neighbors share a page.
+    # Write in table order, because neighboring rows share a page.
     for row in sorted(rows):
         id1, atype, id2, moment, alive, data = row
         if atype not in _BY_ID:
@@ -67,9 +67,9 @@ _GROUP_BATCHES = 512
 _GROUP_OPERATIONS = 20_000
 _UNKNOWN = "the disk failed during a write: the change may or may not have been stored"
 _IDLE_SECONDS = 0.05
-"""How long an acknowledgment may wait for a commit to be written with."""
+"""How long an acknowledgment waits for a commit, to be written in the same transaction."""
 _GATHERED = 3
-"""Minimum size of a group after which as many batches are expected again."""
+"""Minimum size of a group after which the writer waits for as many tasks again."""
 _GATHER_SECONDS = 0.001
 _GATHER_TIMES = 4
 
@@ -88,7 +88,7 @@ class Writer:
         self._connection = connection
         self._owns = owns
         self._wake = wake
-        # Associations that the group touches and that are in `displaced`.
+        # Keys of associations that the group touches and that are in the table `displaced`.
         self._displaced: set[Triple] = set()
         self._seq: int = connection.execute(sql.OUTBOX_LAST).fetchone()[0]
         self._tasks: deque[_Task] = deque()
@@ -169,17 +169,17 @@ class Writer:
         try:
             answers = self._commit(tasks, acks, keeps)
         except OutcomeUnknown as error:
-            # Do not retry alone: a batch could conflict with its own stored changes.
+            # Do not retry the batches one by one: a batch could conflict with its own stored changes.
             answers = [copied(error) for _ in tasks]
             self._acks.extendleft(acks)
             self._keeps.extendleft(reversed(keeps))
-        except Exception as error:  # noqa: BLE001  # whatever it is, those who wait must hear of it
+        except Exception as error:  # noqa: BLE001  # the waiting callers must get any error
             answers = [refusal(error)] if len(tasks) == 1 else [self._alone(task) for task in tasks]
             if tasks or not self._closing:
                 self._acks.extendleft(acks)
                 self._keeps.extendleft(reversed(keeps))
             if not tasks and not self._closing:
-                # Most likely the disk is full. The events stay, and are deleted when there is space.
+                # Most likely the disk is full. The acknowledged events stay in the outbox until there is space.
                 time.sleep(_IDLE_SECONDS)
         self._loop.call_soon_threadsafe(self._answer, tasks, answers, self._seq != seq)
 
@@ -198,7 +198,7 @@ class Writer:
     def _commit(self, tasks: list[_Task], acks: list[int], keeps: list[tuple[int, int, int, int]]) -> list[Any]:
         connection = self._connection
         seq = self._seq
-        # Of an earlier group, if its rollback failed: otherwise no group could begin.
+        # Roll back an earlier group whose rollback failed: otherwise no group could begin.
         roll_back(connection)
         connection.execute("BEGIN IMMEDIATE")
         try:
@@ -215,7 +215,7 @@ class Writer:
         try:
             connection.execute("COMMIT")
         except Exception as error:
-            # Not only OperationalError: a damaged file is a DatabaseError, a lack of memory a MemoryError.
+            # Catch more than OperationalError: a damaged file raises DatabaseError, a lack of memory MemoryError.
             roll_back(connection)
             if _code(error) in {sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY}:
                 self._seq = seq
@@ -317,7 +317,7 @@ def refusal(error: Exception) -> Exception:
 
 
 def reader(path: Path, cache_kib: int, migrations: Sequence[Migration]) -> sqlite3.Connection:
-    """Open a read-only connection; if there is no file, to empty tables."""
+    """Open a read-only connection to the file or, if there is none, to empty tables in memory."""
     if path.exists():
         return connect(path, cache_kib, read_only=True)
     empty = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)

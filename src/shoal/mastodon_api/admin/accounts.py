@@ -36,7 +36,7 @@ _log.setLevel(logging.INFO)
 
 _Text = Annotated[str, Meta(max_length=400)]
 _STAFF = 1_000
-"""Maximum number of members with a role, who are read in one go."""
+"""Maximum number of members with a role, which are read at once."""
 
 Command = Callable[[Writes, int], Awaitable[Member]]
 

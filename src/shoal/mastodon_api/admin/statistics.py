@@ -132,7 +132,7 @@ class Subjects(StatisticsPeriod, frozen=True, kw_only=True):
 
 
 class FigureQuestion(NamedTuple):
-    """A request for measures or dimensions, with the sources they are read from."""
+    """A request for measures or dimensions, with the data from which they are computed."""
 
     app_context: AppContext
     figures: Figures
@@ -160,7 +160,7 @@ MeasureKey = Literal[
 
 
 class _Series(NamedTuple):
-    """A number for each day, and the total, in which a member who was active on two days counts once."""
+    """A number for each day, and a total in which a member who was active on two days counts once."""
 
     days: Sequence[int]
     total: int
@@ -218,7 +218,7 @@ async def _of_tag_before(tags: TagUseReader, key: MeasureKey, tag: int, period: 
     try:
         return _of_tag(key, await tags.of(tag, period), period).total
     except InvalidInput:
-        # Only the preceding period has too many uses to count.
+        # The preceding period has too many uses to count, so its total is unknown.
         return None
 
 
@@ -227,7 +227,7 @@ def _of_tag(key: MeasureKey, found: Sequence[TaggedPost], period: Period) -> _Se
     if key == "tag_uses":
         return _summed([used[day] for day in period.days])
     if key == "tag_servers":
-        # This server, if the tag was used.
+        # The only server is this one, which counts if the tag was used.
         return _Series([int(day in used) for day in period.days], int(bool(used)))
     authors = Counter(day for day, _ in {(use.day, use.author_id) for use in found})
     return _Series([authors[day] for day in period.days], len({use.author_id for use in found}))
@@ -285,7 +285,7 @@ def _languages(posts: Counter[str]) -> list[DimensionValue]:
 
 
 async def _apps(app_context: AppContext, posts: Counter[int]) -> list[DimensionValue]:
-    """Return apps by name, including deleted ones."""
+    """Return a row for each app, with its name and number of posts. Deleted apps are included."""
     apps = await app_context.graph.obj_get([id_ for id_ in posts if id_])
 
     def name(id_: int) -> str:
@@ -297,7 +297,7 @@ async def _apps(app_context: AppContext, posts: Counter[int]) -> list[DimensionV
 
 
 def _here(app_context: AppContext, number: int) -> list[DimensionValue]:
-    """Return this server if the number is not 0; there are no others."""
+    """Return a row for this server, the only one, if the number is not 0."""
     return [_row(app_context.at.netloc, app_context.at.netloc, str(number))] if number else []
 
 
@@ -317,7 +317,7 @@ def _row(key: str, name: str, value: str) -> DimensionValue:
 
 
 _COHORT_DAYS = 92
-"""Maximum period of retention by day; by month it is that of all statistics."""
+"""Maximum days of a retention period by day. By month, the limit of all statistics applies."""
 _DEFAULT_DAYS = 30
 _EPOCH = date(1970, 1, 1)
 _LAST_MS = 8_000 * 365 * DAY_MS

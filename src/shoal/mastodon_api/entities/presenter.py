@@ -35,13 +35,16 @@ WHOLE = -1
 """No limit on the data of a post."""
 _STATE = (b"favourited", b"reblogged", *[mark.state.encode() for mark in POST_MARKS], b"muted")
 _MUTED = 2 + len(POST_MARKS)
-"""The viewer's acts on a status. Their positions are the bits of the flags of a tail; two more bits follow."""
+"""The viewer's actions on a status, in the order of their bits in the flags of its tail (see `_tail`). Two more bits follow."""
 _PINNED, _OWN = 1 << len(_STATE), 2 << len(_STATE)
 _BOOLS = (b"false", b"true")
 
 
 def _tail(flags: int, poll: bytes, filtered: bytes) -> bytes:
-    """Return the end of a status for a member, as a template with three counts."""
+    """Return the tail of a status: its end as JSON for a member, as a template with three counts.
+
+    The bits of `flags` are the viewer's actions (`_STATE`), then whether the post is pinned, then whether it is the viewer's own.
+    """
     state = b"".join(b',"%b":%b' % (name, _BOOLS[flags >> bit & 1]) for bit, name in enumerate(_STATE))
     pinned = b',"pinned":' + _BOOLS[bool(flags & _PINNED)] if flags & _OWN else b""
     return b',"poll":' + poll + _COUNTS + state + b',"filtered":' + filtered + pinned + b"}"
@@ -62,12 +65,15 @@ def _weight(made: bytes) -> int:
 
 
 def _fits(viewer: int | None, post: Post, data: int) -> bool:
-    """Return whether the data of a post is included; the author's own always is."""
+    """Return whether the data of a post is included: always for its author, otherwise within `data` bytes (`WHOLE`: no limit)."""
     return post.author_id == viewer or data == WHOLE or 0 < len(post.json.encode()) <= data
 
 
 def _as_shown(viewer: int | None, entry: Entry) -> Post:
-    """Return the post as the viewer sees it: marked as sensitive if moderators marked its author, except for the author."""
+    """Return the post as the viewer sees it.
+
+    If moderators marked the author as sensitive, so is the post, except for its author.
+    """
     post, author = entry.post, entry.author.member
     if author.sensitized and viewer != author.id and is_sensitive(post, author):
         return replace(post, sensitive=True)
@@ -104,7 +110,7 @@ class Presenter:
     ) -> bytes:
         """Return a JSON array of statuses; statuses of others include their data if it has at most `data` bytes.
 
-        With `filters_applied` the entries already list the viewer's filters that match them.
+        `filters_applied`: the entries already list the filters of the viewer that match them.
         """
         await self._learn_apps(entries)
         return self.present_page(viewer, entries if filters_applied else await self._filtered(viewer, entries), data)
@@ -147,7 +153,7 @@ class Presenter:
         return b"[%b]" % b",".join(map(self.account, profiles))
 
     async def _filtered(self, viewer: int | None, entries: Sequence[Entry]) -> Sequence[Entry]:
-        """Return the entries with the viewer's filters, of every context, that match them."""
+        """Return the entries, each with the matching filters of the viewer, from every context."""
         return await filtered(self._graph, viewer, entries) if viewer is not None else entries
 
     async def _learn_apps(self, entries: Iterable[Entry]) -> None:
@@ -203,7 +209,10 @@ class Presenter:
         return _TAILS[flags] % (poll, *counts, _encode(matches))
 
     def _content(self, entry: Entry, post: Post, *, whole: bool, ranking: entities.Ranking | None) -> bytes:
-        """Encode a status up to its author. `whole` ones, with the data of the post, are cached under the negative id."""
+        """Encode the beginning of a status, up to its author.
+
+        Statuses with the data of the post (`whole`) are cached under the negative id of the post.
+        """
         media = entry.media
         shared_by = entry.shared_by if entry.share is None else None
         if shared_by is not None or ranking is not None:

@@ -396,7 +396,7 @@ def _application(app: App, push_key: str) -> dict[str, Any]:
 
 
 def token(made: Token, text: str) -> entities.Token:
-    """Return a new token, whose text is only known at its creation."""
+    """Return a new access token with its secret text, which is known only when the token is created."""
     return entities.Token(text, "Bearer", " ".join(made.scopes), milliseconds_of(made.id) // 1000)
 
 

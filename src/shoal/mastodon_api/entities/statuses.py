@@ -12,7 +12,7 @@ from msgspec import UNSET, UnsetType
 
 
 class Size(msgspec.Struct):
-    """Pixels; `size` is `WxH`, `aspect` is width divided by height."""
+    """The dimensions of an image in pixels. `size` is `WxH`; `aspect` is width divided by height."""
 
     width: int
     height: int
@@ -21,7 +21,7 @@ class Size(msgspec.Struct):
 
 
 class Original(msgspec.Struct, kw_only=True):
-    """Properties of the file at `url`: the dimensions of an image; for video and sound also playback properties."""
+    """Properties of the file at `url`: dimensions of an image or video, and playback properties of a video or sound."""
 
     width: int | UnsetType = UNSET
     height: int | UnsetType = UNSET
@@ -38,14 +38,14 @@ class Original(msgspec.Struct, kw_only=True):
 
 
 class Point(msgspec.Struct):
-    """x and y in -1..1, y upwards."""
+    """A focal point. `x` and `y` are from -1 to 1, and `y` points upwards."""
 
     x: float
     y: float
 
 
 class Meta(msgspec.Struct, kw_only=True):
-    """Properties of a file; only the focus while it is being processed."""
+    """Properties of a file. While the file is being processed, only `focus` is present."""
 
     original: Original | UnsetType = UNSET
     small: Size | UnsetType = UNSET
@@ -135,7 +135,7 @@ class AccountRole(msgspec.Struct, kw_only=True):
 
 
 class Account(msgspec.Struct, kw_only=True):
-    """An account, as seen by others."""
+    """An account, as seen by other accounts."""
 
     id: str
     username: str
@@ -164,9 +164,9 @@ class Account(msgspec.Struct, kw_only=True):
     emojis: list[Any] = []
     roles: list[AccountRole] = []
     limited: bool | UnsetType = UNSET
-    """True for a silenced account; absent for others."""
+    """True for a silenced account; absent for any other account."""
     suspended: bool | UnsetType = UNSET
-    """True for a suspended account, which only moderators can see; absent for others."""
+    """True for a suspended account, which only moderators can see; absent for any other account."""
 
 
 class Source(msgspec.Struct, kw_only=True):
@@ -183,7 +183,7 @@ class Source(msgspec.Struct, kw_only=True):
     hide_collections: bool = False
     attribution_domains: list[str]
     quote_policy: str
-    """`public`, `followers` or `nobody`. It has no effect, because there are no quotes."""
+    """`public`, `followers` or `nobody`. It has no effect, because quotes are not supported."""
 
 
 class Role(msgspec.Struct, kw_only=True):
@@ -269,9 +269,9 @@ class Ranking(msgspec.Struct):
     """Names of the candidate sources: `followees`, `friends_liked`, `tags_followed`, `popular` and so on."""
     terms: list[RankingTerm]
     places_lost: int = 0
-    """Positions lost to diversity; negative if gained."""
+    """The number of positions that the status lost to a diversity rule; negative if it gained positions."""
     lost_to: str = ""
-    """The diversity rule that moved it: `author`, `tag`, `source`, `exploration`."""
+    """The diversity rule that moved the status: `author`, `tag`, `source`, `exploration`."""
 
 
 class Extras(msgspec.Struct, omit_defaults=True):
@@ -279,7 +279,7 @@ class Extras(msgspec.Struct, omit_defaults=True):
 
     data: msgspec.Raw | UnsetType = UNSET
     data_bytes: int | UnsetType = UNSET
-    """The size of the data that is omitted here."""
+    """The size of `data` in bytes, if `data` is omitted."""
     place: Place | None = None
     shared_by: SharedBy | UnsetType = UNSET
     ranking: Ranking | UnsetType = UNSET
@@ -287,7 +287,10 @@ class Extras(msgspec.Struct, omit_defaults=True):
 
 
 class StatusContent(msgspec.Struct, kw_only=True):
-    """The part of a status that is the same for all viewers until it is edited; of a share, the share's own part."""
+    """The keys of a status that are the same for all viewers and change only when it is edited.
+
+    For a share, these are the keys of the share itself; `reblog` has those of the shared status.
+    """
 
     id: str
     uri: str
@@ -313,14 +316,14 @@ class StatusContent(msgspec.Struct, kw_only=True):
 
 
 class PollOption(msgspec.Struct):
-    """An option of a poll. It has exactly these keys, because clients compare them."""
+    """An option of a poll. It has exactly these keys, because clients compare options as a whole."""
 
     title: str
     votes_count: int | None
 
 
 class Poll(msgspec.Struct, kw_only=True):
-    """A poll; keys for members only are absent for anonymous callers."""
+    """A poll. `voted` and `own_votes` are absent for anonymous callers."""
 
     id: str
     expires_at: str | None
@@ -373,7 +376,7 @@ class PleromaExtras(msgspec.Struct):
 
 
 class Status(StatusContent, kw_only=True):
-    """A post or share, as seen by a viewer. The last keys are absent for anonymous callers."""
+    """A post or share, as seen by a viewer. The keys about the viewer, such as `favourited`, are absent for anonymous callers."""
 
     account: Account
     reblog: Status | None
@@ -397,7 +400,7 @@ class Status(StatusContent, kw_only=True):
 
 
 class ContextExtras(msgspec.Struct):
-    """The rest of a long thread."""
+    """Access to the rest of a long thread."""
 
     replies: str
     """The URL of all direct replies to the status, in pages. Every status has such a URL."""
@@ -409,7 +412,7 @@ class StatusContext(msgspec.Struct):
     ancestors: list[Status]
     descendants: list[Status]
     shoal: ContextExtras | UnsetType = UNSET
-    """Present if there are more replies than fit."""
+    """Present if the thread has more replies than `descendants` can hold."""
 
 
 class Likers(msgspec.Struct):

@@ -16,7 +16,7 @@ _DAY_SECONDS = 86_400
 
 
 class TagDay(msgspec.Struct):
-    """One day of a tag, as strings. `day` is midnight UTC in Unix seconds."""
+    """The uses of a tag on one day, as strings. `day` is midnight UTC in Unix seconds."""
 
     day: str
     uses: str
@@ -24,7 +24,10 @@ class TagDay(msgspec.Struct):
 
 
 class Tag(msgspec.Struct):
-    """A tag; `history` covers the last seven days, newest first. The last keys are absent for anonymous callers."""
+    """A tag. `history` covers the last seven days, newest first.
+
+    `following` and `featuring` are absent for anonymous callers.
+    """
 
     id: str
     name: str
@@ -43,7 +46,11 @@ class WindowWarmth(msgspec.Struct):
 
 
 class CloudReasons(msgspec.Struct):
-    """Why a tag is in the cloud. `recent_uses` and `recent_accounts` are of today and yesterday, UTC."""
+    """Why a tag is in the cloud. `recent_uses` and `recent_accounts` count today and yesterday (UTC).
+
+    `loudest` is the largest fraction of the recent uses by a single account; `surprise` grows with the warmth of the
+    day compared with the week.
+    """
 
     warmth: WindowWarmth
     recent_uses: int
@@ -77,7 +84,7 @@ class Cloud(msgspec.Struct):
 
 
 class AlikeTag(msgspec.Struct):
-    """A tag related to another: `together` of its newest posts have both, `likeness` is 0 to 1."""
+    """A tag related to another tag. `together` is the number of its newest posts with both tags; `likeness` is 0 to 1."""
 
     name: str
     form: str
@@ -106,7 +113,7 @@ def tag(
     mine = following is not None
     unused = [DayCount(today - back, 0, 0) for back in range(HISTORY)]
     return Tag(
-        # Tag ids are negative, but ids in JSON are digits.
+        # Tag ids are negative, but an id in JSON consists of digits only.
         id=str(-tag_id(name)),
         name=name,
         url=at.tag(name),
@@ -188,7 +195,7 @@ class SuggestionExtras(msgspec.Struct):
 
 
 class Suggestion(msgspec.Struct):
-    """An account that the caller may want to follow. `source` is the older equivalent of the first of the `sources`."""
+    """An account that the caller may want to follow. `source` is the deprecated equivalent of the first item of `sources`."""
 
     source: str
     sources: list[str]

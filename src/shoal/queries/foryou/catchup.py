@@ -1,7 +1,8 @@
 """Catch-up: the best posts and shares of a member's followees since their last visit, on one finite page.
 
-Sources, filters and terms are shared with For you, but restricted to followees, with the length of the absence as the half-life of
-freshness. `core.ranking.reranking.chosen` selects the posts, starting with posts of quiet friends.
+Sources, filters and terms are shared with For you, but restricted to followees, with the length of the absence as the
+half-life of freshness. `core.ranking.reranking.chosen` selects the posts, starting with posts of followees who post
+rarely.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ _USUAL_DAYS = 7
 _DAY_MS = 86_400_000
 _HOUR_MS = 3_600_000
 _FRIENDS = 500
-"""Followees whose own lists are read: those whose posts the member likes most, then the newest."""
+"""Maximum number of followees whose own posts are read: those whose posts the member likes most, then the latest
+followed."""
 _POSTS_EACH = 10
 _HOME = 400
 
@@ -46,10 +48,10 @@ class CatchUp(NamedTuple):
     """The last visit, in Unix milliseconds."""
     until: int
     quiet: list[RankedEntry]
-    """Posts of friends who post rarely, best first."""
+    """Posts of followees who post rarely, best first."""
     best: list[RankedEntry]
     left_out: int
-    """Number of further posts of the period, which the home timeline shows."""
+    """Number of posts of the period that are left out here and shown in the home timeline."""
     by_time: bool
     """Whether the member has turned ranking off: then the newest posts are selected, without a quiet part."""
 
@@ -81,7 +83,7 @@ async def _caught_up(reads: Reads, viewer: int, since: int | None, now: int, lim
     )
     interests = await wished(reads, interests, personalization.feedback)
     after = max(left if since is None else floor_at(since), floor_at(now - MOST_DAYS * _DAY_MS))
-    # The clock that made the id may be ahead of ours.
+    # The clock of the process that created the id may be ahead of this one.
     began = min(milliseconds_of(after), now)
     half_life = min(max((now - began) / _HOUR_MS, 1.0), MOST_HALF_LIFE_HOURS)
     recipe = replace(recipe_for(reads, personalization), half_life_hours=half_life)
@@ -109,7 +111,7 @@ async def _caught_up(reads: Reads, viewer: int, since: int | None, now: int, lim
 
 
 async def _left(reads: Reads, viewer: int, now: int) -> int:
-    """Return the id of the newest entry that the member has read at home."""
+    """Return the id of the newest entry that the member has read at home; without a read marker, an id from a week ago."""
     mark = (await marks(reads.graph, viewer, (HOME,))).get(HOME)
     return floor_at(now - _USUAL_DAYS * _DAY_MS) if mark is None else mark.last_read_id
 
@@ -117,7 +119,10 @@ async def _left(reads: Reads, viewer: int, now: int) -> int:
 async def _missed(
     reads: Reads, viewer: int, interests: Interests, after: int, now: int
 ) -> tuple[dict[int, Proposal], frozenset[int]]:
-    """Return the entries of followees since an id, and the quiet followees among those whose lists were read."""
+    """Return the posts that followees posted or shared since an id, and the followees who post rarely.
+
+    Only followees whose own posts were read can count as posting rarely.
+    """
     friends = closest_followees(interests, _FRIENDS)
     at_home, posted = await asyncio.gather(
         home.newest(reads, viewer, _HOME), reads.graph.assoc_ranges(friends, POSTED, Cursor(limit=_POSTS_EACH))
@@ -134,7 +139,7 @@ def _quiet(posted: Mapping[int, Sequence[Assoc]], friends: Sequence[int], now: i
 
 
 def _of_period(found: Scored, proposed: Mapping[int, Proposal], after: int) -> Scored:
-    """Remove older posts that only a followee's reply brings."""
+    """Remove posts that are older than the period, unless a followee shared them."""
     rows = [
         row
         for row, post in enumerate(found.posts)

@@ -91,7 +91,10 @@ async def page(
     explain: bool = False,
     deadline: float = DEADLINE_SECONDS,
 ) -> ForYou:
-    """Return a page for a member, by their own recipe or the server's. Raises `InvalidInput` for a limit below 1."""
+    """Return a page of a member's feed, ranked by their own recipe or the server's.
+
+    Raises `InvalidInput` for a limit below 1.
+    """
     check_limit(Cursor(limit=limit))
     with one_request():
         before = await cached_reading(reads, viewer, cursor.reading_id) if cursor is not None else None
@@ -109,7 +112,7 @@ async def page(
 async def new_reading(
     reads: Reads, viewer: int, *, explain: bool = False, deadline: float = DEADLINE_SECONDS
 ) -> Reading | str:
-    """Rank for a member, or return why the home timeline is shown instead: `off`, `late` or `failed`."""
+    """Rank the feed of a member, or return why the home timeline is shown instead: `off`, `late` or `failed`."""
     personalization = await personalization_of(reads.graph, viewer)
     if personalization.off:
         return OFF
@@ -124,10 +127,10 @@ async def new_reading(
 async def _in_time(
     reads: Reads, viewer: int, personalization: Personalization, deadline: float, *, explain: bool
 ) -> Reading | None:
-    """Rank; return None if it exceeds the deadline.
+    """Rank the feed; return None if that exceeds the deadline.
 
-    A late ranking continues, because its reads are cached: if it were canceled, the next attempt would be late too. There is at
-    most one per viewer and 64 in total; beyond that nothing is ranked.
+    A late ranking continues, because its reads are cached: if it were canceled, the next attempt would be late too. At
+    most one ranking per viewer and 64 in total are in progress; beyond that, nothing is ranked.
     """
     in_flight = reads.being_ranked
     if viewer in in_flight or len(in_flight) >= _MOST_AT_ONCE:
@@ -170,7 +173,7 @@ async def _page_of(reads: Reads, viewer: int, reading: Reading, at: ReadingCurso
 
 
 async def part(reads: Reads, viewer: int, reading: Reading, place: int, limit: int) -> tuple[list[RankedEntry], int]:
-    """Return the entries of a ranking from a position on, and the position behind them.
+    """Return the entries of a ranking from a position on, and the position after them.
 
     Entries that may no longer be shown are replaced by the next ones.
     """
@@ -216,9 +219,9 @@ async def _read(
 
 
 def author_most_for(personalization: Personalization, interests: Interests, recipe: Recipe) -> int:
-    """Return the maximum posts per author among any ten.
+    """Return the maximum number of posts per author among any ten consecutive posts.
 
-    With unknown interests and no own recipe, the feed shows as many authors as possible.
+    For a member with unknown interests and no own recipe, the feed shows as many authors as possible.
     """
     return recipe.author_most if interests.known or personalization.recipe is not None else 1
 
@@ -232,7 +235,7 @@ def in_order(
     *,
     explain: bool = False,
 ) -> Reading:
-    """Return the ranking of scored posts: the last stage, without reads."""
+    """Return the ranking of scored posts. This is the last stage; it reads nothing from the stores."""
     placed = _placed(best.only(range(min(len(best.posts), MOST_POSITIONS))), proposed, author_most, recipe.exploration)
     posts, values, _ = best.only([one.row for one in placed])
     sources = [proposed[post.id].source for post in posts]
@@ -260,7 +263,7 @@ def _placed(best: Scored, proposed: Mapping[int, Proposal], author_most: int, ex
 
 
 def _part(source: int, reactions: float) -> Part:
-    """Return whether a post is ranked, explores an author with few reactions, or fills the end."""
+    """Return the role of a post: ranked by score, exploring an author with few reactions, or the rest at the end."""
     if source != _EXPLORATION:
         return Part.RANKED
     return Part.EXPLORING if reactions < EXPLORED_BELOW else Part.REST
@@ -273,7 +276,7 @@ class FeedExplanation(NamedTuple):
     rule: str
     words: str
     place: int | None = None
-    """Starting at 1."""
+    """The position in the feed, starting at 1."""
 
 
 async def why_not(reads: Reads, viewer: int, post_id: int) -> FeedExplanation:
@@ -317,7 +320,8 @@ async def _explain(reads: Reads, viewer: int, post: Post) -> FeedExplanation:
 
 
 FOR_YOU_LIST = 1
-"""The list id. No member's list can have it, because it dates from the first millisecond of the id epoch."""
+"""The id of the For you list. No other list can have this id, because it dates from the first millisecond of the id
+epoch."""
 _TITLE = "For you"
 
 

@@ -58,7 +58,8 @@ _FOLLOWED_TAGS = 200
 _ACTS = 200
 """Newest actions of each kind that count."""
 WEIGHED = 500
-"""Newest followees considered for friends of friends; those with the fewest follows are read."""
+"""Number of newest followees considered for friends of friends. Of these, the follows of those who follow the fewest
+members are read."""
 _STRENGTHS: Mapping[AssocType, float] = {LIKES: 1.0, REACTS: 1.0, SHARES: 2.0, BOOKMARKS: 2.0, REPORTS_POST: -4.0}
 _COMMENT_STRENGTH = 2.0
 _OWN_STRENGTH = 1.0
@@ -71,7 +72,11 @@ class _Act(NamedTuple):
 
 
 async def interests_of(reads: Reads, member: int) -> Interests:
-    """Return a member's interests: thirteen reads in four rounds, eleven in three within ten minutes, none within one."""
+    """Return a member's interests.
+
+    It takes thirteen reads in four rounds, eleven in three if friends of friends are cached (ten minutes), and none if
+    the interests are cached (one minute).
+    """
     now = reads.tags.clock()
     held = reads.interests.get(member, now)
     if held is not None:
@@ -172,7 +177,7 @@ def _tag_strengths(
 
 
 async def _tag_affinities(reads: Reads, strengths: Mapping[str, float]) -> dict[str, float]:
-    """Return the strongest affinities to tags, without those denied by admins."""
+    """Return the strongest affinities to tags, without tags denied by admins."""
     counted = await reads.tags.counted(strengths) if strengths else {}
     return strongest(
         {name: tag_affinity(strength, counted[name].uses) for name, strength in strengths.items() if name in counted}

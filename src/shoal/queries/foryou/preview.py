@@ -34,7 +34,7 @@ class Previewed(NamedTuple):
     entry: Entry
     why: Why | None
     before: int | None
-    """Starting at 1; None if it is not among the first 500."""
+    """Position by the current recipe, starting at 1; None if the entry is not among the first 500."""
 
 
 class _Look(NamedTuple):
@@ -88,10 +88,10 @@ class LeftOut(StrEnum):
 async def first_entries(
     reads: Reads, viewer: int, recipes: Sequence[Recipe], limit: int, since: int
 ) -> list[list[Entry]] | LeftOut:
-    """Return the first entries of a member by each recipe as the server's, or why the server's recipe does not affect them.
+    """Return the first entries of a member's feed for each recipe, as if it were the server's recipe.
 
-    Posts from before `since` (Unix ms) are excluded. Posts hidden by the member's filters are replaced by the next ones, as in
-    the feed.
+    If the server's recipe does not affect the member, return the reason. Posts from before `since` (Unix ms) are
+    excluded. Posts hidden by the member's filters are replaced by the next ones, as in the feed.
     """
     with one_request():
         personalization = await personalization_of(reads.graph, viewer)
@@ -115,13 +115,13 @@ async def first_entries(
 
 
 class Effect(NamedTuple):
-    """A term of a post before and after a tap."""
+    """A term of a post's score before and after feedback ("more like this" or "less like this")."""
 
     author_id: int
-    """The author that the tap is about; 0 if it is about a tag."""
+    """The author that the feedback is about; 0 if it is about a tag."""
     tag: str
     taps: int
-    """Taps for more minus taps for less: -5 to 5."""
+    """The sum of all feedback of the member: "more" minus "less", -5 to 5."""
     term: str
     """`author` or `tags`."""
     weight: float
@@ -140,7 +140,7 @@ class Effect(NamedTuple):
 
 
 async def effect_of(reads: Reads, viewer: int, post: Post, tag: str, before: Feedback, after: Feedback) -> Effect:
-    """Return the effect of changed feedback about a tag of a post or, if that is "", about its author."""
+    """Return the effect of changed feedback about a tag of a post or, if `tag` is "", about its author."""
     interests = await interests_of(reads, viewer)
     weights = recipe_for(reads, await personalization_of(reads.graph, viewer)).weights
     was, now = [_value(await wished(reads, interests, feedback), post, tag) for feedback in (before, after)]

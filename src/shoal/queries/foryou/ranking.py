@@ -32,7 +32,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     sources: bytes
     """`core.ranking.reranking.Source`, 2 bytes each."""
     lost: bytes
-    """Positions lost to diversification, 2 bytes each; negative: won."""
+    """Positions lost to diversification, 2 bytes each; negative if gained."""
     rules: tuple[str, ...] = ()
     """The diversification rule that cost the positions; empty for none."""
     values: bytes = b""
@@ -43,7 +43,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
         return len(self.ids) // 8
 
     def part(self, first: int, last: int) -> list[int]:
-        """Return the ids of the posts at positions `first` to before `last`."""
+        """Return the ids of the posts from position `first` up to, but excluding, `last`."""
         found: list[int] = np.frombuffer(self.ids, "<i8")[first:last].tolist()
         return found
 
@@ -52,7 +52,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
         return int(found[0]) if len(found) else None
 
     def without(self, other: Reading) -> Reading:
-        """Return the posts that another ranking lacks, without explanations."""
+        """Return the part of this ranking with the posts that another ranking lacks, without explanations."""
         missing = np.isin(np.frombuffer(self.ids, "<i8"), np.frombuffer(other.ids, "<i8"), invert=True)
         return Reading(
             viewer=self.viewer,
@@ -75,7 +75,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
         )
 
     def why(self, first: int, last: int) -> list[Why]:
-        """Return the explanations of the posts at positions `first` to before `last`."""
+        """Return the explanations of the posts from position `first` up to, but excluding, `last`."""
         sources, lost = (
             np.frombuffer(column, kind)[first:last].tolist()
             for column, kind in ((self.sources, "<u2"), (self.lost, "<i2"))
@@ -107,7 +107,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 
 
 class TermOfPost(NamedTuple):
-    """The part of a term in the score of a post: its value times its weight."""
+    """The contribution of a term to the score of a post: the term's value times its weight."""
 
     name: str
     value: float
@@ -122,9 +122,9 @@ class Why(NamedTuple):
     sources: tuple[Source, ...]
     terms: tuple[TermOfPost, ...]
     lost: int
-    """Positions lost to diversification; negative: won."""
+    """Positions lost to diversification; negative if gained."""
     rule: str
-    """The diversification rule that cost them."""
+    """The diversification rule that cost these positions."""
     recipe: Recipe
 
 
@@ -179,7 +179,8 @@ def reading_of(
 ) -> Reading:
     """Return the ranking of posts in order, with the sources of each.
 
-    `values` of the terms, one row per post, enable explanations; `placed` has the effect of diversification on each.
+    `values` of the terms, one row per post, enable explanations; `placed` has the effect of diversification on each
+    post.
     """
     return Reading(
         viewer=viewer,

@@ -105,10 +105,10 @@ def excluding_rule(viewer: int, post: Post, author: Member, relation: Relation, 
 Ids = npt.NDArray[np.int64]
 
 _NEIGHBORS = 40
-"""Newest followers, and newest followees, by which an author is compared with the viewer."""
+"""Number of newest followers, and of newest followees, of an author that are compared with the viewer's circle."""
 _HOUR_MS = 3_600_000
 _MARK_BITS = 14
-"""Bits of the hash that pre-filters the members around the viewer: a table of 16 KB."""
+"""Bits of the hash that pre-filters members by the viewer's circle, with a table of 16 KB."""
 _COUNTS = (LIKED_BY, SHARED_BY)
 
 
@@ -149,7 +149,7 @@ async def facts_of(
         distance_km=_distances(interests.place, posts),
         rising=_by_tags(posts, growth, max, 1.0),
         recent=_column([stirred.get(id_, 0.0) for id_ in ids]),
-        # The average of the author's other posts, without the one at hand.
+        # Average reactions to the author's other posts, without this post.
         usual=np.maximum(0.0, reactions - liked) / np.maximum(1.0, posted - 1.0),
         common=_column([common.get(id_, 0) for id_ in authors])[by],
         viewer_circle=np.full(len(posts), float(len(circle))),
@@ -166,7 +166,7 @@ async def facts_of(
 def _by_tags(
     posts: Sequence[Post], known: Mapping[str, float], together: Callable[[list[float]], float], without: float
 ) -> Column:
-    """Return the aggregate of the known values of each post's tags.
+    """Return for each post the known values of its tags, combined by the function `together`.
 
     `without` is the value of an unknown tag, and of a post without tags.
     """
@@ -177,7 +177,7 @@ def _by_tags(
 
 
 def _distances(here: Place | None, posts: Sequence[Post]) -> Column:
-    """Return the kilometers from here to each post; NaN if either has no place."""
+    """Return the kilometers from the place `here` to each post; NaN if either has no place."""
     if here is None:
         return np.full(len(posts), math.nan)
     return _column([math.nan if post.place is None else distance_km(*here, *post.place) for post in posts])
@@ -225,12 +225,13 @@ async def _neighbors(reads: Reads, authors: Sequence[int]) -> dict[int, Ids]:
 
 
 def _in_common(around: Mapping[int, Ids], circle: Ids) -> dict[int, int]:
-    """Return the number of members around each author who are around the viewer too."""
+    """Return for each author the number of their followers and followees who are also in the viewer's circle."""
     if not around:
         return {}
     owners = np.repeat(np.arange(len(around)), [len(found) for found in around.values()])
     ids = np.concatenate(list(around.values()))
-    # Most are not in the circle, and a hash excludes most of those: comparing all exactly would require sorting them.
+    # Most ids are not in the circle. A hash table of the circle excludes most of them, and only the rest is compared
+    # exactly, because that requires sorting.
     marked = np.zeros(1 << _MARK_BITS, np.bool_)
     marked[_marks(circle)] = True
     likely = marked[_marks(ids)]
@@ -239,7 +240,7 @@ def _in_common(around: Mapping[int, Ids], circle: Ids) -> dict[int, int]:
 
 
 def _among(ids: Ids, circle: Ids) -> npt.NDArray[np.bool_]:
-    """Return whether each id is in the circle, which is sorted, and not empty if `ids` is not."""
+    """Return whether each id is in the circle, a sorted array that may be empty only if `ids` is."""
     if not len(ids):
         return np.zeros(0, np.bool_)
     found: npt.NDArray[np.bool_] = circle[np.minimum(np.searchsorted(circle, ids), len(circle) - 1)] == ids
@@ -264,7 +265,7 @@ def _grown(word: Word) -> float:
 
 _ACTS = (LIKES, SHARES, BOOKMARKS, REACTS)
 _OWN_POSTS = 20
-"""Newest own posts in which comments of the last minute are searched."""
+"""Number of the viewer's newest posts that are searched for comments of the last minute."""
 
 
 class ScoringInput(NamedTuple):
@@ -339,9 +340,9 @@ def by_score(found: ScoringInput, recipe: Recipe) -> Scored:
 async def _admitted(
     seen: ViewerState, viewer: int, proposed: Mapping[int, Proposal]
 ) -> tuple[list[Row], frozenset[int]]:
-    """Return the posts that the viewer may see and no rule excludes, and those among them that they acted on.
+    """Return the posts that the viewer may see and no rule excludes, and the ids of posts that the viewer acted on.
 
-    Interests are cached for a minute, but a post that the viewer has just liked must drop immediately.
+    Interests are cached for a minute, but a post that the viewer has just liked must drop in rank immediately.
     """
     rows, apart = await asyncio.gather(seen.look(list(proposed)), lists.set_apart(seen.graph, viewer))
     members, relationships = seen.members, seen.relationships

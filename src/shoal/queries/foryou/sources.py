@@ -26,20 +26,21 @@ from shoal.queries.context import Reads
 Key = TypeVar("Key", bound=Hashable)
 
 MOST = 1_000
-"""Candidates that are ranked."""
+"""Maximum number of candidates that are ranked."""
 _HOME = 200
 _FRIENDS = 60
-"""Followees whose likes and posts are read: those whose posts the member likes most, then the newest."""
+"""Number of followees whose likes and posts are read: those whose posts the member likes most, then the latest
+followed."""
 _FRIEND_LIKES = 5
 _FRIENDS_OF_FRIENDS = 30
 _AUTHORS = 20
 _POSTS_EACH = 4
-"""Newest entries of each friend, friend of friends and liked author."""
+"""Number of newest entries read of each followee, friend of friends and liked author."""
 _TAGS = 15
 _RISING = 10
 _TAGGED_EACH = 8
 _NEW_EACH = 2
-"""Newest public posts of each data source, for exploration."""
+"""Number of newest public posts of each data source, for exploration."""
 _POPULAR = 100
 _NEARBY = 60
 
@@ -49,9 +50,9 @@ class Candidates:
     """Ids of posts and shares, before they are read."""
 
     sources: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
-    """`Source` as a plain number: thousands are combined per page."""
+    """The `Source` flags of each id, as a plain number, because thousands are combined per page."""
     likers: Counter[int] = field(default_factory=Counter)
-    """Number of the selected friends who like each post."""
+    """For each post, the number of followees who like it, among those whose likes were read."""
 
     def add(self, ids: Iterable[int], source: Source) -> None:
         sources, bit = self.sources, source.value
@@ -132,9 +133,9 @@ _BITS = Source.FOLLOWEES.value, Source.FRIENDS_SHARED.value, Source.FRIENDS_COMM
 
 class Proposal(NamedTuple):
     source: int
-    """`Source`."""
+    """The `Source` flags as a plain number."""
     friends: int
-    """Number of friends who like or share it."""
+    """Number of followees who like or share the post."""
 
 
 async def proposals(reads: Reads, viewer: int, found: Candidates) -> dict[int, Proposal]:

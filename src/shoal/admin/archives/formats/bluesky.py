@@ -39,18 +39,18 @@ MAX_BLOCK = 4 << 20
 """Maximum size of a block in bytes; a record has at most one MiB, a tree node far less."""
 MAX_BLOCKS = 2_000_000
 _MOST_READ = 2
-"""Bytes of blocks that may be read per byte of the file; records with equal content share a block."""
+"""Bytes that may be read per byte of the file. Records with equal content are one block, which is read for each of them."""
 _SPARE = 16 << 20
-"""Additional bytes that may be read of any file."""
+"""Bytes that may be read in addition, whatever the size of the file."""
 _MAX_KEY = 1_024
 """Maximum size of a record key in bytes, as in the AT Protocol."""
 _CID_BYTES = 36
 """Size of a CID of version 1 with SHA-256 and codec DAG-CBOR or raw: `0x01 codec 0x12 0x20 digest`."""
-_DAMAGED = "file: this repository is damaged: its blocks cannot be read"
+_DAMAGED = "file: this repository file is damaged and cannot be read"
 
 
 class RepoRecord(NamedTuple):
-    """A record with its key, `<collection>/<name>`. The value is None if it is missing or damaged."""
+    """A record of a Bluesky repository, with its key `<collection>/<name>`. The value is None if it is missing or damaged."""
 
     key: str
     value: dict[str, Any] | None
@@ -60,7 +60,7 @@ class Repository:
     """The newest state of a repository in a CAR file, which must stay open while it is read."""
 
     def __init__(self, file: IO[bytes]) -> None:
-        """Raise `InvalidInput` for other files."""
+        """Index the blocks of the file. Raises `InvalidInput` if it is not a readable CAR file."""
         self._file = file
         header = _decoded(self._block())
         roots = header.get("roots")
@@ -148,9 +148,9 @@ def is_car(head: bytes) -> bool:
 
 
 def _node(node: dict[str, Any]) -> Iterator[tuple[str, bytes]]:
-    """Yield the records of a tree node, and the subtrees (without a key) between them, in order.
+    """Yield the records and subtrees of a tree node in order, as (key, CID); subtrees have an empty key.
 
-    A key shares its first `p` bytes with the previous one; `k` is the rest.
+    The key of an entry consists of the first `p` bytes of the previous key and of `k`.
     """
     try:
         if node["l"] is not None:
@@ -187,7 +187,7 @@ def _decoded(data: bytes) -> dict[str, Any]:
 _POST, _REPOST, _FOLLOW = "app.bsky.feed.post", "app.bsky.feed.repost", "app.bsky.graph.follow"
 _LINK = "app.bsky.richtext.facet#link"
 _MOST_FACETS = 300
-"""Facets of a post that are used: its text has at most 300 characters. Each is searched for in the text."""
+"""Maximum number of facets (links, mentions and tags) that are used per post; a text has at most 300 characters."""
 
 
 class _Blob(msgspec.Struct, frozen=True):
@@ -205,7 +205,7 @@ class _Card(msgspec.Struct, frozen=True):
 
 
 class _Embed(msgspec.Struct, frozen=True):
-    """Pictures, a video, a link, or a quoted post, which may contain one of the others (`media`)."""
+    """An attachment: pictures, a video, a link, or a quoted post, which may have a further attachment (`media`)."""
 
     type: str = msgspec.field(default="", name="$type")
     images: list[_Image] = []
@@ -259,7 +259,7 @@ class _FollowOf(msgspec.Struct, frozen=True):
 
 
 class BlueskyArchive:
-    """A repository: the entry `name`, or the only file. It is unpacked into `folder` if necessary."""
+    """A repository in the entry `name` of a ZIP, which is unpacked into `folder`, or in a file of its own."""
 
     kind = ArchiveKind.BLUESKY
 
@@ -342,7 +342,7 @@ def _followee(record: RepoRecord) -> ForeignHandle | None:
 
 
 def _name(ref: bytes) -> str:
-    """Return the file name of a blob link; empty if it is no CID."""
+    """Return the file name of a photo, the CID that a post refers to, as text; empty if the CID is invalid."""
     try:
         return encode_cid(ref.removeprefix(b"\0"))
     except ValueError:
@@ -350,7 +350,7 @@ def _name(ref: bytes) -> str:
 
 
 class _Span(NamedTuple):
-    """A range of characters with a link, and its replacement."""
+    """A range of characters that is a link, and the text that replaces it."""
 
     start: int
     end: int
@@ -358,9 +358,10 @@ class _Span(NamedTuple):
 
 
 def _whole(post: _BlueskyPost, embed: _Embed) -> tuple[str, int]:
-    """Return the text with full links, and the number of links with a wrong position.
+    """Return the text of a post with full links, and the number of links with an invalid position.
 
-    Bluesky's apps shorten links in the text, and a card has its link outside the text. Links without a position follow the text.
+    Bluesky's apps shorten links in the text, and a link preview has its link outside the text. Links that are not in the text are
+    appended to it.
     """
     spans, links, odd = _spans(post)
     pieces: list[str] = []
@@ -376,7 +377,7 @@ def _whole(post: _BlueskyPost, embed: _Embed) -> tuple[str, int]:
 
 
 def _spans(post: _BlueskyPost) -> tuple[list[_Span], list[str], int]:
-    """Return the links that have a position, in order and without overlaps, all links, and how many lack a position."""
+    """Return the links with a valid position, in order and without overlaps; all links; and the number of invalid positions."""
     if not post.facets:
         return [], [], 0
     found: list[_Span] = []
@@ -400,8 +401,8 @@ def _spans(post: _BlueskyPost) -> tuple[list[_Span], list[str], int]:
 def _span(positions: _Positions, index: _Slice, uri: str) -> _Span | None:
     """Return a link with its position; None if the position cannot be right.
 
-    Positions count bytes of UTF-8. Some programs count characters or UTF-16 units instead, which are used if the link is found
-    there.
+    A position is in bytes of UTF-8. Some programs count characters or UTF-16 units instead; such a position is used if the text
+    at it is the link.
     """
     text = positions.text
     in_bytes = positions.of_bytes(index)
@@ -414,7 +415,7 @@ def _span(positions: _Positions, index: _Slice, uri: str) -> _Span | None:
 
 
 def _is_apart(text: str, start: int, end: int) -> bool:
-    """Return whether a valid range neither begins nor ends with a space or within a word of ASCII letters."""
+    """Return whether a range is valid, neither begins nor ends with a space, and does not cut a word of ASCII letters."""
     if not 0 <= start < end <= len(text) or text[start].isspace() or text[end - 1].isspace():
         return False
     return not any(
@@ -424,7 +425,7 @@ def _is_apart(text: str, start: int, end: int) -> bool:
 
 
 class _Positions:
-    """The characters of a text, by positions in its encodings."""
+    """Conversion of positions in the UTF-8 or UTF-16 form of a text to positions of characters."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -432,11 +433,11 @@ class _Positions:
         self._units = array("L", accumulate((1 + (letter > "\uffff") for letter in text), initial=0))
 
     def of_bytes(self, index: _Slice) -> tuple[int, int] | None:
-        """Return the range of characters for a range of bytes; None if it splits characters."""
+        """Return the range of characters for a range of bytes; None if it is invalid or splits a character."""
         return _range(self._bytes, index)
 
     def of_units(self, index: _Slice) -> tuple[int, int] | None:
-        """Return the range of characters for a range of UTF-16 units."""
+        """Return the range of characters for a range of UTF-16 units; None if it is invalid or splits a character."""
         return _range(self._units, index)
 
 

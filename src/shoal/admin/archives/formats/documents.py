@@ -35,7 +35,7 @@ class Fitted(NamedTuple, Generic[T]):
     value: T | None
     """None if a required field is missing."""
     dropped: int = 0
-    """Number of dropped parts."""
+    """Number of fields and list items that did not fit and were dropped."""
 
 
 class _Odd(Exception):
@@ -63,7 +63,7 @@ class _Fitting:
         self.dropped = 0
 
     def fit(self, value: Any, expected: inspect.Type) -> Any:
-        """Convert a value. Raises `_Odd` if it does not fit, even without the parts that may be dropped."""
+        """Convert a value. Raises `_Odd` if it does not fit even after optional fields and list items are dropped."""
         match expected:
             case inspect.UnionType():
                 return self._first(value, expected)
@@ -215,9 +215,9 @@ _MALFORMED: Final = object()
 def items(file: Readable, name: str, type: type[T], *, inner: str = "") -> Iterator[Fitted[T]]:  # noqa: A002 (as in msgspec)
     """Iterate over the items of a named list in a document, or of the document itself ("").
 
-    Any other value in place of the list is its only item, except a map with numeric keys, as PHP writes a list with gaps. A
-    document without the list yields one malformed item. An item that is a map with the key `inner` is replaced by the value of
-    that key.
+    If the document has another value in place of the list, this value is the only item. The exception is a map with numeric keys,
+    as PHP writes a list with gaps: its values are the items. A document without the list yields one malformed item. An item that
+    is a map with the key `inner` is replaced by the value of that key.
 
     Raises `InvalidInput` for a file that is not JSON, and `TooLarge` for an item of more than 4 MiB.
     """
@@ -227,12 +227,15 @@ def items(file: Readable, name: str, type: type[T], *, inner: str = "") -> Itera
 
 
 def count(file: Readable, name: str) -> int:
-    """Return the number of items of such a list. Raises as `items`."""
+    """Return the number of items of a named list in a document, or of the document itself ("").
+
+    Raises `InvalidInput` for a file that is not JSON, and `TooLarge` for an item of more than 4 MiB.
+    """
     return sum(value is not _MALFORMED for value in _values(file, name))
 
 
 def behind_name(file: Readable) -> Readable:
-    """Return the JSON of an X script, `window.YTD.tweets.part0 = [...]`."""
+    """Return the JSON of a script of X, which assigns it to a name: `window.YTD.tweets.part0 = [...]`."""
     head = file.read(_MAX_PREFIX).removeprefix(BOM_UTF8)
     _, equals, rest = head.partition(b"=")
     return _Rest(rest if equals and head.lstrip().startswith(b"window.") else head, file)
@@ -242,7 +245,7 @@ def _values(file: Readable, name: str) -> Iterator[Any]:
     metered = _Metered(file)
     found = _List(name)
     try:
-        # With `use_float`, a document with an integer of more than 64 bits would be refused.
+        # The parser's option `use_float` is off, because it would refuse a document with an integer of more than 64 bits.
         for event, value in ijson.basic_parse(metered, buf_size=_PIECE):
             if found.add(event, _number(value) if event == "number" else value):
                 metered.since = 0
@@ -254,7 +257,7 @@ def _values(file: Readable, name: str) -> Iterator[Any]:
 
 
 def _number(value: int | Decimal) -> int | float | str:
-    """Return a number that can be encoded; as text if it is out of range."""
+    """Return a number that `msgspec` accepts, or its text if it is out of range."""
     if isinstance(value, int):
         return value if -(1 << 63) <= value < 1 << 64 else str(value)
     number = float(value)
@@ -269,7 +272,7 @@ class _List:
         self._name = name
         self._depth = 0
         self._expected = not name
-        # Depth of the items while the list, or the single value in its place, is read.
+        # Depth of the items while the list, or the single value in its place, is read; otherwise -1.
         self._level = -1
         self._single = self._first_key = False
         self._builder: ijson.ObjectBuilder | None = None
@@ -368,7 +371,7 @@ _NO_FOLLOWS = FollowList((), 0)
 def follow_list(entries: Entries, name: str) -> FollowList | SkippedRecord:
     """Return the accounts of a follow list, or a skipped record if it is damaged or too large.
 
-    A list of an unknown format yields no accounts, like that of a member who follows no account.
+    A list of an unknown format yields no accounts, as an empty list does.
     """
     try:
         data = entries.read(name, MAX_ARCHIVE_BYTES)

@@ -1,7 +1,8 @@
 """Instagram's "Download your information" in JSON: `posts_1.json` and its successors, with `media/posts/...`.
 
-Its texts are UTF-8 with each byte written as a Latin-1 character, such as `\\u00c3\\u00a9` for é; some archives mix both
-forms or are cut within a character. The archive has neither the visibility of posts nor descriptions of photos.
+Its texts are UTF-8 with each byte written as a Latin-1 character, such as `\\u00c3\\u00a9` for é. Some archives also have
+correct characters, or texts that are cut within a character. The archive has neither the visibility of posts nor descriptions
+of photos.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ FOLDERS = ("your_instagram_activity/media/", "your_instagram_activity/content/",
 """Folders of the documents in archives of different years, newest first."""
 POSTS = tuple(f"{folder}posts_1.json" for folder in FOLDERS)
 PAGES = tuple(f"{folder}posts_1.html" for folder in FOLDERS)
-"""The first document if HTML was chosen."""
+"""The first document with posts in an archive that was requested as HTML."""
 _NUMBERED = re.compile(r"posts_[0-9]{1,6}\.json")
 _UTF8 = re.compile(r"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
 _CUT_UTF8 = re.compile(r"(?:[\xc2-\xf4]|[\xe0-\xf4][\x80-\xbf]|[\xf0-\xf4][\x80-\xbf]{2})\Z")
-"""A UTF-8 encoded character, and a truncated one."""
+"""`_UTF8` matches the bytes of a character in UTF-8, and `_CUT_UTF8` the bytes of a truncated one at the end of a text."""
 _VIDEO = (".mp4", ".mov", ".m4v", ".webm", ".srt")
 _OTHERS = (
     ("stories.json", "ig_stories", Omission.STORY),
@@ -56,7 +57,7 @@ class _InstagramPost(msgspec.Struct, frozen=True):
 
 
 class InstagramArchive:
-    """An archive with its first document at this root."""
+    """An archive whose first document with posts is `root`."""
 
     kind = ArchiveKind.INSTAGRAM
     account = ""
@@ -84,7 +85,7 @@ class InstagramArchive:
         if post is None or not (post.media or post.title):
             yield SkippedRecord("posts", "", Omission.MALFORMED)
             return
-        # A single-photo post has its caption and date there; albums in newer archives have them on the post.
+        # A post with one photo has its caption and date at the photo; an album in newer archives has them at the post.
         first = post.media[0] if post.media else _File()
         yield from odd_parts(first.uri, dropped)
         text = post.title or first.title or ""
@@ -107,7 +108,10 @@ class InstagramArchive:
 
 
 def as_typed(text: str) -> str:
-    """Return a text decoded from UTF-8 bytes that were written, wholly or in part, as characters; other texts are unchanged."""
+    """Return the original of a text whose UTF-8 bytes were written, wholly or in part, as Latin-1 characters.
+
+    Other texts are returned unchanged.
+    """
     with suppress(UnicodeError):
         return text.encode("latin-1").decode("utf-8")
     typed, count = _UTF8.subn(_character, text)

@@ -139,7 +139,7 @@ class MastodonArchive:
     def _photo(self, attachment: _Attachment) -> ArchivedPhoto | Omission:
         if not (attachment.media_type or "image/").startswith("image/"):
             return Omission.VIDEO
-        # A server with external storage has the name of its bucket first.
+        # If the server has external storage, the path begins with the name of the bucket.
         url = _address(attachment.url)
         path = url[max(0, url.find(_FILES)) :].lstrip("/").removeprefix("system/")
         name = f"{self._prefix}{path}"

@@ -1,7 +1,7 @@
 """Pixelfed's export: `pixelfed-statuses.json`, a list of posts as in its API, by itself or in a ZIP.
 
-It refers to photos by URL and contains none. Files with these names in a ZIP are used; nothing is fetched from the network.
-`pixelfed-following.json` is read if it was added.
+It refers to photos by URL and does not contain them. Photos are imported if the ZIP has files with the names in these URLs;
+nothing is fetched from the network. `pixelfed-following.json` is read if it was added to the ZIP.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class _Status(msgspec.Struct, frozen=True):
 
 
 class PixelfedArchive:
-    """A list of posts: the entry `name`, or the only file."""
+    """A list of posts in the entry `name` of a ZIP, or in a file of its own."""
 
     kind = ArchiveKind.PIXELFED
 

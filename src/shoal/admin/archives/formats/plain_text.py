@@ -98,7 +98,7 @@ def _tokens(markup: str) -> Iterator[str | _Tag]:
 
 
 def _tag(markup: str, opened: re.Match[str]) -> tuple[_Tag | None, int]:
-    """Return a tag and the position after it; None for an unterminated one."""
+    """Return a tag, or None if it is not terminated, and the position after it."""
     attributes: dict[str, str] = {}
     at = opened.end()
     while found := _ATTRIBUTE.match(markup, at):
@@ -166,7 +166,7 @@ class _Writer:
 
 
 def _written(shown: str, link: str, *, mention: bool) -> str:
-    """Return a link as a person would type it."""
+    """Return a link as plain text: the URL, the shown text with the URL in parentheses, or a mention with its server."""
     if not link.startswith(("http://", "https://")):
         return shown
     if mention and shown.startswith("@"):

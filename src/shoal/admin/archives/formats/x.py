@@ -90,7 +90,7 @@ class _NoteCore(msgspec.Struct, frozen=True):
 
 
 class _NoteTweet(msgspec.Struct, frozen=True, rename="camel"):
-    """The full text of a post."""
+    """The full text of a post that is truncated elsewhere in the archive."""
 
     core: _NoteCore
     note_tweet_id: str = ""
@@ -103,7 +103,7 @@ class _XOwner(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class XArchive:
-    """An archive with its first script at this root."""
+    """An archive whose first script with posts is `root`."""
 
     kind = ArchiveKind.X
 
@@ -111,7 +111,7 @@ class XArchive:
         self._entries = entries
         self._data = root.found[: root.found.rindex("/") + 1] if "/" in root.found else ""
         self._owner = self._account_of()
-        # Full texts by prefix.
+        # Full texts of truncated posts, by their first `_BEGINNING` characters.
         self._notes: dict[str, list[_NoteTweet]] = {}
 
     @property
@@ -162,7 +162,7 @@ class XArchive:
                         alike.append(note)
 
     def _note_of(self, text: str, written: int) -> _NoteTweet | None:
-        """Return and remove the full text of a truncated post: it belongs to one post only."""
+        """Return the full text of a truncated post, or None, and remove it from the full texts that other posts may have."""
         candidates = self._notes.get(text[:_BEGINNING], []) if _BEGINNING < len(text) <= _MOST_CUT else []
         beginning = _CUT.sub("", text[:_MOST_CUT]).removesuffix("…")
         found = [note for note in candidates if note.core.text.startswith(beginning)]
@@ -213,6 +213,6 @@ class XArchive:
 
 
 def _expanded(text: str, links: Mapping[str, str], own: Container[str]) -> str:
-    """Return a text with full links, without links to its own photos."""
+    """Return a text in which short links are replaced by their targets, and links to the post's own photos are removed."""
     text = _SHORT.sub(lambda found: "" if found[0] in own else links.get(found[0], found[0]), text)
     return "\n".join(line.rstrip(" ") for line in text.split("\n")).strip()
