@@ -187,7 +187,7 @@ def main() -> None:
         smallest={"seconds": 0.5, "part": 0.02, "circle": 30},
     )
     options.add_argument("--circle", type=int, default=100, help="members of the network")
-    options.add_argument("--seconds", type=float, default=15.0, help="duration of each attack in seconds")
+    options.add_argument("--seconds", type=float, default=15.0, help="seconds for which each attack is run")
     options.add_argument("--part", type=float, default=1.0, help="the part of the full number of connections")
     options.add_argument("--attacks", default=",".join(_SIZES), help="which, with commas between")
     options.add_argument("--command", default=_COMMAND, help="how the server is started, with {store} and {port}")

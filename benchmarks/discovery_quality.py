@@ -264,7 +264,7 @@ def main() -> None:
         "--viewers", type=int, default=1_000, help="authors for whom masked photos are ranked, at most"
     )
     options.add_argument(
-        "--liking", type=int, default=10, help="number of members who also like photos through the library"
+        "--liking", type=int, default=10, help="number of members who also like photos by calling the Python library"
     )
     options.add_argument("--seed", type=int, default=5, help="random seed")
     chosen = options.parse_args()

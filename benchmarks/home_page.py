@@ -143,7 +143,9 @@ def main() -> None:
     )
     keep_option(options)
     options.add_argument("--data", type=Path, default=REAL_DATA, help="where graph/nodes.csv and graph/edges.csv are")
-    options.add_argument("--readers", type=int, default=1_000, help="members who read in turn")
+    options.add_argument(
+        "--readers", type=int, default=1_000, help="number of members whose home pages are read, one after another"
+    )
     options.add_argument(
         "--members", type=int, nargs="+", default=[10_000, 100_000, 1_000_000], help="sizes of networks"
     )

@@ -3,7 +3,7 @@
 The text of a page is the template of the same name in this folder. A fenced block `figures NAME` becomes the table of a benchmark:
 each line is a pattern of figures, in this order. A block `long figures NAME` takes them from docs/figures-long.json, which has runs
 that are too long to be repeated with the others, each with its machine, day and commit. `python -m benchmarks.page` writes the
-pages; `--long FILE` first adds what a benchmark printed in a long run.
+pages; `--long FILE` first adds file with the output of a long benchmark run.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ def test_tag_page_returns_404_for_invalid_tag_and_invites_to_unused_tag(here: Wo
     assert visitor(here).open("/tags/%20").status == 404
     page = visitor(here).open("/tags/nobody")
     assert page.status == 200
-    assert "Be the first to comment" in page.text
+    assert "Be the first to post" in page.text
 
 
 def test_nearby_page_shows_posts_within_radius_on_map(here: World) -> None:

@@ -226,7 +226,7 @@ class ReplayOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReplayReport(msgspec.Struct, kw_only=True):
-    """The figures of a replay, and the sizes of its sample."""
+    """The figures of a recipe replay (ranking past pages again), and the sizes of its sample."""
 
     options: ReplayOptions
     at: int

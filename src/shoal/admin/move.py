@@ -50,7 +50,7 @@ async def emit_events(store: Store, found: Sequence[AnyEvent]) -> None:
 
 
 async def bury_events(store: Store, found: Sequence[tuple[AnyEvent, str]]) -> None:
-    """Commit events as parked jobs with their errors. No other event may be pending in the store."""
+    """Commit events as parked jobs with their errors. The store must have no other unprocessed events."""
     await emit_events(store, [event for event, _ in found])
     for job, (_, error) in zip(await claimed(store), found, strict=True):
         await store.bury(job, error)

@@ -161,7 +161,7 @@ async def _late_reaction(clear: Clear, effects: Effects, op: events.InverseOp) -
 
 
 async def _late_vote(effects: Effects, op: events.InverseOp) -> None:
-    # The data of the association list the chosen options, so their number limits the keys to look up.
+    # The association's data contains the chosen options, so there are at most that many keys to look up.
     held = await effects.graph.key_get(vote_keys(op.id2, op.id1, len(op.data)))
     options = await _chosen(effects, op.id2, op.id1)
     await effects.graph.commit(unvote_batch(op.id2, op.id1, options, held, effects.new_id(shard_of(op.id2))))

@@ -132,7 +132,7 @@ class Origin(NamedTuple):
         return TokenUse(now, self.program, self.system, self.address, self.address)
 
     def after(self, before: TokenUse, now: int) -> TokenUse:
-        """Return the use to store for a token with which this request was made."""
+        """Return the record of the last use to store for the token of this request."""
         program = (self.program, self.system) if self.program else (before.program, before.system)
         return TokenUse(now, *program, before.made_from, self.address)
 

@@ -102,7 +102,7 @@ class Spreading(Protocol):
 
 
 def weigh(node: AnyNode) -> Spread:
-    """Return the size of a single object: 1 member, 1 post or neither, and its bytes."""
+    """Return what an object adds to the totals: members (0 or 1), posts (0 or 1) and bytes."""
     return Spread(isinstance(node, Member), isinstance(node, Post), len(encode_node(node)))
 
 

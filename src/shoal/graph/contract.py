@@ -251,8 +251,8 @@ class Batch:
     ) -> None:
         """Add an association.
 
-        If it is already stored, on the acting shard, its time is made later than the stored time. With `must_be_new`, the batch
-        fails with `AssocExists` if the association is already alive.
+        If the acting shard has already stored it, alive or as a tombstone, its time is made later than the stored time. With
+        `must_be_new`, the batch fails with `AssocExists` if the association is alive.
         """
         self.assocs.append(
             AssocOp(

@@ -244,7 +244,7 @@ class Side(Protocol):
         """Replace all rows with these keys by `rows`; delete the keys without a row."""
 
     async def digest(self, sources: Sequence[int]) -> tuple[Digest, RowNames]:
-        """Return the digest of these sources' rows that the journal does not name, and the keys in the journal."""
+        """Return a digest of the rows of these data sources outside the journal of pending changes, and its keys."""
 
     async def digest_but(self, sources: Sequence[int], names: RowNames) -> Digest:
         """Return the digest of these sources' rows, without the named ones."""

@@ -9,7 +9,7 @@ _SECONDS = 2.0
 
 
 async def look(url: str) -> list[EngineHealth]:
-    """Return the figures of a table. Raises `Unavailable`."""
+    """Return size and number of items of the DynamoDB table at `url`. Raises `Unavailable`."""
     place = parse(url)
     service = await Service.connect(place, patience=_SECONDS)
     try:

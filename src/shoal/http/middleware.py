@@ -113,7 +113,7 @@ class Gate:
             await self._wait_in(self._returning, None)
 
     def leave(self) -> None:
-        """Return the slot, and pass it to the next request."""
+        """Release the slot of a request and give it to the next waiting request."""
         for queue in (self._returning, self._waiting):
             while queue:
                 waiter = queue.popleft()

@@ -46,7 +46,7 @@ _LINE_END = 2
 
 
 class WholeResponses:
-    """Sends responses of known length in one write, for the one request of this cycle."""
+    """Sends the response to one request, in a single write if its length is known."""
 
     __slots__ = ("_app", "_cycle", "_send", "_start")
 

@@ -246,7 +246,7 @@ _USED = (1 << _USED_BITS) - 1
 
 
 class SharedLimiter:
-    """A `Limiter` for several processes. `tables` has a table of words per process; `place` is the index of this process."""
+    """A `Limiter` shared by several processes, with one table of machine words each: this process has `tables[place]`."""
 
     def __init__(
         self,

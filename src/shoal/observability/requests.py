@@ -264,7 +264,7 @@ class Meter:
         self._slots: deque[tuple[int, RequestCounts, dict[str, RequestCounts]]] = deque(maxlen=_SLOTS)
         self.slow: deque[SlowRequest] = deque(maxlen=_MAX_SLOW)
         """Latest requests that took longer than `slow_ms`, oldest first."""
-        # The totals exclude the newest slot.
+        # The totals exclude the newest time interval, which is still being counted.
         self._totals: dict[str, RequestCounts] = {}
 
     def note(self, route: str, status: int, stages: Stages, request_id: str) -> None:

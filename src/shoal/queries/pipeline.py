@@ -241,7 +241,7 @@ class Folding:
         self._cursor = cursor
         self._own = folds.opened(cursor)
         self._prefetched: RowReader[int, Row] | None = self._own
-        # The newest page has no entries above it, so none must be read.
+        # There are no entries above the newest page, so they need not be read.
         self._newest = self._down and cursor.before == MAX_TIME
         self._behind: RowReader[int, Row] | None = None
         self._shares = thorough
@@ -429,7 +429,7 @@ def _repeated(row: Row, there: Mapping[int, Row]) -> bool:
 
 
 async def _with_sharers(seen: ViewerState, entries: list[Entry], shared_by: Mapping[int, Sequence[int]]) -> list[Entry]:
-    """Return the entries, each with its other sharers; one read if there are any."""
+    """Return the entries, each with the other members who shared its post. They are loaded in one read, if there are any."""
     named = {id_ for entry in entries for id_ in shared_by.get(entry.id, ())[:NAMED]}
     if not named:
         return entries

@@ -73,7 +73,7 @@ class LoopThread:
             raise
 
     def each(self, stream: AsyncGenerator[T, None]) -> Generator[T, None, None]:
-        """Yield the items of the stream, each computed on demand. The stream is closed with this generator or the loop."""
+        """Yield the items of the stream on demand. Closing this generator or the event loop also closes the stream."""
         asked: asyncio.Queue[Future[T]] = asyncio.Queue()
         driver = self._submit(_drive(stream, asked), waited_for=False)
         try:

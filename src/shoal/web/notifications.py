@@ -196,7 +196,7 @@ class SenderForm(IdForm, frozen=True, kw_only=True):
 
 
 async def several(ctx: PageContext, query: NoticesQuery) -> Response:
-    """List notifications. Opening the first page of all kinds marks them as read."""
+    """List notifications. Opening the first page without a filter by kind marks all as read."""
     member, reads = ctx.member, ctx.reads
     found = await feed.grouped(reads, member.id, query.cursor(_SIZE), NotificationQuery(_KINDS[query.kind]))
     read = await _read_up_to(ctx, member.id)

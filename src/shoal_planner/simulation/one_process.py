@@ -168,7 +168,7 @@ class SimulatedWriter:
         self._waiting.append((at, post))
 
     def forget(self, at: float, posts: list[int]) -> None:
-        """Acknowledge posts whose jobs are all done, with one of the next groups."""
+        """Acknowledge posts whose jobs are all done. The acknowledgment is sent with one of the next groups of commits."""
         self._done += posts
         self._done_since = min(self._done_since, at)
 

@@ -53,11 +53,11 @@ AS_PLANNED = GivenSize()
 def simulate(
     of: Assumptions, calibration: Calibration, course: Course, shape: str = "", given: GivenSize = AS_PLANNED
 ) -> SimulatedOutcome:
-    """Simulate and return the outcome.
+    """Simulate a deployment under load and return the outcome.
 
-    `shape` is `ONE` or `SEVERAL`; if empty, it is the planned shape, or `SEVERAL` if a size is given. The outcome is deterministic
-    for a course and its seed. Raises `InvalidInput` if a fault begins after the end, or if one process is given numbers of parts, a
-    loss of workers, or too large a load.
+    `shape` is `ONE` (one process) or `SEVERAL` (processes by role); if empty, it is the planned shape, or `SEVERAL` if a size is
+    given. The outcome is deterministic for a course and its seed. Raises `InvalidInput` if a fault begins after the end of the
+    simulation and, for `ONE`, for a number of processes, a loss of workers, or too large a load.
     """
     for fault in course.faults:
         if fault.at >= course.seconds:

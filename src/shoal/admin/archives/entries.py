@@ -186,7 +186,7 @@ def _too_many() -> TooLarge:
 
 
 class _Directory(io.FileIO):
-    """A file that limits the size of a single read: the archive declares the size of the central directory of a ZIP."""
+    """A ZIP file that limits the size of a single read, because it declares the size of its central directory itself."""
 
     def read(self, size: int | None = -1, /) -> bytes:
         left = os.fstat(self.fileno()).st_size - self.tell()

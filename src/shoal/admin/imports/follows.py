@@ -468,7 +468,7 @@ def _parts(entries: NDArray[np.int64]) -> NDArray[np.int64]:
     groups = np.add.reduceat(entries, np.arange(0, len(entries), PER_MS)) if len(entries) else entries
     most = max(ENTRIES, int(entries.sum()) // _MOST_PARTS + 1)
     ends = (np.cumsum(groups) - 1) // most
-    # Drop parts that would be empty, after a list that is longer than a part.
+    # A list that is longer than a part leaves empty parts behind it: drop these.
     _, numbered = np.unique(ends, return_inverse=True)
     return np.repeat(numbered.astype(np.int64), PER_MS)[: len(entries)]
 

@@ -300,13 +300,14 @@ class _Ticket(NamedTuple):
 
 
 class VersionTokenGuard:
-    """The guard of a process among several that write. `forget` invalidates one object.
+    """Decides when this process may use its cached objects, if several processes write to the store.
+
+    `forget` is called to invalidate one object.
 
     Example: this process has cached member 7 under the token s1, and another process changes the member:
 
     1. The other process marks 7. A query for tokens now omits 7, so this process invalidates it, reads it from the store, and
-    caches
-       nothing.
+       caches nothing.
     2. The other process commits, and replaces the mark by the token s2.
     3. The next request of this process finds s2, reads the new value from the store, and caches it under s2.
 
@@ -317,13 +318,13 @@ class VersionTokenGuard:
     The process that made the change knows the new value. If no other process changed 7 concurrently, everything else that it has
     cached under s1 is still valid, and is kept under s2.
 
-    A request does not wait until its own s2 is set: while the mark is set, no process uses cached data of 7. The request that made
-    the change continues under s1, which was current after the request began, with the changed values. Another request of this
-    process that reads the token of 7 waits for s2. If its query found the mark, it reads the token again, because the mark may have
-    been that of another process.
+    The request that made the change does not wait until s2 is set: no other request uses cached data of 7 while the mark is set. It
+    continues with the data cached under s1, which was current after the request began, and its own changes. Another request of this
+    process that needs the token of 7 waits for s2. If its query found the mark, it reads the token again, because another process
+    may have set that mark.
 
-    If a request is about to change 7, and reads its token to check whether it may, the same query marks 7 (`foreseen_change`): it
-    returns s1, and sets the mark.
+    A request that is about to change 7 first reads its token, to check whether the change is allowed. The same query also sets the
+    mark (`foreseen_change`), and returns s1.
     """
 
     def __init__(

@@ -36,7 +36,7 @@ class KnownCounts(Recent[int, dict[int, int]]):
     __slots__ = ()
 
     def of(self, id1: int, atype: int) -> int | None:
-        """Return a length; None if it is not cached."""
+        """Return the cached length of a list; None if it is not cached."""
         return count_in(held, atype) if (held := self.get(id1)) else None
 
     def begin(self, id1: int, lengths: Mapping[int, int], unknown: Iterable[int]) -> None:

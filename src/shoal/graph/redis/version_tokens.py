@@ -302,7 +302,7 @@ class RedisVersionTokens:
             with contextlib.suppress(Unavailable):
                 await self._report_pending()
         self._reporting = None
-        _log.info("the version tokens are reachable again: all changes are reported")
+        _log.info("the version tokens are reachable again: all changes made in the meantime are now reported")
 
     async def _report_pending(self) -> None:
         """Report unreported changes to each reachable server. Raises `Unavailable` if no server is known."""

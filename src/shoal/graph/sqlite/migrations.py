@@ -113,7 +113,7 @@ def rows_of(connection: sqlite3.Connection, table: str, limit: int = -1) -> int:
 
 
 def place(connection: sqlite3.Connection) -> UpgradePosition:
-    """Return the progress of a file: at its version, or in the middle of an upgrade."""
+    """Return the schema version of a database file and, if an upgrade was interrupted, the step that it has reached."""
     version = _user_version(connection)
     if version and _has(connection, "upgrade"):
         found, part, done, after = connection.execute("SELECT version, part, done, after FROM upgrade").fetchone()
@@ -166,7 +166,7 @@ class _Upgrading:
         return at.version < len(self._migrations)
 
     def _step(self, at: UpgradePosition, limit: int) -> tuple[UpgradePosition, int]:
-        """Do one part, or a batch of it; return the progress after it, and the number of rows touched."""
+        """Do one part of the migration, or at most `limit` rows of it. Return the new progress and the number of rows touched."""
         parts = self._migrations[at.version].parts
         part = parts[at.part]
         following = (

@@ -228,7 +228,7 @@ async def list_networks(context: Context, params: PageQuery) -> object:
 
 @router.get("/api/v1/admin/ip_blocks/{id}", scope="admin:read:ip_blocks", answer=AdminIpBlock)
 async def get_network(context: Context, params: One) -> AdminIpBlock:
-    """Show a blocked network."""
+    """Return a block of an IP address range."""
     return _shown(await get_object(context.app.graph, IpBlock, params.id))
 
 

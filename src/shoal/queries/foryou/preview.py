@@ -140,7 +140,7 @@ class Effect(NamedTuple):
 
 
 async def effect_of(reads: Reads, viewer: int, post: Post, tag: str, before: Feedback, after: Feedback) -> Effect:
-    """Return the effect of changed feedback about a tag of a post or, if `tag` is "", about its author."""
+    """Return how a change of feedback changes the score of such posts: about a tag of a post or, if `tag` is "", its author."""
     interests = await interests_of(reads, viewer)
     weights = recipe_for(reads, await personalization_of(reads.graph, viewer)).weights
     was, now = [_value(await wished(reads, interests, feedback), post, tag) for feedback in (before, after)]
