@@ -37,8 +37,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     tags: str = ""
     """Store of the tag cloud: a URL as for `store`; empty: next to the first store."""
     tag_merge_tags: Annotated[int, msgspec.Meta(ge=1, le=50_000)] = 5_000
-    """Number of changed tags at which a collector merges them into the tag cloud, and about the maximum per merge; 1 to
-    50,000."""
+    """Number of changed tags at which a collector merges them into the tag cloud, and the maximum per merge: a larger
+    increment is cut between posts, so only one post with more tags exceeds it; 1 to 50,000."""
     tag_merge_increments: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 500
     """Number of increments at which a collector merges, even if they change few tags; 1 to 1,000."""
     tag_merge_seconds: Annotated[float, msgspec.Meta(ge=0, le=60)] = 1.0

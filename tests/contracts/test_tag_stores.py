@@ -6,17 +6,30 @@ import asyncio
 import random
 import signal
 import sys
+import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from shoal.graph.schema import tag_id
-from shoal.tagcloud.contract import DAY_MS, KEEP_CLOUDS, KEEP_INCREMENTS_MS, Day, Head, Overtaken, TagRule
+from shoal.tagcloud.contract import (
+    CLOCK_SLACK,
+    DAY_MS,
+    KEEP_CLOUDS,
+    KEEP_INCREMENTS_MS,
+    Day,
+    Head,
+    Overtaken,
+    TagRule,
+)
 from shoal.tagcloud.heat import DAY as IN_A_DAY
 from shoal.tagcloud.heat import HOUR as IN_AN_HOUR
 from shoal.tagcloud.heat import HOUR_MS, Heat
 from shoal.tagcloud.heat import WEEK as IN_A_WEEK
-from tests.async_runner import in_loop
+from shoal.tagcloud.lease import locked
+from tests.async_runner import eventually, in_loop
 from tests.example_counts import DEEP
 from tests.tagcloud.stores import (
     AT,
@@ -93,6 +106,105 @@ async def test_tag_store_lock_is_shared_by_all_connections(durable: CloudBackend
         assert not await other.lock(b"ben")
         await one.unlock(b"ann")
         assert await other.lock(b"ben")
+
+
+@in_loop
+async def test_tag_store_lock_is_kept_by_renewal(backend: CloudBackend) -> None:
+    async with backend.open() as store:
+        async with locked(store, 0.3) as token:
+            assert token
+            for _ in range(30):
+                assert not await store.lock(b"ben", 0.3)
+                await asyncio.sleep(0.03)
+            await store.write(merge(1), token)
+        assert await store.lock(b"ben")
+
+
+@in_loop
+async def test_tag_store_lock_taken_by_another_is_not_renewed(backend: CloudBackend) -> None:
+    async with backend.open() as store:
+        assert await store.lock(b"ann", 0.01)
+        await asyncio.sleep(0.03)
+        # Expired, but no other holder has taken it.
+        assert await store.renew(b"ann", 0.01)
+        await asyncio.sleep(0.03)
+        assert await store.lock(b"ben")
+        assert not await store.renew(b"ann")
+        await store.unlock(b"ben")
+        assert not await store.renew(b"ann")
+        assert not await store.renew(b"ben")
+        assert await store.lock(b"ann")
+
+
+@in_loop
+async def test_tag_store_write_without_lock_of_its_token_is_refused(backend: CloudBackend) -> None:
+    async with backend.open() as store:
+        with pytest.raises(Overtaken):
+            await store.write(merge(1), b"ann")
+        assert await store.lock(b"ann", 0.01)
+        await store.write(merge(1), b"ann")
+        await asyncio.sleep(0.03)
+        assert await store.lock(b"ben")
+        with pytest.raises(Overtaken):
+            await store.write(merge(2, rows=[row("dawn", 5)]), b"ann")
+        await store.unlock(b"ben")
+        for token in (b"ann", b"ben"):
+            with pytest.raises(Overtaken):
+                await store.write(merge(2, rows=[row("dawn", 5)]), token)
+        assert await store.tags([DAWN]) == {}
+        assert await store.lock(b"ben")
+        await store.write(merge(2, rows=[row("dawn", 5)]), b"ben")
+        assert await store.tags([DAWN]) == {DAWN: row("dawn", 5)}
+
+
+HOUR = 3_600.0
+
+
+@pytest.mark.parametrize("step", [HOUR, -HOUR, -0.2])
+@in_loop
+async def test_tag_store_lock_of_dead_holder_expires_after_clock_step(
+    backend: CloudBackend, step: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with backend.open() as store:
+        assert await store.lock(b"ann", 0.4)
+        await _step_clock(backend.name, store, step, monkeypatch)
+        began = time.monotonic()
+        await eventually(lambda: store.lock(b"ben", 0.4), True)
+        # With time for a slow request to an emulated store.
+        assert time.monotonic() - began < CLOCK_SLACK * 0.4 + 0.5
+        with pytest.raises(Overtaken):
+            await store.write(merge(1), b"ann")
+
+
+async def _step_clock(name: str, store: Any, step: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Step the clock by which a store's locks expire, or make it look so."""
+    if name == "postgres":
+        moved = "UPDATE shoal.tag_lock SET until = until - make_interval(secs => $1::double precision)"
+        await store._durable().ask(moved, step)
+    elif name == "dynamodb":
+        monkeypatch.setattr("shoal.tagcloud.dynamodb.now_ms", lambda: int((time.time() + step) * 1000))
+    elif name == "sqlite":
+        monkeypatch.setattr("shoal.tagcloud.sqlite.time", SimpleNamespace(time=lambda: time.time() + step))
+    else:
+        store._clock = lambda: time.monotonic() + step
+
+
+@pytest.mark.parametrize("difference", [HOUR, -HOUR])
+@in_loop
+async def test_dynamodb_tag_store_lock_is_kept_although_clocks_of_machines_differ(
+    difference: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend = CloudBackend("dynamodb", tmp_path)
+    async with backend.open() as one, backend.open() as other:
+        assert await one.lock(b"ann", 0.6)
+        monkeypatch.setattr("shoal.tagcloud.dynamodb.now_ms", lambda: int((time.time() + difference) * 1000))
+        for _ in range(5):
+            assert not await other.lock(b"ben", 0.6)
+            await asyncio.sleep(0.05)
+            assert await one.renew(b"ann", 0.6)
+        began = time.monotonic()
+        await eventually(lambda: other.lock(b"ben", 0.6), True)
+        assert 0.3 < time.monotonic() - began < 1.2
 
 
 # Versions

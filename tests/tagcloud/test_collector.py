@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Sequence
 from typing import Any, cast
 
 import pytest
@@ -12,7 +13,7 @@ from shoal.app.network import ProcessRole, open_network
 from shoal.graph.schema import tag_id
 from shoal.settings import Settings, SettingsError, load
 from shoal.tagcloud.collection import Collector, Inbox
-from shoal.tagcloud.contract import Increment, Parcel, TagChange, Transport, Use, encode
+from shoal.tagcloud.contract import Increment, Merge, Parcel, TagChange, Transport, Use, encode
 from shoal.tagcloud.memory import MemoryCloud
 from tests.async_runner import eventually, in_loop
 from tests.tagcloud.stores import AT, increment_id
@@ -45,7 +46,7 @@ async def test_tag_collector_backlog_is_merged_in_small_merges() -> None:
         await eventually(store.waiting, 0)
     finally:
         await collector.stop()
-    # Two increments are enough for a merge, and the last one is old enough.
+    # Each merge takes ten uses.
     assert collector.merges == 3
     assert (await store.tags([tag_id("dawn")]))[tag_id("dawn")].n == 30
 
@@ -59,7 +60,80 @@ async def test_tag_cloud_completeness_advances_with_each_merge() -> None:
     while collector.due():
         assert await collector.merge()
         complete.append((await store.head()).complete_to - AT)
-    assert complete == [2_000, 4_000, 5_000]
+    # The first merge ends within the second increment, and the second one within the fourth.
+    assert complete == [1_004, 3_002, 5_000]
+
+
+class RecordedMerges(MemoryCloud):
+    """Records the names of the tags in each merge, and the number of increments that it completes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.merges: list[tuple[list[str], int]] = []
+
+    async def write(self, merge: Merge, holder: bytes = b"") -> None:
+        await super().write(merge, holder)
+        self.merges.append(([row.name for row in merge.rows], len(merge.increments)))
+
+
+def tagged(number: int, tags: Sequence[str], posts: int) -> Parcel:
+    """Return an increment with the uses of these tags, divided among as many posts."""
+    each = len(tags) // posts
+    uses = tuple(
+        Use(number * 1_000 + post, 1, 7, AT, AT, tuple(TagChange(tag, tag, 1) for tag in tags[post * each :][:each]))
+        for post in range(posts)
+    )
+    return Parcel(increment_id(number), encode(Increment(increment_id(number), EMITTER, AT, uses)))
+
+
+HUNDRED = [f"tag{number}" for number in range(100)]
+
+
+@in_loop
+async def test_tag_collector_large_increment_is_merged_in_parts_of_configured_size(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("shoal.tagcloud.memory.MemoryCloud", RecordedMerges)
+    small = load({}, store="memory://", media="memory://", tag_merge_tags=20, tag_merge_seconds=0.0)
+    async with open_network(small, background=False) as network:
+        store = network.counting.store
+        assert isinstance(store, RecordedMerges)
+        await store.put(*tagged(1, HUNDRED, posts=100))
+        network.counting.collector.start()
+        try:
+            await eventually(store.waiting, 0)
+        finally:
+            await network.counting.collector.stop()
+        assert [len(tags) for tags, _ in store.merges] == [20] * 5
+        assert [done for _, done in store.merges] == [0, 0, 0, 0, 1]
+        assert sorted(tag for tags, _ in store.merges for tag in tags) == sorted(HUNDRED)
+        assert {row.n for row in await store.scan(-(2**63), 200)} == {1}
+
+
+@in_loop
+async def test_tag_collector_cuts_increments_between_posts() -> None:
+    store = RecordedMerges()
+    collector = collector_of(store, changes=10)
+    collector.take([tagged(1, HUNDRED[:18], posts=3), tagged(2, HUNDRED[18:58], posts=2), tagged(3, ["last"], posts=1)])
+    while collector.due():
+        assert await collector.merge()
+    # Each post of the second increment has more tags than a merge takes, and is not cut.
+    assert [(len(tags), done) for tags, done in store.merges] == [(6, 0), (6, 0), (6, 1), (20, 0), (20, 1), (1, 1)]
+
+
+@in_loop
+async def test_tag_collector_part_merged_by_another_is_skipped_without_version() -> None:
+    store, parcels = RecordedMerges(), [tagged(1, HUNDRED, posts=100)]
+    one, other = collector_of(store, changes=40), collector_of(store, changes=20)
+    one.take(parcels)
+    other.take(parcels)
+    assert await one.merge()
+    while other.due():
+        assert await other.merge()
+    assert [len(tags) for tags, _ in store.merges] == [40, 20, 20, 20]
+    assert (one.merges, other.merges) == (1, 3)
+    assert await one.merge()
+    assert (one.pending, one.dropped, await store.version()) == (0, 1, 4)
 
 
 @in_loop
@@ -138,7 +212,7 @@ async def test_tag_collector_uses_configured_merge_pause() -> None:
                 await asyncio.sleep(0)
             assert await store.version() == 1
             await network.counting.collector.settle()
-            assert await store.version() == 2
+            assert await store.version() == 3
         finally:
             await network.counting.collector.stop()
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any, cast
+from unittest.mock import patch
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -82,8 +84,8 @@ class World:
         self._ticks = 0.0
 
     def _seconds(self) -> float:
-        """Advance the clock so that the lock of a dead collector expires soon."""
-        self._ticks += 1.0
+        """Advance the clock so that the lock of a dead collector expires soon; sometimes it is stepped."""
+        self._ticks += 1.0 + self.dice.random.choice((0.0,) * 18 + (-3_600.0, 3_600.0))
         return self._ticks
 
     async def emit(self) -> None:
@@ -105,7 +107,7 @@ class World:
             collector = Collector(
                 flaky,
                 cast("Transport", self.transport),
-                changes=self.dice.random.choice((5, 5_000)),
+                changes=self.dice.random.choice((1, 5, 5_000)),
                 seconds=0.0,
                 sizes=SIZES,
                 clock=lambda: NOW,
@@ -159,6 +161,19 @@ def test_tag_counts_after_crashes_and_duplicates_equal_recount(seed: int, count:
     run(_as_recounted(world.store, uses))
 
 
+class SteppedClock:
+    """Replaces the `time` of a store: each call may step the clock by up to an hour."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = Random(seed)
+        self._ahead = 0.0
+
+    def time(self) -> float:
+        if self._random.random() < 0.1:
+            self._ahead += self._random.choice((-3_600.0, -0.01, 0.01, 3_600.0))
+        return time.time() + self._ahead
+
+
 class Hasty(SqliteCloud):
     """Locks of dead or slow collectors expire soon."""
 
@@ -181,7 +196,7 @@ def test_tag_counts_in_sqlite_after_crashes_and_duplicates_equal_recount(seed: i
 
     logging.disable(logging.CRITICAL)
     try:
-        with TemporaryDirectory() as folder:
+        with TemporaryDirectory() as folder, patch("shoal.tagcloud.sqlite.time", SteppedClock(seed)):
             run(story(Path(folder) / "shoal.db.tags"))
     finally:
         logging.disable(logging.NOTSET)

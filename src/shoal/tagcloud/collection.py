@@ -14,8 +14,10 @@ import logging
 import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from shoal.core.errors import Unavailable
 from shoal.core.ids import now_ms
@@ -32,6 +34,7 @@ from shoal.tagcloud.contract import (
     decode,
     encode,
 )
+from shoal.tagcloud.lease import locked
 from shoal.tagcloud.merger import SIZES, Merger, Sizes
 from shoal.throttled_log import ThrottledLog
 
@@ -167,10 +170,20 @@ _ACTIVE_MS = 10_000
 """How long the completeness of the cloud waits for an emitter that sends nothing."""
 
 
+class _Portion(NamedTuple):
+    """Increments to merge: `whole` ones, and perhaps a `part` of the next one, whose other uses are in `rest`."""
+
+    whole: dict[bytes, Increment]
+    part: Increment | None = None
+    rest: Increment | None = None
+
+
 class Collector:
     """Merges increments into a store that several collectors may share.
 
-    It merges about `changes` tags or `increments` increments at once, or increments that are `seconds` old. Between two merges
+    It merges at most `changes` tags at once (one post may have more), when it has so many, or `increments` increments, or
+    increments that are `seconds` old. A larger increment is cut: each part is merged with the marks of its uses, and the
+    increment is done with its last part, so a crash in between neither loses nor repeats a use. Between two merges
     with more work it pauses for `pause` seconds, unless a caller of `settle` waits. A transport that limits unacknowledged
     increments must allow at least `increments`.
     """
@@ -199,7 +212,6 @@ class Collector:
         self._lock_seconds = lock_seconds
         self._clock = clock
         self._merger = Merger(store, clock, sizes)
-        self._holder = secrets.token_bytes(16)
         self._head: Head | None = None
         self._pending: dict[bytes, tuple[Parcel, Increment]] = {}
         self._unreadable: dict[bytes, Parcel] = {}
@@ -299,53 +311,68 @@ class Collector:
     async def merge(self) -> bool:
         """Merge received increments. Returns False if another collector has the lock; its increments are dropped later."""
         try:
-            if await self._store.lock(self._holder, self._lock_seconds):
-                await self._merge()
-                return True
+            async with locked(self._store, self._lock_seconds) as holder:
+                if holder:
+                    await self._merge(holder)
+                    return True
         except Overtaken:
             self._head = None
-        finally:
-            # Also after a cancellation during `lock`; this never releases another holder's lock.
-            await self._store.unlock(self._holder)
         await asyncio.sleep(_RETRY_SECONDS)
         return False
 
-    async def _merge(self) -> None:
+    async def _merge(self, holder: bytes) -> None:
         head = await self._newest()
-        taken = self._next()
-        merged = await self._store.merged([*taken, *self._unreadable])
+        whole, part, rest = self._next()
+        merged = await self._store.merged([*whole, *([part.id] if part else ()), *self._unreadable])
         self.dropped += len(merged)
-        await self._forget([taken.pop(id_)[0] if id_ in taken else self._unreadable[id_] for id_ in merged])
-        if taken:
-            increments = [increment for _, increment in taken.values()]
-            complete_to = self._complete_to(taken.keys())
-            self._head = await self._merger.merge(head, increments, complete_to=complete_to)
-            self.merges += 1
-            await self._forget([parcel for parcel, _ in taken.values()])
+        await self._forget(merged)
+        whole = {id_: increment for id_, increment in whole.items() if id_ not in merged}
+        if part is not None and part.id in merged:
+            part = rest = None
+        if whole or part:
+            left = {id_: increment for id_, (_, increment) in self._pending.items() if id_ not in whole}
+            if rest is not None:
+                left[rest.id] = rest
+            self._head = await self._merger.merge(
+                head, [*whole.values()], part=part, holder=holder, complete_to=self._complete_to(left.values())
+            )
+            self.merges += self._head.version - head.version
+            if rest is not None:
+                self._pending[rest.id] = (self._pending[rest.id][0], rest)
+            await self._forget(whole.keys())
         self._look_again = time.monotonic() + _LOOK_AGAIN_SECONDS
 
-    def _next(self) -> dict[bytes, tuple[Parcel, Increment]]:
+    def _next(self) -> _Portion:
         """Return the next increments to merge, oldest first, with few enough changes to hold the lock only briefly."""
-        taken: dict[bytes, tuple[Parcel, Increment]] = {}
-        changes = 0
-        for id_, held in self._pending.items():
-            if changes >= self._changes:
-                break
-            taken[id_] = held
-            changes += held[1].changes
-        return taken
+        whole: dict[bytes, Increment] = {}
+        capacity = self._changes
+        for id_, (_, increment) in self._pending.items():
+            if increment.changes <= capacity:
+                whole[id_] = increment
+                capacity -= increment.changes
+                continue
+            # A post is counted with all its tags, so at least one is taken.
+            count = _fitting(increment.uses, capacity) or (0 if whole else 1)
+            if count == len(increment.uses):
+                whole[id_] = increment
+            elif count:
+                part, rest = (
+                    replace(increment, uses=increment.uses[:count]),
+                    replace(increment, uses=increment.uses[count:]),
+                )
+                return _Portion(whole, part, rest)
+            break
+        return _Portion(whole)
 
-    async def _forget(self, parcels: Sequence[Parcel]) -> None:
-        for parcel in parcels:
-            self._pending.pop(parcel.id, None)
-            self._unreadable.pop(parcel.id, None)
+    async def _forget(self, ids: Collection[bytes]) -> None:
+        """Acknowledge increments, and delete them here."""
+        parcels = [self._unreadable.pop(id_) if id_ in self._unreadable else self._pending.pop(id_)[0] for id_ in ids]
         await self._transport.done(parcels)
 
-    def _complete_to(self, taken: Collection[bytes]) -> int:
-        """Return the time before which all active emitters have sent their uses, and all of those are in `taken` or merged."""
+    def _complete_to(self, left: Collection[Increment]) -> int:
+        """Return the time before which all active emitters have sent their uses, and none of those is in `left`."""
         now = self._clock()
         self._heard = {name: through for name, through in self._heard.items() if through > now - _ACTIVE_MS}
-        left = (increment for id_, (_, increment) in self._pending.items() if id_ not in taken)
         waits = min((use.at for increment in left for use in increment.uses), default=now)
         return min(waits, *self._heard.values()) if self._heard else min(waits, now)
 
@@ -353,3 +380,12 @@ class Collector:
         if self._head is None or self._head.version != await self._store.version():
             self._head = await self._store.head()
         return self._head
+
+
+def _fitting(uses: Sequence[Use], capacity: int) -> int:
+    """Return how many of the first uses have at most `capacity` changes."""
+    for count, use in enumerate(uses):
+        capacity -= len(use.changes)
+        if capacity < 0:
+            return count
+    return len(uses)

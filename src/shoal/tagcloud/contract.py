@@ -16,8 +16,10 @@ import msgspec
 from shoal.core.errors import Conflict
 from shoal.tagcloud.heat import COLD, Heat
 
-LOCK_SECONDS = 30.0
-"""How long a dead collector keeps others from merging."""
+LOCK_SECONDS = 3.0
+"""How long a dead collector keeps others from merging. A live one renews its lock (`lease.locked`)."""
+CLOCK_SLACK = 1.5
+"""A lock that expires later than this multiple of its duration from now was taken before the clock was set back: it is free."""
 
 
 _NOISE = 1e-9
@@ -25,7 +27,7 @@ _NOISE = 1e-9
 
 
 class Overtaken(Conflict):
-    """Another process has written this version: nothing was written."""
+    """Another process has written this version, or has taken the lock: nothing was written."""
 
 
 class Day(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -105,7 +107,17 @@ class CloudStore(Protocol):
     """A store of a tag cloud. All methods raise `Unavailable` if it cannot be reached."""
 
     async def lock(self, holder: bytes, seconds: float = LOCK_SECONDS) -> bool:
-        """Take or extend the lock of the cloud; return False while another holder has it. It expires after `seconds`."""
+        """Take or extend the lock of the cloud; return False while another holder has it.
+
+        It expires after `seconds`. A step of a clock may end it early, or delay the expiry to `CLOCK_SLACK` times as long.
+
+        Args:
+            holder: The fencing token, unique to each time the lock is taken.
+        """
+        ...
+
+    async def renew(self, holder: bytes, seconds: float = LOCK_SECONDS) -> bool:
+        """Extend the lock; return False if it was released or another holder has taken it since, even if it is free again."""
         ...
 
     async def unlock(self, holder: bytes) -> None:
@@ -155,8 +167,15 @@ class CloudStore(Protocol):
 
     async def rules(self) -> dict[str, TagRule]: ...
 
-    async def write(self, merge: Merge) -> None:
-        """Make a version durable, atomically even if this process dies. Raises `Overtaken`."""
+    async def write(self, merge: Merge, holder: bytes = b"") -> None:
+        """Make a version durable, atomically even if this process dies.
+
+        Args:
+            holder: The fencing token under which the merge was prepared; without one, only the version is checked.
+
+        Raises:
+            Overtaken: The version is not the next one, or another holder has taken the lock.
+        """
         ...
 
     async def put(self, id_: bytes, body: bytes) -> None:

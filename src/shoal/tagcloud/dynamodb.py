@@ -12,8 +12,9 @@ import asyncio
 import heapq
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 import msgspec
 
@@ -112,14 +113,14 @@ class Intents:
                 return stored.state
             await self._finish(stored.intent, stored.next)
 
-    async def write(self, merge: Merge) -> None:
+    async def write(self, merge: Merge, holder: bytes) -> None:
         before = await self.settled()
         if merge.head.version != before.version + 1:
             raise Overtaken("the tag cloud was changed concurrently")
         after, intent = self._after(before, merge), secrets.token_hex(8)
         slices = self._slices(intent, after.version, await self._changes(merge))
         await self._store_slices(slices)
-        if not await self._propose(before, intent, after):
+        if not await self._propose(before, intent, after, holder):
             await self._service.forget([address_of(item) for item in slices])
             raise Overtaken("the tag cloud was changed concurrently")
         await self._finish(intent, after)
@@ -168,24 +169,29 @@ class Intents:
         """Store the slices in a request each, since together they may exceed the limit of a request."""
         await self._each(lambda item: self._service.write("put_item", Item=item), slices)
 
-    async def _propose(self, before: State, intent: str, after: State) -> bool:
-        """Make the slices the intent; return False if another process was first."""
+    async def _propose(self, before: State, intent: str, after: State, holder: bytes) -> bool:
+        """Make the slices the intent; return False if another process was first, or has taken the lock."""
         stored = StoredVersion(before, intent, after)
         patience = Backoff(self._service.patience)
         while True:
             transaction = self._transaction()
             transaction.put(state_item(stored), _is(before.version))
+            if holder:
+                transaction.check(LOCK, still(holder=holder))
             try:
                 await self._service.transact(transaction.writes)
             except Contested as error:
                 now = await self.stored()
                 if now.intent == intent:
                     return True
-                if now != StoredVersion(before):
+                if now != StoredVersion(before) or (holder and not await self._is_held_by(holder)):
                     return False
                 await patience.pause(error)
             else:
                 return True
+
+    async def _is_held_by(self, holder: bytes) -> bool:
+        return any(typed(item, "holder") == holder for item in await self._service.get([LOCK]))
 
     async def _finish(self, intent: str, after: State) -> None:
         """Apply the remaining slices of an intent, and make its version the newest."""
@@ -309,9 +315,21 @@ def _cut(changes: Iterable[ItemChange]) -> Iterator[bytes]:
 
 
 _PAGE = 5_000
-_CLOCKS_DIFFER_MS = 60_000
-"""Clocks of two machines never differ by more, unless one is wrong."""
-_FREE = "attribute_not_exists(#until) OR #holder = :holder OR #until <= :now OR #since > :later"
+_FREE = "attribute_not_exists(#holder) OR #holder = :holder"
+_EXPIRED = "#holder = :seen_holder AND #since = :seen_since AND #until = :seen_until"
+
+
+class _SeenLock(NamedTuple):
+    """The lock as it was when this process first read or wrote it in this state, by its monotonic clock (seconds)."""
+
+    holder: bytes
+    since: int
+    until: int
+    first_seen: float
+
+    @property
+    def expired(self) -> bool:
+        return time.monotonic() - self.first_seen >= (self.until - self.since) / 1000
 
 
 class DynamoCloud:
@@ -322,6 +340,7 @@ class DynamoCloud:
         self._spread = spread
         self._intents = Intents(service, spread)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._seen: _SeenLock | None = None
 
     @classmethod
     async def open(cls, url: str, *, patience: float = PATIENCE_SECONDS) -> DynamoCloud:
@@ -344,29 +363,49 @@ class DynamoCloud:
         return self._service.capacity.requests.total()
 
     async def lock(self, holder: bytes, seconds: float = LOCK_SECONDS) -> bool:
-        try:
-            await self._take_lock(holder, now_ms(), round(seconds * 1000))
-        except ConditionFailed:
+        seen, condition = self._seen, _FREE
+        values: dict[str, Value] = {}
+        if seen is not None and seen.expired:
+            condition = f"{_FREE} OR ({_EXPIRED})"
+            values = {"seen_holder": seen.holder, "seen_since": seen.since, "seen_until": seen.until}
+        if not await self._put_lock(holder, seconds, condition, values):
+            await self._look_at_lock()
             return False
         await self._intents.settled()
         return True
 
-    async def _take_lock(self, holder: bytes, now: int, lasts: int) -> None:
-        """Take the lock, by the clocks of its takers; a lock with a future time is ignored."""
-        values: dict[str, Value] = {
-            "holder": holder,
-            "now": now,
-            "until": now + lasts,
-            "later": now + _CLOCKS_DIFFER_MS,
-        }
-        await self._service.write(
-            "update_item",
-            Key=LOCK.item(),
-            UpdateExpression="SET #holder = :holder, #since = :now, #until = :until",
-            ConditionExpression=_FREE,
-            ExpressionAttributeNames={f"#{name}": name for name in ("holder", "since", "until")},
-            ExpressionAttributeValues={f":{name}": attribute(value) for name, value in values.items()},
-        )
+    async def renew(self, holder: bytes, seconds: float = LOCK_SECONDS) -> bool:
+        return await self._put_lock(holder, seconds, "#holder = :holder", {})
+
+    async def _put_lock(self, holder: bytes, seconds: float, condition: str, values: Mapping[str, Value]) -> bool:
+        # Each renewal changes the item, even if the clock does not advance.
+        since = max(now_ms(), self._seen.since + 1 if self._seen else 0)
+        taken = _SeenLock(holder, since, since + round(seconds * 1000), time.monotonic())
+        values = {**values, "holder": holder, "since": since, "until": taken.until}
+        try:
+            await self._service.write(
+                "update_item",
+                Key=LOCK.item(),
+                UpdateExpression="SET #holder = :holder, #since = :since, #until = :until",
+                ConditionExpression=condition,
+                ExpressionAttributeNames={f"#{name}": name for name in ("holder", "since", "until")},
+                ExpressionAttributeValues={f":{name}": attribute(value) for name, value in values.items()},
+            )
+        except ConditionFailed:
+            return False
+        self._seen = taken
+        return True
+
+    async def _look_at_lock(self) -> None:
+        """Note since when the lock has been in its state.
+
+        The service has no clock, and the clocks of two machines differ: so a lock has expired once this process has seen it
+        unchanged for its duration.
+        """
+        for item in await self._service.get([LOCK]):
+            seen = _SeenLock(typed(item, "holder"), typed(item, "since"), typed(item, "until"), time.monotonic())
+            if self._seen is None or seen[:3] != self._seen[:3]:
+                self._seen = seen
 
     async def unlock(self, holder: bytes) -> None:
         with suppress(ConditionFailed):
@@ -463,9 +502,9 @@ class DynamoCloud:
         await self._intents.settled()
         return {rule.name: rule for rule in map(rule_in, await self._service.stretch(*RULES, ALL))}
 
-    async def write(self, merge: Merge) -> None:
+    async def write(self, merge: Merge, holder: bytes = b"") -> None:
         # If the caller is cancelled, the write continues.
-        task = asyncio.ensure_future(self._intents.write(merge))
+        task = asyncio.ensure_future(self._intents.write(merge, holder))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         await asyncio.shield(task)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Collection
 
 from shoal.tagcloud.contract import (
+    CLOCK_SLACK,
     KEEP_CLOUDS,
     KEEP_INCREMENTS_MS,
     LOCK_SECONDS,
@@ -26,7 +27,7 @@ class MemoryCloud:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._holder = b""
-        self._held_until = 0.0
+        self._held_seconds = self._held_until = 0.0
         self._head = Head()
         self._clouds: list[tuple[int, int, bytes]] = []
         self._increments: dict[bytes, int] = {}
@@ -37,14 +38,19 @@ class MemoryCloud:
         self._inbox: dict[bytes, bytes] = {}
 
     async def lock(self, holder: bytes, seconds: float = LOCK_SECONDS) -> bool:
-        if self._holder != holder and self._held_until > self._clock():
+        now = self._clock()
+        is_held = now < self._held_until <= now + CLOCK_SLACK * self._held_seconds
+        if self._holder not in (b"", holder) and is_held:
             return False
-        self._holder, self._held_until = holder, self._clock() + seconds
+        self._holder, self._held_seconds, self._held_until = holder, seconds, now + seconds
         return True
+
+    async def renew(self, holder: bytes, seconds: float = LOCK_SECONDS) -> bool:
+        return self._holder == holder and await self.lock(holder, seconds)
 
     async def unlock(self, holder: bytes) -> None:
         if self._holder == holder:
-            self._held_until = 0.0
+            self._holder = b""
 
     async def version(self) -> int:
         return self._head.version
@@ -83,8 +89,8 @@ class MemoryCloud:
     async def rules(self) -> dict[str, TagRule]:
         return dict(self._rules)
 
-    async def write(self, merge: Merge) -> None:
-        if merge.head.version != self._head.version + 1:
+    async def write(self, merge: Merge, holder: bytes = b"") -> None:
+        if merge.head.version != self._head.version + 1 or (holder and holder != self._holder):
             raise Overtaken("the tag cloud was changed concurrently")
         self._head = merge.head
         self._clouds = [(merge.head.version, merge.head.at, merge.head.cloud), *self._clouds][:KEEP_CLOUDS]

@@ -1,7 +1,7 @@
 """Merge increments into the next version of the cloud, counting each use once.
 
-The merging process holds the lock; if it was lost, the store refuses the version. Marks of counted uses are written with the
-version, so a use is counted exactly once even if it is repeated, late, or interrupted by a crash. The tally is pure arithmetic
+The merging process holds the lock; if another has taken it, the store refuses the version. Marks of counted uses are written with
+the version, so a use is counted exactly once even if it is repeated, late, or interrupted by a crash. The tally is pure arithmetic
 whose result does not depend on the order.
 """
 
@@ -217,14 +217,27 @@ class Merger:
         self._marked_to = 0
 
     async def merge(
-        self, head: Head, increments: Sequence[Increment], *, complete_to: int = 0, amendment: Amendment = NOTHING
+        self,
+        head: Head,
+        increments: Sequence[Increment],
+        *,
+        part: Increment | None = None,
+        holder: bytes = b"",
+        complete_to: int = 0,
+        amendment: Amendment = NOTHING,
     ) -> Head:
-        """Write the version after `head`. Raises `Overtaken`, or `Unavailable`: then nothing was written.
+        """Write the version after `head`, and return its head. Raises `Overtaken`, or `Unavailable`: then nothing was written.
 
-        Amended rows replace the stored ones, with everything merged before: give no increments together with rows.
+        Args:
+            part: Some uses of another increment, whose id is not recorded. If nothing else is given and they are all counted
+                already, no version is written.
+            holder: The fencing token of the lock (`CloudStore.write`).
+            amendment: Amended rows replace the stored ones, with everything merged before: give no increments together with rows.
         """
         now = self._clock()
-        fresh = await self._fresh(head.version, increments)
+        fresh = await self._fresh(head.version, [*increments, part] if part else increments)
+        if not (fresh or increments or amendment != NOTHING):
+            return head
         horizon = now // DAY_MS - clouds.DAYS
         found = tag_deltas(fresh, horizon)
         rows, authors = await self._counted(found, horizon)
@@ -245,7 +258,7 @@ class Merger:
             rules=amendment.rules,
         )
         try:
-            await self._store.write(merge)
+            await self._store.write(merge, holder)
         except BaseException:
             # It may have been written nevertheless, so the cached marks may be incomplete.
             self._marks.clear()

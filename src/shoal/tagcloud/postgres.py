@@ -16,6 +16,7 @@ from shoal.graph.postgres.derived import DerivedStore
 from shoal.graph.postgres.migrations import VersionLedger
 from shoal.tagcloud import postgres_sql as sql
 from shoal.tagcloud.contract import (
+    CLOCK_SLACK,
     KEEP_CLOUDS,
     KEEP_INCREMENTS_MS,
     LOCK_SECONDS,
@@ -32,6 +33,7 @@ from shoal.tagcloud.contract import (
 )
 
 _SLICE = 2_000
+_IDLE_MS = str(round(LOCK_SECONDS * 1000))
 _DELETED_AT_ONCE = 50_000
 """Maximum of authors of past days that a merge deletes; reads ignore the rest, which is left to the next merges."""
 
@@ -53,7 +55,10 @@ class PostgresCloud(DerivedStore):
         return self._reading.asked + (self._writing.asked if self._writing else 0)
 
     async def lock(self, holder: bytes, seconds: float = LOCK_SECONDS) -> bool:
-        return bool(await self._durable().ask(sql.LOCK, holder, seconds))
+        return bool(await self._durable().ask(sql.LOCK, holder, seconds, CLOCK_SLACK))
+
+    async def renew(self, holder: bytes, seconds: float = LOCK_SECONDS) -> bool:
+        return bool(await self._durable().ask(sql.RENEW, holder, seconds))
 
     async def unlock(self, holder: bytes) -> None:
         await self._durable().ask(sql.UNLOCK, holder)
@@ -99,17 +104,22 @@ class PostgresCloud(DerivedStore):
     async def rules(self) -> dict[str, TagRule]:
         return {name: TagRule(name, denied, target) for name, denied, target in await self._reading.ask(sql.RULES)}
 
-    async def write(self, merge: Merge) -> None:
+    async def write(self, merge: Merge, holder: bytes = b"") -> None:
         connections = self._durable()
 
         async def write(connection: asyncpg.Connection) -> None:
             async with connection.transaction():
                 connections.asked += 3
-                if await connection.fetchval(sql.VERSION_LOCK) != merge.head.version - 1:
+                if await connection.fetchval(sql.VERSION_LOCK, _IDLE_MS) != merge.head.version - 1:
                     raise Overtaken("the tag cloud was changed concurrently")
                 for statement, values in _statements(merge):
                     connections.asked += 1
                     await connection.execute(statement, *values)
+                # Checked last, so that the lock can be taken from a writer that is paused in between.
+                if holder:
+                    connections.asked += 1
+                    if await connection.fetchval(sql.HELD, holder) is None:
+                        raise Overtaken("another process has taken the lock of the tag cloud")
 
         await connections.use(write, patience=LONG_PATIENCE)
 

@@ -71,14 +71,19 @@ MIGRATIONS: tuple[Migration, ...] = (
 
 
 # By the server's clock, so clocks of the processes may differ. A lock that ends later than it can have been taken for means that
-# the clock was set back.
+# the clock was set back (`contract.CLOCK_SLACK`).
 LOCK = """
     INSERT INTO shoal.tag_lock AS held (holder, until, seconds)
     VALUES ($1, clock_timestamp() + make_interval(secs => $2::double precision), $2)
     ON CONFLICT (one) DO UPDATE SET holder = excluded.holder, until = excluded.until, seconds = excluded.seconds
     WHERE held.holder = $1 OR held.until <= clock_timestamp()
-        OR held.until > clock_timestamp() + make_interval(secs => 2 * held.seconds)
+        OR held.until > clock_timestamp() + make_interval(secs => $3 * held.seconds)
     RETURNING 1"""
+RENEW = """
+    UPDATE shoal.tag_lock SET until = clock_timestamp() + make_interval(secs => $2::double precision), seconds = $2
+    WHERE holder = $1 AND until > '-infinity' RETURNING 1"""
+# Locks the row: between this check and the end of the transaction, no other process can take the lock.
+HELD = "SELECT 1 FROM shoal.tag_lock WHERE holder = $1 AND until > '-infinity' FOR UPDATE"
 UNLOCK = "UPDATE shoal.tag_lock SET until = '-infinity' WHERE holder = $1"
 
 VERSION = "SELECT version FROM shoal.tag_state"
@@ -113,9 +118,11 @@ INBOX = "SELECT id, body FROM shoal.tag_inbox ORDER BY seq LIMIT $1"
 INBOX_PUT = "INSERT INTO shoal.tag_inbox (id, body) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING"
 INBOX_SIZE = "SELECT count(*) FROM shoal.tag_inbox"
 
-# Creates or locks the row: of two writers of a version, one waits here for the other.
+# Creates or locks the row: of two writers of a version, one waits here for the other. If a writer is paused in its transaction,
+# the server ends it after $1 ms, so that it does not keep others waiting for longer than its lock does.
 VERSION_LOCK = """
-    INSERT INTO shoal.tag_state (one) VALUES (true) ON CONFLICT (one) DO UPDATE SET one = true RETURNING version"""
+    INSERT INTO shoal.tag_state (one) VALUES (true) ON CONFLICT (one) DO UPDATE SET one = true
+    RETURNING version, set_config('idle_in_transaction_session_timeout', $1, true)"""
 STATE_PUT = """
     UPDATE shoal.tag_state SET version = $1, at = $2, complete_to = $3, before_day = $4, data = $5"""
 CLOUD_PUT = "INSERT INTO shoal.tag_cloud VALUES ($1, $2, $3)"

@@ -7,8 +7,8 @@ tags.
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from msgspec.structs import replace
 
@@ -16,6 +16,7 @@ from shoal.core.errors import InvalidInput, Unavailable
 from shoal.core.ids import now_ms
 from shoal.core.text import canonical_tag, check_tag
 from shoal.tagcloud.contract import CloudStore, Overtaken, TagRule
+from shoal.tagcloud.lease import locked
 from shoal.tagcloud.merger import NOTHING, SIZES, Amendment, Merger, Sizes
 
 _TRIES = 200
@@ -31,19 +32,15 @@ async def amend(
 
     Raises the errors of `decide`, and `Unavailable` if the lock cannot be taken.
     """
-    holder = secrets.token_bytes(16)
     for _ in range(_TRIES):
-        try:
-            if await store.lock(holder):
-                amendment = decide(await store.rules())
-                if amendment != NOTHING:
-                    await Merger(store, clock, sizes).merge(await store.head(), (), amendment=amendment)
-                return amendment
-        except Overtaken:
-            pass
-        finally:
-            # Release the lock even if the caller was cancelled while taking it.
-            await store.unlock(holder)
+        with suppress(Overtaken):
+            async with locked(store) as holder:
+                if holder:
+                    amendment = decide(await store.rules())
+                    if amendment != NOTHING:
+                        head = await store.head()
+                        await Merger(store, clock, sizes).merge(head, (), holder=holder, amendment=amendment)
+                    return amendment
         await asyncio.sleep(_RETRY_SECONDS)
     raise Unavailable("the tag cloud is busy: try again in a moment", retry_after=1.0)
 

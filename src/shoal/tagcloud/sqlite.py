@@ -23,6 +23,7 @@ from shoal.graph.sqlite.files import transaction
 from shoal.graph.sqlite.writer import asked, fetched, reader
 from shoal.tagcloud import sqlite_sql as sql
 from shoal.tagcloud.contract import (
+    CLOCK_SLACK,
     KEEP_CLOUDS,
     KEEP_INCREMENTS_MS,
     LOCK_SECONDS,
@@ -55,8 +56,19 @@ class SqliteCloud(DerivedFile):
             _release_stale_lock(self._writing, path, undo)
 
     async def lock(self, holder: bytes, seconds: float = LOCK_SECONDS) -> bool:
-        values = {"holder": holder, "now": time.time(), "seconds": seconds}
-        return bool(await self._write(lambda write: write.execute(sql.LOCK, values).rowcount))
+        return await self._take(sql.LOCK, holder, seconds)
+
+    async def renew(self, holder: bytes, seconds: float = LOCK_SECONDS) -> bool:
+        return await self._take(sql.RENEW, holder, seconds)
+
+    async def _take(self, statement: str, holder: bytes, seconds: float) -> bool:
+        def take(connection: sqlite3.Connection) -> int:
+            # Read the clock last: this may have waited for another process to finish a merge.
+            with transaction(connection):
+                values = {"holder": holder, "now": time.time(), "seconds": seconds, "slack": CLOCK_SLACK}
+                return connection.execute(statement, values).rowcount
+
+        return bool(await self._write(take))
 
     async def unlock(self, holder: bytes) -> None:
         await self._write(lambda write: write.execute(sql.UNLOCK, (holder,)))
@@ -105,10 +117,10 @@ class SqliteCloud(DerivedFile):
     async def rules(self) -> dict[str, TagRule]:
         return {name: TagRule(name, bool(denied), target) for name, denied, target in self._read_here(sql.RULES)}
 
-    async def write(self, merge: Merge) -> None:
+    async def write(self, merge: Merge, holder: bytes = b"") -> None:
         def write(connection: sqlite3.Connection) -> None:
             with transaction(connection):
-                _write_merge(connection, merge)
+                _write_merge(connection, merge, holder)
 
         await self._write(write)
 
@@ -138,7 +150,7 @@ def _release_stale_lock(writing: sqlite3.Connection, path: Path, undo: ExitStack
     """Release the lock in the table if no other process has the store open for writing.
 
     That lock outlives a killed process, unlike a lock on a file: the first process to open the store need not wait for the rest
-    of the thirty seconds. Later ones wait here until it has opened. The file is locked until `undo`.
+    of its lease. Later ones wait here until it has opened. The file is locked until `undo`.
     """
     file = private_files.open_file(f"{path}-lock", os.O_RDWR)
     undo.callback(os.close, file)
@@ -148,10 +160,12 @@ def _release_stale_lock(writing: sqlite3.Connection, path: Path, undo: ExitStack
     fcntl.flock(file, fcntl.LOCK_SH)
 
 
-def _write_merge(connection: sqlite3.Connection, merge: Merge) -> None:
+def _write_merge(connection: sqlite3.Connection, merge: Merge, holder: bytes) -> None:
     head, parts, write = merge.head, Parts(merge), connection.execute
     if write(sql.VERSION).fetchone()[0] != head.version - 1:
         raise Overtaken("the tag cloud was changed concurrently")
+    if holder and write(sql.HELD, (holder,)).fetchone() is None:
+        raise Overtaken("another process has taken the lock of the tag cloud")
     merged = [(id_,) for id_ in parts.increments]
     for statement, rows, width in (
         (sql.COUNT_PUT, parts.rows, 7),

@@ -70,11 +70,13 @@ MIGRATIONS: tuple[Migration, ...] = (
 
 _LIST = "(SELECT value FROM json_each(?))"
 
-# A lock that ends later than it can have been taken for means that the clock was set back.
+# A lock that ends later than it can have been taken for means that the clock was set back (`contract.CLOCK_SLACK`).
 LOCK = """
     INSERT INTO lock (one, holder, until, seconds) VALUES (1, :holder, :now + :seconds, :seconds)
     ON CONFLICT DO UPDATE SET holder = excluded.holder, until = excluded.until, seconds = excluded.seconds
-    WHERE holder = :holder OR until <= :now OR until > :now + 2 * seconds"""
+    WHERE holder = :holder OR until <= :now OR until > :now + :slack * lock.seconds"""
+RENEW = "UPDATE lock SET until = :now + :seconds, seconds = :seconds WHERE holder = :holder AND until > 0"
+HELD = "SELECT 1 FROM lock WHERE holder = ? AND until > 0"
 UNLOCK = "UPDATE lock SET until = 0 WHERE holder = ?"
 UNLOCK_ANY = "UPDATE lock SET until = 0"
 
