@@ -22,7 +22,8 @@ from shoal.graph.shard_map import shown_url
 from shoal.settings import Settings
 from shoal_study.counting import MOST_RANGE, MOST_SEED, MOST_SERVERS, MOST_ZIPF, SCHEMES, StudyOptions
 from shoal_study.names import MOST_NAMES, FileOptions, file_batches, generated_batches, network_batches
-from shoal_study.report import LEVEL_COLUMNS, percent, report_page
+from shoal_study.paper import COMPARISON_HEADINGS, NAMES, comparison_cells, fullest_text
+from shoal_study.report import LEVEL_COLUMNS, percent, quantities, report_page
 from shoal_study.statistics import Constraint, Cooling, MappingFigures, StudyResult
 from shoal_study.study import Study
 
@@ -51,6 +52,8 @@ def _parts(result: StudyResult) -> Iterator[Table | Sequence[str]]:
         ends.caption = "Hottest: the most active bucket, in times of the mean, and its members"
         yield ends
         yield [_costs((each.title, each.nanoseconds) for each in result.schemes)]
+        yield _paper_table(result)
+        yield [f"  {text}" for each in result.paper if (text := fullest_text(each, result.names))]
     if result.servers:
         yield _server_table(result)
         yield [_costs((each.title, each.nanoseconds) for each in result.servers)]
@@ -99,10 +102,20 @@ _HEADINGS = {"p": "chi2 p", "in it": "members"}
 def _level_table(result: StudyResult, title: str, columns: Sequence[str]) -> Table:
     table = _table(title, *(_HEADINGS.get(column, column) for column in columns))
     for scheme in result.schemes:
-        named = [(f"{level.graph} {level.name}", level) for level in scheme.levels]
-        named += [(f"   {depth} levels deep", path) for depth, path in enumerate(scheme.paths[1:], 2)]
-        for name, level in named:
-            table.add_row(name, *(LEVEL_COLUMNS[column](level) for column in columns))
+        for level in quantities(scheme):
+            table.add_row(f"{level.graph:2} {level.name}", *(LEVEL_COLUMNS[column](level) for column in columns))
+    return table
+
+
+def _paper_table(result: StudyResult) -> Table:
+    first, *others = COMPARISON_HEADINGS
+    table = _table(first, *others)
+    for each in result.paper:
+        table.add_row(*comparison_cells(each))
+    table.caption = (
+        f"Left: the paper ({NAMES:,} names); right: this list. Ratio: deviation over mean; random: "
+        "ratio of a uniform distribution of this number of names"
+    )
     return table
 
 

@@ -1,103 +1,26 @@
-"""Seven constraints on a placement, each with a check that runs on the studied names, and the errata of the 2006 paper.
-
-Nathan Boeger, "Methods for scaling a large member base" (arXiv, 20 February 2006). Only the first section of its text was
-legible, so its printed figures and the wording of its seven constraints are missing here: tables show `NOT_LEGIBLE`
-instead. The constraints are the properties in which its schemes differ, in our own words, and every scheme is checked
-against all of them. Notes on the whole paper provide the schemes, their moduli, the names of the graphs, and two errors.
-"""
+"""Seven constraints on a placement, each with a check that runs on the studied names."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from hashlib import md5
 from math import sqrt
 from typing import NamedTuple
 
 import numpy as np
 
-from shoal.core.placement import SHARDS_PER_SOURCE, place
+from shoal.core.placement import place
 from shoal.core.placement_conformance import NAMES
-from shoal_study.name_schemes import LevelScheme, Loads, Md5Levels
+from shoal_study.name_schemes import LevelScheme, Md5Levels
 from shoal_study.names import NameBatch, batch_of
 from shoal_study.statistics import (
     Change,
     Constraint,
     Cooling,
-    Erratum,
     LevelFigures,
     MappingFigures,
     Outcome,
     SchemeFigures,
 )
-
-TITLE = "Nathan Boeger, Methods for scaling a large member base, 2006"
-NOT_LEGIBLE = "not legible in the copy we have"
-
-
-class PaperGraph(NamedTuple):
-    scheme: str
-    level: int
-    """From 0."""
-    shows: str
-
-
-GRAPHS: Mapping[str, PaperGraph] = {
-    "D1": PaperGraph("letters", 0, "members by the first letter"),
-    "D2": PaperGraph("letters", 1, "members by the second letter"),
-    "D3": PaperGraph("letters", 2, "members by the third letter"),
-    "N1": PaperGraph("ascii-sum", 0, "members by the sum of the letters mod 31"),
-    "N2": PaperGraph("ascii-sum", 1, "members by the sum without the first letter mod 33"),
-    "M1": PaperGraph("md5", 0, "members by the first two digits of the digest mod 64"),
-    "M2": PaperGraph("md5", 1, "members by the next two digits mod 64"),
-    "M3": PaperGraph("md5", 2, "members by the two digits after these mod 128"),
-}
-"""Order and buckets follow from the schemes: three levels of letters, two of sums, three of MD5."""
-
-
-class Printed(NamedTuple):
-    """Figures that the paper prints with a graph; None if illegible."""
-
-    members: int | None = None
-    mean: float | None = None
-    deviation: float | None = None
-
-
-PRINTED: Mapping[str, Printed] = {graph: Printed() for graph in GRAPHS}
-
-_PRINTED_DIGEST = "d268c8fe7f154537c2c9ed60a0b8f2fd"
-_CLAIMED_NAME = "frunk"
-_REALLY_OF = "frank\n"
-
-
-def errata(third_level: Loads | None) -> list[Erratum]:
-    """Return the errors, with proofs carried out now. `third_level` contains the counts of the 128 buckets of M3, if counted."""
-    found = [_digest()]
-    if third_level is not None:
-        found.append(_modulus(third_level))
-    return found
-
-
-def _digest() -> Erratum:
-    digest, other = (md5(name.encode(), usedforsecurity=False).hexdigest() for name in (_CLAIMED_NAME, _REALLY_OF))
-    right, wrong = place(_CLAIMED_NAME), place(_REALLY_OF)
-    return Erratum(
-        f'It prints {_PRINTED_DIGEST} as MD5("{_CLAIMED_NAME}"): that is the digest of "frank" with a line break behind it.',
-        f'MD5("{_CLAIMED_NAME}") is {digest}, MD5("frank\\n") is {other}. Who trusts the printed one looks for the member in '
-        f"{'/'.join(map(str, wrong))}, not in {'/'.join(map(str, right))}.",
-        other == _PRINTED_DIGEST != digest,
-    )
-
-
-def _modulus(loads: Loads) -> Erratum:
-    upper = int(loads.members[64:].sum())
-    total = int(loads.members.sum())
-    return Erratum(
-        "Its last list says mod 64 for the third level; its text and its graph M3 have 128.",
-        f"mod {SHARDS_PER_SOURCE} puts {upper:,} of {total:,} members into buckets 64 to 127, which a graph of 128 buckets shows. "
-        f"With mod 64 these {SHARDS_PER_SOURCE - 64} buckets would be empty, and there would be 262,144 directories, not 524,288.",
-        upper > 0,
-    )
-
 
 EVEN = 0.10
 """In an even level, no bucket deviates more from the mean, as a fraction of it."""

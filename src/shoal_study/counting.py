@@ -123,14 +123,12 @@ class LevelCount:
 
     def figures(self) -> SchemeFigures:
         levels = [
-            level_figures(level.name, loads, level.labels.__getitem__, level.graph)
-            for level, loads in zip(self.scheme.levels, self.alone, strict=True)
+            level_figures(level.name, loads, level.labels.__getitem__, "" if at else level.graph)
+            for at, (level, loads) in enumerate(zip(self.scheme.levels, self.alone, strict=True))
         ]
         paths = [
-            level_figures(
-                " / ".join(each.name for each in self.scheme.levels[: at + 1]), loads, partial(self._path, at)
-            )
-            for at, loads in enumerate(self.paths)
+            level_figures(level.path, loads, partial(self._path, at), level.graph)
+            for at, (level, loads) in enumerate(zip(self.scheme.levels, self.paths, strict=True))
         ]
         return SchemeFigures(
             key=self.scheme.key,

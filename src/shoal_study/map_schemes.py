@@ -122,6 +122,15 @@ BUSIEST = 4_096
 """Members tracked individually: the busiest, whose moves help most."""
 
 
+def dealt_members(count: int, size: int, servers: int) -> Numbers:
+    """Return the members of each server if ranges of `size` numbers are dealt in turn: range n is on server n mod `servers`."""
+    full, rest = divmod(count, size)
+    ranges = np.arange(servers)
+    found = ((full - ranges + servers - 1) // servers).clip(0).astype(np.int64) * size
+    found[full % servers] += rest
+    return found
+
+
 class SignUps:
     """Members in the order of sign-up, in ranges of `step` numbers: a power of two that grows with the list."""
 

@@ -16,8 +16,8 @@ import numpy as np
 
 from shoal.core.errors import InvalidInput, missing_package
 from shoal.core.placement import place
-from shoal_study import counting, hash_schemes
-from shoal_study.constraints import Evidence, Growth, constraints, errata
+from shoal_study import counting, hash_schemes, paper
+from shoal_study.constraints import Evidence, Growth, constraints
 from shoal_study.counting import (
     HASHED_SCHEMES,
     LEVEL_SCHEMES,
@@ -134,7 +134,6 @@ class Study:
             {each.key: each for each in cooled},
             batch_of([name.decode() for name in self._sample]),
         )
-        md5 = self._levels.get("md5")
         return StudyResult(
             names=self.names,
             source=source,
@@ -147,8 +146,9 @@ class Study:
             servers=list(self._servers()),
             mapping=mapping,
             cooling=cooled,
+            paper=list(paper.comparison(figures)),
             constraints=constraints(evidence),
-            errata=errata(md5.alone[2] if md5 else None),
+            errata=paper.errata(self._levels, self.names),
             bare_loop=_bare_loop(self._sample),
             checked=self._checked,
             unavailable=self._unavailable,
@@ -187,7 +187,7 @@ class Study:
             before = dealt(members, options.servers)
             after = taken_in(before, members, options.grown)
         moved = moved_members(before, after, members)
-        mean = members.sum() / options.grown
+        mean = max(int(members.sum()), 1) / options.grown
         return Growth(
             change(options.servers, options.grown, moved, int(members.sum())),
             float(np.bincount(before, members).max() / mean),

@@ -29,7 +29,7 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
 
 def test_placement_study_page_tables_equal_command_output(drawn: tuple[str, str]) -> None:
     blocks = re.findall(r"^```text\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
-    assert len(blocks) == 5
+    assert len(blocks) == 6
     printed = "\n".join(line.rstrip() for line in drawn[0].splitlines())
     for block in blocks:
         assert block.rstrip() in printed
@@ -39,7 +39,7 @@ def test_placement_study_report_plots_equal_command_output(drawn: tuple[str, str
     # Another NumPy release may draw a different chance curve.
     chance = re.compile(r'<polyline class="cool dashed"[^>]*/>')
     kept, new = (chance.sub("", "".join(re.findall(r"<svg.*?</svg>", page, re.DOTALL))) for page in (REPORT, drawn[1]))
-    assert new.count("<svg") == 11
+    assert new.count("<svg") == 16
     assert kept == new, "shoal placement study NAMES --report docs/placement-report.html"
 
 
