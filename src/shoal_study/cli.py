@@ -23,7 +23,7 @@ from shoal.settings import Settings
 from shoal_study.counting import MOST_RANGE, MOST_SEED, MOST_SERVERS, MOST_ZIPF, SCHEMES, StudyOptions
 from shoal_study.names import MOST_NAMES, FileOptions, file_batches, generated_batches, network_batches
 from shoal_study.paper import COMPARISON_HEADINGS, NAMES, comparison_cells, fullest_text
-from shoal_study.report import LEVEL_COLUMNS, percent, quantities, report_page
+from shoal_study.report import LEVEL_COLUMNS, hot_range_text, percent, quantities, report_page
 from shoal_study.statistics import Constraint, Cooling, MappingFigures, StudyResult
 from shoal_study.study import Study
 
@@ -157,14 +157,15 @@ def _cooling_table(found: Sequence[Cooling]) -> Table:
 
 def _mapping_lines(mapping: MappingFigures) -> Iterator[str]:
     yield (
-        f"Mapping: ranges of {mapping.range_size:,} members fill {len(mapping.members)} servers one after the other; "
-        f"{mapping.newest:.0%} of the newest hundredth are on one of them."
+        f"Mapping: {mapping.ranges:,} ranges of {mapping.range_size:,} members, range n on server n mod {mapping.servers}: "
+        f"{min(mapping.members):,} to {max(mapping.members):,} members per server, {mapping.idle} servers idle."
+    )
+    yield (
+        f"  At {mapping.next_count:,} members: {min(mapping.next_members):,} to {max(mapping.next_members):,} per server. "
+        f"{mapping.newest:.0%} of the newest hundredth are in one range."
     )
     if mapping.heat:
-        yield (
-            f"  The hottest server has {max(mapping.heat):.2f} times the mean activity. {mapping.exceptions:,} members are moved "
-            f"out of their range, and a request takes {mapping.lookups:.3f} look-ups."
-        )
+        yield f"  {hot_range_text(mapping)}"
 
 
 def _constraint_table(found: Sequence[Constraint]) -> Table:
@@ -196,7 +197,9 @@ def _chosen(command: Callable[..., None]) -> Callable[..., None]:
             "range_size",
             type=click.IntRange(1, MOST_RANGE),
             metavar="MEMBERS",
-            help="Members per range of the mapping scheme.  [default: as many as fill the grown servers]",
+            default=_DEFAULTS.range_size,
+            show_default=True,
+            help="Members per range of the mapping scheme; range n is on server n mod SERVERS.",
         ),
         click.option(
             "--zipf",
@@ -242,7 +245,7 @@ def study(
     column: str,
     weight: str,
     only: tuple[str, ...],
-    range_size: int | None,
+    range_size: int,
     as_json: bool,
     report: Path | None,
     **numbers: Any,
@@ -253,7 +256,7 @@ def study(
     sqlite:///shoal.db. The default is the members of the network in the settings. Names are read in pieces and only
     counted; none is shown.
     """
-    options = StudyOptions(schemes=only or SCHEMES, range_size=range_size or 0, **numbers)
+    options = StudyOptions(schemes=only or SCHEMES, range_size=range_size, **numbers)
     if report is not None and report.suffix.lower() not in (".html", ".htm"):
         raise InvalidInput(f"{report}: file name must end in .html")
     if generated and names:

@@ -82,12 +82,14 @@ def allowed(level: LevelFigures) -> float:
 
 
 def _even_mapping(evidence: Evidence) -> Outcome:
+    """Decide for the list and for the members just before the range being filled is full, the least even moment of the two."""
     mapping = _mapped(evidence)
-    full = mapping.members[:-1]
+    furthest = max(mapping.furthest, mapping.next_furthest)
     return Outcome(
         "mapping",
-        True,
-        f"{len(full)} full ranges of {mapping.range_size:,} members, and one with {mapping.members[-1]:,} that is being filled",
+        furthest <= EVEN,
+        f"a server is {mapping.furthest:.1%} from the mean, and {mapping.next_furthest:.1%} at {mapping.next_count:,} members; "
+        f"{mapping.idle} of {mapping.servers} are idle",
     )
 
 
@@ -95,7 +97,7 @@ def _by_name(evidence: Evidence, key: str) -> Outcome:
     """Place the sample in another order and compare: the placement must depend on the name only."""
     sample = evidence.sample
     if key == "mapping":
-        size = max(1, -(-sample.size // _mapped(evidence).start))
+        size = max(1, -(-sample.size // _mapped(evidence).servers))
         here, there = np.arange(sample.size) // size, np.arange(sample.size)[::-1] // size
         other = int((here != there).sum())
         return Outcome(
@@ -124,7 +126,8 @@ def _everywhere(evidence: Evidence, key: str) -> Outcome:
 
 def _directories(evidence: Evidence, key: str) -> Outcome:
     if key == "mapping":
-        return Outcome(key, True, f"a range holds {_mapped(evidence).range_size:,} members, as many as one likes")
+        size = _mapped(evidence).range_size
+        return Outcome(key, size <= DIRECTORY_ENTRIES, f"the directory of a range has {size:,} members")
     deepest = evidence.figures[key].paths[-1]
     share = deepest.fullest / deepest.members if deepest.members else 0.0
     expected = share * FORESEEN
@@ -136,12 +139,8 @@ def _directories(evidence: Evidence, key: str) -> Outcome:
 
 
 def _grows(evidence: Evidence, key: str) -> Outcome:
-    if key == "mapping":
-        return Outcome(
-            key, True, "nobody moves, old servers stay as full as they are, and all newcomers are on one server"
-        )
     change, before, after = evidence.growth[key]
-    total = max(evidence.figures[key].levels[0].members, 1)
+    total = max(change.total, 1)
     return Outcome(
         key,
         after <= _RELIEVED * before and change.moved <= _MOST_MOVED * change.least,
@@ -163,7 +162,7 @@ def _cools(evidence: Evidence, key: str) -> Outcome:
 
 def _quick(evidence: Evidence, key: str) -> Outcome:
     if key == "mapping":
-        return Outcome(key, False, f"{_mapped(evidence).lookups:.3f} look-ups on another machine for a request")
+        return Outcome(key, False, f"{_mapped(evidence).lookups} look-ups in a table for each request")
     took = evidence.figures[key].nanoseconds
     return Outcome(key, took <= MOST_NANOSECONDS, f"{took:,.0f} ns per name, without a lookup")
 

@@ -174,22 +174,23 @@ def _moving(found: Sequence[ServerFigures]) -> Iterator[str]:
 
 
 def mapping_plot(mapping: MappingFigures) -> str:
-    """Return a plot of the servers of the mapping scheme in the order of filling: members above, activity below."""
+    """Return a plot of the servers of the mapping scheme: members above, activity below."""
     text = (
-        f"{len(mapping.members)} servers filled one after the other with {mapping.range_size:,} members each; the hottest "
-        f"has {max(mapping.heat, default=1):.2f} times the mean activity"
+        f"{mapping.ranges:,} ranges of {mapping.range_size:,} members on {mapping.servers} servers; the hottest has "
+        f"{max(mapping.heat, default=1):.2f} times the mean activity"
     )
     return drawing(288 if mapping.heat else 140, text, _mapping(mapping))
 
 
 def _mapping(mapping: MappingFigures) -> Iterator[str]:
-    yield words(_MARGIN, 14, f"Members of each server; the first {mapping.start} were there before", "ink")
-    for at, members in enumerate(mapping.members):
-        share = members / mapping.range_size
-        color: Color = "accent" if at < mapping.start else "cool"
-        yield _server(mapping, at, 122, 96 * share, color, f"{members:,} members")
+    yield words(_MARGIN, 14, f"Members of each server, and at {mapping.next_count:,} members", "ink")
+    most = max(*mapping.members, *mapping.next_members, 1)
+    for at, (members, following) in enumerate(zip(mapping.members, mapping.next_members, strict=True)):
+        if following > members:
+            yield _server(mapping, at, 122, 96 * following / most, "cool", f"{following:,} members later")
+        yield _server(mapping, at, 122, 96 * members / most, "accent", f"{members:,} members")
     yield from _axis(122)
-    yield words(_MARGIN - 5, 30, "full", anchor="end")
+    yield words(_MARGIN - 5, 30, compact(most), anchor="end")
     if mapping.heat:
         yield from _heat(mapping)
 

@@ -393,24 +393,29 @@ def _servers(result: StudyResult) -> str:
 def _mapping(mapping: MappingFigures | None) -> str:
     if mapping is None:
         return ""
+    hot = f"<p>{escape(hot_range_text(mapping))}</p>" if mapping.heat else ""
     return (
         f"<h2>The mapping scheme, simulated</h2><div class='beside'><div class='card'>{mapping_plot(mapping)}</div><div><p>"
-        f"A counter numbers members as they sign up. A range of {mapping.range_size:,} numbers is a bucket, and a bucket is on "
-        f"one server. So growing from {mapping.start} servers moves nobody, and all full servers have equally many members.</p>"
-        f"<p>But {mapping.newest:.0%} of the newest hundredth of all members are on one server, and whoever is active stays "
-        f"where they are until somebody moves them. {_exceptions(mapping)}</p>"
-        f"<p class='soft'>A range is as large as {mapping.grown} servers need, or as <code>--range</code> says.</p></div></div>"
+        f"A counter numbers members as they sign up. A range of {mapping.range_size:,} numbers is a bucket, and range n is on "
+        f"server n mod {mapping.servers}. {mapping.ranges:,} ranges make {min(mapping.members):,} to {max(mapping.members):,} "
+        f"members per server; {mapping.idle} servers are idle.</p>"
+        f"<p>At {mapping.next_count:,} members, just before the current range is full, servers have "
+        f"{min(mapping.next_members):,} to {max(mapping.next_members):,} members. {mapping.newest:.0%} of the newest hundredth of "
+        f"all members are in one range.</p>{hot}</div></div>"
     )
 
 
-def _exceptions(mapping: MappingFigures) -> str:
-    if not mapping.exceptions:
-        return f"Here nothing is so hot that it must be moved: a request takes {mapping.lookups:.3f} look-ups, the others none."
-    moved = f"{mapping.exceptions:,} member{' is' if mapping.exceptions == 1 else 's are'} moved here"
+def hot_range_text(mapping: MappingFigures) -> str:
+    """Return what the hottest server costs: moved ranges, and the double look-up that follows."""
+    hottest = f"The hottest server has {max(mapping.heat):.2f} times the mean activity"
+    if not mapping.moved_ranges:
+        reason = "and no range needs to move" if mapping.reached else "and no range fits on another server"
+        return f"{hottest}, {reason}: a request looks up its member's number only."
+    many = "range" if mapping.moved_ranges == 1 else "ranges"
     return (
-        f"{moved}, each with an entry of its own. That is the double look-up: a request finds the number and its range, and "
-        f"for {mapping.lookups - 1:.1%} of all activity it looks again. {mapping.lookups:.3f} look-ups a request, where the "
-        "other schemes need none."
+        f"{hottest}, and {mapping.heat_after:.2f} times after {mapping.moved_ranges:,} {many} with {mapping.moved_members:,} "
+        f"members moved. n mod {mapping.servers} no longer locates every range, so each request looks up the number "
+        "of its member and then the server of the range: a double look-up."
     )
 
 

@@ -238,6 +238,8 @@ class Change(msgspec.Struct, frozen=True):
     """Members on another server afterwards."""
     least: float
     """Minimum of moves for equally full servers."""
+    total: int
+    """Members on all servers."""
 
 
 class ServerFigures(msgspec.Struct, frozen=True, kw_only=True):
@@ -269,23 +271,32 @@ class Cooling(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MappingFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """A simulation of the mapping scheme."""
+    """A simulation of the mapping scheme: range n is on server n mod `servers`."""
 
     range_size: int
-    start: int
-    """Servers at the beginning."""
-    grown: int
-    """Servers planned after growth."""
+    ranges: int
+    """Ranges with members, including the one that is being filled."""
+    servers: int
     members: list[int]
-    """Members of each server, one range each, in the order in which they were filled."""
+    """Members of each server, 0 for an idle one."""
+    idle: int
+    """Servers without members."""
+    furthest: float
+    """The largest deviation of a server from the mean, divided by the mean."""
+    next_count: int
+    """Number of members just before the range being filled is full."""
+    next_members: list[int]
+    """Members of each server then."""
+    next_furthest: float
     newest: float
-    """Fraction of the newest hundredth of all members on one server: the one that is being filled."""
+    """Largest fraction of the newest hundredth of all members in one range."""
     heat: list[float]
     """Activity of each server divided by the mean, before any moves; empty if all members are equally active."""
-    exceptions: int
-    """Members moved out of their range, with an individual entry."""
-    lookups: float
-    """Look-ups per request, weighted by activity: one for the number and its range, and a second one for a moved member."""
+    moved_ranges: int
+    """Ranges moved from the hottest servers, which the formula no longer locates."""
+    moved_members: int
+    lookups: int
+    """Look-ups per request: 1 for the number of the member, and 1 for the server of its range once any range was moved."""
     heat_after: float
     reached: bool
 

@@ -134,6 +134,8 @@ def test_placement_study_report_is_written_as_html(names: Path, tmp_path: Path) 
             "must be more than the 30 servers before",
         ),
         (("study", "--zipf", "9"), 2, "--zipf"),
+        (("study", "--range", "0"), 2, "--range"),
+        (("study", "--generated", "1100000", "--only", "mapping", "--range", "1"), 1, "at most 1,048,576 ranges"),
         (("study", "sqlite:///nowhere.db"), 1, "no store at"),
         (("study", "sqlite:///nowhere.db", "--weight", "likes"), 2, "use --weight posts or none"),
         (("show",), 2, "NAME"),
