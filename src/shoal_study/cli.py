@@ -66,7 +66,7 @@ def _parts(result: StudyResult) -> Iterator[Table | Sequence[str]]:
     if result.constraints and result.constraints[0].outcomes:
         yield _constraint_table(result.constraints)
         yield [
-            f"  {each.name}, {outcome.scheme}: {outcome.words}"
+            f"  {each.number or ''} {each.name}, {outcome.scheme}: {outcome.words}".replace("   ", "  ")
             for each in result.constraints
             for outcome in each.outcomes
             if not outcome.met
@@ -171,9 +171,11 @@ def _mapping_lines(mapping: MappingFigures) -> Iterator[str]:
 def _constraint_table(found: Sequence[Constraint]) -> Table:
     table = _table("Constraint", *(outcome.scheme for outcome in found[0].outcomes))
     for each in found:
-        table.add_row(each.name, *("yes" if outcome.met else "no" for outcome in each.outcomes))
+        table.add_row(f"{each.number or ' '} {each.name}", *(_MET[outcome.met] for outcome in each.outcomes))
     return table
 
+
+_MET = {True: "yes", False: "no", None: "?"}
 
 _DEFAULTS = StudyOptions()
 _POSTS = "posts"

@@ -196,17 +196,17 @@ def cooling_table(found: Sequence[Cooling]) -> str:
 def constraint_table(found: Sequence[Constraint], titles: dict[str, str]) -> str:
     head = ("constraint", *(titles.get(outcome.scheme, outcome.scheme) for outcome in found[0].outcomes))
     rows = ""
-    for number, each in enumerate(found, 1):
+    for each in found:
         promise = f"{escape(each.promise)}. Checked: {escape(each.check)}."
         cells = "".join(_outcome_cell(outcome, titles) for outcome in each.outcomes)
-        name = f'<b>{number}. {escape(each.name)}</b><span class="verdict">{promise}</span>'
+        name = f'<b>{f"{each.number}. " if each.number else ""}{escape(each.name)}</b><span class="verdict">{promise}</span>'
         rows += f'<tr><td class="long">{name}</td>{cells}</tr>'
     return f'<div class="wide constraints"><table>{_head(head)}{rows}</table></div>'
 
 
 def _outcome_cell(outcome: Outcome, titles: dict[str, str]) -> str:
     scheme = escape(titles.get(outcome.scheme, outcome.scheme))
-    kind, text = ("yes", "met") if outcome.met else ("no", "not met")
+    kind, text = {True: ("yes", "met"), False: ("no", "not met"), None: ("soft", "not decided")}[outcome.met]
     return (
         f'<td data-scheme="{scheme}"><span class="{kind}">{text}</span>'
         f'<span class="verdict">{escape(outcome.words)}</span></td>'
@@ -438,9 +438,11 @@ def _cooling(result: StudyResult) -> str:
 def _constraints(result: StudyResult) -> str:
     if not result.constraints or not result.constraints[0].outcomes:
         return ""
-    titles = {scheme.key: scheme.title for scheme in result.schemes} | {"mapping": "Mapping", "md5": "MD5, Shoal's map"}
-    return "<h2>Seven constraints</h2><p class='soft'>Each check ran on these names.</p>" + constraint_table(
-        result.constraints, titles
+    titles = {scheme.key: scheme.title for scheme in result.schemes} | {"mapping": "Mapping", "shoal": "Shoal's map"}
+    return (
+        "<h2>Seven constraints</h2><p class='soft'>The constraints of section 1.1 of the paper by their numbers, and three "
+        "requirements of its text. Each check ran on these names or on the conformance file.</p>"
+        + constraint_table(result.constraints, titles)
     )
 
 

@@ -324,11 +324,14 @@ class Outcome(msgspec.Struct, frozen=True):
     """Whether a scheme meets a constraint, with the finding."""
 
     scheme: str
-    met: bool
+    met: bool | None
+    """None if there is no evidence to decide."""
     words: str
 
 
 class Constraint(msgspec.Struct, frozen=True):
+    number: int
+    """1 to 7 for a constraint of the paper; 0 for a requirement without a number."""
     name: str
     promise: str
     check: str

@@ -136,13 +136,17 @@ class Study:
         figures = {key: count.figures() for key, count in self._levels.items()}
         cooled = list(self._cooled())
         mapping = self._mapping(cooled)
+        servers = list(self._servers())
         evidence = Evidence(
             {key: count.scheme for key, count in self._levels.items()},
             figures,
             mapping,
+            next((each for each in servers if each.key == "shoal"), None),
             dict(self._growths()),
             {each.key: each for each in cooled},
             batch_of([name.decode() for name in self._sample]),
+            self._options.servers,
+            self._options.grown,
         )
         return StudyResult(
             names=self.names,
@@ -153,7 +157,7 @@ class Study:
             peak_bytes=_peak_bytes(),
             version=version("shoal"),
             schemes=list(figures.values()),
-            servers=list(self._servers()),
+            servers=servers,
             mapping=mapping,
             cooling=cooled,
             paper=list(paper.comparison(figures)),
@@ -192,12 +196,11 @@ class Study:
         servers, grown = self._options.servers, self._options.grown
         for key, count in self._levels.items():
             members = count.alone[0].members
-            if key == "md5":
-                known = even_map(servers)
-                yield key, self._growth(owners_of(known), owners_of(with_stores(known, grown)), members)
-            else:
-                before = dealt(members, servers)
-                yield key, self._growth(before, taken_in(before, members, grown), members)
+            before = dealt(members, servers)
+            yield key, self._growth(before, taken_in(before, members, grown), members)
+        if "md5" in self._levels:
+            known, members = even_map(servers), self._levels["md5"].alone[0].members
+            yield "shoal", self._growth(owners_of(known), owners_of(with_stores(known, grown)), members)
         if self._ranges:
             members = self._ranges.units.members
             yield "mapping", self._growth(self._ranges.owners(servers), self._ranges.owners(grown), members)

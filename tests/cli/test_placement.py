@@ -67,8 +67,8 @@ def test_placement_study_output_fits_in_eighty_columns(names: Path) -> None:
         "N1  38,353.80   228.88",
         "chi2 p",
         "Rendezvous",
-        "look-ups",
-        "By the name alone",
+        "2 ranges of 10,000 members",
+        "7 One-to-one",
         "Errors of the paper",
     ):
         assert words in shown
