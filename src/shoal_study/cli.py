@@ -22,7 +22,8 @@ from shoal.graph.shard_map import shown_url
 from shoal.settings import Settings
 from shoal_study.counting import MOST_RANGE, MOST_SEED, MOST_SERVERS, MOST_ZIPF, SCHEMES, StudyOptions
 from shoal_study.names import MOST_NAMES, FileOptions, file_batches, generated_batches, network_batches
-from shoal_study.report import LEVEL_COLUMNS, percent, report_page
+from shoal_study.paper import COMPARISON_HEADINGS, NAMES, comparison_cells, fullest_text
+from shoal_study.report import LEVEL_COLUMNS, hot_range_text, percent, quantities, report_page
 from shoal_study.statistics import Constraint, Cooling, MappingFigures, StudyResult
 from shoal_study.study import Study
 
@@ -51,6 +52,8 @@ def _parts(result: StudyResult) -> Iterator[Table | Sequence[str]]:
         ends.caption = "Hottest: the most active bucket, in times of the mean, and its members"
         yield ends
         yield [_costs((each.title, each.nanoseconds) for each in result.schemes)]
+        yield _paper_table(result)
+        yield [f"  {text}" for each in result.paper if (text := fullest_text(each, result.names))]
     if result.servers:
         yield _server_table(result)
         yield [_costs((each.title, each.nanoseconds) for each in result.servers)]
@@ -63,7 +66,7 @@ def _parts(result: StudyResult) -> Iterator[Table | Sequence[str]]:
     if result.constraints and result.constraints[0].outcomes:
         yield _constraint_table(result.constraints)
         yield [
-            f"  {each.name}, {outcome.scheme}: {outcome.words}"
+            f"  {each.number or ''} {each.name}, {outcome.scheme}: {outcome.words}".replace("   ", "  ")
             for each in result.constraints
             for outcome in each.outcomes
             if not outcome.met
@@ -99,10 +102,20 @@ _HEADINGS = {"p": "chi2 p", "in it": "members"}
 def _level_table(result: StudyResult, title: str, columns: Sequence[str]) -> Table:
     table = _table(title, *(_HEADINGS.get(column, column) for column in columns))
     for scheme in result.schemes:
-        named = [(f"{level.graph} {level.name}", level) for level in scheme.levels]
-        named += [(f"   {depth} levels deep", path) for depth, path in enumerate(scheme.paths[1:], 2)]
-        for name, level in named:
-            table.add_row(name, *(LEVEL_COLUMNS[column](level) for column in columns))
+        for level in quantities(scheme):
+            table.add_row(f"{level.graph:2} {level.name}", *(LEVEL_COLUMNS[column](level) for column in columns))
+    return table
+
+
+def _paper_table(result: StudyResult) -> Table:
+    first, *others = COMPARISON_HEADINGS
+    table = _table(first, *others)
+    for each in result.paper:
+        table.add_row(*comparison_cells(each))
+    table.caption = (
+        f"Left: the paper ({NAMES:,} names); right: this list. Ratio: deviation over mean; random: "
+        "ratio of a uniform distribution of this number of names"
+    )
     return table
 
 
@@ -144,22 +157,25 @@ def _cooling_table(found: Sequence[Cooling]) -> Table:
 
 def _mapping_lines(mapping: MappingFigures) -> Iterator[str]:
     yield (
-        f"Mapping: ranges of {mapping.range_size:,} members fill {len(mapping.members)} servers one after the other; "
-        f"{mapping.newest:.0%} of the newest hundredth are on one of them."
+        f"Mapping: {mapping.ranges:,} ranges of {mapping.range_size:,} members, range n on server n mod {mapping.servers}: "
+        f"{min(mapping.members):,} to {max(mapping.members):,} members per server, {mapping.idle} servers idle."
+    )
+    yield (
+        f"  At {mapping.next_count:,} members: {min(mapping.next_members):,} to {max(mapping.next_members):,} per server. "
+        f"{mapping.newest:.0%} of the newest hundredth are in one range."
     )
     if mapping.heat:
-        yield (
-            f"  The hottest server has {max(mapping.heat):.2f} times the mean activity. {mapping.exceptions:,} members are moved "
-            f"out of their range, and a request takes {mapping.lookups:.3f} look-ups."
-        )
+        yield f"  {hot_range_text(mapping)}"
 
 
 def _constraint_table(found: Sequence[Constraint]) -> Table:
     table = _table("Constraint", *(outcome.scheme for outcome in found[0].outcomes))
     for each in found:
-        table.add_row(each.name, *("yes" if outcome.met else "no" for outcome in each.outcomes))
+        table.add_row(f"{each.number or ' '} {each.name}", *(_MET[outcome.met] for outcome in each.outcomes))
     return table
 
+
+_MET = {True: "yes", False: "no", None: "?"}
 
 _DEFAULTS = StudyOptions()
 _POSTS = "posts"
@@ -183,7 +199,9 @@ def _chosen(command: Callable[..., None]) -> Callable[..., None]:
             "range_size",
             type=click.IntRange(1, MOST_RANGE),
             metavar="MEMBERS",
-            help="Members per range of the mapping scheme.  [default: as many as fill the grown servers]",
+            default=_DEFAULTS.range_size,
+            show_default=True,
+            help="Members per range of the mapping scheme; range n is on server n mod SERVERS.",
         ),
         click.option(
             "--zipf",
@@ -229,7 +247,7 @@ def study(
     column: str,
     weight: str,
     only: tuple[str, ...],
-    range_size: int | None,
+    range_size: int,
     as_json: bool,
     report: Path | None,
     **numbers: Any,
@@ -240,7 +258,7 @@ def study(
     sqlite:///shoal.db. The default is the members of the network in the settings. Names are read in pieces and only
     counted; none is shown.
     """
-    options = StudyOptions(schemes=only or SCHEMES, range_size=range_size or 0, **numbers)
+    options = StudyOptions(schemes=only or SCHEMES, range_size=range_size, **numbers)
     if report is not None and report.suffix.lower() not in (".html", ".htm"):
         raise InvalidInput(f"{report}: file name must end in .html")
     if generated and names:

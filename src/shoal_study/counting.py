@@ -28,13 +28,13 @@ from shoal_study.hash_schemes import (
 )
 from shoal_study.map_schemes import (
     Cooled,
-    SignUps,
+    Ranges,
+    Units,
     cooled,
     dealt,
     even_map,
     moved_members,
     owners_of,
-    units_of,
     with_stores,
 )
 from shoal_study.name_schemes import AsciiSum, Letters, LevelScheme, Loads, Md5Levels, joined
@@ -58,8 +58,8 @@ class StudyOptions(NamedTuple):
     servers: int = 20
     grown: int = 24
     """Servers after several were added at once."""
-    range_size: int = 0
-    """Members per range of the mapping scheme; 0: as many as fill `grown` servers."""
+    range_size: int = 10_000
+    """Members per range of the mapping scheme. The default is one of the paper's examples."""
     zipf: float = 0.9
     """Zipf exponent of activity if the source has none; 0: all members are equally active and no server is hot."""
     seed: int = 1
@@ -123,14 +123,12 @@ class LevelCount:
 
     def figures(self) -> SchemeFigures:
         levels = [
-            level_figures(level.name, loads, level.labels.__getitem__, level.graph)
-            for level, loads in zip(self.scheme.levels, self.alone, strict=True)
+            level_figures(level.name, loads, level.labels.__getitem__, "" if at else level.graph)
+            for at, (level, loads) in enumerate(zip(self.scheme.levels, self.alone, strict=True))
         ]
         paths = [
-            level_figures(
-                " / ".join(each.name for each in self.scheme.levels[: at + 1]), loads, partial(self._path, at)
-            )
-            for at, loads in enumerate(self.paths)
+            level_figures(level.path, loads, partial(self._path, at), level.graph)
+            for at, (level, loads) in enumerate(zip(self.scheme.levels, self.paths, strict=True))
         ]
         return SchemeFigures(
             key=self.scheme.key,
@@ -233,14 +231,14 @@ def _figures(
 
 def change(before: int, after: int, moved: int, total: int) -> Change:
     """Return a change of the number of servers, with the minimum of moves for an even load."""
-    return Change(before, after, moved, total * abs(after - before) / max(after, before))
+    return Change(before, after, moved, total * abs(after - before) / max(after, before), total)
 
 
 HOT = 1.25
 """Maximum heat of a server."""
 LETTERS = Named("letters", "Letters", "a letter")
 SUMS = Named("ascii-sum", "ASCII sum", "a sum")
-_MEMBERS = Named("mapping", "Mapping", "a member")
+_RANGES = Named("mapping", "Mapping", "a range")
 _SOURCES = Named("md5", "MD5 and Shoal's map", "a data source")
 _ARCS = Named("ring", "Ring, bounded or not", "an arc of the ring")
 
@@ -248,27 +246,26 @@ _ARCS = Named("ring", "Ring, bounded or not", "an arc of the ring")
 def by_buckets(named: Named, loads: Loads, servers: int) -> Cooling:
     """Distribute the buckets of a first level evenly over servers, then move buckets from the hottest server."""
     owners = dealt(loads.members, servers)
-    return _cooling(named, servers, cooled(owners, units_of(loads.members, loads.activity), servers, HOT))
+    return _cooling(named, servers, cooled(owners, Units(loads.members, loads.activity), servers, HOT))
 
 
 def by_sources(loads: Loads, stores: int) -> Cooling:
     """Move data sources between the stores of a map."""
     return _cooling(
-        _SOURCES, stores, cooled(owners_of(even_map(stores)), units_of(loads.members, loads.activity), stores, HOT)
+        _SOURCES, stores, cooled(owners_of(even_map(stores)), Units(loads.members, loads.activity), stores, HOT)
     )
 
 
 def by_arcs(ring: Ring, servers: int) -> Cooling:
     """Reassign arcs of the ring, which gives the hottest server fewer virtual nodes."""
     return _cooling(
-        _ARCS, servers, cooled(ring.owners(servers), units_of(ring.arcs.members, ring.arcs.activity), servers, HOT)
+        _ARCS, servers, cooled(ring.owners(servers), Units(ring.arcs.members, ring.arcs.activity), servers, HOT)
     )
 
 
-def by_members(signups: SignUps, size: int) -> Cooling:
-    """Move the busiest members out of their range, one by one."""
-    (units, owners), servers = signups.units(size), signups.servers(size)
-    return _cooling(_MEMBERS, servers, cooled(owners, units, servers, HOT))
+def by_ranges(ranges: Ranges, servers: int) -> Cooling:
+    """Move ranges to servers that the formula does not give, so that a request must look up the server of its range."""
+    return _cooling(_RANGES, servers, cooled(ranges.owners(servers), ranges.units, servers, HOT))
 
 
 def by_adding(named: Named, loads: ServerLoads) -> Cooling:

@@ -1,8 +1,9 @@
 """Schemes with a map from units to servers: the mapping scheme of the paper, and Shoal's 64 data sources.
 
-In the mapping scheme members are numbered as they sign up, and each range of numbers is a bucket on one server. Shoal's
-map is the one that a network stores (`graph/shard_map.py`). Units (letters, data sources, arcs, members) move as a
-whole; moves are chosen greedily, since the underlying bin packing has no fast exact solution.
+In the mapping scheme members are numbered as they sign up, and each range of numbers is a bucket. Range n is on server
+n mod S (section 3.2 of the paper), so with at most S ranges each server has one. Shoal's map is the one that a network
+stores (`graph/shard_map.py`). Units (letters, data sources, arcs, ranges) move as a whole; moves are chosen greedily, since
+the underlying bin packing has no fast exact solution.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.core.errors import InvalidInput
 from shoal.core.placement import DATA_SOURCES
 from shoal.graph.shard_map import ShardMap, first_map
 from shoal_study.names import Amounts, Numbers
@@ -25,8 +27,6 @@ class Units(NamedTuple):
 
     members: Numbers
     activity: Amounts
-    movable: NDArray[np.bool_]
-    """False for a unit that cannot be moved, such as the members of a range who have no individual entry."""
 
 
 class Cooled(NamedTuple):
@@ -38,10 +38,6 @@ class Cooled(NamedTuple):
     members: int
     activity: float
     """Fraction of all activity that moved."""
-
-
-def units_of(members: Numbers, activity: Amounts) -> Units:
-    return Units(members, activity, np.ones(len(members), np.bool_))
 
 
 def dealt(members: Numbers, servers: int) -> Owners:
@@ -104,7 +100,7 @@ def cooled(owners: Owners, units: Units, servers: int, bound: float) -> Cooled:
     worth = units.activity / np.maximum(units.members, 1)
     while heat.max() > bound * mean:
         hot, cold = int(heat.argmax()), int(heat.argmin())
-        fits = (found == hot) & units.movable & ~moved & (units.activity > 0)
+        fits = (found == hot) & ~moved & (units.activity > 0)
         fits &= units.activity + heat[cold] <= bound * mean
         own = np.flatnonzero(fits)
         if not len(own):
@@ -117,70 +113,63 @@ def cooled(owners: Owners, units: Units, servers: int, bound: float) -> Cooled:
     return Cooled(before, float(heat.max() / mean), int(moved.sum()), int(units.members[moved].sum()), share)
 
 
-_MOST_RANGES = 65_536
-BUSIEST = 4_096
-"""Members tracked individually: the busiest, whose moves help most."""
+MOST_RANGES = 1 << 20
 
 
-class SignUps:
-    """Members in the order of sign-up, in ranges of `step` numbers: a power of two that grows with the list."""
+def dealt_members(count: int, size: int, servers: int) -> Numbers:
+    """Return the members of each server if ranges of `size` numbers are dealt in turn: range n is on server n mod `servers`."""
+    full, rest = divmod(count, size)
+    ranges = np.arange(servers)
+    found = ((full - ranges + servers - 1) // servers).clip(0).astype(np.int64) * size
+    found[full % servers] += rest
+    return found
 
-    def __init__(self) -> None:
+
+class Ranges:
+    """Members numbered in the order of sign-up, counted in ranges of `size` numbers. Range n is on server n mod S."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
         self.count = 0
-        self.step = 1
-        self._activity = np.zeros(_MOST_RANGES)
-        self._busy_activity: Amounts = np.zeros(0)
-        self._busy_numbers: Numbers = np.zeros(0, np.int64)
+        self._members: Numbers = np.zeros(64, np.int64)
+        self._activity: Amounts = np.zeros(64)
 
     def add(self, numbers: Numbers, activity: Amounts | None) -> None:
-        """Count the members with these numbers. Without `activity` all are equally active."""
-        last = int(numbers.max(initial=-1))
+        """Count the members with these numbers. Without `activity` all are equally active.
+
+        Raises `InvalidInput` for more ranges than can be counted.
+        """
+        if not len(numbers):
+            return
+        ranges = numbers // self.size
+        first, last = int(ranges.min()), int(ranges.max())
+        if last >= MOST_RANGES:
+            raise InvalidInput(
+                f"--range: must make at most {MOST_RANGES:,} ranges (got {self.size:,} members per range for more than "
+                f"{MOST_RANGES * self.size:,} names)",
+                field="range",
+            )
+        while last >= len(self._members):
+            self._members = np.concatenate((self._members, np.zeros_like(self._members)))
+            self._activity = np.concatenate((self._activity, np.zeros_like(self._activity)))
+        found = np.bincount(ranges - first)
         self.count += len(numbers)
-        while last // self.step >= _MOST_RANGES:
-            pairs = self._activity.reshape(-1, 2).sum(axis=1)
-            self._activity = np.concatenate((pairs, np.zeros(_MOST_RANGES // 2)))
-            self.step *= 2
-        given = np.ones(len(numbers)) if activity is None else activity
-        self._activity += np.bincount(numbers // self.step, given, minlength=_MOST_RANGES)
-        if activity is not None:
-            self._remember(numbers, activity)
+        self._members[first : last + 1] += found
+        self._activity[first : last + 1] += found if activity is None else np.bincount(ranges - first, activity)
 
-    def _remember(self, numbers: Numbers, activity: Amounts) -> None:
-        least = self._busy_activity.min() if len(self._busy_activity) == BUSIEST else -1.0
-        busy = activity > least
-        both = np.concatenate((self._busy_activity, activity[busy]))
-        who = np.concatenate((self._busy_numbers, numbers[busy]))
-        if len(both) > BUSIEST:
-            busiest = np.argpartition(both, len(both) - BUSIEST)[-BUSIEST:]
-            both, who = both[busiest], who[busiest]
-        self._busy_activity, self._busy_numbers = both, who
+    @property
+    def units(self) -> Units:
+        """Members and activity of each range, including the one that is being filled."""
+        used = max(1, -(-self.count // self.size))
+        return Units(self._members[:used], self._activity[:used])
 
-    def range_for(self, servers: int) -> int:
-        return self.rounded(-(-self.count // servers))
+    def owners(self, servers: int) -> Owners:
+        """Return the server of each range."""
+        return np.arange(len(self.units.members)) % servers
 
-    def rounded(self, size: int) -> int:
-        return max(1, -(-size // self.step)) * self.step
-
-    def servers(self, size: int) -> int:
-        """Return the number of ranges of this size, including a partial one."""
-        return max(1, -(-self.count // size))
-
-    def members(self, size: int) -> Numbers:
-        ends = np.minimum(np.arange(1, self.servers(size) + 1) * size, self.count)
-        return np.diff(ends, prepend=0)
-
-    def units(self, size: int) -> tuple[Units, Owners]:
-        """Return the movable units and their servers: the busiest members, and the rest of each range, which stays."""
-        servers = self.servers(size)
-        owners = self._busy_numbers // size
-        per_step = np.add.reduceat(self._activity, np.arange(0, servers * size // self.step, size // self.step))
-        rest = per_step[:servers] - np.bincount(owners, self._busy_activity, minlength=servers)
-        members = np.concatenate(
-            (np.ones(len(owners), np.int64), self.members(size) - np.bincount(owners, minlength=servers))
-        )
-        movable = np.arange(len(members)) < len(owners)
-        activity = np.concatenate((self._busy_activity, np.maximum(rest, 0)))
-        return Units(members, activity, movable), np.concatenate((owners, np.arange(servers))).astype(np.intp)
+    def full_next(self) -> int:
+        """Return the number of members just before the range being filled is full."""
+        return (self.count // self.size + 1) * self.size - 1
 
 
 def even_map(stores: int) -> ShardMap:

@@ -26,8 +26,10 @@ class Level(NamedTuple):
     name: str
     labels: Sequence[str]
     """A label for each bucket: a letter or a number."""
-    graph: str = ""
-    """The graph of the paper that shows this level."""
+    graph: str
+    """The graph of the paper that shows the directories of all levels down to this one."""
+    path: str
+    """The name of these directories."""
 
     @property
     def buckets(self) -> int:
@@ -177,8 +179,8 @@ def _mix(md5_round: int, b: Words, c: Words, d: Words, out: Words) -> None:
         out ^= c
 
 
-CHARACTERS = ascii_lowercase + digits + "_"
-"""The 37 characters of a user name in the paper."""
+CHARACTERS = digits + ascii_lowercase + "_"
+"""The 37 characters of a user name, in the order of the paper."""
 SUM_MODULI = 31, 33
 MIDDLE = 64
 """Buckets of the second level of MD5."""
@@ -191,22 +193,32 @@ class Letters:
     key = "letters"
     title = "Letters"
     levels: Sequence[Level] = tuple(
-        Level(f"{place} letter", CHARACTERS, graph)
-        for place, graph in (("first", "D1"), ("second", "D2"), ("third", "D3"))
+        Level(f"{place} letter", CHARACTERS, graph, path)
+        for place, graph, path in (
+            ("first", "D1", "first letter"),
+            ("second", "D2", "two letters"),
+            ("third", "D3", "three letters"),
+        )
     )
 
     def place(self, batch: NameBatch) -> Sequence[NDArray[np.intp]]:
         """Return the buckets of the letters; a missing or other character has none."""
         first = batch.words[0]
-        return [_OF_BYTE.take((first >> np.uint32(shift)) & np.uint32(0xFF)) for shift in (0, 8, 16)]
+        found = [_OF_BYTE.take((first >> np.uint32(shift)) & np.uint32(0xFF)) for shift in (0, 8, 16)]
+        # A character outside ASCII has several bytes, so the letters behind it are not at their position in bytes.
+        for at in np.flatnonzero(first & np.uint32(0x00808080)):
+            letters = batch.words[:, at].tobytes()[: batch.lengths[at]].decode()[:3].ljust(3, "\0")
+            for level, character in zip(found, letters, strict=True):
+                level[at] = CHARACTERS.find(character)
+        return found
 
 
 class AsciiSum:
     key = "ascii-sum"
     title = "ASCII sum"
     levels: Sequence[Level] = (
-        Level("sum mod 31", numbered(SUM_MODULI[0]), "N1"),
-        Level("rest mod 33", numbered(SUM_MODULI[1]), "N2"),
+        Level("sum mod 31", numbered(SUM_MODULI[0]), "N1", "sum mod 31"),
+        Level("rest mod 33", numbered(SUM_MODULI[1]), "N2", "31 x 33"),
     )
 
     def place(self, batch: NameBatch) -> Sequence[NDArray[np.intp]]:
@@ -227,9 +239,9 @@ class Md5Levels:
     key = "md5"
     title = "MD5"
     levels: Sequence[Level] = (
-        Level("a: mod 64", numbered(DATA_SOURCES), "M1"),
-        Level("b: mod 64", numbered(MIDDLE), "M2"),
-        Level("c: mod 128", numbered(SHARDS_PER_SOURCE), "M3"),
+        Level("a: mod 64", numbered(DATA_SOURCES), "M1", "a: mod 64"),
+        Level("b: mod 64", numbered(MIDDLE), "M2", "64 x 64"),
+        Level("c: mod 128", numbered(SHARDS_PER_SOURCE), "M3", "64 x 64 x 128"),
     )
 
     def place(self, batch: NameBatch) -> Sequence[NDArray[np.intp]]:

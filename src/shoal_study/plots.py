@@ -69,13 +69,13 @@ _LETTERS = 40
 """Maximum of buckets that all have a label."""
 
 
-def level_plot(level: LevelFigures, path: LevelFigures) -> str:
-    """Return the plot of a level. `path` is this level combined with those above it."""
+def level_plot(level: LevelFigures) -> str:
+    """Return the plot of a level: its buckets above, the inequality of its buckets below."""
     text = (
-        f"{level.graph}: members in each of {level.buckets} buckets. The fullest has {level.fullest:,}, the emptiest "
-        f"{level.emptiest:,}, the mean is {level.mean:,.0f}. Below: members in the fullest directories of {path.buckets:,}."
+        f"{level.graph or level.name}: members in each of {level.buckets:,} buckets. The fullest has {level.fullest:,}, the "
+        f"emptiest {level.emptiest:,}, the mean is {level.mean:,.0f}. Below: members in the fullest buckets."
     )
-    return drawing(_HEIGHT, text, [*_bars(level), *_inequality(path)])
+    return drawing(_HEIGHT, text, [*_bars(level), *_inequality(level)])
 
 
 def _bars(level: LevelFigures) -> Iterator[str]:
@@ -84,13 +84,18 @@ def _bars(level: LevelFigures) -> Iterator[str]:
     mean = _BARS_FLOOR - level.mean * scale
     half = EVEN * level.mean * scale
     yield bar(_GRAPH_LEFT, mean - half, _INNER, 2 * half, "band")
-    step = _INNER / level.buckets
+    step = _INNER / len(level.labels)
     gap = min(2.2, 0.22 * step) if step > 4 else 0.0
-    for at, (count, label) in enumerate(zip(level.counts, level.labels, strict=True)):
+    for at, (count, label) in enumerate(zip(level.counts, level.labels, strict=not level.extremes)):
         tall = count * scale
         text = f"{label}: {count:,} members"
         color: Color = "warm" if abs(count - level.mean) > EVEN * level.mean else "accent"
         yield bar(_GRAPH_LEFT + at * step + gap / 2, _BARS_FLOOR - tall, step - gap, tall, color, text)
+    for at, (low, high) in enumerate(level.extremes):
+        text = f"from {level.labels[at]}: {low:,} to {high:,} members"
+        yield bar(
+            _GRAPH_LEFT + at * step, _BARS_FLOOR - high * scale, step, max(1, (high - low) * scale), "accent", text
+        )
     yield rule(_GRAPH_LEFT, mean, WIDTH - _GRAPH_RIGHT, mean, "ink", dashed=True)
     yield rule(_GRAPH_LEFT, _BARS_FLOOR, WIDTH - _GRAPH_RIGHT, _BARS_FLOOR)
     yield words(_GRAPH_LEFT - 5, _BARS_FLOOR, "0", anchor="end")
@@ -116,7 +121,7 @@ def _inequality(path: LevelFigures) -> Iterator[str]:
             (_GRAPH_LEFT + _INNER * at / CURVE_STEPS, _SQUARE_FLOOR - high * share) for at, share in enumerate(shares)
         ]
 
-    yield words(_GRAPH_LEFT, _SQUARE_TOP - 16, f"Members in the fullest of {path.buckets:,} directories", "ink")
+    yield words(_GRAPH_LEFT, _SQUARE_TOP - 16, f"Members in the fullest of {path.buckets:,} buckets", "ink")
     yield rule(_GRAPH_LEFT, _SQUARE_FLOOR, right, _SQUARE_FLOOR)
     yield rule(_GRAPH_LEFT, _SQUARE_TOP, right, _SQUARE_TOP)
     yield rule(_GRAPH_LEFT, _SQUARE_FLOOR, right, _SQUARE_TOP)
@@ -127,7 +132,7 @@ def _inequality(path: LevelFigures) -> Iterator[str]:
     yield words(_GRAPH_LEFT - 5, _SQUARE_TOP + 4, "100%", anchor="end")
     yield words(_GRAPH_LEFT, _SQUARE_FLOOR + 15, "fullest 0%", small=True)
     yield words((_GRAPH_LEFT + right) / 2, _SQUARE_FLOOR + 15, "50%", anchor="middle", small=True)
-    yield words(right, _SQUARE_FLOOR + 15, "100% of the directories", anchor="end", small=True)
+    yield words(right, _SQUARE_FLOOR + 15, "100% of the buckets", anchor="end", small=True)
     yield words(_GRAPH_LEFT, _SQUARE_FLOOR + 33, f"in the fullest tenth: {here:.0%}", "ink")
     yield words(right, _SQUARE_FLOOR + 33, f"by chance: {by_chance:.0%}", "cool", "end")
 
@@ -169,22 +174,23 @@ def _moving(found: Sequence[ServerFigures]) -> Iterator[str]:
 
 
 def mapping_plot(mapping: MappingFigures) -> str:
-    """Return a plot of the servers of the mapping scheme in the order of filling: members above, activity below."""
+    """Return a plot of the servers of the mapping scheme: members above, activity below."""
     text = (
-        f"{len(mapping.members)} servers filled one after the other with {mapping.range_size:,} members each; the hottest "
-        f"has {max(mapping.heat, default=1):.2f} times the mean activity"
+        f"{mapping.ranges:,} ranges of {mapping.range_size:,} members on {mapping.servers} servers; the hottest has "
+        f"{max(mapping.heat, default=1):.2f} times the mean activity"
     )
     return drawing(288 if mapping.heat else 140, text, _mapping(mapping))
 
 
 def _mapping(mapping: MappingFigures) -> Iterator[str]:
-    yield words(_MARGIN, 14, f"Members of each server; the first {mapping.start} were there before", "ink")
-    for at, members in enumerate(mapping.members):
-        share = members / mapping.range_size
-        color: Color = "accent" if at < mapping.start else "cool"
-        yield _server(mapping, at, 122, 96 * share, color, f"{members:,} members")
+    yield words(_MARGIN, 14, f"Members of each server, and at {mapping.next_count:,} members", "ink")
+    most = max(*mapping.members, *mapping.next_members, 1)
+    for at, (members, following) in enumerate(zip(mapping.members, mapping.next_members, strict=True)):
+        if following > members:
+            yield _server(mapping, at, 122, 96 * following / most, "cool", f"{following:,} members later")
+        yield _server(mapping, at, 122, 96 * members / most, "accent", f"{members:,} members")
     yield from _axis(122)
-    yield words(_MARGIN - 5, 30, "full", anchor="end")
+    yield words(_MARGIN - 5, 30, compact(most), anchor="end")
     if mapping.heat:
         yield from _heat(mapping)
 

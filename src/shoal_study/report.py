@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from html import escape
 
-from shoal_study.constraints import EVEN, GRAPHS, NOT_LEGIBLE, PRINTED, TITLE, Printed
+from shoal_study.constraints import EVEN
+from shoal_study.paper import COMPARISON_HEADINGS, GRAPHS, NAMES, TITLE, comparison_cells, fullest_text, ratio_text
 from shoal_study.plots import cooling_plot, level_plot, mapping_plot, moving_plot
 from shoal_study.statistics import (
     Change,
@@ -14,6 +15,7 @@ from shoal_study.statistics import (
     LevelFigures,
     MappingFigures,
     Outcome,
+    PaperComparison,
     SchemeFigures,
     ServerFigures,
     StudyResult,
@@ -107,27 +109,39 @@ LEVEL_COLUMNS: Mapping[str, Callable[[LevelFigures], str]] = {
 """The figures of a level by their heading."""
 
 
+def quantities(scheme: SchemeFigures) -> Iterator[LevelFigures]:
+    """Yield the quantities of the paper's graphs, then the single levels below the first, which the paper does not show."""
+    first, *single = scheme.levels
+    yield first
+    yield from scheme.paths[1:]
+    yield from single
+
+
 def level_table(result: StudyResult) -> str:
     rows: list[str] = []
     for scheme in result.schemes:
         named = f"{escape(scheme.title)}, {scheme.nanoseconds:,.0f} ns a name"
-        rows.append(f'<tr class="group"><td colspan="{1 + len(LEVEL_COLUMNS)}">{named}</td></tr>')
-        named_levels = [(f"{level.graph} {level.name}", level) for level in scheme.levels]
-        named_levels += [(f"{depth} levels deep", path) for depth, path in enumerate(scheme.paths[1:], 2)]
-        rows += [_row((name, *(cell(level) for cell in LEVEL_COLUMNS.values()))) for name, level in named_levels]
+        rows.append(f'<tr class="group"><td colspan="{len(LEVEL_COLUMNS) + 1}">{named}</td></tr>')
+        rows += [
+            _row((f"{level.graph} {level.name}".strip(), *(cell(level) for cell in LEVEL_COLUMNS.values())))
+            for level in quantities(scheme)
+        ]
     return _wide(("level", *LEVEL_COLUMNS), rows)
 
 
-def graph_table(level: LevelFigures) -> str:
-    """Return our figures of a graph next to the figures printed in the paper."""
-    ours = (f"{level.members:,}", f"{level.mean:,.1f}", f"{level.deviation:,.1f}")
-    theirs = PRINTED[level.graph]
-    printed = (
-        f'<tr><td>in the paper</td><td class="soft" colspan="3">{NOT_LEGIBLE}</td></tr>'
-        if theirs == Printed()
-        else _row(("in the paper", *("" if figure is None else f"{figure:,}" for figure in theirs)))
-    )
-    return f"<table>{_head(('', 'members', 'mean', 'deviation'))}{_row(('here', *ours))}{printed}</table>"
+def graph_table(level: LevelFigures, compared: PaperComparison | None) -> str:
+    """Return the figures of a graph next to those printed in the paper; a single level has none there."""
+    rows = [_row(("here", f"{level.mean:,.2f}", f"{level.deviation:,.2f}", ratio_text(level.relative)))]
+    if compared:
+        rows.append(_row(("in the paper", *comparison_cells(compared)[1:4])))
+    return f"<table>{_head(('', 'mean', 'deviation', 'ratio'))}{''.join(rows)}</table>"
+
+
+def paper_table(result: StudyResult) -> str:
+    """Return the printed and the measured figures of all graphs side by side."""
+    rows = [_row(comparison_cells(each)) for each in result.paper]
+    groups = '<tr><th></th><th colspan="4">the paper</th><th colspan="4">this list</th></tr>'
+    return f'<div class="wide"><table>{groups}{_head(COMPARISON_HEADINGS)}{"".join(rows)}</table></div>'
 
 
 def server_table(found: Sequence[ServerFigures], unavailable: Sequence[str], needs: str) -> str:
@@ -182,17 +196,17 @@ def cooling_table(found: Sequence[Cooling]) -> str:
 def constraint_table(found: Sequence[Constraint], titles: dict[str, str]) -> str:
     head = ("constraint", *(titles.get(outcome.scheme, outcome.scheme) for outcome in found[0].outcomes))
     rows = ""
-    for number, each in enumerate(found, 1):
+    for each in found:
         promise = f"{escape(each.promise)}. Checked: {escape(each.check)}."
         cells = "".join(_outcome_cell(outcome, titles) for outcome in each.outcomes)
-        name = f'<b>{number}. {escape(each.name)}</b><span class="verdict">{promise}</span>'
+        name = f'<b>{f"{each.number}. " if each.number else ""}{escape(each.name)}</b><span class="verdict">{promise}</span>'
         rows += f'<tr><td class="long">{name}</td>{cells}</tr>'
     return f'<div class="wide constraints"><table>{_head(head)}{rows}</table></div>'
 
 
 def _outcome_cell(outcome: Outcome, titles: dict[str, str]) -> str:
     scheme = escape(titles.get(outcome.scheme, outcome.scheme))
-    kind, text = ("yes", "met") if outcome.met else ("no", "not met")
+    kind, text = {True: ("yes", "met"), False: ("no", "not met"), None: ("soft", "not decided")}[outcome.met]
     return (
         f'<td data-scheme="{scheme}"><span class="{kind}">{text}</span>'
         f'<span class="verdict">{escape(outcome.words)}</span></td>'
@@ -228,6 +242,7 @@ def report_page(result: StudyResult) -> str:
         f"{escape(TITLE)}, and by those that came after it. Everything here is a count of members in buckets.</p>",
         _tiles(result),
         _graphs(result),
+        _paper(result),
         _levels(result),
         _servers(result),
         _mapping(result.mapping),
@@ -280,36 +295,48 @@ def _tile_texts(result: StudyResult) -> Iterator[tuple[str, str]]:
 
 
 def _graphs(result: StudyResult) -> str:
-    shown = "".join(map(_scheme_graphs, result.schemes))
+    compared = {each.graph: each for each in result.paper}
+    shown = "".join(_scheme_graphs(scheme, compared) for scheme in result.schemes)
     if not shown:
         return ""
     return (
-        "<h2>The graphs of the paper</h2><p class='soft'>A bar is a bucket of one level. The curve below it is about the "
-        "directories down to that level: a straight line means that all are equally full.</p>" + _KEY + shown
+        "<h2>The graphs of the paper</h2><p class='soft'>D2, D3, N2, M2 and M3 show the directories of several levels, as in the "
+        "paper; the other levels follow individually. A bar is a bucket, or the range between the emptiest and the fullest of "
+        "adjacent buckets where there are more than 256. The curve below it is straight if all buckets are equally full.</p>"
+        + _KEY
+        + shown
     )
 
 
-def _scheme_graphs(scheme: SchemeFigures) -> str:
+def _scheme_graphs(scheme: SchemeFigures, compared: Mapping[str, PaperComparison]) -> str:
     cards = "".join(
-        f'<figure class="card" id="{level.graph}" style="margin:0"><h3>{level.graph}: {escape(GRAPHS[level.graph].shows)}</h3>'
-        f"<p>{escape(_verdict_of_level(level))}</p>{level_plot(level, path)}{graph_table(level)}</figure>"
-        for level, path in zip(scheme.levels, scheme.paths, strict=True)
+        f'<figure class="card" id="{level.graph or level.name.split(":")[0].replace(" ", "-")}" style="margin:0">'
+        f"<h3>{escape(_heading(level))}</h3><p>{escape(_verdict_of_level(level))}</p>{level_plot(level)}"
+        f"{graph_table(level, compared.get(level.graph))}</figure>"
+        for level in quantities(scheme)
     )
     together = f"<p class='soft'>{escape(_verdict_of_scheme(scheme))}</p>"
     return f'<h3 class="scheme">{escape(scheme.title)}</h3>{together}<div class="cards">{cards}</div>'
 
 
+def _heading(level: LevelFigures) -> str:
+    return f"{level.graph}: {GRAPHS[level.graph].shows}" if level.graph else f"{level.name}, a single level"
+
+
 def _verdict_of_level(level: LevelFigures) -> str:
+    if level.p >= _UNLIKELY:
+        return (
+            f"As even as a random distribution (p = {level.p:.2f}): the ratio is {ratio_text(level.relative)}, and "
+            f"{ratio_text(level.uniform / level.mean if level.mean else 0)} is expected at random."
+        )
     if level.furthest > EVEN:
         mean = max(level.mean, 1)
-        empty = f"; {level.empty} are empty" if level.empty else ""
+        empty = f"; {level.empty:,} are empty" if level.empty else ""
         return (
             f"Uneven: bucket {level.fullest_bucket} has {level.fullest / mean:.1f} times the mean, and bucket "
             f"{level.emptiest_bucket} only {level.emptiest / mean:.2f} times{empty}."
         )
-    as_chance = level.p >= _UNLIKELY
-    chance = f"as chance spreads them (p = {level.p:.2f})" if as_chance else "less evenly than by chance"
-    return f"Even: no bucket is more than {percent(level.furthest)} from the mean, {chance}."
+    return f"Even: no bucket is more than {percent(level.furthest)} from the mean, but less even than a random distribution."
 
 
 def _verdict_of_scheme(scheme: SchemeFigures) -> str:
@@ -323,6 +350,19 @@ def _verdict_of_scheme(scheme: SchemeFigures) -> str:
     if all(level.p >= _UNLIKELY for level in scheme.levels):
         return f"{found} Each level is even, but they go together: a bucket of one says something about the other."
     return f"{found} The fullest directory has {deepest.fullest:,} members, and {deepest.empty:,} are empty."
+
+
+def _paper(result: StudyResult) -> str:
+    if not result.paper:
+        return ""
+    fullest = "".join(f"<p>{escape(text)}</p>" for each in result.paper if (text := fullest_text(each, result.names)))
+    return (
+        f"<h2>The paper and this list</h2><p class='soft'>The paper studied {NAMES:,} names, this list has {result.names:,}. The "
+        "ratio of deviation and mean of a skewed scheme does not depend on the number of names, so these ratios can be compared. "
+        "The ratio of a random distribution shrinks with the square root of that number; it is next to each ratio.</p>"
+        + paper_table(result)
+        + fullest
+    )
 
 
 def _levels(result: StudyResult) -> str:
@@ -353,25 +393,29 @@ def _servers(result: StudyResult) -> str:
 def _mapping(mapping: MappingFigures | None) -> str:
     if mapping is None:
         return ""
+    hot = f"<p>{escape(hot_range_text(mapping))}</p>" if mapping.heat else ""
     return (
         f"<h2>The mapping scheme, simulated</h2><div class='beside'><div class='card'>{mapping_plot(mapping)}</div><div><p>"
-        f"A counter numbers members as they sign up. A range of {mapping.range_size:,} numbers is a bucket, and a bucket is on "
-        f"one server. So growing from {mapping.start} servers moves nobody, and all full servers have equally many members.</p>"
-        f"<p>But {mapping.newest:.0%} of the newest hundredth of all members are on one server, and whoever is active stays "
-        f"where they are until somebody moves them. {_exceptions(mapping)}</p>"
-        f"<p class='soft'>The sizes of the paper's ranges are {NOT_LEGIBLE}. Here a range is as large as {mapping.grown} "
-        "servers need, or as <code>--range</code> says.</p></div></div>"
+        f"A counter numbers members as they sign up. A range of {mapping.range_size:,} numbers is a bucket, and range n is on "
+        f"server n mod {mapping.servers}. {mapping.ranges:,} ranges make {min(mapping.members):,} to {max(mapping.members):,} "
+        f"members per server; {mapping.idle} servers are idle.</p>"
+        f"<p>At {mapping.next_count:,} members, just before the current range is full, servers have "
+        f"{min(mapping.next_members):,} to {max(mapping.next_members):,} members. {mapping.newest:.0%} of the newest hundredth of "
+        f"all members are in one range.</p>{hot}</div></div>"
     )
 
 
-def _exceptions(mapping: MappingFigures) -> str:
-    if not mapping.exceptions:
-        return f"Here nothing is so hot that it must be moved: a request takes {mapping.lookups:.3f} look-ups, the others none."
-    moved = f"{mapping.exceptions:,} member{' is' if mapping.exceptions == 1 else 's are'} moved here"
+def hot_range_text(mapping: MappingFigures) -> str:
+    """Return what the hottest server costs: moved ranges, and the double look-up that follows."""
+    hottest = f"The hottest server has {max(mapping.heat):.2f} times the mean activity"
+    if not mapping.moved_ranges:
+        reason = "and no range needs to move" if mapping.reached else "and no range fits on another server"
+        return f"{hottest}, {reason}: a request looks up its member's number only."
+    many = "range" if mapping.moved_ranges == 1 else "ranges"
     return (
-        f"{moved}, each with an entry of its own. That is the double look-up: a request finds the number and its range, and "
-        f"for {mapping.lookups - 1:.1%} of all activity it looks again. {mapping.lookups:.3f} look-ups a request, where the "
-        "other schemes need none."
+        f"{hottest}, and {mapping.heat_after:.2f} times after {mapping.moved_ranges:,} {many} with {mapping.moved_members:,} "
+        f"members moved. n mod {mapping.servers} no longer locates every range, so each request looks up the number "
+        "of its member and then the server of the range: a double look-up."
     )
 
 
@@ -394,10 +438,10 @@ def _cooling(result: StudyResult) -> str:
 def _constraints(result: StudyResult) -> str:
     if not result.constraints or not result.constraints[0].outcomes:
         return ""
-    titles = {scheme.key: scheme.title for scheme in result.schemes} | {"mapping": "Mapping", "md5": "MD5, Shoal's map"}
+    titles = {scheme.key: scheme.title for scheme in result.schemes} | {"mapping": "Mapping", "shoal": "Shoal's map"}
     return (
-        f"<h2>Seven constraints</h2><p class='soft'>The paper has seven; their wording is {NOT_LEGIBLE}. These seven are what "
-        "its schemes differ in, in our words. Each check ran on these names.</p>"
+        "<h2>Seven constraints</h2><p class='soft'>The constraints of section 1.1 of the paper by their numbers, and three "
+        "requirements of its text. Each check ran on these names or on the conformance file.</p>"
         + constraint_table(result.constraints, titles)
     )
 
@@ -407,10 +451,10 @@ def _errata(result: StudyResult) -> str:
         return ""
     items = "".join(
         f'<div class="card"><h3>{escape(each.claim)}</h3><p>{escape(each.proof)}</p>'
-        f'<span class="{"yes" if each.holds else "no"}">{"shown again just now" if each.holds else "not shown"}</span></div>'
+        f'<span class="{"yes" if each.holds else "no"}">{"proved in this run" if each.holds else "not proved"}</span></div>'
         for each in result.errata
     )
-    return f'<h2>Where the paper errs</h2><div class="cards pair">{items}</div>'
+    return f'<h2>Errors of the paper</h2><div class="cards pair">{items}</div>'
 
 
 def _method(result: StudyResult) -> str:

@@ -104,6 +104,7 @@ def shown_probability(p: float, log10_p: float) -> str:
 
 MOST_LISTED = 256
 """Maximum of buckets whose counts are listed individually; larger levels have only a curve."""
+GROUPS = 128
 CURVE_STEPS = 100
 
 
@@ -112,7 +113,7 @@ class LevelFigures(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     graph: str = ""
-    """The graph of the paper that shows this level, such as M1."""
+    """The graph of the paper that shows these buckets, such as M1; empty for a single level below the first."""
     buckets: int
     members: int
     without: int = 0
@@ -144,6 +145,9 @@ class LevelFigures(msgspec.Struct, frozen=True, kw_only=True):
     counts: list[int] = []
     """Members of each bucket, in the order of `labels`; empty for a level with many."""
     labels: list[str] = []
+    """A label for each of `counts`, or the label of the first bucket for each of `extremes`."""
+    extremes: list[tuple[int, int]] = []
+    """For a level with many buckets: members of the emptiest and the fullest one in each of `GROUPS` runs of adjacent buckets."""
     activity: list[float] = []
     curve: list[float] = []
     """Fraction of all members in the fullest 0 %, 1 %, 2 % ... 100 % of the buckets: a straight line if all are equal."""
@@ -161,6 +165,7 @@ def level_figures(name: str, loads: Loads, label: Callable[[int], str] = str, gr
     listed = buckets <= MOST_LISTED
     active = float(loads.activity.sum())
     hot = int(loads.activity.argmax())
+    starts = range(buckets) if listed else [at * buckets // GROUPS for at in range(GROUPS)]
     return LevelFigures(
         name=name,
         graph=graph,
@@ -185,11 +190,17 @@ def level_figures(name: str, loads: Loads, label: Callable[[int], str] = str, gr
         hottest_bucket=label(hot) if active else "",
         hottest_members=int(counts[hot]) if active else 0,
         counts=counts.tolist() if listed else [],
-        labels=[label(bucket) for bucket in range(buckets)] if listed else [],
+        labels=[label(bucket) for bucket in starts],
+        extremes=[] if listed else _extremes(counts, starts),
         activity=(loads.activity / active).tolist() if listed and active else [],
         curve=_curve(counts),
         chance_curve=_curve(_by_chance(members, buckets)),
     )
+
+
+def _extremes(counts: Numbers, starts: Sequence[int]) -> list[tuple[int, int]]:
+    low, high = np.minimum.reduceat(counts, starts), np.maximum.reduceat(counts, starts)
+    return list(zip(low.tolist(), high.tolist(), strict=True))
 
 
 def _curve(counts: Numbers) -> list[float]:
@@ -227,6 +238,8 @@ class Change(msgspec.Struct, frozen=True):
     """Members on another server afterwards."""
     least: float
     """Minimum of moves for equally full servers."""
+    total: int
+    """Members on all servers."""
 
 
 class ServerFigures(msgspec.Struct, frozen=True, kw_only=True):
@@ -258,36 +271,67 @@ class Cooling(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MappingFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """A simulation of the mapping scheme."""
+    """A simulation of the mapping scheme: range n is on server n mod `servers`."""
 
     range_size: int
-    start: int
-    """Servers at the beginning."""
-    grown: int
-    """Servers planned after growth."""
+    ranges: int
+    """Ranges with members, including the one that is being filled."""
+    servers: int
     members: list[int]
-    """Members of each server, one range each, in the order in which they were filled."""
+    """Members of each server, 0 for an idle one."""
+    idle: int
+    """Servers without members."""
+    furthest: float
+    """The largest deviation of a server from the mean, divided by the mean."""
+    next_count: int
+    """Number of members just before the range being filled is full."""
+    next_members: list[int]
+    """Members of each server then."""
+    next_furthest: float
     newest: float
-    """Fraction of the newest hundredth of all members on one server: the one that is being filled."""
+    """Largest fraction of the newest hundredth of all members in one range."""
     heat: list[float]
     """Activity of each server divided by the mean, before any moves; empty if all members are equally active."""
-    exceptions: int
-    """Members moved out of their range, with an individual entry."""
-    lookups: float
-    """Look-ups per request, weighted by activity: one for the number and its range, and a second one for a moved member."""
+    moved_ranges: int
+    """Ranges moved from the hottest servers, which the formula no longer locates."""
+    moved_members: int
+    lookups: int
+    """Look-ups per request: 1 for the number of the member, and 1 for the server of its range once any range was moved."""
     heat_after: float
     reached: bool
+
+
+class PaperComparison(msgspec.Struct, frozen=True, kw_only=True):
+    """A graph of the paper: the printed and the measured figures. A ratio is a deviation divided by its mean."""
+
+    graph: str
+    buckets: int
+    paper_mean: float | None
+    """None if the paper does not print it; approximate for M1."""
+    paper_deviation: float | None
+    paper_ratio: float
+    paper_random: float
+    """The expected ratio of a uniform random distribution of the paper's number of names."""
+    paper_fullest: int | None
+    mean: float
+    deviation: float
+    ratio: float
+    random: float
+    fullest: int
 
 
 class Outcome(msgspec.Struct, frozen=True):
     """Whether a scheme meets a constraint, with the finding."""
 
     scheme: str
-    met: bool
+    met: bool | None
+    """None if there is no evidence to decide."""
     words: str
 
 
 class Constraint(msgspec.Struct, frozen=True):
+    number: int
+    """1 to 7 for a constraint of the paper; 0 for a requirement without a number."""
     name: str
     promise: str
     check: str
@@ -323,6 +367,7 @@ class StudyResult(msgspec.Struct, frozen=True, kw_only=True):
     servers: list[ServerFigures]
     mapping: MappingFigures | None
     cooling: list[Cooling]
+    paper: list[PaperComparison]
     constraints: list[Constraint]
     errata: list[Erratum]
     bare_loop: BareLoop

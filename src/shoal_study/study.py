@@ -16,8 +16,8 @@ import numpy as np
 
 from shoal.core.errors import InvalidInput, missing_package
 from shoal.core.placement import place
-from shoal_study import counting, hash_schemes
-from shoal_study.constraints import Evidence, Growth, constraints, errata
+from shoal_study import counting, hash_schemes, paper
+from shoal_study.constraints import Evidence, Growth, constraints
 from shoal_study.counting import (
     HASHED_SCHEMES,
     LEVEL_SCHEMES,
@@ -31,7 +31,17 @@ from shoal_study.counting import (
     change,
     shoal_figures,
 )
-from shoal_study.map_schemes import SignUps, dealt, even_map, moved_members, owners_of, taken_in, with_stores
+from shoal_study.map_schemes import (
+    Owners,
+    Ranges,
+    dealt,
+    dealt_members,
+    even_map,
+    moved_members,
+    owners_of,
+    taken_in,
+    with_stores,
+)
 from shoal_study.names import Amounts, NameBatch, Numbers, batch_of, mixed
 from shoal_study.statistics import BareLoop, Cooling, MappingFigures, ServerFigures, StudyResult
 
@@ -76,7 +86,7 @@ class Study:
             key: HashedCount(made(), options.sizes) for key, made in HASHED_SCHEMES.items() if key in chosen
         }
         self._ring = RingCount(options.sizes) if chosen & {"ring", "bounded"} else None
-        self._signups = SignUps() if "mapping" in chosen else None
+        self._ranges = Ranges(options.range_size) if "mapping" in chosen else None
         # Titles of the schemes that cannot be computed here.
         self._unavailable = list(left_out.values())
         self._hashing = StopWatch()
@@ -104,8 +114,8 @@ class Study:
                 hashes = hash_schemes.hashes_of(batch)
             for each in hashed:
                 each.add(hashes, activity)
-        if self._signups:
-            self._signups.add(batch.ordinals, activity)
+        if self._ranges:
+            self._ranges.add(batch.ordinals, activity)
         if "md5" in self._levels:
             self._compare(batch)
         self.names += batch.size
@@ -126,15 +136,18 @@ class Study:
         figures = {key: count.figures() for key, count in self._levels.items()}
         cooled = list(self._cooled())
         mapping = self._mapping(cooled)
+        servers = list(self._servers())
         evidence = Evidence(
             {key: count.scheme for key, count in self._levels.items()},
             figures,
             mapping,
-            {key: self._grown(key, count.alone[0].members) for key, count in self._levels.items()},
+            next((each for each in servers if each.key == "shoal"), None),
+            dict(self._growths()),
             {each.key: each for each in cooled},
             batch_of([name.decode() for name in self._sample]),
+            self._options.servers,
+            self._options.grown,
         )
-        md5 = self._levels.get("md5")
         return StudyResult(
             names=self.names,
             source=source,
@@ -144,11 +157,12 @@ class Study:
             peak_bytes=_peak_bytes(),
             version=version("shoal"),
             schemes=list(figures.values()),
-            servers=list(self._servers()),
+            servers=servers,
             mapping=mapping,
             cooling=cooled,
+            paper=list(paper.comparison(figures)),
             constraints=constraints(evidence),
-            errata=errata(md5.alone[2] if md5 else None),
+            errata=paper.errata(self._levels, self.names),
             bare_loop=_bare_loop(self._sample),
             checked=self._checked,
             unavailable=self._unavailable,
@@ -177,19 +191,25 @@ class Study:
         if self._ring and "bounded" in chosen:
             yield self._ring.bounded_figures(hashing)
 
-    def _grown(self, key: str, members: Numbers) -> Growth:
-        """Return the members who move in a scheme of levels when servers are added, and the load of the fullest one then."""
-        options = self._options
-        if key == "md5":
-            known = even_map(options.servers)
-            before, after = owners_of(known), owners_of(with_stores(known, options.grown))
-        else:
-            before = dealt(members, options.servers)
-            after = taken_in(before, members, options.grown)
-        moved = moved_members(before, after, members)
-        mean = members.sum() / options.grown
+    def _growths(self) -> Iterator[tuple[str, Growth]]:
+        """Yield for each scheme the members who move when servers are added, and the load of the fullest server then."""
+        servers, grown = self._options.servers, self._options.grown
+        for key, count in self._levels.items():
+            members = count.alone[0].members
+            before = dealt(members, servers)
+            yield key, self._growth(before, taken_in(before, members, grown), members)
+        if "md5" in self._levels:
+            known, members = even_map(servers), self._levels["md5"].alone[0].members
+            yield "shoal", self._growth(owners_of(known), owners_of(with_stores(known, grown)), members)
+        if self._ranges:
+            members = self._ranges.units.members
+            yield "mapping", self._growth(self._ranges.owners(servers), self._ranges.owners(grown), members)
+
+    def _growth(self, before: Owners, after: Owners, members: Numbers) -> Growth:
+        servers, grown, total = self._options.servers, self._options.grown, int(members.sum())
+        mean = max(total, 1) / grown
         return Growth(
-            change(options.servers, options.grown, moved, int(members.sum())),
+            change(servers, grown, moved_members(before, after, members), total),
             float(np.bincount(before, members).max() / mean),
             float(np.bincount(after, members).max() / mean),
         )
@@ -201,8 +221,8 @@ class Study:
         for named in (counting.LETTERS, counting.SUMS):
             if named.key in levels:
                 yield counting.by_buckets(named, levels[named.key].alone[0], servers)
-        if self._signups:
-            yield counting.by_members(self._signups, self._range_size(self._signups))
+        if self._ranges:
+            yield counting.by_ranges(self._ranges, servers)
         if "md5" in levels:
             yield counting.by_sources(levels["md5"].alone[0], servers)
         for key, count in self._hashed.items():
@@ -210,32 +230,39 @@ class Study:
         if self._ring:
             yield counting.by_arcs(self._ring.ring, servers)
 
-    def _range_size(self, signups: SignUps) -> int:
-        given = self._options.range_size
-        return signups.rounded(given) if given else signups.range_for(self._options.grown)
-
     def _mapping(self, cooled: list[Cooling]) -> MappingFigures | None:
-        signups = self._signups
-        if signups is None:
+        ranges, servers = self._ranges, self._options.servers
+        if ranges is None:
             return None
-        size = self._range_size(signups)
-        units, owners = signups.units(size)
-        members = signups.members(size)
-        activity = np.bincount(owners, units.activity, minlength=len(members)).astype(np.float64)
+        units, owners = ranges.units, ranges.owners(servers)
+        members = np.bincount(owners, units.members, minlength=servers).astype(np.int64)
+        activity = np.bincount(owners, units.activity, minlength=servers).astype(np.float64)
+        filled = dealt_members(ranges.full_next(), ranges.size, servers)
         done = next((each for each in cooled if each.key == "mapping"), None)
-        newest = max(1, round(signups.count * _NEWEST))
+        newest = max(1, round(ranges.count * _NEWEST))
         return MappingFigures(
-            range_size=size,
-            start=self._options.servers,
-            grown=self._options.grown,
+            range_size=ranges.size,
+            ranges=len(units.members),
+            servers=servers,
             members=members.tolist(),
-            newest=_on_one_server(signups.count, newest, size),
+            idle=int((members == 0).sum()),
+            furthest=_furthest(members),
+            next_count=ranges.full_next(),
+            next_members=filled.tolist(),
+            next_furthest=_furthest(filled),
+            newest=_in_one_range(ranges.count, newest, ranges.size),
             heat=counting.heats(members, activity) if self._active else [],
-            exceptions=done.members if done else 0,
-            lookups=1 + (done.moved_activity if done else 0.0),
+            moved_ranges=done.units if done else 0,
+            moved_members=done.members if done else 0,
+            lookups=2 if done and done.units else 1,
             heat_after=done.after if done else 0.0,
             reached=done.reached if done else True,
         )
+
+
+def _furthest(members: Numbers) -> float:
+    mean = members.mean()
+    return float(np.abs(members - mean).max() / mean) if mean else 0.0
 
 
 def _peak_bytes() -> int:
@@ -258,7 +285,7 @@ def _bare_loop(names: Sequence[bytes]) -> BareLoop:
     return BareLoop(watch.names, watch.nanoseconds)
 
 
-def _on_one_server(count: int, newest: int, size: int) -> float:
+def _in_one_range(count: int, newest: int, size: int) -> float:
     """Return the largest fraction of the newest members in one range."""
     of_last = (count - 1) % size + 1
     return max(min(of_last, newest), min(newest - of_last, size)) / newest

@@ -61,7 +61,16 @@ def test_placement_conformance_output_matches_committed_file() -> None:
 def test_name_placement_study_output_fits_in_eighty_columns(names: Path) -> None:
     shown = told("study", str(names))
     assert shown.startswith("20,000 names: names.txt.gz\n")
-    for words in ("M3 c: mod 128", "chi2 p", "Rendezvous", "look-ups", "By the name alone", "Errors of the paper"):
+    for words in (
+        "M3 64 x 64 x 128",
+        "   c: mod 128",
+        "N1  38,353.80   228.88",
+        "chi2 p",
+        "Rendezvous",
+        "2 ranges of 10,000 members",
+        "7 One-to-one",
+        "Errors of the paper",
+    ):
         assert words in shown
     assert "…" not in shown
     assert max(map(cell_len, shown.splitlines())) <= 80
@@ -125,6 +134,8 @@ def test_placement_study_report_is_written_as_html(names: Path, tmp_path: Path) 
             "must be more than the 30 servers before",
         ),
         (("study", "--zipf", "9"), 2, "--zipf"),
+        (("study", "--range", "0"), 2, "--range"),
+        (("study", "--generated", "1100000", "--only", "mapping", "--range", "1"), 1, "at most 1,048,576 ranges"),
         (("study", "sqlite:///nowhere.db"), 1, "no store at"),
         (("study", "sqlite:///nowhere.db", "--weight", "likes"), 2, "use --weight posts or none"),
         (("show",), 2, "NAME"),
@@ -164,7 +175,7 @@ def test_placement_study_without_xxhash_names_package_in_affected_rows(tmp_path:
     page = tmp_path / "report.html"
     shown = without_xxhash("study", "--generated", "500", "--report", str(page))
     assert shown.startswith("0 ")
-    assert re.search(r"^M3 c: mod 128 +128 ", shown, re.MULTILINE)
+    assert re.search(r"^   c: mod 128 +128 ", shown, re.MULTILINE)
     titles = ("XXH3 modulo", "Jump hash", "Rendezvous", "Ring", "Bounded loads")
     assert [line.split()[-2:] for line in shown.splitlines() if line.startswith(titles)] == [["needs", "xxhash"]] * 5
     assert page.read_text("utf-8").count("needs the package xxhash") == 5

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal_study.name_schemes import Loads
-from shoal_study.statistics import CURVE_STEPS, level_figures
+from shoal_study.statistics import CURVE_STEPS, GROUPS, level_figures
 
 
 def loads(members: list[int], activity: list[float] | None = None) -> Loads:
@@ -59,9 +59,10 @@ def test_level_chance_curve_matches_random_placement() -> None:
     assert found.chance_curve[50] == pytest.approx(0.5 + 0.399 / sqrt(1_000), abs=0.002)
 
 
-def test_level_statistics_of_many_buckets_omit_counts_and_labels() -> None:
+def test_level_statistics_of_many_buckets_have_extremes_of_runs_in_place_of_counts() -> None:
     found = level_figures("level", loads([3] * 1_000))
-    assert (found.counts, found.labels, len(found.curve)) == ([], [], CURVE_STEPS + 1)
+    assert (found.counts, len(found.labels), len(found.curve)) == ([], GROUPS, CURVE_STEPS + 1)
+    assert found.extremes == [(3, 3)] * GROUPS
 
 
 def test_level_statistics_without_members_are_zero() -> None:

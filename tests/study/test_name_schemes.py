@@ -53,11 +53,15 @@ def test_ascii_sum_placement_equals_sum_of_bytes(names: list[str]) -> None:
 
 
 def test_letter_placement_of_missing_or_disallowed_letter_has_no_bucket() -> None:
-    names = ["ann", "_0", "z", "", "É", "a-b"]
+    names = ["ann", "_0", "z", "", "É", "a-b", "éan", "a用b"]
     places = [
         [CHARACTERS[bucket] if bucket >= 0 else "" for bucket in level] for level in Letters().place(batch_of(names))
     ]
-    assert places == [["a", "_", "z", "", "", "a"], ["n", "0", "", "", "", ""], ["n", "", "", "", "", "b"]]
+    assert places == [
+        ["a", "_", "z", "", "", "a", "", "a"],
+        ["n", "0", "", "", "", "", "a", ""],
+        ["n", "", "", "", "", "b", "n", "b"],
+    ]
 
 
 def test_placement_directory_with_missing_level_has_no_bucket() -> None:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import tracemalloc
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from hashlib import md5
 
 import msgspec
+import numpy as np
 import pytest
 
 from shoal.core.errors import InvalidInput
 from shoal.core.placement import place
+from shoal_study import map_schemes
 from shoal_study.counting import SCHEMES, StudyOptions
 from shoal_study.name_schemes import Md5Levels
 from shoal_study.names import FileOptions, NameBatch, batch_of, file_batches, generated_batches
-from shoal_study.statistics import Outcome, StudyResult
+from shoal_study.statistics import MappingFigures, Outcome, StudyResult
 from shoal_study.study import Study
 from tests.real_data import real_data
 
@@ -44,7 +45,7 @@ def real() -> StudyResult:
     return studied(file_batches(path, FileOptions(), 0, untold))
 
 
-def outcomes(result: StudyResult, name: str) -> dict[str, bool]:
+def outcomes(result: StudyResult, name: str) -> dict[str, bool | None]:
     found: Sequence[Outcome] = next(each for each in result.constraints if each.name == name).outcomes
     return {outcome.scheme: outcome.met for outcome in found}
 
@@ -52,7 +53,7 @@ def outcomes(result: StudyResult, name: str) -> dict[str, bool]:
 def test_placement_study_of_real_names_shows_letters_uneven_and_md5_uniform(real: StudyResult) -> None:
     assert real.names == 631_154
     letters, sums, hashes = real.schemes
-    assert [level.graph for scheme in real.schemes for level in scheme.levels] == [
+    assert [path.graph for scheme in real.schemes for path in scheme.paths] == [
         *("D1", "D2", "D3"),
         *("N1", "N2"),
         *("M1", "M2", "M3"),
@@ -69,7 +70,13 @@ def test_placement_study_of_real_names_shows_letters_uneven_and_md5_uniform(real
     # Each sum is evenly distributed, but their combination is not: the sums share all letters except one.
     assert all(level.furthest < 0.1 for level in sums.levels)
     assert sums.paths[1].p < 1e-100 < hashes.paths[2].p
-    assert outcomes(real, "Even") == {"letters": False, "ascii-sum": True, "md5": True, "mapping": True}
+    assert outcomes(real, "Even") == {
+        "letters": False,
+        "ascii-sum": True,
+        "mapping": False,
+        "md5": True,
+        "shoal": False,
+    }
 
 
 def test_placement_study_counts_equal_placing_names_individually() -> None:
@@ -138,23 +145,90 @@ def test_placement_study_with_stores_dividing_64_fills_them_equally() -> None:
     assert [scheme.key for scheme in result.schemes] == ["md5"]
 
 
-def test_mapping_scheme_fills_servers_sequentially_and_needs_double_lookups(made_up: StudyResult) -> None:
-    mapping = made_up.mapping
+def mapped(count: int, **options: object) -> MappingFigures:
+    found = studied(generated_batches(count, 1, untold), schemes=("mapping",), **options).mapping
+    assert found is not None
+    return found
+
+
+def test_mapping_scheme_with_24_servers_and_ranges_of_50_000_leaves_four_idle() -> None:
+    found = mapped(1_000_000, range_size=50_000, servers=24, grown=25)
+    assert found.members == [50_000] * 20 + [0] * 4
+    assert (found.ranges, found.idle, found.furthest) == (20, 4, 1.0)
+
+
+def test_mapping_scheme_puts_member_1_000_001_on_first_of_20_servers() -> None:
+    found = mapped(1_000_001, range_size=50_000, servers=20)
+    assert found.members == [50_001] + [50_000] * 19
+    # At some point, a single server has 99,999 members, and the other 19 have 50,000.
+    assert (found.next_count, found.next_members) == (1_049_999, [99_999] + [50_000] * 19)
+
+
+def test_mapping_scheme_deals_small_ranges_to_servers_in_turn() -> None:
+    found = mapped(1_000_000, range_size=10_000, servers=20)
+    assert (found.ranges, found.members, found.idle) == (100, [50_000] * 20, 0)
+    assert (found.next_count, found.next_members) == (1_009_999, [59_999] + [50_000] * 19)
+
+
+@pytest.mark.parametrize("size", [1, 7, 999, 50_000, 1_000_000_000])
+def test_mapping_scheme_uses_given_range_size_exactly(size: int) -> None:
+    found = mapped(20_000, range_size=size, servers=3)
+    assert found.range_size == size
+    assert found.ranges == -(-20_000 // size)
+    assert found.members == [sum(number // size % 3 == server for number in range(20_000)) for server in range(3)]
+
+
+def test_mapping_scheme_with_too_many_ranges_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(map_schemes, "MOST_RANGES", 10)
+    with pytest.raises(InvalidInput, match="at most 10 ranges"):
+        mapped(2_000, range_size=100)
+
+
+def test_mapping_scheme_with_hot_ranges_moves_them_and_needs_double_lookups() -> None:
+    # Ranges 0 and 5, on server 0, are hot in addition to the others.
+    batch = batch_of([f"name{number}" for number in range(1_000)])
+    hot = np.isin(np.arange(1_000) // 10, [0, 5])
+    result = studied([batch._replace(activity=np.where(hot, 8.0, 1.0))], schemes=("mapping",), range_size=10, servers=5)
+    mapping = result.mapping
     assert mapping is not None
-    assert len(mapping.members) == 24
-    assert set(mapping.members[:-1]) == {mapping.range_size}
-    assert sum(mapping.members) == made_up.names
-    assert mapping.newest == 1.0
-    assert mapping.exceptions > 0
-    assert 1 < mapping.lookups < 1.2
-    assert max(mapping.heat) > 1.25 >= mapping.heat_after
+    assert mapping.heat == pytest.approx([340 / 228, *[200 / 228] * 4], abs=1e-4)
+    assert (mapping.moved_ranges, mapping.moved_members, mapping.lookups) == (1, 10, 2)
+    assert mapping.heat_after == pytest.approx(280 / 228)
+    assert mapping.reached
 
 
-def test_mapping_scheme_with_given_range_size_uses_required_number_of_servers() -> None:
-    result = studied(generated_batches(10_000, 1, untold), range_size=3_000, schemes=("mapping",))
-    assert result.mapping is not None
-    assert result.mapping.members == [3_000, 3_000, 3_000, 1_000]
-    assert result.schemes == []
+def test_mapping_scheme_without_hot_servers_needs_one_lookup() -> None:
+    found = mapped(10_000, range_size=10, servers=20, zipf=0.0)
+    assert (found.heat, found.moved_ranges, found.lookups) == ([], 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("count", "size", "servers", "even"),
+    [
+        (1_000_001, 50_000, 20, False),
+        (1_000_000, 50_000, 24, False),
+        (1_000_000, 10_000, 20, False),
+        (1_000_000, 1_000, 20, True),
+        (999_999, 500, 20, True),
+    ],
+)
+def test_mapping_scheme_evenness_is_computed_from_its_servers(count: int, size: int, servers: int, even: bool) -> None:
+    result = studied(
+        generated_batches(count, 1, untold), schemes=("mapping",), range_size=size, servers=servers, grown=servers + 1
+    )
+    assert outcomes(result, "Even") == {"mapping": even}
+
+
+@pytest.mark.parametrize(("servers", "grown", "moved"), [(20, 24, 800), (20, 40, 500), (2, 64, 970)])
+def test_mapping_scheme_growth_is_computed_from_moved_ranges(servers: int, grown: int, moved: int) -> None:
+    result = studied(
+        generated_batches(10_000, 1, untold), schemes=("mapping",), range_size=10, servers=servers, grown=grown
+    )
+    elsewhere = sum(number % servers != number % grown for number in range(1_000))
+    assert elsewhere == pytest.approx(moved, abs=30)
+    (found,) = next(each for each in result.constraints if each.name == "Growth").outcomes
+    assert f"{elsewhere / 1_000:.1%} move" in found.words
+    assert found.met == (elsewhere <= 1.5 * 1_000 * (grown - servers) / grown)
 
 
 def test_placement_study_without_activity_has_no_hot_buckets() -> None:
@@ -162,7 +236,7 @@ def test_placement_study_without_activity_has_no_hot_buckets() -> None:
     assert result.cooling == []
     assert all(level.hottest == 0 for scheme in result.schemes for level in scheme.levels)
     assert result.mapping is not None
-    assert (result.mapping.heat, result.mapping.lookups, result.mapping.exceptions) == ([], 1, 0)
+    assert (result.mapping.heat, result.mapping.lookups, result.mapping.moved_ranges) == ([], 1, 0)
 
 
 def test_placement_study_source_activity_overrides_zipf_law() -> None:
@@ -172,25 +246,6 @@ def test_placement_study_source_activity_overrides_zipf_law() -> None:
     assert result.activity == "as the source says"
     assert (level.hottest_bucket, level.hottest_members) == ("b", 1)
     assert level.hottest == pytest.approx(37 * 5 / 6)
-
-
-def test_placement_study_constraints_are_met_by_some_schemes_and_missed_by_others(made_up: StudyResult) -> None:
-    assert len(made_up.constraints) == 7
-    for each in made_up.constraints:
-        met = outcomes(made_up, each.name)
-        assert list(met) == ["letters", "ascii-sum", "md5", "mapping"]
-        # The cooling of 20 stores depends on the active members: a single data source may be too busy.
-        assert met["md5"] or each.name == "Hot spots"
-        assert not all(met.values()), each.name
-
-
-def test_placement_study_errata_of_the_paper_are_proved(made_up: StudyResult) -> None:
-    digest, modulus = made_up.errata
-    assert digest.holds
-    assert modulus.holds
-    assert md5(b"frank\n", usedforsecurity=False).hexdigest() in digest.claim
-    assert md5(b"frunk", usedforsecurity=False).hexdigest() in digest.proof
-    assert "29/46/45" in digest.proof
 
 
 def test_placement_study_with_placement_unlike_server_is_aborted(monkeypatch: pytest.MonkeyPatch) -> None:

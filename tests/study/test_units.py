@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shoal.core.errors import InvalidInput
 from shoal_study import map_schemes
-from shoal_study.map_schemes import SignUps, Units, cooled, dealt, moved_members, taken_in, units_of
+from shoal_study.map_schemes import Ranges, Units, cooled, dealt, dealt_members, moved_members, taken_in
 from shoal_study.study import zipf_activity
 
 member_counts = st.lists(st.integers(0, 1_000), min_size=2, max_size=60).map(np.array)
@@ -61,7 +62,7 @@ def test_unit_cooling_never_raises_peak_load_and_reports_moves(amounts: list[flo
     activity = np.array(amounts)
     members = np.random.default_rng(seed).integers(1, 50, len(amounts))
     owners = np.arange(len(amounts)) % servers
-    done = cooled(owners, units_of(members, activity), servers, 1.25)
+    done = cooled(owners, Units(members, activity), servers, 1.25)
     assert done.after <= done.before or done.before <= 1.25
     assert done.units <= len(amounts)
     assert done.members <= members.sum()
@@ -70,52 +71,42 @@ def test_unit_cooling_never_raises_peak_load_and_reports_moves(amounts: list[flo
 
 def test_unit_cooling_moves_unit_with_highest_activity_per_member() -> None:
     # Two servers; the first has one busy member and a group of members with equal total activity.
-    units = Units(np.array([1, 500, 300]), np.array([10.0, 10.0, 8.0]), np.ones(3, np.bool_))
+    units = Units(np.array([1, 500, 300]), np.array([10.0, 10.0, 8.0]))
     done = cooled(np.array([0, 0, 1]), units, 2, 1.3)
     assert (done.units, done.members) == (1, 1)
     assert [done.before, done.after] == pytest.approx([20 / 14, 18 / 14])
-    fixed = units._replace(movable=np.array([False, True, True]))
-    assert cooled(np.array([0, 0, 1]), fixed, 2, 1.3).members == 500
-    assert cooled(np.array([0, 0, 1]), units._replace(movable=np.zeros(3, np.bool_)), 2, 1.3).units == 0
 
 
 def test_unit_cooling_without_activity_moves_nothing() -> None:
-    assert cooled(np.array([0, 1]), units_of(np.array([3, 3]), np.zeros(2)), 2, 1.25) == (0, 0, 0, 0, 0)
+    assert cooled(np.array([0, 1]), Units(np.array([3, 3]), np.zeros(2)), 2, 1.25) == (0, 0, 0, 0, 0)
 
 
-def signed_up(
-    count: int, batch: int, ranges: int, busiest: int
-) -> tuple[SignUps, np.ndarray[tuple[int], np.dtype[np.float64]]]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(map_schemes, "_MOST_RANGES", ranges)
-        patch.setattr(map_schemes, "BUSIEST", busiest)
-        found = SignUps()
-        activity = zipf_activity(np.arange(count), 0.9, 3)
-        for begin in range(0, count, batch):
-            numbers = np.arange(begin, min(begin + batch, count))
-            found.add(numbers, activity[numbers])
-    return found, activity
+@given(st.integers(1, 3_000), st.integers(1, 500), st.integers(1, 400), st.integers(1, 40))
+def test_mapping_ranges_hold_members_and_activity_of_their_numbers(
+    count: int, batch: int, size: int, servers: int
+) -> None:
+    activity = zipf_activity(np.arange(count), 0.9, 3)
+    found = Ranges(size)
+    for begin in range(0, count, batch):
+        numbers = np.arange(begin, min(begin + batch, count))
+        found.add(numbers, activity[numbers])
+    ranges = np.arange(count) // size
+    assert found.units.members.tolist() == np.bincount(ranges).tolist()
+    assert found.units.activity == pytest.approx(np.bincount(ranges, activity))
+    assert found.owners(servers).tolist() == [at % servers for at in range(int(ranges[-1]) + 1)]
+    assert dealt_members(count, size, servers).tolist() == np.bincount(ranges % servers, minlength=servers).tolist()
+    assert found.full_next() % size == size - 1
+    assert 0 <= found.full_next() + 1 - count <= size
 
 
-@given(st.integers(1, 3_000), st.integers(1, 500), st.integers(1, 40))
-def test_mapping_ranges_keep_member_activity_after_folding(count: int, batch: int, servers: int) -> None:
-    found, activity = signed_up(count, batch, 64, 16)
-    size = found.range_for(servers)
-    assert size % found.step == 0
-    assert size >= count / servers
-    units, owners = found.units(size)
-    places = np.arange(count) // size
-    assert found.members(size).tolist() == np.bincount(places).tolist()
-    assert np.bincount(owners, units.members, minlength=found.servers(size)).tolist() == np.bincount(places).tolist()
-    assert np.bincount(owners, units.activity) == pytest.approx(np.bincount(places, activity))
-
-
-def test_mapping_ranges_track_busiest_members_individually_and_only_these_are_movable() -> None:
-    found, activity = signed_up(2_000, 130, 64, 16)
-    units, owners = found.units(500)
-    assert sorted(units.activity[units.movable]) == pytest.approx(sorted(activity)[-16:])
-    assert units.members[units.movable].tolist() == [1] * 16
-    assert owners[~units.movable].tolist() == [0, 1, 2, 3]
+def test_mapping_ranges_beyond_limit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(map_schemes, "MOST_RANGES", 100)
+    found = Ranges(7)
+    found.add(np.arange(700), None)
+    with pytest.raises(
+        InvalidInput, match=r"--range: must make at most 100 ranges \(got 7 members per range for more than 700"
+    ):
+        found.add(np.array([700]), None)
 
 
 def test_member_activity_follows_zipf_law() -> None:
