@@ -136,7 +136,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
         (root / "etc/hosts").write_text("127.0.0.1 localhost\n")
         listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
         for name in filter(None, listed.split("\0")):
-            if name.startswith(("src/", "deploy/")) or "/" not in name:
+            if name.startswith(("src/", "deploy/", "scripts/")) or "/" not in name:
                 target = root / "usr/local/src/shoal" / name
                 target.parent.mkdir(parents=True, exist_ok=True)
                 if (ROOT / name).exists():
