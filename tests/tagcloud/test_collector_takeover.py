@@ -174,11 +174,13 @@ async def test_postgres_tag_store_writer_paused_in_transaction_does_not_block_ot
         monkeypatch.setattr(asyncpg.Connection, "execute", pause)
         began = time.monotonic()
         writing = asyncio.create_task(late.write(merge(1, rows=[row("late", 1)]), b"late"))
-        await paused.wait()
-        await taken_after(other)
-        await other.write(merge(1, rows=[row("other", 1)]))
-        assert time.monotonic() - began < TAKEOVER_SECONDS
-        resumed.set()
+        try:
+            await paused.wait()
+            await taken_after(other)
+            await other.write(merge(1, rows=[row("other", 1)]))
+            assert time.monotonic() - began < TAKEOVER_SECONDS
+        finally:
+            resumed.set()
         with pytest.raises(Unavailable):
             await writing
         assert [found.name for found in await late.scan(-(2**63), 5)] == ["other"]
