@@ -31,7 +31,7 @@ class FollowStory:
     def __init__(self) -> None:
         self._moments: dict[Pair, set[int]] = defaultdict(set)
         self._unknown: set[Pair] = set()
-        self._locks: dict[tuple[int, int, int], asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._locks: dict[Pair, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     def noting(self, store: Store) -> Noting:
         """Return a wrapper of a store that records its commits."""
@@ -59,9 +59,12 @@ class FollowStory:
         return found[::-1][:MOST]
 
     async def commit(self, store: Store, batch: Batch, act: Callable[[], Any]) -> Any:
-        """Commit, and record the changes of follows. Commits that write one end of a follow are serialized."""
+        """Commit, and record the changes of follows.
+
+        Commits that write the same follow, at either end, are serialized: otherwise one could change a row that was read here.
+        """
         ops = [op for op in batch.assocs if op.atype in _ENDS and not op.plain]
-        locks = [self._locks[op[:3]] for op in sorted(ops, key=lambda op: op[:3])]
+        locks = [self._locks[pair] for pair in sorted({_pair(op) for op in ops})]
         for lock in locks:
             await lock.acquire()
         try:
@@ -75,7 +78,7 @@ class FollowStory:
         return answer
 
     def _note(self, op: AssocOp, was: AssocRow | None, now: AssocRow | None) -> None:
-        pair = (op.id1, op.id2) if op.atype == FOLLOWS.number else (op.id2, op.id1)
+        pair = _pair(op)
         if now is None or now.alive is not op.alive:
             # A change at the other end won, or there was no follow to end.
             if op.alive:
@@ -104,6 +107,11 @@ class Noting:
             self._store, batch, lambda: self._store.commit_owing(batch)
         )
         return answer
+
+
+def _pair(op: AssocOp) -> Pair:
+    """Return the follower and the followee of a change at either end."""
+    return (op.id1, op.id2) if op.atype == FOLLOWS.number else (op.id2, op.id1)
 
 
 def _beginning(row: AssocRow) -> int:
