@@ -38,7 +38,7 @@ def test_compose_script_uploads_orders_crops_and_restores_files_with_draft(at: S
         files.set_input_files([file("wide.png"), file("tall.png", 40, 60), file("letter.png", data=b"Dear Ann")])
         expect(page.locator(".picture")).to_have_count(2)
         expect(page.get_by_role("alert")).to_contain_text("letter.png: The type of this file is not supported")
-        page.get_by_role("button", name="Hide completely").click()
+        page.get_by_role("listitem").filter(has=page.get_by_role("alert")).get_by_role("button", name="Remove").click()
         words = page.get_by_label("Picture: description")
         words.nth(0).fill("A wide one")
         page.get_by_role("button", name="Move back").first.press("Enter")
