@@ -101,11 +101,12 @@ class ChildProcess:
             async with asyncio.timeout(_END_SECONDS):
                 with suppress(ConnectionError):
                     await self._stdin.wait_closed()
-                # The transport closes itself once the pipe has been read to its end.
                 while await self._stdout.read(1 << 20):
                     pass
                 await self._process.wait()
         except TimeoutError:
             # A process that the child started still holds the pipes.
             _log.warning("a child process did not close its pipes")
+        finally:
+            # Usually the transport has closed itself, but not if the loop ends before it learns that the process has exited.
             self._process._transport.close()  # type: ignore[attr-defined]  # asyncio has no other way
