@@ -146,7 +146,7 @@ def test_rank_replay_plot_without_ranked_members_is_written(tmp_path: Path) -> N
     shown = shoal(path, "rank", "replay", "--preset", "fresh", "--plot", str(tmp_path / "empty.svg"))
     assert shown.exit_code == 0
     assert "nobody has anything to rank" in shown.output
-    assert "nobody gains or loses" in (tmp_path / "empty.svg").read_text()
+    assert "no member gains or loses" in (tmp_path / "empty.svg").read_text()
 
 
 def test_rank_replay_escapes_recipe_file_name(store: Path, recipe: Path, tmp_path: Path) -> None:

@@ -134,7 +134,7 @@ def _authors(changes: Sequence[AuthorChange], y: float, height: float) -> Iterat
     x, width = float(_MARGIN), WIDTH - 2 * _MARGIN
     yield from _panel(x, y, width, height, "Authors whose share of exposure changes most, in percentage points")
     if not changes:
-        yield TextLine(x + 16, y + 58, "nobody gains or loses", color="soft")
+        yield TextLine(x + 16, y + 58, "no member gains or loses", color="soft")
         return
     middle = x + (_NAMES + width) / 2
     most = max(abs(one.share.change) for one in changes)

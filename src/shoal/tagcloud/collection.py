@@ -181,11 +181,11 @@ class _Portion(NamedTuple):
 class Collector:
     """Merges increments into a store that several collectors may share.
 
-    It merges at most `changes` tags at once (one post may have more), when it has so many, or `increments` increments, or
-    increments that are `seconds` old. A larger increment is cut: each part is merged with the marks of its uses, and the
-    increment is done with its last part, so a crash in between neither loses nor repeats a use. Between two merges
-    with more work it pauses for `pause` seconds, unless a caller of `settle` waits. A transport that limits unacknowledged
-    increments must allow at least `increments`.
+    It merges at most `changes` tags at once (one post may have more). A merge starts when that many changes or `increments`
+    increments are pending, or when an increment is `seconds` old. A larger increment is cut: each part is merged with the
+    marks of its uses, and the increment is done with its last part, so a crash in between neither loses nor repeats
+    a use. Between two merges with more work it pauses for `pause` seconds, unless a caller of `settle` waits. A transport that
+    limits unacknowledged increments must allow at least `increments`.
     """
 
     def __init__(

@@ -316,7 +316,7 @@ async def _explain(reads: Reads, viewer: int, post: Post) -> FeedExplanation:
     if post.id not in ids:
         return FeedExplanation("score", "too_low", f"{len(ids)} posts have a higher score")
     place = ids.index(post.id) + 1
-    return FeedExplanation("shown", "", f"it stands at place {place} of {len(ids)}", place)
+    return FeedExplanation("shown", "", f"it is ranked {place} of {len(ids)}", place)
 
 
 FOR_YOU_LIST = 1
