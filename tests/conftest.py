@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from argon2 import PasswordHasher
+from httpx._config import DEFAULT_TIMEOUT_CONFIG
 from hypothesis import settings
 from scripts import sync_library
 
@@ -50,6 +51,8 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(
             f"{sync_library.TARGET.relative_to(sync_library.ROOT)} is missing: run {sync_library.COMMAND}"
         )
+    # A server that shares two processors with ten other processes may take longer than the five seconds that httpx allows.
+    DEFAULT_TIMEOUT_CONFIG.connect = DEFAULT_TIMEOUT_CONFIG.read = DEFAULT_TIMEOUT_CONFIG.write = 60.0
     # Collected tests live as long as the process. Garbage collection took a seventh of the processor time of their collection.
     gc.disable()
     config.pluginmanager.register(Durations())
