@@ -313,7 +313,8 @@ def _clock(line: str) -> Clock:
 
 def _cpu(stat: Path) -> float:
     found = _lines(stat)
-    return sum(map(int, found[0].rpartition(")")[2].split()[11:13])) / _TICKS if found else 0.0
+    # Time of children that have ended is included, or a sum over a process tree would decrease whenever one ends.
+    return sum(map(int, found[0].rpartition(")")[2].split()[11:15])) / _TICKS if found else 0.0
 
 
 def device_bytes(path: Path) -> int:

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from benchmarks.measure import FULL, QUICK, SMALLEST, Report, benchmarks, held_bytes, parser, tree, tree_rss
+from benchmarks.measure import FULL, QUICK, SMALLEST, Report, benchmarks, held_bytes, parser, tree, tree_cpu, tree_rss
 from benchmarks.targets import TARGETS
 
 
@@ -101,3 +101,21 @@ def test_held_bytes_counts_shared_objects_once() -> None:
     held = sys.getsizeof(name) + sys.getsizeof(numbers) + sum(map(sys.getsizeof, numbers))
     twice = (numbers, {name: numbers})
     assert held_bytes(twice) == held + sys.getsizeof(twice) + sys.getsizeof(twice[1])
+
+
+_BUSY_CHILD = """
+import subprocess, sys
+subprocess.run([sys.executable, "-c", "import time\\nwhile time.process_time() < 0.5: pass"], check=True)
+print("ended", flush=True)
+sys.stdin.readline()
+"""
+"""A process whose child used half a second of processor time and has ended."""
+
+
+def test_tree_cpu_of_ended_child_is_still_counted() -> None:
+    command = [sys.executable, "-c", _BUSY_CHILD]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
+        assert parent.stdout
+        assert parent.stdout.readline()
+        assert tree_cpu(parent.pid) >= 0.5
+        parent.communicate()
