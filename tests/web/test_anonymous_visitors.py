@@ -40,7 +40,7 @@ def test_login_from_post_button_returns_to_post(here: World, path: str, button: 
     post = page.post("Which")
     back = logged_in(page.press(button, post))
     assert (back.path, urlsplit(back.url).fragment) == (path, str(post["id"]))
-    assert back.one("#places form[action='/logout']")
+    assert back.one("#navigation form[action='/logout']")
 
 
 @pytest.mark.parametrize("path", ["/@ann", "/tags/tide", "/tags/k%C3%BCste", "/search?q=ann&type=people"])
@@ -83,6 +83,6 @@ def test_signup_link_is_on_anonymous_pages_with_open_registrations(registrations
         post = closed.run(posts.create(closed.writes, ann.id, Draft(text="Low #tide", visibility=Visibility.PUBLIC)))
         for path in ("/", "/explore", "/about", "/login", "/@ann", f"/@ann/{post.id}", "/tags/tide", "/nothing/here"):
             page = visitor(closed).open(path)
-            joins = [link["href"] for link in page.links("Sign up") if link.find_parent("nav", class_="places")]
+            joins = [link["href"] for link in page.links("Sign up") if link.find_parent("nav", class_="navigation")]
             assert joins == expected, path
         assert visitor(closed, "ann").open("/explore").links("Sign up") == []

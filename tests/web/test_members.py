@@ -46,7 +46,7 @@ def test_profile_shows_totals_tags_featured_members_and_familiar_followers(here:
     own = visitor(here, "ann").open("/@ann")
     assert "you know" not in own.text
     assert {"Messages", "Saved", "Lists", "Settings"} <= {
-        one.get_text(strip=True) for one in own.html.select(".own-places a")
+        one.get_text(strip=True) for one in own.html.select(".own-links a")
     }
 
 

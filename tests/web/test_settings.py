@@ -42,8 +42,8 @@ def test_settings_overview_and_navigation_link_to_all_pages(here: World, ann: Vi
     for path in paths:
         page = ann.open(path)
         assert page.status == 200, path
-        assert [str(link["href"]) for link in page.html.select("nav.settings-places li a")] == paths
-        assert [str(link["href"]) for link in page.html.select("nav.settings-places [aria-current]")] == [path]
+        assert [str(link["href"]) for link in page.html.select("nav.settings-menu li a")] == paths
+        assert [str(link["href"]) for link in page.html.select("nav.settings-menu [aria-current]")] == [path]
         assert page.html.find("h1") is not None
         assert len(page.html.find_all("h1")) == 1
         for field in page.html.select("main input:not([type=hidden]), main select, main textarea"):
@@ -140,7 +140,7 @@ def test_notification_settings_save_policy_for_five_kinds(here: World, ann: Visi
 def test_appearance_settings_apply_to_anonymous_browser(here: World) -> None:
     stranger = visitor(here)
     page = stranger.open("/settings/appearance")
-    assert len(page.html.select("nav.settings-places li")) == 1
+    assert len(page.html.select("nav.settings-menu li")) == 1
     page = page.press("Save", scheme="dark", contrast="true", still="true", language="de")
     assert page.html.html is not None
     assert (page.html.html["class"], page.html.html["lang"]) == (["look-dark", "look-contrast", "look-still"], "de")

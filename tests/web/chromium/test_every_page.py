@@ -25,7 +25,7 @@ NOT_PAGES = {
     "/compose/files/{id}": "a part of a page",
     "/compose/words": "a part of a page",
     "/search/offers": "a part of a page",
-    "/beside": "a part of a page",
+    "/sidebar": "a part of a page",
     "/api/oembed": "JSON",
     "/static/{version}/{name}": "files",
     "/static/{version}/{folder}/{name}": "files",

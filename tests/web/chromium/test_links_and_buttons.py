@@ -55,7 +55,7 @@ _CLICK = f"""(kind) => {{
 _COUNTS = """() => ({
   busy: document.readyState !== "complete" || document.querySelector(".htmx-request") !== null,
   mains: document.querySelectorAll("main").length,
-  navigations: document.querySelectorAll("nav.places").length,
+  navigations: document.querySelectorAll("nav.navigation").length,
 })"""
 
 

@@ -10,7 +10,7 @@ from tests.web.chromium.browser_sessions import screen, stage
 def _join(page: Page, name: str) -> None:
     page.get_by_label("User name").fill(name)
     page.get_by_label("E-mail address").fill(f"{name.lower()}@example.org")
-    page.get_by_label("Password").fill("four words by chance")
+    page.get_by_label("Password").fill("four random words here")
     page.get_by_label("I agree to the rules").check()
     page.get_by_role("main").get_by_role("button", name="Sign up").click()
 

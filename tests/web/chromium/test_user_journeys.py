@@ -80,7 +80,7 @@ def arrives(nia: Screen, way: Way) -> None:
     main(page).get_by_role("link", name="Sign up").first.click()
     page.get_by_label("User name").fill("nia")
     page.get_by_label("E-mail address").fill("nia@example.org")
-    page.get_by_label("Password").fill("four words by chance")
+    page.get_by_label("Password").fill("four random words here")
     page.get_by_label("I agree to the rules").check()
     press(main(page), "Sign up")
     expect(page.get_by_role("heading", name="What are you interested in?")).to_be_visible()
