@@ -1,4 +1,4 @@
-"""The runner: claim, run a step, checkpoint, retry, bury."""
+"""The runner: claim, run a step, checkpoint, retry, park."""
 
 from __future__ import annotations
 
@@ -166,14 +166,14 @@ async def test_outbox_failed_job_does_not_delay_other_jobs() -> None:
 
 
 @in_loop
-async def test_outbox_job_after_last_attempt_is_buried_with_error() -> None:
+async def test_outbox_job_after_last_attempt_is_parked_with_error() -> None:
     world = World({PostCreated: (failing(9),)}, attempts=3)
     await world.emit(BIG)
     for moment in (0.0, 10.0, 20.0, 30.0):
         world.clock.now = moment
         await world.runner.run_once()
     assert world.done == ["failed"] * 3
-    assert [(job.event, job.attempt, error) for job, error in await world.graph.buried()] == [
+    assert [(job.event, job.attempt, error) for job, error in await world.graph.parked()] == [
         (BIG, 3, "ValueError('failed')")
     ]
     assert await world.graph.backlog() == 0
@@ -181,7 +181,7 @@ async def test_outbox_job_after_last_attempt_is_buried_with_error() -> None:
 
 @in_loop
 async def test_outbox_job_progress_resets_attempt_count() -> None:
-    """Attempts are counted per page; otherwise a long fan-out with several transient errors would be buried."""
+    """Attempts are counted per page; otherwise a long fan-out with several transient errors would be parked."""
 
     async def page(done: list[str], event: object, mark: int) -> int | None:
         done.append(f"{mark}")
@@ -195,7 +195,7 @@ async def test_outbox_job_progress_resets_attempt_count() -> None:
         world.clock.now = float(moment)
         await world.runner.run_once()
     assert world.done == [mark for mark in "01234" for _ in range(2)]
-    assert await world.graph.buried() == []
+    assert await world.graph.parked() == []
 
 
 @in_loop
@@ -381,7 +381,7 @@ async def test_outbox_job_with_unavailable_store_is_retried_without_attempt_limi
         await world.runner.run_once()
         world.clock.now += 1.1
     assert world.done == ["done"]
-    assert await world.graph.buried() == []
+    assert await world.graph.parked() == []
 
 
 @in_loop
@@ -420,7 +420,7 @@ async def test_outbox_jobs_with_unavailable_engine_log_one_line(caplog: pytest.L
 
 
 @in_loop
-async def test_outbox_job_redelivered_too_often_is_buried_without_running() -> None:
+async def test_outbox_job_redelivered_too_often_is_parked_without_running() -> None:
     """Stores that count claims report the attempts of a job whose workers died without a failure report."""
     world = World({PostCreated: (saying("harm"),)}, attempts=3)
     await world.emit(BIG)
@@ -428,7 +428,7 @@ async def test_outbox_job_redelivered_too_often_is_buried_without_running() -> N
     await world.graph.put_back(job._replace(attempt=3))
     await world.runner.drain()
     assert world.done == []
-    assert [(buried.event, error) for buried, error in await world.graph.buried()] == [
+    assert [(parked.event, error) for parked, error in await world.graph.parked()] == [
         (BIG, "its worker died or hung 3 times")
     ]
 
@@ -443,7 +443,7 @@ async def test_outbox_step_exceeding_time_limit_fails() -> None:
     await world.emit(BIG, SMALL)
     await world.runner.drain()
     assert world.done == ["begun", "other"]
-    assert [(job.event, error) for job, error in await world.graph.buried()] == [(BIG, "TimeoutError()")]
+    assert [(job.event, error) for job, error in await world.graph.parked()] == [(BIG, "TimeoutError()")]
 
 
 @in_loop
@@ -643,7 +643,7 @@ async def test_outbox_job_returning_future_is_acknowledged_after_it_resolves_and
 
 
 @in_loop
-async def test_outbox_job_with_failed_future_is_retried_and_finally_buried() -> None:
+async def test_outbox_job_with_failed_future_is_retried_and_finally_parked() -> None:
     futures: list[asyncio.Future[None]] = []
     world = World({PostCreated: (promising(futures),)}, attempts=2)
     await world.emit(BIG)
@@ -654,7 +654,7 @@ async def test_outbox_job_with_failed_future_is_retried_and_finally_buried() -> 
         await asyncio.sleep(0.01)
         world.clock.now += 10.0
     assert await world.runner.run_once() == 0
-    assert [job.event for job, _ in await world.graph.buried()] == [BIG]
+    assert [job.event for job, _ in await world.graph.parked()] == [BIG]
 
 
 @in_loop

@@ -96,7 +96,7 @@ class Place:
 
     def sound(self) -> None:
         """Wait until the network is idle, and check the invariants that hold after every fault."""
-        assert not self.rest().buried
+        assert not self.rest().parked
         asyncio.run(self._holds())
         self.whole = True
 

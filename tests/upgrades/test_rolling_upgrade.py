@@ -102,7 +102,7 @@ async def _holds(store: Path, people: Collection[Person]) -> None:
             assert counts[POSTED].get(person.id, 0) == len(person.posts)
             follows = await network.store.assoc_range(person.id, FOLLOWS, Cursor(limit=100))
             assert {follow.id2 for follow in follows} == {id_ for id_, on in person.follows.items() if on}
-        assert not await network.store.buried()
+        assert not await network.store.parked()
         report = await check(network)
         assert report.clean, report
 

@@ -127,9 +127,10 @@ def test_ip_block_no_access_refuses_all_paths_except_health_checks(w: World, bos
         ("GET", "/nothing", ""),
     ):
         answer = ask(w, OUTSIDE, method, path, token)
-        assert (answer.status_code, answer.json()) == (403, {"error": "Your network has no access to this server"}), (
-            path
-        )
+        assert (answer.status_code, answer.json()) == (
+            403,
+            {"error": "Your IP address has no access to this server"},
+        ), path
         assert answer.headers["x-request-id"]
         assert ask(w, "203.0.114.9", method, path, token).status_code != 403
     for path in ("/health", "/ready"):
@@ -145,7 +146,7 @@ def test_ip_block_sign_up_block_refuses_only_sign_up(w: World, boss: Someone) ->
     answer = sign_up(w, "dora", OUTSIDE)
     assert (answer.status_code, answer.json()["error"]) == (
         403,
-        "This server does not accept new members from your network",
+        "This server does not accept new members from your IP address",
     )
     assert len(w.state().objects) == len(before) + 2, "an app and its token"
     assert sign_up(w, "eva", "198.51.100.1").status_code == 200

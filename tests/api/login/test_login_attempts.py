@@ -109,7 +109,7 @@ def test_login_lockout_keeps_sessions_and_accepts_owner_from_known_network(guard
     assert guarded.statuses("ann", "wrong", addresses(4)) == [400, 400, 400, 429]
     assert guarded.shoal.ask("GET", "/api/v1/accounts/verify_credentials", token).status_code == 200
     assert guarded.statuses("ann", PASSWORD, [CAFE, "192.0.2.200"]) == [429, 200], (
-        "an unknown network, then the /24 of an earlier login"
+        "an unknown address, then the /24 of an earlier login"
     )
     # Wrong passwords from the known network have a separate counter.
     assert guarded.statuses("ann", "wrong", [HOME] * 4) == [400, 400, 400, 429]
