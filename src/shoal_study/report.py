@@ -48,7 +48,7 @@ overflow-wrap:anywhere}
 .cards{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,350px),1fr));gap:20px;margin-top:20px}
 .pair{grid-template-columns:repeat(auto-fit,minmax(min(100%,420px),1fr))}
 .split{display:grid;grid-template-columns:minmax(0,430px) minmax(0,1fr);gap:20px;align-items:start;margin-top:20px}
-.split .wide{margin-top:0}.split p:first-child{margin-top:0}
+.split .wide{margin-top:0}.split th{white-space:normal}.split p:first-child{margin-top:0}
 @media(max-width:900px){.split{grid-template-columns:minmax(0,1fr)}}
 h3.scheme{font-size:1.12rem;margin:36px 0 2px}
 .under{display:block;font-size:.82rem;color:var(--soft)}
