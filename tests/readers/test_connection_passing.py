@@ -22,7 +22,7 @@ from shoal.http.connection_passing import Balance, OwnerPassing, ReadableRoutes,
 from shoal.mastodon_api.routes import table
 from shoal.multiprocess.rpc import Passed, Service, connect, serving
 from shoal.multiprocess.shared_memory import OWNER, SharedMemory
-from tests.api.in_memory_network import world
+from tests.api.in_memory_network import network_fixture
 from tests.async_runner import eventually, in_loop
 
 READABLE = ReadableRoutes(table(configuration.load({})))
@@ -171,7 +171,7 @@ async def _length(of: list[bytes]) -> int:
 
 def test_token_use_seen_by_reader_is_reported_to_owner() -> None:
     told: list[tuple[int, str]] = []
-    with world() as here:
+    with network_fixture() as here:
         ann = here.join("ann")
         (token,) = here.run(here.network.store.obj_get((opened(ann.token).id,))).values()
         assert isinstance(token, Token)

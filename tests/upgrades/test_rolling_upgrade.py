@@ -22,7 +22,7 @@ from shoal.graph.schema import FOLLOWS, POSTED
 from shoal.graph.sqlite import sql as sqlite_sql
 from shoal.settings import build
 from shoal_devcluster.program import Program
-from tests.faults.cluster import SCOPES, a_place
+from tests.faults.cluster import SCOPES, cluster_fixture
 from tests.faults.load import Load, Person
 from tests.server_process import served
 from tests.upgrades.next_version import MADE, WANTED
@@ -119,7 +119,7 @@ def _replace(program: Program, module: str) -> None:
 
 @pytest.mark.deep
 def test_cluster_rolling_upgrade_and_rollback_under_load_loses_no_data() -> None:
-    with a_place() as here:
+    with cluster_fixture() as here:
         web, workers = here.cluster.web, here.cluster.workers
         with here.load(1) as load:
             load.more(3 * _ANSWERS)
