@@ -86,8 +86,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Private key for web push, as printed by `shoal push key`. Keep it secret, and use one key for all processes. Empty: on
     SQLite a key is created next to the store (`<store>.push-key`); with other stores there is no web push."""
     push_networks: Annotated[tuple[str, ...], msgspec.Meta(max_length=1_000)] = ()
-    """Address ranges that web push may send to in addition to the public internet, such as `10.1.0.0/16`: a list in TOML, JSON in the
-    environment."""
+    """Address ranges that web push may send to in addition to the public internet, such as `10.1.0.0/16`: a list in TOML, JSON in
+    the environment."""
     contact_account: str = ""
     """User name of the member shown as the contact."""
     rules: Annotated[tuple[str, ...], msgspec.Meta(max_length=100)] = ()
