@@ -1,7 +1,7 @@
-"""Run every benchmark, each in a process of its own, and end with one table: `python -m benchmarks [--quick] [NAME ...]`.
+"""Run every benchmark, each in its own process, and print a summary: `python -m benchmarks [--quick] [NAME ...]`.
 
-`--json FILE` keeps the figures, with the machine, the day and the commit; `--page` keeps them in docs/figures.json and writes the
-pages of figures. A busy machine is refused, unless `--busy` allows it.
+`--json FILE` saves the figures with the machine, the day and the commit; `--page` saves them in docs/figures.json and writes the
+pages of figures. A busy machine is refused unless `--busy` is given.
 """
 
 from __future__ import annotations

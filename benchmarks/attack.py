@@ -1,11 +1,11 @@
-"""Measure how well another client is served while the server is attacked, and how much memory that takes.
+"""Measure the latency of another client and the memory of the server while the server is attacked.
 
-`shoal serve` runs as a child on SQLite with a file limit of 1,024 that it may raise, with the default maximum of connections for
-one address and without rate limits, which would end most attacks before they begin. The attackers (`benchmarks.attackers`) are
-another child, on other addresses of the loopback interface. One client asks for a home page every 20 ms all the while.
+`shoal serve` runs as a child on SQLite with a file limit of 1,024, which it may raise. The maximum of connections per address has
+its default, and rate limits are off, because they would end most attacks early. The attackers (`benchmarks.attackers`) run in
+another child, on other loopback addresses. One client requests a home page every 20 ms throughout.
 
-Each attack has the server for itself first. Then all of them come again, one straight after the other: the videos of the uploads
-are still being looked at when the passwords come.
+Each attack first runs alone. Then all run one after the other without a pause, so the server still converts the videos of the
+uploads when the passwords arrive.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ async def measure(child: Child, tokens: list[str], chosen: argparse.Namespace, r
     peace = Watch(child)
     async with peace.watching(requests):
         await asyncio.sleep(min(2.0, chosen.seconds))
-    _tell(report, "in peace", peace, {})
+    _tell(report, "no attack", peace, {})
     names = chosen.attacks.split(",")
     for name in names:
         await _watched(child, target, name, [name], requests, chosen, report)
@@ -159,7 +159,7 @@ def _tell(report: Report, name: str, watch: Watch, found: Mapping[str, int]) -> 
     report.add(f"{name}: p50 of another client", told.median * 1_000, "ms")
     report.add(f"{name}: p99 of another client", told.p99 * 1_000, "ms")
     report.add(f"{name}: processor time of the server", watch.processor, "s")
-    report.add(f"{name}: most memory", watch.memory / _MIB, "MiB")
+    report.add(f"{name}: peak memory", watch.memory / _MIB, "MiB")
     for outcome, times in sorted(found.items()):
         report.add(f"{name}: {outcome}", times)
 

@@ -1,9 +1,8 @@
-"""A backup beside a process that goes on committing, of one SQLite file and of two PostgreSQL servers.
+"""Backups during commits, of one SQLite file and of two PostgreSQL servers.
 
-A commit is a post of eight rows, as in `postgres_commits`. Callers commit 500 times a second, and then as soon as their last one
-is durable: the client, the servers and the backup share the processors, so that is the worst case. The backup is the
-command, in a process of its own, one after the other for as long as is measured. Media are left out: they are copied like
-any files.
+A commit is a post of eight rows, as in `postgres_commits`. Callers first commit 500 times per second, and then at the maximum
+rate: the client, the servers and the backup share the processors, which is the worst case. The backup is the command in a
+separate process, repeated for the duration of the measurement. Media are omitted, because they are copied like any files.
 """
 
 from __future__ import annotations
@@ -120,33 +119,33 @@ async def measure(name: str, store: str | dict[str, str], folder: Path, load: Lo
     async with AsyncExitStack() as stack:
         graph = await open_store(build(store=store), stack, read_only=False, sole=True)
         await fill(graph, numbers, load.posts)
-        for rate, what in itertools.product((_RATE, None), ("before", "meanwhile")):
+        for rate, what in itertools.product((_RATE, None), ("before", "during a backup")):
             over = asyncio.Event()
             writing = asyncio.create_task(commit_until(graph, numbers, load.callers, rate, over))
             began, so_far = time.perf_counter(), len(made)
             if what == "before":
                 await asyncio.sleep(load.seconds)
-            while what == "meanwhile" and (len(made) == so_far or time.perf_counter() - began < load.seconds):
+            while what == "during a backup" and (len(made) == so_far or time.perf_counter() - began < load.seconds):
                 made.append(await back_up(named, place))
             whole = time.perf_counter() - began
             over.set()
             took = await writing
             times = spread(took)
-            busy = f"{name}, {f'{rate:.0f} commits a second' if rate else 'as many commits as go'}, {what}"
+            busy = f"{name}, {f'{rate:.0f} commits per second' if rate else 'maximum rate'}, {what}"
             if rate is None:
-                report.add(f"{busy}: commits a second", len(took) / whole, "/s")
+                report.add(f"{busy}: commits per second", len(took) / whole, "/s")
             report.add(f"{busy}: median", times.median * 1_000, "ms")
             report.add(f"{busy}: p99", times.p99 * 1_000, "ms")
             report.add(f"{busy}: longest", times.most * 1_000, "ms")
     last = made[-1]
     rows = last.told["rows"]
     report.add(f"{name}: rows of a backup", rows)
-    report.add(f"{name}: a backup takes", last.seconds, "s")
-    report.add(f"{name}: rows a second", rows / last.seconds, "/s")
-    report.add(f"{name}: bytes a row", last.told["bytes"] / rows)
-    report.add(f"{name}: most memory of a backup", max(one.memory for one in made) / 2**20, "MiB")
+    report.add(f"{name}: duration of a backup", last.seconds, "s")
+    report.add(f"{name}: rows per second", rows / last.seconds, "/s")
+    report.add(f"{name}: bytes per row", last.told["bytes"] / rows)
+    report.add(f"{name}: peak memory of a backup", max(one.memory for one in made) / 2**20, "MiB")
     report.add(f"{name}: commits wait for all stores to be opened", max(one.told["held_ms"] for one in made), "ms")
-    report.add(f"{name}: longest log beside the file", max(one.log for one in made) / 2**20, "MiB")
+    report.add(f"{name}: longest write-ahead log", max(one.log for one in made) / 2**20, "MiB")
     repository = BackupRepository.open(place.as_uri(), make=False)
     manifest = await repository.manifest()
     found = await verify(repository, manifest.generation, Throttle(None), nothing)

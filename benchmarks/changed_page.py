@@ -64,9 +64,11 @@ async def measure_changed_pages(store: Path, keys: Keys, rounds: int, report: Re
                 made[name] += _missed(front) - missed
         for name, found in times.items():
             report.add(f"home in the process, {name}: processor time", spread(found).median * 1e6, "us")
-            report.check(f"home in the process, {name}: made anew", made[name], rounds if name != "unchanged" else 0)
+            report.check(
+                f"home in the process, {name}: rendered again", made[name], rounds if name != "unchanged" else 0
+            )
         one, every = (spread(times[name]).median for name in ("a post on it was liked", "everything on it is new"))
-        report.add("home in the process, a liked post / everything new", one / every, "times")
+        report.add("home in the process, a liked post / all posts new", one / every, "times")
 
 
 def _missed(front: AppContext) -> int:

@@ -1,11 +1,10 @@
-"""A small cluster on one machine over HTTP: how long answers take, and the processor time of every process a request.
+"""A small cluster on one machine over HTTP: latency, and the processor time of each process per request.
 
-Two PostgreSQL, Redis, RabbitMQ, one `shoal serve` and one `shoal worker` have the network that GoToSocial was measured with
-(`benchmarks.network`); the client shares the machine's cores with them. At first nobody asks for anything. Home pages are read
-for all members in turn, warm, by sixteen connections and by one; members like posts of their homes; authors with 50 followers
-post, until the fan-out is drained.
-Then two web processes with 16 connections each answer home pages: by what one costs both, *capacity* is what they would do with
-cores of their own. The raw engine is an ASGI application under the same server that answers everything with a ready 25 KB body.
+Two PostgreSQL, Redis, RabbitMQ, one `shoal serve` and one `shoal worker` serve the network that GoToSocial was measured with
+(`benchmarks.network`); the client shares the machine's cores with them. Home pages of all members are read in turn, warm, over
+sixteen connections and over one; members like posts of their homes; authors with 50 followers post until the fan-out is drained.
+Then two web processes serve home pages over 16 connections each. *Capacity* is their rate on separate cores, computed from the
+processor time of a page. The raw engine is an ASGI application under the same server that returns a ready 25 KB body.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ class Costs:
         spent = {program: (after - before[program]) / answers * 1e6 for program, after in self._spent().items()}
         for program, cost in spent.items():
             self._report.add(f"{name}: processor time, {program}", cost, "us")
-        self._report.add(f"{name}: processor time, all of it", sum(spent.values()), "us")
+        self._report.add(f"{name}: processor time, total", sum(spent.values()), "us")
         return outcome, spent
 
     async def at_rest(self, seconds: float) -> None:
@@ -139,7 +138,9 @@ async def run(of: Engines, chosen: argparse.Namespace, report: Report) -> None:
         report.add("two: home: capacity of the web processes", 2e6 / two, "1/s", raw=1e6 / one)
     async with bare_server("asgi") as server:
         bare = await load(server, until(homes(server, ["none"]), chosen.seconds), is_page, 16)
-    report.add("home: beside a bare ASGI server", home.right / home.seconds, "1/s", raw=bare.right / bare.seconds)
+    report.add(
+        "home: compared with a bare ASGI server", home.right / home.seconds, "1/s", raw=bare.right / bare.seconds
+    )
 
 
 def main() -> None:

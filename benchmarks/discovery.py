@@ -1,10 +1,10 @@
-"""For you: the matrix of a thousand candidates, ranked pages of many members on SQLite, and the pages after them.
+"""For you: the matrix of a thousand candidates, ranked pages of many members on SQLite, and the following pages.
 
-The network is the real graph with a post by each of its real authors and more by others; every reader likes what some of their
-followees posted, so that there are friends who like, affinities and people in common. A member reads a cold page when nothing is
-remembered of their interests, and a warm one when they are back within ten minutes: what they did lately is read again, whom their
-followees follow is not. The process has served other readers before, and is tuned as `shoal serve` is. The raw engine fetches
-the posts of the same reading and their authors, one by one, from bare SQLite.
+The network is the real graph with a post by each of its real authors and more by others. Each reader likes some posts of their
+followees, so that there are friends who like, affinities and people in common. A cold page is for a member without cached
+interests; a warm page is for a member who returns within ten minutes: their recent actions are read again, but the follows of
+their followees are cached. The process has served other readers before and is tuned like `shoal serve`. The raw engine fetches
+the posts of the ranking and their authors, one by one, from bare SQLite.
 """
 
 from __future__ import annotations
@@ -158,13 +158,13 @@ async def measure(path: Path, members: int, posts: int, readers: int, report: Re
 
 def _show(report: Report, pages: _Pages, bare: float) -> None:
     """Add the figures; `bare` are the milliseconds of the raw engine."""
-    report.add("posts in a reading, median", float(np.median(pages.lengths)), "posts")
+    report.add("posts in a ranking, median", float(np.median(pages.lengths)), "posts")
     for name, times in (("warm", pages.warm), ("cold", pages.cold)):
         found = spread(times)
         report.add(f"a {name} page, median", found.median * 1e3, "ms", raw=bare)
         report.add(f"a {name} page, p99", found.p99 * 1e3, "ms")
-    report.add("interests of a reader, remembered for a minute, median", float(np.median(pages.sizes)) / 1e3, "KB")
-    report.add("whom their followees follow, for ten minutes, median", float(np.median(pages.near)) / 1e3, "KB")
+    report.add("interests of a reader, cached for a minute, median", float(np.median(pages.sizes)) / 1e3, "KB")
+    report.add("follows of followees, cached for ten minutes, median", float(np.median(pages.near)) / 1e3, "KB")
     report.add("a page after it, median", spread(pages.later).median * 1e3, "ms")
     report.check("explanations that do not add up", pages.wrong, 0)
     report.check("posts that came twice", pages.repeated, 0)

@@ -1,13 +1,13 @@
-"""Suggestions and For you on real data: how much of what was hidden do they find.
+"""Suggestions and For you on real data: the fraction of hidden follows and photos that they find.
 
-**People to follow.** A tenth of the mutual follows of the real graph is taken out, both directions of each, so that nobody is found
-by following back. Then suggestions are made for members who lost some. Recall@k is the part of a member's hidden followees among
+**People to follow.** A tenth of the mutual follows of the real graph is removed, in both directions, so that following back does
+not help. Then suggestions are computed for members who lost some. Recall@k is the fraction of a member's hidden followees among
 the first k of all members whom they do not follow, averaged over members. Popularity ranks by followers; common neighbors by
-followees who follow them; Adamic-Adar and resource allocation divide each of these by log2(1 + follows) or by follows. "Ours" is
-`core.ranking.people` on what the feed reads: the raw engine beside it is Adamic-Adar's without any cap.
+followees who follow the candidate; Adamic-Adar and resource allocation divide each of these by log2(1 + follows) or by follows.
+"Ours" is `core.ranking.people` on the data that the feed reads; its raw engine is Adamic-Adar without limits.
 
-Weights are compared on one part of the members (tuned), everything else is measured on another (tested). Some members' suggestions
-are made by the library too, on SQLite, and must be the same.
+Weights are compared on one part of the members (tuned), and everything else is measured on another (tested). For some members,
+the library also computes suggestions on SQLite, which must be equal.
 
 **Photos** that members would like: see `benchmarks.masked_photos`.
 """
@@ -208,7 +208,7 @@ def _test(report: Report, graph: Split, members: Sequence[int], connected: Seque
         report.add(f"ours, recall@{depth}", value, raw=raw)
     for name, caps in (
         ("ours", AS_THE_FEED),
-        ("ours, newest 100 followees asked", OLD),
+        ("ours, newest 100 followees only", OLD),
         ("ours, without caps", NO_CAP),
     ):
         for of, asked in ((f"{_MANY} followees and more: ", connected), ("", members)):
@@ -278,8 +278,8 @@ def main() -> None:
     tested = rest[: chosen.tested]
     connected = [member for member in rest if graph.degrees[member] >= _MANY][: chosen.tested // 10]
     report.add("hidden follows", len(graph.hidden), "follows")
-    report.add("members on whom weights were compared", len(tuned), "members")
-    report.add("members on whom all was measured", len(tested), "members")
+    report.add("members used to compare weights", len(tuned), "members")
+    report.add("members used for the measurement", len(tested), "members")
     _tune(report, graph, tuned)
     _test(report, graph, tested, connected)
     with workplace(None) as folder:

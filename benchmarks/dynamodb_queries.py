@@ -1,13 +1,12 @@
-"""The nine questions of a network in one DynamoDB table: how many requests each takes, and how much capacity.
+"""The nine queries of a network in one DynamoDB table: requests and read capacity of each.
 
-They are asked of DynamoDB Local by a visitor, and home by a member, in a process that remembers nothing (cold) and once more
-(warm). The network has one member with followers, posts, likes and comments enough to fill every page of 20 posts or 25 members.
-Capacity is that of strongly consistent reads, a unit for each 4 KB of an item: what the service reports. `raw engine` is what one
-bare `Query` would take that had everything on the page in a row, copied there whenever something changes: the same bytes, read
-consistently.
+DynamoDB Local executes them for a visitor, and home for a member, in a process with empty caches (cold) and once more (warm). The
+network has one member with enough followers, posts, likes and comments to fill every page of 20 posts or 25 members. Capacity is
+that of strongly consistent reads, one unit per 4 KB of an item, as reported by the service. `raw engine` is the capacity of one
+consistent `Query` whose items contain the whole page, denormalized on every change.
 
-At the end, home is asked in each of two processes of one network, which share stamps and timelines on Redis: twice, until all is
-in memory, and once more (warm).
+At the end, two processes of one network with version tokens and timelines on Redis each request home: twice, until everything is
+cached, and once more (warm).
 """
 
 from __future__ import annotations

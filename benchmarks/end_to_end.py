@@ -1,11 +1,11 @@
-"""End to end through the library: durable posts a second, and the timeline entries that they become.
+"""End to end through the library: durable posts per second, and the resulting timeline entries.
 
-The 37,700 members of the real graph, all timelines warm and full, in one SQLite file on disk. Authors are drawn so that a post
-has 403 followers on average, the load of Rama's Twitter-scale demonstration. First posts are offered on a schedule (an open
-loop: a post that is late waits in line, and its wait is counted), then as fast as 64 and 256 writers at once can. Lags of a
-post run from the moment in its id, before its commit: the lag to delivery until the home timelines of its followers have it, the
-lag to the last consequence until search has it too, which is written for many posts at once. The raw engines of the same run: bare
-SQLite inserting the same rows in groups of the same size, and a bare NumPy ring with the same audiences.
+The 37,700 members of the real graph, with full, warm timelines, in one SQLite file on disk. Authors are drawn so that a post has
+403 followers on average, the load of Rama's Twitter-scale demonstration. First, posts are offered on a schedule (an open loop: a
+late post waits in a queue, and its wait counts), then at the maximum rate of 64 and 256 writers. The lags of a post begin at the
+time in its id, before its commit. The lag to delivery ends when the home timelines of its followers have it; the lag to the last
+consumer ends when the search index has it too, which is written for many posts at once. The raw engines of that run are bare
+SQLite, which inserts these rows in groups of equal size, and a bare NumPy ring with equal follower sets.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ async def run(
         there = counted_posts(path)
         started = time.perf_counter()
         await bench.warm_all()
-        report.add("timelines warm and full", len(await bench.network.timelines.members(len(members))))
-        report.add("warmed in", time.perf_counter() - started, "s")
+        report.add("full warm timelines", len(await bench.network.timelines.members(len(members))))
+        report.add("time to warm timelines", time.perf_counter() - started, "s")
         await full_speed(bench, 64, 1.0)
         outcome.phases["offered"] = await offered(bench, chosen.rate, chosen.seconds)
         for writers in (64, 256):
@@ -118,25 +118,25 @@ def tell(report: Report, name: str, phase: Phase, sqlite: float, ring: float, ra
         "1/s",
         raw=ring,
     )
-    report.add(f"{name}: deliveries a post", phase.delivered / max(1, phase.durable))
+    report.add(f"{name}: deliveries per post", phase.delivered / max(1, phase.durable))
     report.add(f"{name}: lag to delivery, p50", lag.median, "ms")
     report.add(f"{name}: lag to delivery, p99", lag.p99, "ms")
     report.add(f"{name}: lag to delivery, max", lag.most, "ms")
-    report.add(f"{name}: lag to the last consequence, p50", whole.median, "ms")
-    report.add(f"{name}: lag to the last consequence, p99", whole.p99, "ms")
-    report.add(f"{name}: durable after due, p50", answer.median * 1e3, "ms")
-    report.add(f"{name}: durable after due, p99", answer.p99 * 1e3, "ms")
+    report.add(f"{name}: lag to the last consumer, p50", whole.median, "ms")
+    report.add(f"{name}: lag to the last consumer, p99", whole.p99, "ms")
+    report.add(f"{name}: delay until durable, p50", answer.median * 1e3, "ms")
+    report.add(f"{name}: delay until durable, p99", answer.p99 * 1e3, "ms")
     report.add(f"{name}: fan-out drained after the last post", phase.drained - phase.seconds, "s")
-    report.add(f"{name}: processor time, a post", phase.processor / max(1, phase.durable) * 1e6, "us")
-    report.add(f"{name}: posts a group commit", phase.durable / max(1, len(phase.groups)))
-    report.add(f"{name}: disk writes of the whole machine, a post", phase.bytes / max(1, phase.durable), "B")
+    report.add(f"{name}: processor time per post", phase.processor / max(1, phase.durable) * 1e6, "us")
+    report.add(f"{name}: posts per group commit", phase.durable / max(1, len(phase.groups)))
+    report.add(f"{name}: disk writes of the machine per post", phase.bytes / max(1, phase.durable), "B")
     report.add(f"{name}: posts refused while deliveries were too far behind", phase.refused)
     if rate:
-        report.add(f"{name}: posts never begun", phase.missed)
+        report.add(f"{name}: posts not started", phase.missed)
     for thread, clock in phase.clocks.items():
         if clock.ran > 0.01 * phase.drained:
             report.add(f"{name}: {thread} ran", clock.ran / phase.drained * 100, "% of the time")
-            report.add(f"{name}: {thread} was kept off the cores", clock.waited / phase.drained * 100, "% of the time")
+            report.add(f"{name}: {thread} waited for a core", clock.waited / phase.drained * 100, "% of the time")
 
 
 def main() -> None:
@@ -147,7 +147,7 @@ def main() -> None:
     )
     keep_option(options)
     options.add_argument("--data", type=Path, default=REAL_DATA, help="where graph/nodes.csv and graph/edges.csv are")
-    options.add_argument("--rate", type=float, default=3_500, help="posts offered a second")
+    options.add_argument("--rate", type=float, default=3_500, help="posts offered per second")
     options.add_argument("--seconds", type=float, default=60, help="for how long they are offered")
     options.add_argument("--flat-out", type=float, default=15, help="seconds of each run at full speed")
     options.add_argument("--members", type=int, default=0, help="of a made-up network; 0: the real graph")
@@ -161,7 +161,7 @@ def main() -> None:
         store = place / f"network-{len(names)}.db"
         built = time.perf_counter()
         build(store, names, follows, real_authors(len(names), follows))
-        report.add("store built in", time.perf_counter() - built, "s")
+        report.add("time to build the store", time.perf_counter() - built, "s")
         path, copy = place / "end_to_end.db", place / "end_to_end_raw.db"
         copied(store, path)
         outcome = uvloop.run(run(path, ids_of(names), degrees, authors, chosen, report))

@@ -1,9 +1,9 @@
-"""Fan-out into memory: written deliveries a second of `MemoryTimelines.push` on one core, beside a bare NumPy ring.
+"""Fan-out into memory: deliveries per second of `MemoryTimelines.push` on one core, compared with a bare NumPy ring.
 
-Every row is filled first, through `push` itself, so that each measured delivery evicts something. The followers of a post are
-1,000 distinct random seats, drawn afresh for each of 4,000 posts, so neither rows nor seats are in a cache. The bare ring is
-a head and a scatter on the same memory; the two take turns, and the median turn of each counts. After the first turn 1,000
-random timelines are read back and compared with what was pushed to them.
+Every row is filled first, through `push`, so that each measured delivery evicts an entry. The followers of a post are 1,000
+distinct random slots, drawn for each of 4,000 posts, so neither rows nor slots are in a processor cache. The bare ring is a head
+and a scatter on the same memory. The two run in alternating rounds, and the median round of each counts. After the first round,
+1,000 random timelines are read and compared with the pushed posts.
 """
 
 from __future__ import annotations
@@ -129,8 +129,8 @@ async def run(members: int, length: int, posts: int, followers: int, rounds: int
     started = time.perf_counter()
     await fill(timelines, members)
     report.add("rows filled by push", members * length / (time.perf_counter() - started), "entries/s")
-    report.add("memory, index included", (rss() - before) / (members * length), "bytes/entry")
-    report.add("of it in huge pages", huge_pages() / max(1, rss() - before) * 100, "%")
+    report.add("memory including the index", (rss() - before) / (members * length), "bytes/entry")
+    report.add("of these in huge pages", huge_pages() / max(1, rss() - before) * 100, "%")
     sets = follower_set_cache(members, posts, followers, seed=1)
     ring = BareRing(timelines._flat, members, length)
     now = floor_at(int(time.time() * 1000))
@@ -148,8 +148,8 @@ async def run(members: int, length: int, posts: int, followers: int, rounds: int
     report.check("deliveries written in a turn", written, sets.size)
     report.add("written deliveries", statistics.median(ours), "1/s, one core", raw=statistics.median(bare))
     report.add("share of the bare ring", statistics.median(ours) / statistics.median(bare))
-    report.add("the same, best turn", max(ours), "1/s, one core", raw=max(bare))
-    report.add("bare scatter to slots anywhere in the memory", scattered(timelines._flat, sets.size, followers), "1/s")
+    report.add("best round", max(ours), "1/s, one core", raw=max(bare))
+    report.add("bare scatter to random slots", scattered(timelines._flat, sets.size, followers), "1/s")
     report.add("a post", followers / statistics.median(ours) * 1e6, "us", raw=followers / statistics.median(bare) * 1e6)
 
 

@@ -1,17 +1,17 @@
-"""Flame graphs of a home page that is made anew, of a post, and of readers and writers at once: where `shoal serve` spends time.
+"""Flame graphs of a home page that is rendered again, of a post, and of mixed load: where `shoal serve` spends time.
 
     python -m benchmarks.flames record NAME [--checkout DIR]    docs/flames/NAME.folded, by py-spy (https://github.com/benfred/py-spy)
     python -m benchmarks.flames draw                            docs/flames/*.svg, and the tables in docs/where-time-goes.md
 
-`record` serves the network of `benchmarks.network` from a checkout, which may be an older one, and loads it, first without the
-profiler, for the processor time of a request, and then with it:
+`record` serves the network of `benchmarks.network` from a checkout, which may be an older one, and loads it twice: without the
+profiler for the processor time of a request, and with it for the graph:
 
 - home-before, home-after: home pages of all members in turn over 16 connections; the graph is of the main thread;
 - post: posts of all authors in turn over 32 connections; of all threads;
-- mixed: the load of `benchmarks.mixed_load`, 1,000 requests a second; of all threads;
+- mixed: the load of `benchmarks.mixed_load`, 1,000 requests per second; of all threads;
 - cluster-post: posts as above, of the one web process of `shoal bench cluster` with fewer members; of all threads.
 
-Samples are taken of Python frames of threads that run; what a frame calls in C and the kernel counts for that frame.
+Samples are Python frames of running threads; time in C functions and in the kernel counts for the calling frame.
 """
 
 from __future__ import annotations
@@ -211,12 +211,12 @@ async def _load_of(kind: str, server: Server, keys: Keys) -> _Load:
 
 _CLUSTER_POST = "cluster-post"
 _UNITS = {"home-before": "page", "home-after": "page", "post": "post", "mixed": "request", _CLUSTER_POST: "post"}
-_PAGE = "A home page made anew"
+_PAGE = "A home page rendered again"
 _TITLES = {
     "home-before": _PAGE,
     "home-after": _PAGE,
     "post": "A post, over 32 connections",
-    "mixed": "1,000 requests a second: 90 % home pages, 5 % posts, 5 % likes and follows",
+    "mixed": "1,000 requests per second: 90 % home pages, 5 % posts, 5 % likes and follows",
     _CLUSTER_POST: "A post in a cluster, its web process: over 32 connections",
 }
 

@@ -1,9 +1,9 @@
 """The cost of following, unfollowing and following again: bytes written, rows, and processor time.
 
-In a network on SQLite, members follow others whom they do not follow yet, unfollow them, follow them again, and unfollow them
-again. Pages are read from the write-ahead log, which is not checkpointed meanwhile: how many bytes were logged, and how many
-bytes the different pages have, which a single checkpoint would write. Processor time is that of the whole process with the
-consequences of the act, the least of several runs.
+In a network on SQLite, members follow others for the first time, unfollow them, follow them again, and unfollow them again. Pages
+are counted in the write-ahead log, which is not checkpointed during the run: the logged bytes, and the bytes of the distinct
+pages, which a single checkpoint would write. Processor time is that of the whole process including the consumers, the minimum of
+several runs.
 """
 
 from __future__ import annotations

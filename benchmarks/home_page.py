@@ -1,9 +1,9 @@
 """A home page of 20 hydrated posts in the library: warm at nine sizes of network, and cold in the real graph.
 
-Warm: many readers in turn, all caches as they ship, after one page each that is not counted. Every reader follows 100 authors
-(all of them, where there are fewer). First pages, whose timeline is warm but whose posts may not be in memory, are told apart.
-Cold: the store has just been opened (the system's own cache of the file stays), or only the timeline was dropped.
-The raw engine of each size is a bare sqlite3 cursor that fetches 20 of the same rows by primary key.
+Warm: many readers in turn with default caches, after one uncounted page each. Every reader follows 100 authors, or all if there
+are fewer. First pages, whose timeline is warm but whose posts may not be cached, are reported separately. Cold: the store was
+just opened (the operating system may still cache the file), or only the timeline was dropped. The raw engine of each size is a
+bare sqlite3 cursor that fetches 20 of these rows by primary key.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def warm_sizes(place: Path, chosen: argparse.Namespace, report: Report) -> None:
             report.add(f"{name}: warm page, median", times.median, "us", raw=raw(path, ids))
             report.add(f"{name}: warm page, p99", times.p99, "us")
             report.add(f"{name}: first page after a rebuild, median", spread(first).median, "us")
-    report.add("dearest size / cheapest size", max(medians) / min(medians), "times")
+    report.add("most expensive size / cheapest size", max(medians) / min(medians), "times")
 
 
 async def cold(path: Path, reader: int, repeats: int) -> tuple[list[float], list[float], int]:

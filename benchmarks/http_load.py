@@ -1,9 +1,9 @@
-"""Load on any server of the Mastodon API, by its base URL and the tokens of its members (a file with one a line).
+"""Load on any server of the Mastodon API, by its base URL and a file with one member token per line.
 
-`home` reads GET /api/v1/timelines/home?limit=20 for all tokens in turn and checks every answer: status 200, a JSON array of 20.
-`post` sends POST /api/v1/statuses for all tokens in turn, then waits until a follower of them all (`--probe`, a token) sees
-the last post at home: until then the fan-out is not drained. `ceiling` loads a server that does nothing, to show what this
-client can offer.
+`home` reads GET /api/v1/timelines/home?limit=20 for all tokens in turn and checks every response: status 200, a JSON array of 20.
+`post` sends POST /api/v1/statuses for all tokens in turn, then waits until a follower of all of them (`--probe`, a token) sees
+the last post at home, which means that the fan-out is drained. `ceiling` loads a server without logic, which shows the maximum
+rate of this client.
 
     python -m benchmarks.http_load home --base-url http://127.0.0.1:8500 --tokens tokens.txt --connections 16 --seconds 10
 """
@@ -96,13 +96,13 @@ async def seen(server: Server, probe: str, id_: str, patience: float = 60.0) -> 
 def tell(report: Report, name: str, outcome: Outcome) -> None:
     """Add the rows of a load."""
     times = spread(outcome.latencies)
-    report.add(f"{name}: right answers", outcome.right / outcome.seconds, "1/s")
+    report.add(f"{name}: correct responses", outcome.right / outcome.seconds, "1/s")
     report.add(f"{name}: p50", times.median * 1e3, "ms")
     report.add(f"{name}: p90", times.p90 * 1e3, "ms")
     report.add(f"{name}: p99", times.p99 * 1e3, "ms")
     report.add(f"{name}: max", times.most * 1e3, "ms")
     report.add(f"{name}: answers", outcome.right, f"in {outcome.seconds:.1f} s")
-    report.add(f"{name}: bytes an answer", outcome.bytes / max(1, len(outcome.latencies)), "B")
+    report.add(f"{name}: bytes per response", outcome.bytes / max(1, len(outcome.latencies)), "B")
     for problem, count in outcome.wrong.items():
         report.add(f"{name}: wrong: {problem}", count)
     report.check(f"{name}: answers that were right", outcome.right, max(1, len(outcome.latencies)))

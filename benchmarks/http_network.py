@@ -1,10 +1,10 @@
 """The server over HTTP, with the network that GoToSocial was measured with (`benchmarks.network`).
 
-`shoal serve` runs as a child; the client shares the machine's cores with it. Home pages are read for all members in turn: cold;
-warm while nothing happens; and by clients that have them already. Authors with 50 followers each post, until the fan-out is
-drained. Then a server that remembers no answers makes every page anew. In this process a home page is asked for by processor time:
-as it was, with one post that somebody liked, and with nothing of it in memory. The raw engine is an ASGI application under the same
-server that answers everything with a ready 25 KB body, loaded the same way in the same run.
+`shoal serve` runs as a child; the client shares the machine's cores with it. Home pages of all members are read in turn: cold;
+warm without changes; and by clients that send the ETag. Authors with 50 followers each post until the fan-out is drained. Then a
+server without a response cache renders every page again. In this process, the processor time of a home page is measured:
+unchanged, with one liked post, and with empty caches. The raw engine is an ASGI application under the same server that returns a
+ready 25 KB body, under the same load in the same run.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MIB = 1 << 20
 async def measure(child: Child, keys: Keys, seconds: float, report: Report) -> dict[str, Outcome]:
     """Measure startup, memory, home pages and posts."""
     await asyncio.sleep(1.0)
-    report.add("start to first answer", child.seconds, "s")
+    report.add("time to the first response", child.seconds, "s")
     report.add("memory when idle", tree_rss(child.pid) / _MIB, "MiB")
     wanted = homes(child.server, keys.all)
     await load(child.server, iter([next(wanted)]), is_page, 1)
@@ -45,7 +45,7 @@ async def measure(child: Child, keys: Keys, seconds: float, report: Report) -> d
     await load(child.server, itertools.islice(wanted, len(keys.all)), is_page, 16)
     loads["home"] = await load(child.server, until(wanted, seconds), is_page, 16)
     having = await _asked_again(child.server, keys.all)
-    loads["home, had already"] = await load(child.server, until(having, seconds), _is_had, 16)
+    loads["home, not modified"] = await load(child.server, until(having, seconds), _is_had, 16)
     report.add("memory after reading", tree_rss(child.pid) / _MIB, "MiB")
     loads["post"] = await post_and_drain(child.server, keys.authors, keys.probe, 32, seconds)
     report.add("memory after posting", tree_rss(child.pid) / _MIB, "MiB")
@@ -89,13 +89,13 @@ async def run(place: Path, chosen: argparse.Namespace, report: Report) -> None:
         async with serving(command, port, "/api/v1/instance", {**environ, "SHOAL_ANSWER_CACHE": "0"}) as child:
             wanted = homes(child.server, keys.all)
             await load(child.server, itertools.islice(wanted, len(keys.all)), is_page, 16)
-            loads["home, made anew"] = await load(child.server, until(wanted, chosen.seconds), is_page, 16)
+            loads["home, rendered again"] = await load(child.server, until(wanted, chosen.seconds), is_page, 16)
     await measure_changed_pages(store, keys, chosen.rounds, report)
     async with bare_server("asgi") as server:
         bare = await ceiling(server, chosen.seconds)
     for name, outcome in loads.items():
         tell(report, name, outcome)
-        report.add(f"{name}: beside a bare ASGI server", outcome.right / outcome.seconds, "1/s", raw=bare)
+        report.add(f"{name}: compared with a bare ASGI server", outcome.right / outcome.seconds, "1/s", raw=bare)
 
 
 def main() -> None:

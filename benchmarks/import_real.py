@@ -1,7 +1,7 @@
 """`shoal import` of the real data: 37,700 members, 578,006 follows and 26,293 posts with photos into a new store.
 
-The command runs as a child; the counts in its store are looked at four times a second, which gives the time that each kind of
-record took. The raw engine is bare SQLite inserting the same associations, both directions, in the same order of the file.
+The command runs as a child. The rows in its store are counted four times per second, which gives the time of each kind of record.
+The raw engine is bare SQLite, which inserts these associations in both directions, in the order of the file.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def imported(place: Path, data: Path, form: str, follows: int, report: Report) -
     for name, number in (("follows", FOLLOWS.number), ("posts", POSTED.number)):
         n, (first, last) = counts(path).get(number, 0), moved.get(number, (0.0, 0.0))
         report.add(name, n)
-        report.add(f"{name} a second", n / (last - first) if last > first else 0.0, "1/s")
+        report.add(f"{name} per second", n / (last - first) if last > first else 0.0, "1/s")
     report.add("peak memory", peak / (1 << 20), "MiB")
     report.add("store", path.stat().st_size / (1 << 20) if path.exists() else 0, "MiB")
 
@@ -122,9 +122,9 @@ def main() -> None:
         report.add("raw engine: association rows", 2 * len(follows))
         bare = len(follows) / seconds
         report.add("raw engine: follows, both directions", bare, "1/s")
-        ours = next((figure.value for figure in report.figures if figure.what == "follows a second"), 0.0)
+        ours = next((figure.value for figure in report.figures if figure.what == "follows per second"), 0.0)
         if ours:
-            report.add("follows a second, beside bare SQLite", ours, "1/s", raw=bare)
+            report.add("follows per second, compared with bare SQLite", ours, "1/s", raw=bare)
     report.add("memory of this process", rss() / (1 << 20), "MiB")
     report.show()
 

@@ -1,6 +1,6 @@
-"""Calls of the library without `await`, through the loop in another thread, beside the same calls awaited. All in memory.
+"""Calls of the library without `await`, through the loop in another thread, compared with awaited calls, in memory.
 
-The smallest question is a tag that nobody uses, so its difference is what the way to the other thread and back costs.
+The smallest call queries an unused tag, so its difference is the cost of switching to the other thread and back.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from shoal.sync import Shoal as SyncShoal
 _URL = "memory://"
 _POSTS = 30
 _TAG = "nobody"
-_SMALLEST, _HOME = "the smallest question", "a page of home"
+_SMALLEST, _HOME = "the smallest call", "a page of home"
 
 
 def without_await(calls: int, threads: int, report: Report) -> None:

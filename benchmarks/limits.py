@@ -21,7 +21,7 @@ from shoal.charts import Chart
 from shoal_planner.plots import PlotBar, bars
 
 CHART = REPOSITORY / "docs" / "limits.svg"
-ACROSS = "acts a second; dots are what peers published of themselves, on other machines and under other loads"
+ACROSS = "acts per second; dots are what peers published of themselves, on other machines and under other loads"
 MOST_WORSE = 0.1
 """Fraction by which a path may move away from its limit."""
 
@@ -40,17 +40,26 @@ class Limit(NamedTuple):
 LIMITS = (
     Limit("Deliveries in memory", "fanout_memory", "written deliveries", "bare ring"),
     Limit("Home page, library", "home_page", "*: warm page, median", "20 rows by key"),
-    Limit("Home page, unchanged", "http_network", "home: beside a bare ASGI server", "ready body"),
-    Limit("Home page, had already", "http_network", "home, had already: beside a bare ASGI server", "ready body"),
-    Limit("Home page, made anew", "http_network", "home, made anew: beside a bare ASGI server", "ready body"),
-    Limit("Post over HTTP", "http_network", "post: beside a bare ASGI server", "ready body"),
+    Limit("Home page, unchanged", "http_network", "home: compared with a bare ASGI server", "ready body"),
+    Limit(
+        "Home page, not modified", "http_network", "home, not modified: compared with a bare ASGI server", "ready body"
+    ),
+    Limit(
+        "Home page, re-rendered",
+        "http_network",
+        "home, rendered again: compared with a bare ASGI server",
+        "ready body",
+    ),
+    Limit("Post over HTTP", "http_network", "post: compared with a bare ASGI server", "ready body"),
     Limit("Durable posts", "end_to_end", "* writers: durable posts", "rows in bare SQLite"),
     Limit("Home page, web app", "web_pages", "home pages", "ready body"),
     Limit("For You", "discovery", "a warm page, median", "its rows by key"),
-    Limit("Follows imported", "import_real", "follows a second, beside bare SQLite", "rows in bare SQLite"),
-    Limit("Tag uses merged", "tag_merge", "merged tag uses a second, beside bare upserts", "bare upserts"),
+    Limit("Follows imported", "import_real", "follows per second, compared with bare SQLite", "rows in bare SQLite"),
+    Limit("Tag uses merged", "tag_merge", "merged tag uses per second, compared with bare upserts", "bare upserts"),
     Limit("Home page from Redis", "shared_home", "follows *: nothing changed, median", "its keys by MGET"),
-    Limit("Deliveries to Redis", "redis_structures", "fan-out of one worker, beside ZADD and trim", "ZADD and trim"),
+    Limit(
+        "Deliveries to Redis", "redis_structures", "fan-out of one worker, compared with ZADD and trim", "ZADD and trim"
+    ),
     Limit("Jobs through RabbitMQ", "rabbitmq_jobs", "jobs relayed and done by one worker", "publish, then consume"),
 )
 
@@ -97,7 +106,7 @@ def chart(measured: Sequence[Measured], below: str) -> Chart:
     drawn: list[PlotBar] = []
     for path in measured:
         drawn += [
-            PlotBar(path.limit.path, 1.0, path.ours, f"{shown(path.ours)}/s: {_beside(path.share)}"),
+            PlotBar(path.limit.path, 1.0, path.ours, f"{shown(path.ours)}/s: {_relative(path.share)}"),
             PlotBar(path.limit.engine, 1.0, path.raw, f"{shown(path.raw)}/s", "before"),
         ]
         drawn += [
@@ -107,7 +116,7 @@ def chart(measured: Sequence[Measured], below: str) -> Chart:
     return bars("Paths of Shoal, each above a bare engine", below, drawn, shown, ACROSS)
 
 
-def _beside(share: float) -> str:
+def _relative(share: float) -> str:
     if share > 1:
         return f"{share:.1f} times the engine"
     return f"{share:.0%} of the engine" if share >= 0.01 else f"{share:.1%} of the engine"

@@ -1,10 +1,8 @@
-"""Signing up, logging in, the code of a second factor, and a forgotten password.
+"""Sign-up, login, the code of a second factor, and a forgotten password, compared with the bare password hash.
 
-Beside the bare hash of a password, which is slow by design.
-
-One after the other in a network on SQLite, with a real SMTP server in another process. `until its mail is taken` is from the
-moment when somebody says that they forgot their password until the mail server has the mail; its processor time is that of this
-process, with the letter, the proof and the connection.
+The requests are sequential, in a network on SQLite with a real SMTP server in another process. `until its mail is accepted`
+begins with the request for a new password and ends when the mail server has accepted the mail. Its processor time is that of this
+process, including the mail, the token and the connection.
 """
 
 from __future__ import annotations
@@ -116,7 +114,7 @@ async def run(path: Path, mail: str, acts: int, report: Report) -> None:
             assert await authentication.code_counts(writes, member, pyotp.TOTP(keys[n]).now(), None)
             await sessions.begin(writes, member, proved=True)
 
-        await _told(report, "the code of a second factor after it", raw, acts, show_code)
+        await _told(report, "second-factor code after it", raw, acts, show_code)
         await network.settle(300)
         await _forgotten(network, acts, report)
         links = {n: await proof(writes, n) for n in range(acts)}
@@ -157,12 +155,12 @@ async def _forgotten(network: Network, acts: int, report: Report) -> None:
         await network.runner.drain()
 
     taken, cpu = await timed(acts, until_taken)
-    report.add("a forgotten password, until its mail is taken, median", taken, "ms")
+    report.add("a forgotten password, until its mail is accepted, median", taken, "ms")
     report.add("a forgotten password, processor time", cpu, "ms")
     began = time.perf_counter()
     await asyncio.gather(*map(ask, range(acts)))
     await network.settle(300)
-    report.add("forgotten passwords at once, until all mails are taken", acts / (time.perf_counter() - began), "1/s")
+    report.add("forgotten passwords at once, until all mails are accepted", acts / (time.perf_counter() - began), "1/s")
 
 
 def main() -> None:

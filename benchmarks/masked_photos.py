@@ -219,7 +219,7 @@ def measure(report: Report, data: Path, seed: int, most: int, checked: int) -> N
     authors = rng.permutation(authors_of(all_)).tolist()[:most]
     tuned, tested = (cases(all_, part, rng) for part in (authors[::2], authors[1::2]))
     uses = Counter(tag for photo in all_ for tag in photo.tags)
-    report.add("photos: authors who are viewers", len(authors), "authors")
+    report.add("photos: authors that are also viewers", len(authors), "authors")
     report.add("photos: hidden posts ranked, tuned", len(tuned), "posts")
     report.add("photos: hidden posts ranked, tested", len(tested), "posts")
     for forgetting in _HALF_LIVES:
@@ -231,7 +231,7 @@ def measure(report: Report, data: Path, seed: int, most: int, checked: int) -> N
     report.add(f"photos: recency, hit rate@{_DEPTH}", by_time)
     rate = hit_rate(tested, ours(all_, uses))
     report.add(f"photos: ours, hit rate@{_DEPTH}", rate, raw=hit_rate(tested, cosine(all_, uses)))
-    report.add("photos: ours, over the better of popularity and recency", rate / max(by_votes, by_time), "times")
+    report.add("photos: ours, relative to the better of popularity and recency", rate / max(by_votes, by_time), "times")
     tagged = [case for case in tested if all_[case.candidates[0]].tags]
     report.add(f"photos: ours, hidden posts with tags, hit rate@{_DEPTH}", hit_rate(tagged, ours(all_, uses)))
     report.check("photos: viewers who like a post that is hidden from them", _leaks(tuned) + _leaks(tested), 0)

@@ -142,7 +142,7 @@ class Report:
         """
         clock = thread_clocks()["MainThread"]
         self.figures.append(Figure("main thread ran", clock.ran, "s"))
-        self.figures.append(Figure("main thread was kept off the cores", clock.waited, "s"))
+        self.figures.append(Figure("main thread waited for a core", clock.waited, "s"))
         print(f"\n{self.benchmark}{f' ({self.size}: small sizes, no targets)' if self.quick else ''}")
         print(host_line())
         print_table(

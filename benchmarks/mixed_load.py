@@ -1,13 +1,12 @@
 """Readers and writers at once, at a steady rate: 90 % home pages, 5 % posts, 5 % likes, follows and unfollows.
 
-`shoal serve`, by one process and then by two, runs as a child with the network that GoToSocial was measured with
-(`benchmarks.network`); the client shares the machine's cores with it. Requests are due at random moments, 1,500 a second on
-average, whether or not those before are answered (`benchmarks.open_load`), and a latency begins when a request is due. Members
-read their homes in turn; so many posts come between two looks that most pages are made anew. Who posts, likes and follows is
-drawn at random. What is measured begins after a minute at full load, or after a tenth of a short run. How long the event loop of
-the process that makes the changes stood still, and how long garbage was collected, its own metrics say. The raw engine is an
-ASGI application under the same server that answers everything with a ready 25 KB body, loaded the same way in the same run, for
-a tenth of the time.
+`shoal serve`, with one process and then with two, runs as a child with the network that GoToSocial was measured with
+(`benchmarks.network`); the client shares the machine's cores with it. Requests are due at random times, 1,500 per second on
+average, independent of earlier responses (`benchmarks.open_load`), and a latency begins when a request is due. Members read their
+homes in turn; between two reads there are so many posts that most pages are rendered again. Posts, likes and follows are by
+random members. Measuring begins after a minute at full load, or after a tenth of a short run. Pauses of the event loop and of
+garbage collection are from the metrics of the writing process. The raw engine is an ASGI application under the same server that
+returns a ready 25 KB body, under the same load for a tenth of the time.
 """
 
 from __future__ import annotations
@@ -155,7 +154,7 @@ class Pauses:
 
     def tell(self, report: Report, workers: int) -> None:
         """Add the rows of both kinds of pauses."""
-        for name, said in (("loop_delay", "the loop stood still"), ("garbage_pause", "garbage was collected")):
+        for name, said in (("loop_delay", "event loop pauses"), ("garbage_pause", "garbage was collected")):
             words = f"{workers}: {said}"
             report.add(f"{words}: longest", self._longest[name] * 1e3, "ms")
             report.add(f"{words}: p99 at most", self._percentile(f"shoal_{name}_seconds", 0.99) * 1e3, "ms")
@@ -185,7 +184,7 @@ def tell(report: Report, workers: int, outcome: OpenOutcome, bare: OpenOutcome) 
         report.add(f"{name}: p99", times.p99 * 1e3, "ms", raw=raw.p99 * 1e3)
         report.add(f"{name}: max", times.most * 1e3, "ms", raw=raw.most * 1e3)
     late = spread(outcome.late).p99 * 1e3
-    report.add(f"{workers}: the client itself was late, p99", late, "ms", raw=spread(bare.late).p99 * 1e3)
+    report.add(f"{workers}: delay of the client itself, p99", late, "ms", raw=spread(bare.late).p99 * 1e3)
     report.add(f"{workers}: connections", outcome.connections, raw=bare.connections)
     report.add(f"{workers}: errors", outcome.wrong.total(), f"in {outcome.answers}")
     for problem, count in outcome.wrong.items():
@@ -217,7 +216,7 @@ async def measure(
         await asyncio.gather(watching, return_exceptions=True)
     report.add(f"{workers}: memory at the end", tree_rss(child.pid) / _MIB, "MiB")
     used = tree_cpu(child.pid) - cpu
-    report.add(f"{workers}: server: processor time a request", used / max(1, outcome.answers) * 1e6, "us")
+    report.add(f"{workers}: server: processor time per request", used / max(1, outcome.answers) * 1e6, "us")
     pauses.tell(report, workers)
     right = outcome.answers - outcome.wrong.total()
     report.check(f"{workers}: answers that were right", right, max(1, outcome.answers))
@@ -257,7 +256,7 @@ def main() -> None:
     )
     keep_option(options)
     options.add_argument("--circle", type=int, default=1_000, help="members, in addition to one whom all follow")
-    options.add_argument("--rate", type=float, default=1_500.0, help="requests a second")
+    options.add_argument("--rate", type=float, default=1_500.0, help="requests per second")
     options.add_argument("--seconds", type=float, default=120.0, help="for how long")
     options.add_argument(
         "--workers", type=int, nargs="+", default=[1, 2], help="by how many processes, one after the other"

@@ -30,7 +30,7 @@ PAGES = ("performance.md", "figures.md")
 README = REPOSITORY / "README.md"
 FIGURES = REPOSITORY / "docs" / "figures.json"
 
-BUSY_FIGURE, SECONDS_FIGURE = "share of the machine that others had", "the whole run"
+BUSY_FIGURE, SECONDS_FIGURE = "fraction of the machine used by others", "the whole run"
 """Figures of a long run that are otherwise stored next to the results."""
 LONG = REPOSITORY / "docs" / "figures-long.json"
 
@@ -48,13 +48,13 @@ HEADLINES = (
     Headline(
         "Home pages over HTTP, unchanged since the last request",
         "http_network",
-        "home: beside a bare ASGI server",
+        "home: compared with a bare ASGI server",
         "ready body",
     ),
     Headline(
         "Home pages over HTTP, rendered again",
         "http_network",
-        "home, made anew: beside a bare ASGI server",
+        "home, rendered again: compared with a bare ASGI server",
         "ready body",
     ),
     Headline(
@@ -64,7 +64,10 @@ HEADLINES = (
         "20 rows by key",
     ),
     Headline(
-        "Posts over HTTP, on disk before the answer", "http_network", "post: beside a bare ASGI server", "ready body"
+        "Posts over HTTP, on disk before the answer",
+        "http_network",
+        "post: compared with a bare ASGI server",
+        "ready body",
     ),
     Headline(
         "Durable posts, each delivered to 404 followers", "end_to_end", "offered: durable posts", "rows in bare SQLite"
@@ -81,7 +84,7 @@ HEADLINES = (
     Headline(
         "Home pages on PostgreSQL, Redis and RabbitMQ, all on 2 cores",
         "cluster",
-        "home: beside a bare ASGI server",
+        "home: compared with a bare ASGI server",
         "ready body",
     ),
     Headline("Memory of a server with 1,001 members under load", "http_network", "memory after posting"),
@@ -137,8 +140,8 @@ def headlines(results: Sequence[Result], rows: Sequence[Headline]) -> str:
         _, value, unit, raw, _, _ = figure.cells()
         unit = "/s" if unit.startswith("1/s") else f" {unit}"
         ratio = f"{rate(figure.value, figure.unit) / rate(figure.raw, figure.unit):.2f}" if figure.raw else ""
-        beside = f"{raw}{unit} ({row.engine})" if figure.raw else ""
-        lines.append(f"| {row.label} | {value}{unit} | {beside} | {ratio} | `{result.command}` |")
+        engine = f"{raw}{unit} ({row.engine})" if figure.raw else ""
+        lines.append(f"| {row.label} | {value}{unit} | {engine} | {ratio} | `{result.command}` |")
     return "\n".join(lines) + "\n"
 
 

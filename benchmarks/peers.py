@@ -54,7 +54,7 @@ class PeerFigure(NamedTuple):
 
     def cells(self) -> tuple[str, str, str, str, str]:
         """Return the figure as cells of the page's table."""
-        of_one = f"{self.rate_of_one():,.0f} a second" if self.machines > 1 else ""
+        of_one = f"{self.rate_of_one():,.0f} per second" if self.machines > 1 else ""
         return self.peer, self.says, self.on, of_one, self.document.cited()
 
 
@@ -170,7 +170,7 @@ _RAMA_FOLLOWERS = 403
 PEERS = (
     PeerFigure(
         "Rama",
-        "at most 19,400 posts a second, 403 followers each (read off the chart)",
+        "at most 19,400 posts per second, 403 followers each (read off the chart)",
         _RAMA_NODES,
         _RAMA_SCALING,
         19_400,
@@ -190,7 +190,7 @@ PEERS = (
     ),
     PeerFigure(
         "Rama",
-        "3,500 posts a second, 403 followers each, for nine days",
+        "3,500 posts per second, 403 followers each, for nine days",
         "a cluster, size not told",
         _RAMA_RUN,
         3_500 * _RAMA_FOLLOWERS,
@@ -198,13 +198,13 @@ PEERS = (
     ),
     PeerFigure(
         "Twitter",
-        "300,000 home timelines read a second",
+        "300,000 home timelines read per second",
         "the whole fleet",
         _TIMELINES,
         300_000,
-        path="Home page, made anew",
+        path="Home page, re-rendered",
     ),
-    PeerFigure("Twitter", "6,000 writes a second", "the whole fleet", _TIMELINES, 6_000, path="Durable posts"),
+    PeerFigure("Twitter", "6,000 writes per second", "the whole fleet", _TIMELINES, 6_000, path="Durable posts"),
     PeerFigure(
         "Twitter",
         "30 billion timeline updates a day",
@@ -223,7 +223,7 @@ PEERS = (
     ),
     PeerFigure(
         "FlockDB",
-        "20,000 writes of the follow graph a second, and 100,000 reads, at peak",
+        "20,000 writes of the follow graph per second, and 100,000 reads, at peak",
         "Twitter's cluster",
         _FLOCKDB,
         20_000,
@@ -231,7 +231,7 @@ PEERS = (
     ),
     PeerFigure(
         "Tumblr",
-        "a million writes to dashboards a second",
+        "a million writes to dashboards per second",
         "about 1,000 machines, which do all else too",
         _TUMBLR,
         1_000_000,
@@ -240,12 +240,12 @@ PEERS = (
     ),
     PeerFigure(
         "Tumblr",
-        "50,000 reads of dashboards a second",
+        "50,000 reads of dashboards per second",
         "about 1,000 machines, which do all else too",
         _TUMBLR,
         50_000,
         1_000,
-        path="Home page, made anew",
+        path="Home page, re-rendered",
     ),
     PeerFigure(
         "Stream",
@@ -259,14 +259,14 @@ PEERS = (
     ),
     PeerFigure(
         "Stream",
-        "1,500 requests a second, nine in ten of them reads, in 11 to 15 ms at the median",
+        "1,500 requests per second, nine in ten of them reads, in 11 to 15 ms at the median",
         "not told",
         _STREAM_RUN,
         1_500,
     ),
     PeerFigure(
         "Instagram",
-        "23,000 writes to inboxes of news a second",
+        "23,000 writes to inboxes of news per second",
         "12 nodes of Cassandra at EC2",
         _INSTAGRAM,
         23_000,
@@ -276,7 +276,7 @@ PEERS = (
     ),
     PeerFigure(
         "Instagram",
-        "16,000 reads of inboxes of news a second",
+        "16,000 reads of inboxes of news per second",
         "12 nodes of Cassandra at EC2",
         _INSTAGRAM,
         16_000,
@@ -286,7 +286,7 @@ PEERS = (
     ),
     PeerFigure(
         "PinLater",
-        "no more than 1,000 jobs a second a shard (advice)",
+        "no more than 1,000 jobs per second a shard (advice)",
         "a shard on MySQL",
         _PINLATER,
         1_000,
@@ -294,10 +294,10 @@ PEERS = (
         "shard",
         "Jobs through RabbitMQ",
     ),
-    PeerFigure("TAO", "a billion reads and millions of writes a second", "thousands of machines", _TAO, 1e9),
+    PeerFigure("TAO", "a billion reads and millions of writes per second", "thousands of machines", _TAO, 1e9),
     PeerFigure("Facebook", "650,000 comments a minute", "the whole fleet", _COMMENTS, 650_000 / _MINUTE),
-    PeerFigure("LinkedIn", "tens of thousands of feed queries a second", "the whole fleet", _LINKEDIN),
-    PeerFigure("Bluesky relay", "thousands of messages a second", "about 2 vCPUs, 12 GB", _RELAY),
+    PeerFigure("LinkedIn", "tens of thousands of feed queries per second", "the whole fleet", _LINKEDIN),
+    PeerFigure("Bluesky relay", "thousands of messages per second", "about 2 vCPUs, 12 GB", _RELAY),
     PeerFigure("Bluesky PDS", "1 to 20 members", "1 core, 1 GB (advice)", _PDS),
     PeerFigure(
         "Nextcloud",
@@ -320,16 +320,16 @@ PEERS = (
         "Mastodon", "800 to 1,200 streaming connections with 50,000 accounts", "typical, machines not told", _STREAMING
     ),
     PeerFigure("Mastodon", "56 to 96 new posts a minute", "mastodon.social", _DELETION),
-    PeerFigure("Redis", "403,063 SET and 508,388 GET a second, 16 to a pipeline", "one instance", _REDIS),
-    PeerFigure("Redis", "72,145 SET a second without pipelines", "one instance", _REDIS),
-    PeerFigure("DynamoDB", "at most 3,000 read and 1,000 write units a second", "a partition", _PARTITIONS),
+    PeerFigure("Redis", "403,063 SET and 508,388 GET per second, 16 to a pipeline", "one instance", _REDIS),
+    PeerFigure("Redis", "72,145 SET per second without pipelines", "one instance", _REDIS),
+    PeerFigure("DynamoDB", "at most 3,000 read and 1,000 write units per second", "a partition", _PARTITIONS),
 )
 
 
 def marks(path: str) -> Iterator[Mark]:
     """Yield the marks of a path on the chart, highest first."""
-    beside = [figure for figure in PEERS if figure.path == path]
-    for figure in sorted(beside, key=PeerFigure.rate_of_one, reverse=True):
+    peers = [figure for figure in PEERS if figure.path == path]
+    for figure in sorted(peers, key=PeerFigure.rate_of_one, reverse=True):
         yield Mark(figure.label(), figure.rate_of_one())
 
 

@@ -1,7 +1,7 @@
 """The placement study: the real user names by MD5 and by every scheme, and 100 million made-up ones at three levels of MD5.
 
-Each is the command in a process of its own, from its start to its end, its figures included. The raw engine is a bare loop that
-calls hashlib.md5 for each name and does nothing else, its processor time in the same run.
+Each is one run of the command in a separate process, measured from start to exit, and its own figures. The raw engine is the
+processor time of a bare loop that only calls hashlib.md5 for each name, in the same run.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def real(report: Report, path: Path) -> None:
     timed(report, path, "MD5", len(names), "--only", "md5")
     result = timed(report, path, "every scheme", len(names))
     md5 = next(scheme for scheme in result.schemes if scheme.key == "md5")
-    report.add("real names: furthest bucket of MD5 from the mean", 100 * max(each.furthest for each in md5.levels), "%")
+    report.add("real names: largest deviation of an MD5 bucket", 100 * max(each.furthest for each in md5.levels), "%")
     own = Counter(place(name.decode()).a for name in names)
     differing = sum(own[bucket] != count for bucket, count in enumerate(md5.levels[0].counts))
     report.check("real names: buckets that the server's own code fills otherwise", differing, 0)
@@ -79,9 +79,9 @@ def generated(report: Report, count: int) -> None:
     raw = result.bare_loop.nanoseconds
     report.add("made-up names: all of it", seconds, "s")
     report.add("made-up names: memory", result.peak_bytes / _MIB, "MiB")
-    report.add("made-up names: processor time, a name", result.processor_seconds / count * 1e9, "ns", raw=raw)
+    report.add("made-up names: processor time per name", result.processor_seconds / count * 1e9, "ns", raw=raw)
     report.add("made-up names: processor time, its MD5", md5.nanoseconds, "ns", raw=raw)
-    report.add("made-up names: names a second", count / seconds, "/s")
+    report.add("made-up names: names per second", count / seconds, "/s")
     for level in (*md5.levels, md5.paths[2]):
         report.check(f"made-up names: counted at {level.name}", level.members, count)
 

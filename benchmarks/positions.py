@@ -1,8 +1,8 @@
-"""Lists by position: `list_recent(a, b)` and `list_public_feed(a, b)` near the newest and far from it, in one SQLite file.
+"""Lists by position: `list_recent(a, b)` and `list_public_feed(a, b)` near the newest entry and far from it, in SQLite.
 
-The raw engine reads the same 20 rows and posts from bare SQLite by a cursor that it is given: it need not find the position.
-Beside it stands going there by pages of cursors. The posts are committed first to a list without blocks, and some more when it
-has been read by position, for the price of a post; then some from the middle are deleted, and positions are checked again.
+The raw engine reads these 20 rows and posts from bare SQLite by a given cursor, without searching for the position. Reaching the
+position by pages of cursors is also measured. The posts are first committed to a list without blocks, and some more after it has
+been read by position, for the cost of a post; then some in the middle are deleted, and positions are verified again.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ async def measure(path: Path, posts: int, calls: int, report: Report) -> None:
 
         began = time.perf_counter()
         await page(posts * 9 // 10)
-        report.add("the first time, which counts all", (time.perf_counter() - began) * 1e3, "ms")
+        report.add("first read, which counts the list", (time.perf_counter() - began) * 1e3, "ms")
         for share in (0.0, 0.02, 0.5, 0.9):
             at = int(posts * share)
             report.check(f"entries from {share:.0%}", await page(at) == listed[at : at + _PAGE], True)
@@ -109,7 +109,7 @@ async def measure(path: Path, posts: int, calls: int, report: Report) -> None:
         at = posts // 2
         report.check("entries of a home from 50%", await page_of_home(at) == listed[at : at + _PAGE], True)
         report.add("20 entries from 50% of a home, median", await _timed(calls, partial(page_of_home, at)) * 1e6, "us")
-        report.add("going to 2% by cursors, median", await _timed(5, partial(_walk, ann, posts // 50)) * 1e6, "us")
+        report.add("reaching 2% by cursors, median", await _timed(5, partial(_walk, ann, posts // 50)) * 1e6, "us")
         after = await _commit(ann, more)
         report.add("a post once the list is read by position, CPU", after * 1e6, "us", raw=before * 1e6)
         listed = more[::-1] + listed

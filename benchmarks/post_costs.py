@@ -1,13 +1,11 @@
 """The cost of a post by its parts: bytes written to disk, pages by table, syncs, and processor time.
 
-The same posts are made in a network of its own for each part that is added to the last: the graph alone, its search index, two
-tags a post, their cloud, and a mentioned member who listens. Bytes are those that
-went to the disk, from the first post to the end of the checkpoint with which the store is closed; they are the whole machine's,
-for what Linux says of a process counts a large piece of the page cache as often as a page of it changes. Pages are read from the
-write-ahead logs of a second run, which are not checkpointed: how many were logged, and how many different ones there are, which a
-single checkpoint would write; they depend
-little on what else the machine is doing. Syncs are the commits of that run: each ends with one.
-The raw engine is bare SQLite with the rows of the graph, without tags, in groups of the same size.
+Each part is added in a separate network with equal posts: the graph only, its search index, two tags per post, their cloud, and a
+mentioned member with an open stream. Bytes are those written to the disk from the first post to the end of the checkpoint that
+closes the store. They are counted for the whole machine, because Linux attributes large pieces of the page cache to a process for
+every changed page. Pages are counted in the write-ahead logs of a second run, which are not checkpointed: the logged pages, and
+the distinct ones, which a single checkpoint would write; these depend little on other load. Syncs are the commits of that run,
+since each commit ends with one. The raw engine is bare SQLite with the rows of the graph, without tags, in groups of equal size.
 """
 
 from __future__ import annotations
@@ -54,7 +52,7 @@ class Part(NamedTuple):
 
 
 PARTS = (
-    Part("the graph alone"),
+    Part("graph only"),
     Part("and search", search=True),
     Part("the graph, two tags a post", tags=True),
     Part("and the tag cloud", tags=True, cloud=True),
@@ -226,14 +224,14 @@ def tell(
 ) -> None:
     """Add the rows of a part."""
     name = part.name
-    report.add(f"{name}: bytes written, a post", cost.bytes / posts, "B", raw=raw[0])
-    report.add(f"{name}: processor time, a post", cost.cpu / posts * 1e6, "us", raw=raw[1])
-    report.add(f"{name}: posts a group", posts / max(1, len(cost.groups)))
+    report.add(f"{name}: bytes written per post", cost.bytes / posts, "B", raw=raw[0])
+    report.add(f"{name}: processor time per post", cost.cpu / posts * 1e6, "us", raw=raw[1])
+    report.add(f"{name}: posts per group", posts / max(1, len(cost.groups)))
     report.add(f"{name}: posts", posts / cost.seconds, "1/s")
     for file, held in files.items():
-        report.add(f"{name}: {file}: commits, each with a sync, of 1,000 posts", held.commits / posts * 1_000)
-        report.add(f"{name}: {file}: pages logged, a post", held.frames.total() / posts)
-        report.add(f"{name}: {file}: different pages, a post", held.pages.total() / posts)
+        report.add(f"{name}: {file}: commits (one sync each) for 1,000 posts", held.commits / posts * 1_000)
+        report.add(f"{name}: {file}: pages logged per post", held.frames.total() / posts)
+        report.add(f"{name}: {file}: different pages per post", held.pages.total() / posts)
         print(f"  {name}: {file}: pages of 1,000 posts, logged (different), by table")
         for table, frames in held.frames.most_common():
             print(f"    {table:32} {frames / posts * 1_000:9,.0f} ({held.pages[table] / posts * 1_000:,.0f})")

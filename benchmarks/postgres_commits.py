@@ -1,8 +1,8 @@
-"""Commits to a PostgreSQL store from 1, 16 and 256 callers at a time, beside bare unnested inserts into the same server.
+"""Commits to a PostgreSQL store from 1, 16 and 256 concurrent callers, compared with bare inserts into the same server.
 
-A commit is a post: an object, an entry of a list with its count, a follow with its inverse and their counts, and an event;
-eight rows in all. The bare rows are the store's own associations, inserted by one client of the driver without Shoal, 256
-and 4,096 at a time; their indexes and their durability are the store's.
+A commit is a post: an object, an entry of a list with its count, a follow with its inverse and their counts, and an event; eight
+rows in total. The bare rows are the store's associations, inserted by one client of the driver without Shoal, 256 and 4,096 at a
+time, with the indexes and durability of the store.
 """
 
 from __future__ import annotations
@@ -115,15 +115,15 @@ async def measure(url: str, report: Report, seconds: float) -> None:
             trips, cpu = graph.round_trips - trips, time.process_time() - cpu
             rate, times = len(took) / whole, spread(took)
             name = f"{callers} callers" if callers > 1 else "1 caller"
-            report.add(f"commits a second, {name}", rate, "/s")
+            report.add(f"commits per second, {name}", rate, "/s")
             report.add("rows of these", rate * ROWS_OF_A_COMMIT, "/s", raw=by_group[256])
             report.add(f"answer, {name}, median", times.median * 1000, "ms")
             report.add(f"answer, {name}, p99", times.p99 * 1000, "ms")
-            report.add(f"round trips a commit, {name}", trips / len(took))
-            report.add(f"CPU of this process a commit, {name}", cpu / len(took) * 1e6, "us")
+            report.add(f"round trips per commit, {name}", trips / len(took))
+            report.add(f"CPU of this process per commit, {name}", cpu / len(took) * 1e6, "us")
         for group, rate in by_group.items():
             report.add(f"bare rows, {group} at a time", rate, "/s")
-        report.add("groups judged anew", graph.overtaken)
+        report.add("groups evaluated again", graph.overtaken)
         report.check("objects of these commits that are there", await objects(url), next(numbers))
     finally:
         await graph.close()

@@ -1,10 +1,10 @@
-"""`shoal serve --workers 2` on one SQLite file beside one process, over HTTP: pages a second, and processor time a page.
+"""`shoal serve --workers 2` on one SQLite file compared with one process, over HTTP: pages per second, and cost of a page.
 
-The network that GoToSocial was measured with (`benchmarks.network`), and sixteen connections for each process. Home pages are
-read for all members in turn, remembered, and made anew by servers that remember no answers; authors with 50 followers post, until
-the fan-out is drained; and pages are read while they do. The client shares the machine's cores with the servers, so pages a second
-say less than what a page costs: *capacity* is what as many cores as there are processes would do without it. The raw engine is one
-process in the same run.
+The network is the one that GoToSocial was measured with (`benchmarks.network`), with sixteen connections per process. Home pages
+of all members are read in turn, from the response cache and rendered again by servers without one; authors with 50 followers post
+until the fan-out is drained; and pages are read during posts. The client shares the machine's cores with the servers, so
+processor time is more meaningful than pages per second: *capacity* is the rate of as many separate cores as processes, computed
+from the processor time of a page. The raw engine is one process in the same run.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Measured:
         outcome = await work
         cost = (tree_cpu(self._child.pid) - before) / max(1, outcome.right)
         self._tell(f"{name}: answers", outcome.right / outcome.seconds, "1/s")
-        self._tell(f"{name}: processor time an answer", cost * 1e6, "us")
+        self._tell(f"{name}: processor time per response", cost * 1e6, "us")
         self._tell(f"{name}: capacity", self._workers / cost if cost else 0.0, "1/s")
         tell(self._report, f"{self._workers}: {name}", outcome)
         return outcome
@@ -76,14 +76,14 @@ class Measured:
         wanted = homes(server, keys.all)
         for _ in range(self._workers):
             await load(server, itertools.islice(wanted, len(keys.all)), is_page, 16)
-        await self.load("home, made anew", load(server, until(wanted, seconds), is_page, connections))
+        await self.load("home, rendered again", load(server, until(wanted, seconds), is_page, connections))
         reading = asyncio.create_task(load(server, until(wanted, seconds), is_page, connections))
         posting = await post_and_drain(server, keys.authors, keys.probe, 2, seconds)
         read = await reading
-        self._report.add(f"{self._workers}: pages beside posts", read.right / read.seconds, "1/s")
-        self._report.add(f"{self._workers}: posts beside pages", posting.right / posting.seconds, "1/s")
-        tell(self._report, f"{self._workers}: home beside posts", read)
-        tell(self._report, f"{self._workers}: post beside pages", posting)
+        self._report.add(f"{self._workers}: pages during posts", read.right / read.seconds, "1/s")
+        self._report.add(f"{self._workers}: posts during pages", posting.right / posting.seconds, "1/s")
+        tell(self._report, f"{self._workers}: home during posts", read)
+        tell(self._report, f"{self._workers}: post during pages", posting)
 
 
 async def run(place: Path, chosen: argparse.Namespace, report: Report) -> None:

@@ -1,12 +1,11 @@
-"""Costs of being on the internet: home pages beside those of a bare server, and messages of web push.
+"""Costs of a public server: home pages compared with those of a minimal server, and messages of web push.
 
-Two `shoal serve` have the same network. One has mail, metrics and web push set up; the other has none of them. Both
-answer home pages for all members in turn, a round each, again and again. `raw engine` is the processor time of the plain
-server's process a page, the median of all rounds; the other's is as much more as in the median of the pairs of rounds that
-followed each other, so that a machine which is faster now than a minute ago counts for both.
+Two `shoal serve` have equal networks. One has mail, metrics and web push set up; the other has none of them. Both serve home
+pages of all members in alternating rounds. `raw engine` is the processor time per page of the minimal server, the median of all
+rounds. The other figure is the median difference of adjacent rounds, so that changes of the machine's speed cancel out.
 
-Then members like posts of one who has subscribed at a push service with TLS, in another process. `raw engine` is the same like
-without a subscription. Bare requests of the same size go over eight connections as messages do.
+Then members like posts of a member with a subscription at a push service with TLS, in another process. `raw engine` is a like
+without a subscription. Bare requests of equal size use eight connections, as messages do.
 """
 
 from __future__ import annotations
@@ -144,7 +143,7 @@ async def _messages(network: Network, url: str, acts: int, report: Report) -> No
 
     plain, plain_cpu = await timed(acts, lambda number: like(silent, number))
     median, cpu = await timed(acts, lambda number: like(told, number))
-    report.add("a like, until its message is taken, median", median, "ms", raw=plain)
+    report.add("a like, until its message is accepted, median", median, "ms", raw=plain)
     report.add("a like with its message: processor time", cpu, "ms", raw=plain_cpu)
     rate, plain_rate = [await _rate(network, fans, made[one.id][1]) for one in (told, silent)]
     report.add("likes at once with their messages", rate, "1/s", raw=plain_rate)

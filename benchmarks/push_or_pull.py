@@ -1,16 +1,17 @@
-"""Push or pull: what home timelines would cost under six rules, in the real graph, in units of measured cost.
+"""Push or pull: the cost of home timelines under six rules, in the real graph, computed from measured costs.
 
-Members post and look by Zipf's law: once and five times a day on average. Either those with many followers post the most and those
-who follow many look the most, or neither has anything to do with the graph. A delivery and a pull cost what the calibration that
-comes with Shoal says. Then, with p posts a day of an author, r looks a day of a reader, and costs H of a delivery and L of a pull:
+Members post once and read five times a day on average, distributed by Zipf's law. Activity is either correlated with the graph
+(members with many followers post the most, and members who follow many read the most) or independent of it. The costs of a
+delivery and of a pull are those of the included calibration. With p posts a day by an author, r reads a day by a reader, and
+costs H of a delivery and L of a pull:
 
 - all push costs p H for each follow, all pull r L;
-- a threshold pulls the authors who have more followers than that, for all their readers; the cheapest threshold is taken;
-- by author, or by reader, the cheaper way is taken for all follows of each;
-- by follow, the cheaper way is taken for each (Silberstein et al., "Feeding Frenzy", SIGMOD 2010): no rule costs less.
+- a threshold pulls authors with more followers than that, for all their readers; the cheapest threshold is used;
+- by author, or by reader, the cheaper way is used for all follows of each;
+- by follow, the cheaper way is used for each (Silberstein et al., "Feeding Frenzy", SIGMOD 2010): no rule costs less.
 
-`raw engine` is all push, and the ratio what a rule costs beside it. What pages and posts cost under every rule is left out of
-these; the last figure of each case is how much of everything the best rule would save.
+`raw engine` is push for all posts, and the ratio compares a rule with it. The costs of pages and posts, which are equal under
+every rule, are omitted; the last figure of each case is the saving of the best rule as a fraction of all costs.
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ def tell(report: Report, graph: Follows, calibration: Calibration) -> None:
                 posts = zipf(graph.followers, exponent, POSTS_A_DAY, random, related=related)
                 looks = zipf(graph.followees, exponent, LOOKS_A_DAY, random, related=related)
                 found = rules(graph, posts, looks, costs)
-                who = "the popular the most" if related else "whoever it is"
+                who = "popular most active" if related else "whoever it is"
                 name = f"{shape}, {who}, Zipf {exponent}"
                 for rule, seconds in found.items():
                     report.add(f"{name}: {rule}", seconds, "s", raw=found["all push"])

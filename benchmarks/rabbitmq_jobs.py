@@ -1,9 +1,10 @@
-"""Small jobs over RabbitMQ: events of a store relayed to a quorum queue and worked off by one process, beside the bare library.
+"""Small jobs over RabbitMQ: events of a store, relayed to a quorum queue and processed by one worker, and the bare library.
 
-The events are in a store in memory before the clock starts, and each one's consequence only counts; so what is measured is
-the relay, the broker and the runner. The bare library publishes as many messages of the same size with confirmations, 256 at
-a time, and consumes them with one acknowledgment per 256. Both take turns on one node of this machine, which has the other
-core; the median turn of each counts. At the end events are committed at a steady pace, and each one's way to its end timed.
+The events are in a store in memory before the clock starts, and their consumer only counts, so the relay, the broker and the
+runner are measured. The bare library publishes as many messages of equal size with confirmations, 256 at a time, and consumes
+them with one acknowledgment per 256. The two run in alternating rounds on one node of this machine, which has the other core, and
+the median round of each counts. At the end, events are committed at a steady rate, and the time from commit to completion is
+measured.
 """
 
 from __future__ import annotations
@@ -191,15 +192,15 @@ async def run(url: str, events: int, rounds: int, rate: int, seconds: float, rep
     published, consumed = (statistics.median(side) for side in zip(*raw, strict=True))
     serialized = 1 / (1 / published + 1 / consumed)
     relayed, together = (statistics.median(side) for side in zip(*ours, strict=True))
-    report.add("events relayed, by a relay alone", relayed, "1/s", raw=published)
+    report.add("events relayed by a relay alone", relayed, "1/s", raw=published)
     await idle.close()
     taking = await RabbitOutbox.open(url, namespace="bench-relay")
     alone.outbox = taking
-    report.add("jobs done, by a runner alone", await alone.worked(alone.emitted), "1/s", raw=consumed)
+    report.add("jobs done by a runner alone", await alone.worked(alone.emitted), "1/s", raw=consumed)
     report.add("jobs relayed and done by one worker", together, "1/s", raw=serialized)
     times = spread([value * 1000 for value in await way.paced(rate, seconds)])
-    report.add(f"from commit to done at {rate:,}/s, median", times.median, "ms")
-    report.add(f"from commit to done at {rate:,}/s, p99", times.p99, "ms")
+    report.add(f"time from commit to completion at {rate:,}/s, median", times.median, "ms")
+    report.add(f"time from commit to completion at {rate:,}/s, p99", times.p99, "ms")
     report.check("jobs done, of a relay and a worker at once", way.counter.done, way.emitted)
     report.check("jobs done, of a relay alone and a runner alone", alone.counter.done, alone.emitted)
     report.check("events that are left in the stores", await way.graph.backlog() + await alone.graph.backlog(), 0)
@@ -215,7 +216,7 @@ def main() -> None:
     )
     options.add_argument("--events", type=int, default=50 * 1_024, help="events of a turn")
     options.add_argument("--rounds", type=int, default=5, help="turns of each side")
-    options.add_argument("--rate", type=int, default=1_000, help="events a second, when paced")
+    options.add_argument("--rate", type=int, default=1_000, help="events per second, when paced")
     options.add_argument("--seconds", type=float, default=10.0, help="how long they are paced")
     chosen = options.parse_args()
     report = Report("rabbitmq_jobs", chosen.size)

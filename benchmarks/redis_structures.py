@@ -1,9 +1,9 @@
-"""Timelines on Redis: sorted sets, lists and packed strings side by side, then the fan-out of one worker through `RedisTimelines`.
+"""Timelines on Redis: sorted sets, lists and packed strings, then the fan-out of one worker through `RedisTimelines`.
 
-All take entries for the same members in random order, and hold 800. The raw engine is a socket that sends ZADD, encoded
-beforehand, with a trim after each, and reads the answers; it and the worker take turns, and the median turn of each counts.
-What the server alone could do, and its longest calls, are reckoned from the CPU time of its thread, so that whoever else is
-on the machine matters little.
+All take entries for the same members in random order, and hold 800. The raw engine is a socket that sends pre-encoded ZADD
+commands, each followed by a trim, and reads the responses. It and the worker run in alternating rounds, and the median round of
+each counts. The maximum rate of the server and its longest calls are computed from the CPU time of its thread, which does not
+depend on other load.
 """
 
 from __future__ import annotations
@@ -216,8 +216,8 @@ async def fan_out(bench: Bench, url: str, rounds: int, turns: int, report: Repor
         await topped(bench, timelines, newest_pushed),
         len(bench.members),
     )
-    report.add("fan-out of one worker, beside ZADD and trim", ours, "deliveries/s", raw=trimmed)
-    report.add("fan-out of one worker, beside ZADD without a trim", ours, "deliveries/s", raw=bare)
+    report.add("fan-out of one worker, compared with ZADD and trim", ours, "deliveries/s", raw=trimmed)
+    report.add("fan-out of one worker, compared with ZADD without a trim", ours, "deliveries/s", raw=bare)
     report.add("the server alone, its memory full of sorted sets", written / cpu, "deliveries/s of CPU")
     report.add("of them cut", bench.server.info("commandstats")["cmdstat_get"]["calls"] / written * 100, "%")
     await others(bench, timelines, order[0], report)

@@ -1,8 +1,8 @@
-"""Measures the share of its limit that each path reaches, in quick runs, beside those that the last release kept.
+"""Compare the fraction of the limit that each path reaches in quick runs with those recorded for the last release.
 
-`python -m benchmarks.regression` is `make bench-check`: it ends with status 1 where a path has come more than a tenth further from
-its limit, in the best of up to three runs. `--keep` is `make bench-ratios`, for a release: it keeps the median of three in
-docs/ratios.json. A machine that has something else to do is refused, unless `--busy` says that it may.
+`python -m benchmarks.regression` is `make bench-check`: it exits with 1 if a path is more than a tenth further from its limit in
+the best of up to three runs. `--keep` is `make bench-ratios`, for a release: it stores the median of three in docs/ratios.json. A
+busy machine is refused unless `--busy` is given.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _show(kept: Mapping[str, float], found: Mapping[str, Sequence[float]]) -> No
         told = " ".join(f"{share:.3f}" for share in shares)
         rows.append((limit.path, "" if before is None else f"{before:.3f}", told, change))
     print("\nShares of the limit")
-    print_table(("path", "kept", "found", "best beside it"), rows)
+    print_table(("path", "kept", "found", "best bare engine"), rows)
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
-"""Search: the real posts, again and again with new ids, indexed in memory, SQLite and PostgreSQL; and asked for their words.
+"""Search: the real posts, repeated with new ids, indexed in memory, SQLite and PostgreSQL, and queried for their words.
 
-Rows are made before the clock starts, but for their own figure, and are written as a server does that has much to do: 500 at a
-time. Questions are words of the posts by chance, so common words are asked for more often, alone and in twos, for the newest 20.
+Rows are computed before the clock starts, except for their own figure, and written 500 at a time, like a server under load.
+Queries are random words of the posts, so common words are more frequent, alone and in pairs, for the newest 20 matches.
 """
 
 from __future__ import annotations
@@ -102,16 +102,16 @@ async def measure(
         began = time.perf_counter()
         found.append(await index.posts(ask, _PAGE))
         took.append((time.perf_counter() - began) * 1000)
-    report.add(f"{name}: a question, median", spread(took).median, "ms")
-    report.add(f"{name}: a question, p99", spread(took).p99, "ms")
-    report.add(f"{name}: posts found by a question, mean", sum(map(len, found)) / len(asked))
+    report.add(f"{name}: a query, median", spread(took).median, "ms")
+    report.add(f"{name}: a query, p99", spread(took).p99, "ms")
+    report.add(f"{name}: posts found by a query, mean", sum(map(len, found)) / len(asked))
     return found
 
 
 async def _all(folder: Path, posts: Sequence[Post], asked: Sequence[Ask], report: Report) -> None:
     began = time.perf_counter()
     rows = [post_row(post) for post in posts]
-    report.add("rows made of posts, one core", len(rows) / (time.perf_counter() - began), "posts/s")
+    report.add("rows computed from posts, one core", len(rows) / (time.perf_counter() - began), "posts/s")
     people = [member_row(Member(id=id_, name=f"member_{id_}")) for id_ in sorted({post.author_id for post in posts})]
     found = await measure("memory", MemoryIndex(), rows, people, asked, report)
     async with AsyncExitStack() as stack:

@@ -1,7 +1,7 @@
-"""A store that several processes share: a call to the process that has it beside the same call in that process.
+"""A store shared by several processes: a call to the process that owns it, compared with the same call in that process.
 
-Below that, the guest book of `examples/` under gunicorn with one worker and with more, read and written by several clients at
-once. One worker is the owner and makes all calls, so others help with what Django does, and with nothing else.
+Then the guest book of `examples/` under gunicorn, with one worker and with several, is read and written by several clients. One
+worker owns the store and executes all calls, so the others share only the work of Django.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ async def _filled(shoal: Shoal) -> Handle:
 
 async def _timed(shoal: Shoal, bob: Handle, calls: int) -> dict[str, float]:
     questions: dict[str, Callable[[], Awaitable[object]]] = {
-        "the smallest question": lambda: shoal.tags.tag(_TAG),
+        "the smallest call": lambda: shoal.tags.tag(_TAG),
         "a page of home": bob.home,
         "a post": partial(bob.create, "x"),
     }

@@ -1,14 +1,14 @@
-"""One post to a million followers through outbox, RabbitMQ and `shoal worker` to Redis, while others go on posting.
+"""One post to a million followers through outbox, RabbitMQ and `shoal worker` to Redis, while other members post.
 
 The followers are associations of one PostgreSQL store, in both directions and with their counts. Their timelines are warm,
-and written in bulk as `RedisTimelines` would write them; they hold 50 entries (`--entries`), for a million of 800 would take
-9 GB, and a push appends 8 bytes to either. Other authors, each with 400 of these followers, post at a steady rate all the
-time. This process commits the posts and relays them; the workers are processes of their own.
+written in bulk as `RedisTimelines` would write them, and hold 50 entries (`--entries`), because a million with 800 would take 9
+GB; a push appends 8 bytes in both cases. Other authors, each with 400 of these followers, post at a steady rate. This process
+commits the posts and relays them; the workers are separate processes.
 
-The lag of a post is counted from when its commit was acknowledged to when it is found at the end of the timeline of the
-member who follows its author longest, for whom it is written last. Of the post to all, 200 members spread over the last page
-and all others are looked at until each of them has it; then the timelines of all followers are counted. The raw engine is
-Redis alone: a client that sends the same pushes to it, encoded beforehand.
+The lag of a post is measured from the acknowledgment of its commit until it is at the end of the timeline of its author's oldest
+follower, which is written last. For the post to all, 200 members spread over the last page and all others are polled until each
+has it; then the timelines of all followers are counted. The raw engine is Redis alone, with a client that sends these pushes
+pre-encoded.
 """
 
 from __future__ import annotations
@@ -299,19 +299,19 @@ def tell(bench: Bench, count: int, runs: list[Run], raw: float) -> None:
     name = f"{count} worker{'s' if count > 1 else ''}"
     report, size = bench.report, bench.size
     seconds = statistics.median(run.seconds for run in runs)
-    report.add(f"{name}: post to all has arrived, median of {len(runs)}", seconds, "s", raw=raw)
+    report.add(f"{name}: post to all arrived, median of {len(runs)}", seconds, "s", raw=raw)
     report.add(f"{name}: the slowest", max(run.seconds for run in runs), "s")
     report.add(f"{name}: deliveries of it", size.followers / seconds, "1/s")
     report.check(f"{name}: followers without it", sum(run.missed for run in runs), 0)
     report.add(f"{name}: written twice", max(run.twice for run in runs), f"of {size.followers:,}")
-    for when, lags in (("before", [run.quiet for run in runs]), ("meanwhile", [run.busy for run in runs])):
+    for when, lags in (("before", [run.quiet for run in runs]), ("during it", [run.busy for run in runs])):
         times = spread([lag * 1_000 for part in lags for lag in part])
         print(f"  {name}: {sum(map(len, lags)):,} posts of others {when}")
         report.add(f"{name}: lag of other posts {when}, median", times.median, "ms")
         report.add(f"{name}: lag of other posts {when}, p99", times.p99, "ms")
         report.add(f"{name}: lag of other posts {when}, most", times.most, "ms")
     for part in runs[0].cpu:
-        report.add(f"{name}: CPU of {part} meanwhile", statistics.median(run.cpu[part] for run in runs), "s")
+        report.add(f"{name}: CPU of {part} during it", statistics.median(run.cpu[part] for run in runs), "s")
 
 
 async def run(of: Engines, size: Size, counts: Sequence[int], report: Report) -> None:
@@ -345,7 +345,7 @@ def main() -> None:
     options.add_argument("--settling", type=float, default=3.0, help="seconds that others post before the post to all")
     options.add_argument("--followers", type=int, default=1_000_000, help="of the one post")
     options.add_argument("--authors", type=int, default=100, help="others who post")
-    options.add_argument("--rate", type=float, default=30.0, help="posts a second of all others together")
+    options.add_argument("--rate", type=float, default=30.0, help="posts per second of all others together")
     options.add_argument("--entries", type=int, default=50, help="entries of a timeline before")
     options.add_argument("--rounds", type=int, default=3, help="posts to all, for each number of workers")
     chosen = options.parse_args()

@@ -1,11 +1,10 @@
-"""A home page of 20 through Redis and PostgreSQL, in the library: what it costs, and how often it goes to an engine.
+"""A home page of 20 through Redis and PostgreSQL, in the library: its cost, and its requests to engines.
 
-The real follow graph is put into one PostgreSQL store in bulk, with as many posts as there are in the real data. Readers
-follow about 200, or about 404, and their timelines are warm. Trips are counted where they are made: scripts that are run on
-Redis, and statements that are sent to PostgreSQL. Four states: nothing has changed since the last page; one post of the page
-was liked meanwhile, whose stamp is gone; everything was changed, and all stamps are gone; and a process that has just begun.
-The raw engine is a socket that asks Redis for the same keys as a page does, as GET and MGET encoded beforehand, in as many
-round trips, and reads the answers.
+The real follow graph is loaded into one PostgreSQL store in bulk, with as many posts as in the real data. Readers follow about
+200, or about 404, and their timelines are warm. Round trips are counted where they are made: scripts run on Redis, and statements
+sent to PostgreSQL. Four states: nothing changed since the last page; one post of the page was liked, so its version token is
+gone; everything was changed, and all tokens are gone; and a process that has just started. The raw engine is a socket that reads
+the keys of a page from Redis by pre-encoded GET and MGET commands, in as many round trips.
 """
 
 from __future__ import annotations
@@ -130,7 +129,7 @@ class Bench:
         self.report.add(f"{name}, p99", times.p99, "ms")
         worked = statistics.median(cost.worked for cost in costs) * 1_000
         self.report.add(f"{name}, CPU of this thread, median", worked, "ms")
-        self.report.add(f"{name}, round trips, most", max(c.redis + c.postgres for c in costs), "")
+        self.report.add(f"{name}, round trips, max", max(c.redis + c.postgres for c in costs), "")
         told = " + ".join(f"{statistics.mean(n):.1f}" for n in ([c.redis for c in costs], [c.postgres for c in costs]))
         print(f"  {name}: {told} trips to Redis + PostgreSQL, mean of {len(costs):,} pages")
 
@@ -205,7 +204,7 @@ async def warm(bench: Bench, readers: dict[int, list[int]]) -> None:
                 bench.tell(f"{name}: nothing changed", unchanged, raw=raw)
                 bench.report.add(f"{name}: the same keys through redis-py alone", await bench.client(asked), "ms")
                 bench.report.add(f"{name}: keys of a page", sum(len(keys) for keys in asked))
-                bench.report.add(f"{name}: bytes that Redis answers", size, "bytes")
+                bench.report.add(f"{name}: bytes sent by Redis", size, "bytes")
                 bench.tell(f"{name}: one post of the page was liked", await bench.pages(handles, _liking(bench)))
                 bench.tell(f"{name}: everything was changed", await bench.pages(handles, _changing(bench)))
 
@@ -234,7 +233,7 @@ def _liking(bench: Bench) -> Callable[[Handle], Awaitable[None]]:
 async def cold(bench: Bench, readers: dict[int, list[int]], count: int) -> None:
     """Measure the first page of a new process with a warm timeline, and one after the timeline was dropped."""
     for degree, ids in readers.items():
-        costs: dict[str, list[Cost]] = {"": [], ", its timeline too": []}
+        costs: dict[str, list[Cost]] = {"": [], ", and so is its timeline": []}
         for id_ in ids[:count]:
             for more, taken in costs.items():
                 async with open_network(bench.settings, background=False) as network:

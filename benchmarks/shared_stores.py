@@ -1,16 +1,14 @@
-"""Two PostgreSQL stores beside one: what a request costs, and how many commits they take when they are the limit.
+"""Two PostgreSQL stores compared with one: the cost of a request, and the commit rate when the stores are the bottleneck.
 
-First requests, one at a time, on a network of one store and on one of two: the statements that each store is sent, the
-scripts that Redis runs, and how many times in a row the request waits for an engine. They are calls of the library, each in a
-block of its own that asks for every stamp once, as HTTP requests are. Each member does everything twice: "again" is what it
-costs once the process has read who they are. Members are spread by their names, so half of all follows and likes concern both
-stores.
+First, single requests on a network of one store and on one of two: the statements sent to each store, the scripts run on Redis,
+and the number of sequential waits for an engine. They are calls of the library, each in a block that reads every version token
+once, like an HTTP request. Each member does everything twice: "again" is the cost once the process has cached the members.
+Members are distributed by their names, so half of all follows and likes involve both stores.
 
-Then commits as fast as they can be had. Two cores cannot show two servers at work beside the client that feeds them. So each
-server is also given 2 % of a core and no more: a watch reads the CPU time of all its processes every millisecond, and stops
-them with a signal while they have had more than their share. Then nothing else is the limit - what client and servers really
-used is shown - and what one server does in its share another does in its own, as on a machine that is as slow. There are as
-many callers for each store. At the end the posts that the stores hold are counted.
+Then commits at the maximum rate. Two cores cannot run two servers and the client at full speed, so each server is also limited to
+2 % of a core: a watchdog reads the CPU time of all its processes every millisecond and stops them by a signal while they have
+exceeded it. Then only this quota limits the rate, which the reported use of client and servers shows, as on slower machines. The
+number of callers per store is constant. At the end the posts in the stores are counted.
 """
 
 from __future__ import annotations
@@ -141,9 +139,9 @@ async def cost(name: str, act: Callable[[int], Awaitable[None]], count: int, rep
     by_store = sorted(asked.statements.values())
     report.add(f"{name}: statements", sum(by_store) / count)
     if len(by_store) > 1:
-        report.add(f"{name}: of these to the store that has most", by_store[-1] / sum(by_store) * 100, "%")
+        report.add(f"{name}: of these to the busiest store", by_store[-1] / sum(by_store) * 100, "%")
     report.add(f"{name}: scripts on Redis", asked.scripts / count)
-    report.add(f"{name}: waits in a row", asked.waits / count)
+    report.add(f"{name}: sequential waits", asked.waits / count)
 
 
 # Commits
@@ -274,15 +272,15 @@ async def saturate(
                 rates[kind, slow] = rate.commits
                 told = f"{kind}, {name}{', 2 % of a core each' if slow else ''}"
                 report.add(f"{told}: commits", rate.commits, "1/s")
-                report.add(f"{told}: statements a commit", rate.statements)
+                report.add(f"{told}: statements per commit", rate.statements)
                 report.add(f"{told}: answer, median", spread(rate.took).median * 1_000, "ms")
-                report.add(f"{told}: cores that the client kept busy", rate.client)
-                report.add(f"{told}: cores that each server kept busy", rate.servers)
+                report.add(f"{told}: cores used by the client", rate.client)
+                report.add(f"{told}: cores used by each server", rate.servers)
         held = [await _posts(store) for store in opened]
         report.check(f"{name}: posts that were acknowledged and are not there", load.posts - sum(held), 0)
         if stores > 1:
             most = max(sum(load.made[at * 32 : at * 32 + 32]) for at in range(stores))
-            report.add(f"{name}: commits that the busier one took", most / sum(load.made) * 100, "%")
+            report.add(f"{name}: fraction of commits on the busier one", most / sum(load.made) * 100, "%")
     return rates
 
 
@@ -306,7 +304,7 @@ async def run(of: Engines, count: int, callers: int, seconds: float, report: Rep
     one = await saturate(of, 1, callers, seconds, report)
     two = await saturate(of, 2, callers, seconds, report)
     for (kind, slow), rate in two.items():
-        told = f"{kind}{', 2 % of a core each' if slow else ''}: two stores beside one"
+        told = f"{kind}{', 2 % of a core each' if slow else ''}: two stores compared with one"
         report.add(told, rate / one[kind, slow], "times")
 
 

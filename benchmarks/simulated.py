@@ -1,10 +1,10 @@
-"""A network that is really run, and the simulation of it that `shoal simulate` would make.
+"""A network that is actually run, compared with its simulation by `shoal simulate`.
 
-The machine is calibrated first, as by `shoal plan --calibrate`, on a network that is made for that. Then members with a power law
-of followers, all timelines warm and full, post at random moments for some time in one process on SQLite. The simulation is told the
-costs, the members, the classes of followers of those who post, and the rate. Lags run from the moment in the id of a post until its
-followers have it; the queue has the posts that were committed and have consequences left. `raw engine` is what was really measured,
-and the ratio is the simulation's figure by the real one.
+The machine is calibrated first, as by `shoal plan --calibrate`, on a separate network. Then members with a power law of followers
+and full, warm timelines post at random times for a while in one process on SQLite. The simulation gets the costs, the members,
+the classes of followers of the authors, and the rate. Lags begin at the time in the id of a post and end when its followers have
+it; the queue contains committed posts with pending consumers. `raw engine` is the measurement, and the ratio is the simulated
+figure divided by it.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ def compare(report: Report, real: Real, found: SimulatedOutcome) -> None:
     report.add("lag to delivery, p50", found.lag * 1e3, "ms", raw=lag.median)
     report.add("lag to delivery, p99", found.lag_p99 * 1e3, "ms", raw=lag.p99)
     report.add("queue, mean", found.queue, "posts", raw=float(np.mean(real.queue)))
-    report.add("queue, most", found.queue_most, "posts", raw=float(np.max(real.queue)))
+    report.add("queue, max", found.queue_most, "posts", raw=float(np.max(real.queue)))
     report.add("memory", found.memory / (1 << 20), "MiB", raw=real.memory / (1 << 20))
     report.check("deliveries that were really written", real.phase.delivered, real.expected)
     report.check("events that are left", real.left, 0)
@@ -201,7 +201,7 @@ def main() -> None:
     keep_option(options)
     options.add_argument("--members", type=int, default=100_000, help="of a made-up network")
     options.add_argument("--seconds", type=float, default=60.0, help="for how long they post")
-    options.add_argument("--rate", type=float, default=1_000.0, help="posts a second")
+    options.add_argument("--rate", type=float, default=1_000.0, help="posts per second")
     chosen: argparse.Namespace = options.parse_args()
     report = Report("simulated", chosen.size)
     names, follows = numbered(chosen.members), power_law(chosen.members, 10 * chosen.members)

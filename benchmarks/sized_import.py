@@ -1,4 +1,4 @@
-"""Imports the files of a network in a process of its own: `python -m benchmarks.sized_import SETTINGS FOLDER`.
+"""Import the files of a network in a separate process: `python -m benchmarks.sized_import SETTINGS FOLDER`.
 
 It prints one line of JSON.
 """

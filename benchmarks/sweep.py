@@ -1,7 +1,7 @@
-"""Sweeping tombstones from an SQLite file that holds a million which are kept permanently: processor time, and waits of commits.
+"""Sweeping tombstones from an SQLite file with a million permanent ones: processor time, and waits of commits.
 
-Tombstones of tags are kept permanently, so a sweep must not read them. A sweep that has much to delete must let commits run
-between its pages. The first part sweeps a file with nothing to delete, the second one a tenth as many tombstones of likes.
+Tombstones of tags are permanent, so a sweep must not read them. A sweep with much to delete must let commits run between its
+pages. The first part sweeps a file with nothing to delete; the second one deletes a tenth as many tombstones of likes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The tag cloud: a million real tag uses merged into SQLite, 5,000 at a time, beside bare upserts of the same rows.
+"""The tag cloud: a million real tag uses merged into SQLite, 5,000 at a time, compared with bare upserts of these rows.
 
-The uses are those of the real posts, again and again with new ids, spread over the last eight days, so that days and authors are
-really counted. Increments are made before the clock starts; a collector decodes and merges them. Statements are counted as
-SQLite itself reports them, in a simulated time of 10,000 uses a second.
+The uses are those of the real posts, repeated with new ids and spread over the last eight days, so that days and authors are
+counted. Increments are created before the clock starts; a collector decodes and merges them. Statements are counted by SQLite's
+trace callback, in a simulated time of 10,000 uses per second.
 """
 
 from __future__ import annotations
@@ -217,7 +217,7 @@ async def read(path: Path, report: Report, rounds: int) -> None:
         took.append(time.perf_counter() - began)
     await store.close()
     report.add("tags shown", len(shown.entries))
-    report.add("opening the file", opening * 1000, "ms")
+    report.add("time to open the file", opening * 1000, "ms")
     report.add("head and cloud, just opened", took[0] * 1000, "ms")
     report.add("head and cloud, warm, median", spread(took[1:]).median * 1000, "ms")
     report.add("head and cloud, warm, p99", spread(took[1:]).p99 * 1000, "ms")
@@ -312,7 +312,7 @@ def requested(posts: Sequence[Tagged], report: Report) -> None:
             events.encode(used)
         spent += time.thread_time() - began
         tags += len(post.tags)
-    report.add("in the request, a tag", spent / tags * 1e6, "us of CPU")
+    report.add("in the request per tag", spent / tags * 1e6, "us of CPU")
 
 
 async def emitting(posts: Sequence[Tagged], report: Report) -> None:
@@ -346,8 +346,8 @@ async def emitting(posts: Sequence[Tagged], report: Report) -> None:
         encoded += time.thread_time() - began
         await emitter.flush()
     for what, seconds in (("building a use", built), ("Emitter.count", counted), ("encoding", encoded)):
-        report.add(f"{what}, a tag", seconds / tags * 1e6, "us of CPU")
-    report.add("emitting in all, a tag", (built + counted + encoded) / tags * 1e6, "us of CPU")
+        report.add(f"{what} per tag", seconds / tags * 1e6, "us of CPU")
+    report.add("emitting in total per tag", (built + counted + encoded) / tags * 1e6, "us of CPU")
 
 
 async def measure(place: Path, posts: Sequence[Tagged], count: int, reads: int, report: Report) -> None:
@@ -356,7 +356,7 @@ async def measure(place: Path, posts: Sequence[Tagged], count: int, reads: int, 
     merged = await merge_all(place / _FILE, uses, report)
     bare = await raw(place / "raw.db", place / _FILE, uses)
     report.add("file", _mebibytes(place / _FILE), "MiB")
-    report.add("merged tag uses a second, beside bare upserts", merged, "/s", raw=bare)
+    report.add("merged tag uses per second, compared with bare upserts", merged, "/s", raw=bare)
     await read(place / _FILE, report, reads)
     requested(posts, report)
     await emitting(posts, report)

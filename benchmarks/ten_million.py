@@ -1,9 +1,9 @@
-"""Networks that are alike but for their size, imported in bulk and then used: 10,000 members, a million, or as many as one likes.
+"""Networks that differ in size only, imported in bulk and then used: 10,000 members, a million, or any other size.
 
 Each member has six follows on average, with a power law; three tenths follow one member (3,000,000 of 10,000,000), and there is
-a post for five members. Each size runs in a process of its own that is tuned as `shoal serve` is, and does a few calls of an act
-at a time, in turn with the others: whatever else the machine has to do meets all of them. The figure of an act at a size, over
-that at the smallest size, is what growth costs.
+one post per five members. Each size runs in a separate process that is tuned like `shoal serve` and executes a few calls of an
+operation at a time, in turn with the other sizes, so that other load on the machine affects all of them. The figure of an
+operation at a size divided by that at the smallest size is the cost of growth.
 
 The long run is `--members 10000 1000000 10000000`: it needs 25 GB of disk, and an hour.
 """
@@ -118,12 +118,12 @@ def tell_import(report: Report, name: str, shape: Shape, done: Imported) -> None
     report.check(f"{name}: posts that were imported", taken["posts"], shape.posts)
     for kind in ("members", "follows", "posts"):
         report.add(f"{name}: {kind}", taken[kind])
-        report.add(f"{name}: {kind} imported a second", taken[kind] / seconds[kind], "1/s")
-    report.add(f"{name}: files read in", seconds["reading"], "s")
-    report.add(f"{name}: search index filled in", seconds["search"], "s")
-    report.add(f"{name}: import, all of it", sum(seconds.values()), "s")
+        report.add(f"{name}: {kind} imported per second", taken[kind] / seconds[kind], "1/s")
+    report.add(f"{name}: time to read the files", seconds["reading"], "s")
+    report.add(f"{name}: time to fill the search index", seconds["search"], "s")
+    report.add(f"{name}: import, total", sum(seconds.values()), "s")
     report.add(f"{name}: import, processor time", done.processor, "s")
-    report.add(f"{name}: import, most memory", done.memory / _MIB, "MiB")
+    report.add(f"{name}: import, peak memory", done.memory / _MIB, "MiB")
 
 
 def measure(children: dict[str, Child], rounds: int, calls: int, report: Report) -> None:

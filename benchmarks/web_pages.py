@@ -1,10 +1,10 @@
-"""The web app: what its pages cost the server, how large they are, and how soon a slow browser shows them.
+"""The web app: the cost of its pages on the server, their size, and the time until a slow browser shows them.
 
-A made-up network with photos is served. In the process, each page is made again and again, and its processor time taken, home
-beside the same page as JSON; then it is asked for where answers are remembered. Over HTTP, `shoal serve` answers home pages for
-members in turn. Then Chromium, its processor four times slower, opens pages: Largest Contentful Paint, layout shift, and the
-time from a press of a button to the next frame, as its own observers report them. The raw engine is an ASGI server that has a
-ready body.
+The network is made up and has photos. In the process, each page is rendered repeatedly and its processor time measured, home
+compared with these posts as JSON; then it is requested with the response cache. Over HTTP, `shoal serve` serves home pages of
+members in turn. Then Chromium, with its processor throttled to a quarter of its speed, opens pages: Largest Contentful Paint,
+layout shift, and the time from a button press to the next frame, as reported by its observers. The raw engine is an ASGI server
+with a ready body.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ async def in_process(path: Path, cast: Cast, calls: int, report: Report) -> None
         json = await _cost(ask, "/api/v1/timelines/home?limit=20", token, calls)
         pages = {
             "home": ("/", member),
-            "a profile, to a stranger": (f"/@{cast.hero.name}?show=posts", ()),
-            "a post, to a stranger": (cast.post, ()),
+            "a profile, for a visitor": (f"/@{cast.hero.name}?show=posts", ()),
+            "a post, for a visitor": (cast.post, ()),
             "the front page": ("/", ()),
             "explore": ("/explore", ()),
         }
@@ -98,7 +98,7 @@ async def in_process(path: Path, cast: Cast, calls: int, report: Report) -> None
             raw = json if name == "home" else None
             report.add(f"{name}: processor time", await _cost(ask, address, headers, calls), "ms", raw=raw)
             report.add(
-                f"{name}, asked for again: processor time", await _cost(ask_again, address, headers, calls), "ms"
+                f"{name}, requested again: processor time", await _cost(ask_again, address, headers, calls), "ms"
             )
             report.add(f"{name}: HTML, compressed", len(gzip.compress(body)) / 1e3, "KB")
         report.check("pages that were answered well", good, len(pages))

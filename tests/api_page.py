@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from shoal.core.model import Role
+from shoal.http.openapi import access_of
 from shoal.http.routes import Route
 from shoal.mastodon_api.routes import table
 from shoal.settings import Settings
@@ -12,13 +12,6 @@ from shoal.settings import Settings
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "api.md"
 
 _HEAD = "| method | path | access | scope | limit | state | description |\n|---|---|---|---|---|---|---|\n"
-_WHO = {
-    "public": "public",
-    "optional": "public; more for members",
-    "app": "apps",
-    "client": "apps without a member",
-    "user": "members",
-}
 
 
 def row(route: Route) -> str:
@@ -27,17 +20,13 @@ def row(route: Route) -> str:
     cells = (
         route.method,
         f"`{route.path}`",
-        _who(route),
+        access_of(route),
         scope,
         route.limit_class,
         "stub" if route.stub else "done",
         route.summary.replace("|", "\\|"),
     )
     return "".join(f"| {cell} " for cell in cells) + "|"
-
-
-def _who(route: Route) -> str:
-    return {Role.NONE: _WHO[route.auth], Role.MODERATOR: "moderators", Role.ADMIN: "admins"}[route.role]
 
 
 def rows() -> list[str]:

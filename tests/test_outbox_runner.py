@@ -1,4 +1,4 @@
-"""The runner: claim, run a step, checkpoint, retry, bury."""
+"""The runner: claim, run a step, checkpoint, retry, park."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _no_log(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
         yield
 
 
-class World:
+class RunnerFixture:
     """An outbox with a runner; consequences record their work in `done`."""
 
     def __init__(
@@ -90,98 +90,98 @@ def failing(times: int, word: str = "failed") -> Consequence[list[str]]:
 
 @in_loop
 async def test_outbox_runner_runs_consequences_once_in_order() -> None:
-    world = World({PostCreated: (saying("one"), saying("two"))})
-    await world.emit(BIG)
-    assert await world.runner.run_once() == 1
-    assert await world.runner.run_once() == 0
-    assert world.done == ["one", "two"]
-    assert [job.event for job in world.finished] == [BIG]
-    assert await world.graph.backlog() == 0
+    fixture = RunnerFixture({PostCreated: (saying("one"), saying("two"))})
+    await fixture.emit(BIG)
+    assert await fixture.runner.run_once() == 1
+    assert await fixture.runner.run_once() == 0
+    assert fixture.done == ["one", "two"]
+    assert [job.event for job in fixture.finished] == [BIG]
+    assert await fixture.graph.backlog() == 0
 
 
 @in_loop
 async def test_outbox_event_without_consequences_is_acknowledged() -> None:
-    world = World({})
-    await world.emit(BIG)
-    await world.runner.drain()
-    assert await world.graph.backlog() == 0
+    fixture = RunnerFixture({})
+    await fixture.emit(BIG)
+    await fixture.runner.drain()
+    assert await fixture.graph.backlog() == 0
 
 
 @in_loop
 async def test_outbox_job_with_pages_resumes_from_checkpoint_of_each_consequence() -> None:
-    world = World({PostCreated: (paging("a", 3), paging("b", 2))})
-    await world.emit(BIG)
-    await world.runner.drain()
-    assert world.done == ["a0", "a1", "a2", "b0", "b1"]
+    fixture = RunnerFixture({PostCreated: (paging("a", 3), paging("b", 2))})
+    await fixture.emit(BIG)
+    await fixture.runner.drain()
+    assert fixture.done == ["a0", "a1", "a2", "b0", "b1"]
 
 
 @in_loop
 async def test_outbox_job_with_many_pages_does_not_delay_small_job() -> None:
-    world = World({PostCreated: (paging("page", 100),), ShareCreated: (saying("small"),)}, batch=2)
-    await world.emit(BIG)
-    await world.runner.run_once()
-    await world.emit(SMALL)
-    await world.runner.run_once()
-    assert world.done == ["page0", "page1", "small"]
-    await world.runner.drain()
-    assert len(world.done) == 101
+    fixture = RunnerFixture({PostCreated: (paging("page", 100),), ShareCreated: (saying("small"),)}, batch=2)
+    await fixture.emit(BIG)
+    await fixture.runner.run_once()
+    await fixture.emit(SMALL)
+    await fixture.runner.run_once()
+    assert fixture.done == ["page0", "page1", "small"]
+    await fixture.runner.drain()
+    assert len(fixture.done) == 101
 
 
 @in_loop
 async def test_outbox_jobs_with_pages_alternate_page_by_page() -> None:
-    world = World({PostCreated: (paging("a", 3),), ShareCreated: (paging("b", 3),)})
-    await world.emit(BIG, SMALL)
-    await world.runner.drain()
-    assert world.done == ["a0", "b0", "a1", "b1", "a2", "b2"]
+    fixture = RunnerFixture({PostCreated: (paging("a", 3),), ShareCreated: (paging("b", 3),)})
+    await fixture.emit(BIG, SMALL)
+    await fixture.runner.drain()
+    assert fixture.done == ["a0", "b0", "a1", "b1", "a2", "b2"]
 
 
 @in_loop
 async def test_outbox_failed_job_is_retried_with_exponential_backoff() -> None:
-    world = World({PostCreated: (failing(2),)})
-    await world.emit(BIG)
+    fixture = RunnerFixture({PostCreated: (failing(2),)})
+    await fixture.emit(BIG)
     for moment, expected in [(0.0, 1), (0.9, 1), (1.1, 2), (3.0, 2), (3.2, 3)]:
-        world.clock.now = moment
-        await world.runner.run_once()
-        assert len(world.done) == expected, moment
-    assert world.done == ["failed", "failed", "done"]
-    assert await world.graph.backlog() == 0
+        fixture.clock.now = moment
+        await fixture.runner.run_once()
+        assert len(fixture.done) == expected, moment
+    assert fixture.done == ["failed", "failed", "done"]
+    assert await fixture.graph.backlog() == 0
 
 
 @in_loop
 async def test_outbox_retry_skips_completed_consequences() -> None:
-    world = World({PostCreated: (saying("first"), failing(1))})
-    await world.emit(BIG)
-    await world.runner.run_once()
-    world.clock.now = 2.0
-    await world.runner.run_once()
-    assert world.done == ["first", "failed", "done"]
+    fixture = RunnerFixture({PostCreated: (saying("first"), failing(1))})
+    await fixture.emit(BIG)
+    await fixture.runner.run_once()
+    fixture.clock.now = 2.0
+    await fixture.runner.run_once()
+    assert fixture.done == ["first", "failed", "done"]
 
 
 @in_loop
 async def test_outbox_failed_job_does_not_delay_other_jobs() -> None:
-    world = World({PostCreated: (failing(9),), ShareCreated: (saying("other"),)})
-    await world.emit(BIG, SMALL)
-    await world.runner.run_once()
-    assert world.done == ["failed", "other"]
+    fixture = RunnerFixture({PostCreated: (failing(9),), ShareCreated: (saying("other"),)})
+    await fixture.emit(BIG, SMALL)
+    await fixture.runner.run_once()
+    assert fixture.done == ["failed", "other"]
 
 
 @in_loop
-async def test_outbox_job_after_last_attempt_is_buried_with_error() -> None:
-    world = World({PostCreated: (failing(9),)}, attempts=3)
-    await world.emit(BIG)
+async def test_outbox_job_after_last_attempt_is_parked_with_error() -> None:
+    fixture = RunnerFixture({PostCreated: (failing(9),)}, attempts=3)
+    await fixture.emit(BIG)
     for moment in (0.0, 10.0, 20.0, 30.0):
-        world.clock.now = moment
-        await world.runner.run_once()
-    assert world.done == ["failed"] * 3
-    assert [(job.event, job.attempt, error) for job, error in await world.graph.buried()] == [
+        fixture.clock.now = moment
+        await fixture.runner.run_once()
+    assert fixture.done == ["failed"] * 3
+    assert [(job.event, job.attempt, error) for job, error in await fixture.graph.parked()] == [
         (BIG, 3, "ValueError('failed')")
     ]
-    assert await world.graph.backlog() == 0
+    assert await fixture.graph.backlog() == 0
 
 
 @in_loop
 async def test_outbox_job_progress_resets_attempt_count() -> None:
-    """Attempts are counted per page; otherwise a long fan-out with several transient errors would be buried."""
+    """Attempts are counted per page; otherwise a long fan-out with several transient errors would be parked."""
 
     async def page(done: list[str], event: object, mark: int) -> int | None:
         done.append(f"{mark}")
@@ -189,43 +189,43 @@ async def test_outbox_job_progress_resets_attempt_count() -> None:
             raise ValueError(mark)
         return mark + 1 if mark < 4 else None
 
-    world = World({PostCreated: (page,)}, attempts=2)
-    await world.emit(BIG)
+    fixture = RunnerFixture({PostCreated: (page,)}, attempts=2)
+    await fixture.emit(BIG)
     for moment in range(0, 100, 5):
-        world.clock.now = float(moment)
-        await world.runner.run_once()
-    assert world.done == [mark for mark in "01234" for _ in range(2)]
-    assert await world.graph.buried() == []
+        fixture.clock.now = float(moment)
+        await fixture.runner.run_once()
+    assert fixture.done == [mark for mark in "01234" for _ in range(2)]
+    assert await fixture.graph.parked() == []
 
 
 @in_loop
 async def test_outbox_job_of_dead_worker_is_redelivered_after_lease() -> None:
-    world = World({PostCreated: (saying("done"),)})
-    await world.emit(BIG)
-    assert len(await world.graph.claim(10, lease=60.0)) == 1
-    assert await world.runner.run_once() == 0
-    world.clock.now = 61.0
-    assert await world.runner.run_once() == 1
+    fixture = RunnerFixture({PostCreated: (saying("done"),)})
+    await fixture.emit(BIG)
+    assert len(await fixture.graph.claim(10, lease=60.0)) == 1
+    assert await fixture.runner.run_once() == 0
+    fixture.clock.now = 61.0
+    assert await fixture.runner.run_once() == 1
 
 
 @in_loop
 async def test_outbox_runner_started_processes_jobs_and_drain_waits_for_them() -> None:
-    world = World({PostCreated: (paging("a", 3),)})
-    world.runner.start()
-    await world.emit(BIG)
-    await world.runner.drain()
-    assert world.done == ["a0", "a1", "a2"]
-    await world.emit(BIG)
-    await eventually(world.graph.backlog, 0)
-    await world.runner.stop()
+    fixture = RunnerFixture({PostCreated: (paging("a", 3),)})
+    fixture.runner.start()
+    await fixture.emit(BIG)
+    await fixture.runner.drain()
+    assert fixture.done == ["a0", "a1", "a2"]
+    await fixture.emit(BIG)
+    await eventually(fixture.graph.backlog, 0)
+    await fixture.runner.stop()
 
 
 @in_loop
 async def test_outbox_drain_with_failing_job_times_out() -> None:
-    world = World({PostCreated: (failing(99),)}, attempts=99)
-    await world.emit(BIG)
+    fixture = RunnerFixture({PostCreated: (failing(99),)}, attempts=99)
+    await fixture.emit(BIG)
     with pytest.raises(TimeoutError):
-        await world.runner.drain(0.05)
+        await fixture.runner.drain(0.05)
 
 
 @in_loop
@@ -266,18 +266,18 @@ async def test_outbox_stop_finishes_claimed_jobs_and_leaves_new_jobs() -> None:
         await may_end.wait()
         done.append("slow")
 
-    world = World({PostCreated: (slow,), ShareCreated: (saying("in hand"),), ShareDeleted: (saying("late"),)})
-    await world.emit(BIG, SMALL)
-    world.runner.start()
+    fixture = RunnerFixture({PostCreated: (slow,), ShareCreated: (saying("in hand"),), ShareDeleted: (saying("late"),)})
+    await fixture.emit(BIG, SMALL)
+    fixture.runner.start()
     await begun.wait()
-    await world.emit(ShareDeleted(share_id=2, author_id=1))
-    stopping = asyncio.create_task(world.runner.stop())
+    await fixture.emit(ShareDeleted(share_id=2, author_id=1))
+    stopping = asyncio.create_task(fixture.runner.stop())
     await asyncio.sleep(0.01)
     assert not stopping.done()
     may_end.set()
     await stopping
-    assert world.done == ["slow", "in hand"]
-    assert await world.graph.backlog() == 1
+    assert fixture.done == ["slow", "in hand"]
+    assert await fixture.graph.backlog() == 1
 
 
 @in_loop
@@ -290,11 +290,11 @@ async def test_outbox_runner_yields_event_loop_between_jobs() -> None:
         while asyncio.get_running_loop().time() < end:
             pass
 
-    world = World({PostCreated: (busy,)})
-    await world.emit(BIG, BIG, BIG)
-    asyncio.get_running_loop().call_soon(lambda: world.done.append("request"))
-    await world.runner.run_once()
-    assert world.done[:2] == ["job", "request"]
+    fixture = RunnerFixture({PostCreated: (busy,)})
+    await fixture.emit(BIG, BIG, BIG)
+    asyncio.get_running_loop().call_soon(lambda: fixture.done.append("request"))
+    await fixture.runner.run_once()
+    assert fixture.done[:2] == ["job", "request"]
 
 
 class Clocked:
@@ -321,9 +321,9 @@ async def test_outbox_runner_with_backlog_gets_larger_share_of_event_loop(monkey
         clock.now += 0.001
         turns[-1] += 1
 
-    world = World({PostCreated: (busy,)}, batch=10)
-    monkeypatch.setattr(world.runner, "behind", lambda: 1.0)
-    await world.emit(*[BIG] * 2_000)
+    fixture = RunnerFixture({PostCreated: (busy,)}, batch=10)
+    monkeypatch.setattr(fixture.runner, "behind", lambda: 1.0)
+    await fixture.emit(*[BIG] * 2_000)
 
     async def requests() -> None:
         while True:
@@ -333,7 +333,7 @@ async def test_outbox_runner_with_backlog_gets_larger_share_of_event_loop(monkey
 
     others = asyncio.create_task(requests())
     await asyncio.sleep(0)
-    while await world.runner.run_once():
+    while await fixture.runner.run_once():
         pass
     others.cancel()
     # Five slices of at most 20 ms each; the end of a claim does not cut a slice.
@@ -375,13 +375,13 @@ async def test_outbox_job_with_unavailable_store_is_retried_without_attempt_limi
             raise Unavailable("the other store is down")
         done.append("done")
 
-    world = World({PostCreated: (need_a_store,)}, attempts=3)
-    await world.emit(BIG)
+    fixture = RunnerFixture({PostCreated: (need_a_store,)}, attempts=3)
+    await fixture.emit(BIG)
     for _ in range(25):
-        await world.runner.run_once()
-        world.clock.now += 1.1
-    assert world.done == ["done"]
-    assert await world.graph.buried() == []
+        await fixture.runner.run_once()
+        fixture.clock.now += 1.1
+    assert fixture.done == ["done"]
+    assert await fixture.graph.parked() == []
 
 
 @in_loop
@@ -397,12 +397,12 @@ async def test_outbox_job_raising_not_yet_is_retried_without_attempt_limit_or_lo
             raise NotYet("others come first")
         done.append("done")
 
-    world = World({PostCreated: (need_a_turn,)}, attempts=3)
-    await world.emit(BIG)
+    fixture = RunnerFixture({PostCreated: (need_a_turn,)}, attempts=3)
+    await fixture.emit(BIG)
     for _ in range(25):
-        await world.runner.run_once()
-        world.clock.now += 1.1
-    assert world.done == ["done"]
+        await fixture.runner.run_once()
+        fixture.clock.now += 1.1
+    assert fixture.done == ["done"]
     assert not caplog.records
 
 
@@ -411,24 +411,24 @@ async def test_outbox_jobs_with_unavailable_engine_log_one_line(caplog: pytest.L
     async def fail(done: list[str], event: object, mark: int) -> None:
         raise Unavailable("the store cannot be reached")
 
-    world = World({PostCreated: (fail,)})
+    fixture = RunnerFixture({PostCreated: (fail,)})
     for _ in range(20):
-        await world.emit(BIG)
+        await fixture.emit(BIG)
     with caplog.at_level(logging.WARNING, logger="shoal.outbox.runner"):
-        await world.runner.run_once()
+        await fixture.runner.run_once()
     assert caplog.messages == ["PostCreated 1 is delayed: the store cannot be reached"]
 
 
 @in_loop
-async def test_outbox_job_redelivered_too_often_is_buried_without_running() -> None:
+async def test_outbox_job_redelivered_too_often_is_parked_without_running() -> None:
     """Stores that count claims report the attempts of a job whose workers died without a failure report."""
-    world = World({PostCreated: (saying("harm"),)}, attempts=3)
-    await world.emit(BIG)
-    (job,) = await world.graph.claim(1, 60.0)
-    await world.graph.put_back(job._replace(attempt=3))
-    await world.runner.drain()
-    assert world.done == []
-    assert [(buried.event, error) for buried, error in await world.graph.buried()] == [
+    fixture = RunnerFixture({PostCreated: (saying("harm"),)}, attempts=3)
+    await fixture.emit(BIG)
+    (job,) = await fixture.graph.claim(1, 60.0)
+    await fixture.graph.put_back(job._replace(attempt=3))
+    await fixture.runner.drain()
+    assert fixture.done == []
+    assert [(parked.event, error) for parked, error in await fixture.graph.parked()] == [
         (BIG, "its worker died or hung 3 times")
     ]
 
@@ -439,11 +439,11 @@ async def test_outbox_step_exceeding_time_limit_fails() -> None:
         done.append("begun")
         await asyncio.Event().wait()
 
-    world = World({PostCreated: (hang,), ShareCreated: (saying("other"),)}, attempts=1, step_seconds=0.01)
-    await world.emit(BIG, SMALL)
-    await world.runner.drain()
-    assert world.done == ["begun", "other"]
-    assert [(job.event, error) for job, error in await world.graph.buried()] == [(BIG, "TimeoutError()")]
+    fixture = RunnerFixture({PostCreated: (hang,), ShareCreated: (saying("other"),)}, attempts=1, step_seconds=0.01)
+    await fixture.emit(BIG, SMALL)
+    await fixture.runner.drain()
+    assert fixture.done == ["begun", "other"]
+    assert [(job.event, error) for job, error in await fixture.graph.parked()] == [(BIG, "TimeoutError()")]
 
 
 @in_loop
@@ -459,23 +459,23 @@ async def test_outbox_jobs_run_concurrently_up_to_limit() -> None:
         running -= 1
         done.append("done")
 
-    world = World({PostCreated: (wait,)}, concurrency=4)
-    await world.emit(*[BIG] * 20)
-    world.runner.start()
-    await world.runner.drain()
-    await world.runner.stop()
-    assert len(world.done) == len(world.finished) == world.runner.finished == 20
+    fixture = RunnerFixture({PostCreated: (wait,)}, concurrency=4)
+    await fixture.emit(*[BIG] * 20)
+    fixture.runner.start()
+    await fixture.runner.drain()
+    await fixture.runner.stop()
+    assert len(fixture.done) == len(fixture.finished) == fixture.runner.finished == 20
     assert max(at_once) == 4
 
 
 @in_loop
 async def test_outbox_turn_without_start_runs_claimed_jobs_concurrently() -> None:
-    world = World({PostCreated: (paging("a", 3),), ShareCreated: (failing(1),)}, concurrency=4)
-    await world.emit(BIG, SMALL, BIG)
-    assert await world.runner.run_once() == 3
-    world.clock.now = 2.0
-    await world.runner.drain()
-    assert sorted(world.done) == ["a0", "a0", "a1", "a1", "a2", "a2", "done", "failed"]
+    fixture = RunnerFixture({PostCreated: (paging("a", 3),), ShareCreated: (failing(1),)}, concurrency=4)
+    await fixture.emit(BIG, SMALL, BIG)
+    assert await fixture.runner.run_once() == 3
+    fixture.clock.now = 2.0
+    await fixture.runner.drain()
+    assert sorted(fixture.done) == ["a0", "a0", "a1", "a1", "a2", "a2", "done", "failed"]
 
 
 @in_loop
@@ -486,17 +486,17 @@ async def test_outbox_slow_job_blocks_only_one_concurrency_slot() -> None:
         await may_end.wait()
         done.append("slow")
 
-    world = World({PostCreated: (slow,), ShareCreated: (saying("small"),)}, concurrency=2)
-    await world.emit(BIG, *[SMALL] * 10)
-    world.runner.start()
-    await eventually(world.graph.backlog, 1)
-    await world.emit(*[SMALL] * 10)
-    await eventually(world.graph.backlog, 1)
-    assert world.done == ["small"] * 20
+    fixture = RunnerFixture({PostCreated: (slow,), ShareCreated: (saying("small"),)}, concurrency=2)
+    await fixture.emit(BIG, *[SMALL] * 10)
+    fixture.runner.start()
+    await eventually(fixture.graph.backlog, 1)
+    await fixture.emit(*[SMALL] * 10)
+    await eventually(fixture.graph.backlog, 1)
+    assert fixture.done == ["small"] * 20
     may_end.set()
-    await world.runner.drain()
-    await world.runner.stop()
-    assert world.done[-1] == "slow"
+    await fixture.runner.drain()
+    await fixture.runner.stop()
+    assert fixture.done[-1] == "slow"
 
 
 @in_loop
@@ -508,17 +508,17 @@ async def test_outbox_stop_finishes_concurrent_jobs_and_claims_no_more() -> None
         await may_end.wait()
         done.append("slow")
 
-    world = World({PostCreated: (slow,)}, concurrency=2)
-    await world.emit(BIG, BIG, BIG)
-    world.runner.start()
+    fixture = RunnerFixture({PostCreated: (slow,)}, concurrency=2)
+    await fixture.emit(BIG, BIG, BIG)
+    fixture.runner.start()
     await begun.wait()
-    stopping = asyncio.create_task(world.runner.stop())
+    stopping = asyncio.create_task(fixture.runner.stop())
     await asyncio.sleep(0.01)
     assert not stopping.done()
     may_end.set()
     await stopping
-    assert world.done == ["slow", "slow"]
-    assert await world.graph.backlog() == 1
+    assert fixture.done == ["slow", "slow"]
+    assert await fixture.graph.backlog() == 1
 
 
 async def hangs(done: list[str], event: object, mark: int) -> None:
@@ -528,21 +528,21 @@ async def hangs(done: list[str], event: object, mark: int) -> None:
 @pytest.mark.parametrize("concurrency", [1, 3])
 @in_loop
 async def test_outbox_stop_with_hung_jobs_times_out_and_releases_them(concurrency: int) -> None:
-    world = World({ShareCreated: (saying("done"),), PostCreated: (hangs,)}, concurrency=concurrency)
-    await world.emit(SMALL, BIG, BIG)
-    world.runner.start()
+    fixture = RunnerFixture({ShareCreated: (saying("done"),), PostCreated: (hangs,)}, concurrency=concurrency)
+    await fixture.emit(SMALL, BIG, BIG)
+    fixture.runner.start()
 
     async def done() -> list[str]:
-        return world.done[:1]
+        return fixture.done[:1]
 
     await eventually(done, ["done"])
     async with asyncio.timeout(20):
-        await world.runner.stop(0.05)
-    assert await world.graph.backlog() == 2
-    world.clock.now += 100.0
+        await fixture.runner.stop(0.05)
+    assert await fixture.graph.backlog() == 2
+    fixture.clock.now += 100.0
     table: Table = {PostCreated: (saying("again"),), ShareCreated: (saying("twice"),)}
-    await Runner(world.graph, table, world.done).run_once()
-    assert (world.done.count("again"), world.done.count("twice"), await world.graph.backlog()) == (2, 0, 0)
+    await Runner(fixture.graph, table, fixture.done).run_once()
+    assert (fixture.done.count("again"), fixture.done.count("twice"), await fixture.graph.backlog()) == (2, 0, 0)
 
 
 @in_loop
@@ -555,30 +555,30 @@ async def test_outbox_stop_with_job_ignoring_cancellation_returns() -> None:
             with suppress(asyncio.CancelledError):
                 await may_end.wait()
 
-    world = World({PostCreated: (stubborn,)}, concurrency=2)
-    await world.emit(BIG)
-    world.runner.start()
+    fixture = RunnerFixture({PostCreated: (stubborn,)}, concurrency=2)
+    await fixture.emit(BIG)
+    fixture.runner.start()
     await begun.wait()
     async with asyncio.timeout(20):
-        await world.runner.stop(0.05)
-    assert await world.graph.backlog() == 1
+        await fixture.runner.stop(0.05)
+    assert await fixture.graph.backlog() == 1
     may_end.set()
 
 
 @in_loop
 async def test_outbox_stop_with_unresolved_future_times_out() -> None:
     futures: list[asyncio.Future[None]] = []
-    world = World({PostCreated: (promising(futures),)})
-    await world.emit(BIG)
-    world.runner.start()
+    fixture = RunnerFixture({PostCreated: (promising(futures),)})
+    await fixture.emit(BIG)
+    fixture.runner.start()
 
     async def promises() -> int:
         return len(futures)
 
     await eventually(promises, 1)
     async with asyncio.timeout(20):
-        await world.runner.stop(0.05)
-    assert await world.graph.backlog() == 1
+        await fixture.runner.stop(0.05)
+    assert await fixture.graph.backlog() == 1
 
 
 @in_loop
@@ -622,39 +622,41 @@ async def test_outbox_job_returning_future_is_acknowledged_after_it_resolves_and
     concurrency: int,
 ) -> None:
     futures: list[asyncio.Future[None]] = []
-    world = World({PostCreated: (promising(futures),), ShareCreated: (saying("small"),)}, concurrency=concurrency)
-    await world.emit(*[BIG] * 3, SMALL)
-    world.runner.start()
+    fixture = RunnerFixture(
+        {PostCreated: (promising(futures),), ShareCreated: (saying("small"),)}, concurrency=concurrency
+    )
+    await fixture.emit(*[BIG] * 3, SMALL)
+    fixture.runner.start()
 
     async def done() -> list[str]:
-        return sorted(world.done)
+        return sorted(fixture.done)
 
     await eventually(done, ["promised"] * 3 + ["small"])
-    await eventually(world.graph.backlog, 3)
+    await eventually(fixture.graph.backlog, 3)
     futures[1].set_result(None)
-    await eventually(world.graph.backlog, 2)
-    stopping = asyncio.ensure_future(world.runner.stop())
+    await eventually(fixture.graph.backlog, 2)
+    stopping = asyncio.ensure_future(fixture.runner.stop())
     await asyncio.sleep(0.01)
     assert not stopping.done()
     for future in (futures[0], futures[2]):
         future.set_result(None)
     await stopping
-    assert (await world.graph.backlog(), world.runner.finished, len(world.finished)) == (0, 4, 4)
+    assert (await fixture.graph.backlog(), fixture.runner.finished, len(fixture.finished)) == (0, 4, 4)
 
 
 @in_loop
-async def test_outbox_job_with_failed_future_is_retried_and_finally_buried() -> None:
+async def test_outbox_job_with_failed_future_is_retried_and_finally_parked() -> None:
     futures: list[asyncio.Future[None]] = []
-    world = World({PostCreated: (promising(futures),)}, attempts=2)
-    await world.emit(BIG)
+    fixture = RunnerFixture({PostCreated: (promising(futures),)}, attempts=2)
+    await fixture.emit(BIG)
     # Unavailable stores do not count as attempts; the two errors after them do.
     for error in (Unavailable("away"), Unavailable("away"), ValueError("broken"), ValueError("broken")):
-        assert await world.runner.run_once() == 1
+        assert await fixture.runner.run_once() == 1
         futures[-1].set_exception(error)
         await asyncio.sleep(0.01)
-        world.clock.now += 10.0
-    assert await world.runner.run_once() == 0
-    assert [job.event for job, _ in await world.graph.buried()] == [BIG]
+        fixture.clock.now += 10.0
+    assert await fixture.runner.run_once() == 0
+    assert [job.event for job, _ in await fixture.graph.parked()] == [BIG]
 
 
 @in_loop
@@ -668,17 +670,17 @@ async def test_outbox_job_with_several_futures_runs_all_consequences_and_complet
 
         return promised
 
-    world = World({PostCreated: (promising(first, "told"), saying("pushed"), promising(last, "looked at"))})
-    await world.emit(BIG)
-    await world.runner.run_once()
-    assert world.done == ["told", "pushed", "looked at"]
+    fixture = RunnerFixture({PostCreated: (promising(first, "told"), saying("pushed"), promising(last, "looked at"))})
+    await fixture.emit(BIG)
+    await fixture.runner.run_once()
+    assert fixture.done == ["told", "pushed", "looked at"]
     last.set_result(None)
     await asyncio.sleep(0)
-    await world.runner.run_once()
-    assert (world.finished, await world.graph.backlog()) == ([], 1)
+    await fixture.runner.run_once()
+    assert (fixture.finished, await fixture.graph.backlog()) == ([], 1)
     first.set_result(None)
-    await world.runner.drain()
-    assert [job.event for job in world.finished] == [BIG]
+    await fixture.runner.drain()
+    assert [job.event for job in fixture.finished] == [BIG]
 
 
 @in_loop
@@ -695,11 +697,11 @@ async def test_outbox_job_with_failed_future_repeats_it_but_not_earlier_conseque
             promise.set_result(None)
         return promise
 
-    world = World({PostCreated: (saying("first"), told, also)})
-    await world.emit(BIG)
+    fixture = RunnerFixture({PostCreated: (saying("first"), told, also)})
+    await fixture.emit(BIG)
     for _ in range(6):
-        await world.runner.run_once()
-        world.clock.now += 10
+        await fixture.runner.run_once()
+        fixture.clock.now += 10
         await asyncio.sleep(0)
-    assert await world.graph.backlog() == 0
-    assert (world.done.count("first"), world.done.count("told")) == (1, 2)
+    assert await fixture.graph.backlog() == 0
+    assert (fixture.done.count("first"), fixture.done.count("told")) == (1, 2)

@@ -184,7 +184,7 @@ class Link:
             if isinstance(answer, BaseException):
                 raise answer
 
-    def _look_for_refusals(self, place: tuple[str, str], answers: Sequence[object]) -> None:
+    def _look_for_refusals(self, target: tuple[str, str], answers: Sequence[object]) -> None:
         """Reconnect if a queue was deleted, or seems to refuse everything.
 
         The cause may be the channel. When the node that led a quorum queue dies and a channel of another node publishes there for
@@ -195,14 +195,14 @@ class Link:
         if any(isinstance(answer, aiormq.PublishError) for answer in answers):
             self.renew()
         elif any(isinstance(answer, DeliveryError) for answer in answers):
-            refusing = self._refusing.setdefault(place, _Refusing(now + _REFUSED_SECONDS, _REFUSED_SECONDS))
+            refusing = self._refusing.setdefault(target, _Refusing(now + _REFUSED_SECONDS, _REFUSED_SECONDS))
             if now >= refusing.until:
-                _log.warning("the message broker accepts no messages for %s: reconnecting", "".join(place))
+                _log.warning("the message broker accepts no messages for %s: reconnecting", "".join(target))
                 seconds = min(2 * refusing.seconds, _LONGEST_REFUSED_SECONDS)
-                self._refusing[place] = _Refusing(now + seconds, seconds)
+                self._refusing[target] = _Refusing(now + seconds, seconds)
                 self.renew()
         elif not any(isinstance(answer, BaseException) for answer in answers):
-            self._refusing.pop(place, None)
+            self._refusing.pop(target, None)
 
     async def _keep_connected(self) -> None:
         pause = _FIRST_PAUSE_SECONDS
@@ -219,13 +219,13 @@ class Link:
     async def _log_failure(self, error: Exception) -> None:
         """Log the reason of a failure, if it changed. A permanent failure of the first attempt is raised by `open` instead."""
         url = self._urls[0]
-        place, reason = place_of(url), await _reason(url, error)
+        address, reason = place_of(url), await _reason(url, error)
         self._refusal = None
         if reason == _WANTS_TLS or is_lasting(error) or isinstance(error, _REFUSALS) or "OpenOk" in str(error):
             self._refusal = MisconfiguredEngine("the message broker is misconfigured")
-            self._refusal.__cause__ = UnreachableEngine(f"{place}: {reason}")
+            self._refusal.__cause__ = UnreachableEngine(f"{address}: {reason}")
         if self._last_reason != reason and (self._opened or self._refusal is None):
-            _log.warning("the message broker is unreachable: %s: %s", place, reason)
+            _log.warning("the message broker is unreachable: %s: %s", address, reason)
             self._last_reason = reason
         self._urls.append(self._urls.pop(0))
 
@@ -243,7 +243,7 @@ class Link:
             self._attempted.set()
             ends = [stale, connection.closing, *[channel.closing for channel in channels]]
             ended, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-            errors = [one.exception() for one in ended if not one.cancelled()]
+            errors = [task.exception() for task in ended if not task.cancelled()]
             reason = next((f": {why(error)}" for error in errors if isinstance(error, Exception)), "")
             _log.warning("lost the connection to the message broker%s", reason)
         finally:

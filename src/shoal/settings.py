@@ -64,7 +64,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """TCP port of `GET /metrics` for Prometheus; 0 for none. If one command starts several processes, they use consecutive
     ports from this one."""
     trusted_proxies: Annotated[tuple[str, ...], msgspec.Meta(max_length=1_000)] = ("127.0.0.0/8", "::1")
-    """Addresses and networks of proxies whose `X-Forwarded-For` is trusted; a list in TOML, JSON in the environment."""
+    """Addresses and address ranges of proxies whose `X-Forwarded-For` is trusted; a list in TOML, JSON in the environment."""
     connections_per_address: Count = 256
     """Maximum connections of an address (/64 of IPv6) to one process; a /48 of IPv6 may have four times as many; 0: no
     limit."""
@@ -75,7 +75,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     contact_email: str = ""
     """E-mail address for questions of members."""
     mail: str = ""
-    """Where mail is sent: `smtp://user:password@host:587`, `smtps://user:password@host:465`, or `file:///directory` for
+    """Mail server: `smtp://user:password@host:587`, `smtps://user:password@host:465`, or `file:///directory` for
     development; empty: no mail is sent, and only operators can reset passwords."""
     mail_from: str = ""
     """Sender of mail: `post@example.org`, or `Name <post@example.org>`; empty: `no-reply@` and the host of `base_url`."""
@@ -86,8 +86,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Private key for web push, as printed by `shoal push key`. Keep it secret, and use one key for all processes. Empty: on
     SQLite a key is created next to the store (`<store>.push-key`); with other stores there is no web push."""
     push_networks: Annotated[tuple[str, ...], msgspec.Meta(max_length=1_000)] = ()
-    """Networks that web push may send to in addition to the public internet, such as `10.1.0.0/16`: a list in TOML, JSON in the
-    environment."""
+    """Address ranges that web push may send to in addition to the public internet, such as `10.1.0.0/16`: a list in TOML, JSON in
+    the environment."""
     contact_account: str = ""
     """User name of the member shown as the contact."""
     rules: Annotated[tuple[str, ...], msgspec.Meta(max_length=100)] = ()
@@ -162,8 +162,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     object_cache: Positive = 100_000
     """Kilobytes of decoded objects in memory; counts, short lists and JSON may take three times as much."""
     answer_cache: Count = 72_000
-    """Kilobytes of cached responses (home pages, threads, profiles; of the API and the web app): a home page is 25 to 35, in
-    the web app 80. They may take twice as much; 0: none."""
+    """Kilobytes of cached responses (home pages, threads and profiles of the API and the web app). A home page takes 25 to 35,
+    in the web app 80, and 5 to 10 more if processes share a store. The least recently used are evicted; 0: no cache."""
     tombstone_days: Days = 30.0
     """Days for which tombstones of deleted associations are kept, so that a late retry cannot revive them."""
     audit_days: Annotated[float, msgspec.Meta(ge=0, le=36_500)] = 365.0

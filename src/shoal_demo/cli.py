@@ -97,7 +97,7 @@ def _owned(folder: Path) -> Iterator[None]:
         os.close(lock)
 
 
-PASSWORD = "low-tide-at-dawn"  # noqa: S105  # of made-up people, printed for everybody to use
+PASSWORD = "low-tide-at-dawn"  # noqa: S105  # public: the password of the demo's members
 SCOPES = ("read", "write", "follow")
 
 
@@ -217,7 +217,7 @@ def _tell(console: Console, url: str, hero: Member, token: str) -> None:
     console.print(f"\n[bold]A live network is at {url}[/bold]\n", highlight=False)
     console.print("  look     open it in a browser: one click there logs you in", highlight=False)
     console.print(
-        f"  log in   name [bold]{hero.name}[/bold] (or anybody), password [bold]{PASSWORD}[/bold]", highlight=False
+        f"  log in   name [bold]{hero.name}[/bold] (or any member), password [bold]{PASSWORD}[/bold]", highlight=False
     )
     console.print(f"           with a Mastodon client that asks for these, at {url}\n", highlight=False)
     console.print("  or, as they are, their home:", highlight=False)
@@ -234,4 +234,4 @@ def _tell_made(console: Console, folder: Path, hero: Member) -> None:
     command = "shoal demo" if folder == Path("demo") else f"shoal demo --folder {folder}"
     console.print(f"\n[bold]The network is in {folder}[/bold], and not served.\n", highlight=False, soft_wrap=True)
     console.print(f"  serve    {command}", highlight=False, soft_wrap=True)
-    console.print(f"  log in   then, name [bold]{hero.name}[/bold] (or anybody), password [bold]{PASSWORD}[/bold]\n")
+    console.print(f"  log in   then, name [bold]{hero.name}[/bold] (or any member), password [bold]{PASSWORD}[/bold]\n")

@@ -38,8 +38,8 @@ def up(folder: Path, web: int, workers: int) -> None:
 
     Ctrl-C stops all of them. The folder keeps the data for the next run.
     """
-    with held(folder) as place, _stop_event() as over:
-        running = clusters.start(place, web=web, workers=workers)
+    with held(folder) as locked_folder, _stop_event() as over:
+        running = clusters.start(locked_folder, web=web, workers=workers)
         try:
             _tell(folder, running)
             while not over.wait(_LOOK_SECONDS):

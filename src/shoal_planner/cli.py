@@ -31,7 +31,7 @@ from shoal_planner.simulation.simulate import ONE, SEVERAL, Course, GivenSize
 from shoal_planner.simulation.simulate import simulate as simulated
 from shoal_planner.workload import USUAL_PRICES, Prices
 
-_LEFT = {"full first", "fault"}
+_LEFT = {"bottlenecks", "fault"}
 """Titles of text columns; all others but the first contain numbers."""
 
 
@@ -45,7 +45,7 @@ def _print(sentences: Sequence[str], all_tables: Iterable[WordTable], calibratio
     console.print(f"Costs: {calibration.shown()}.", style="dim", markup=False)
     if not ours:
         console.print(
-            "They were measured on another machine: `shoal plan --calibrate` measures this one.", style="yellow"
+            "They were measured on another machine; `shoal plan --calibrate` measures this one.", style="yellow"
         )
     for table in all_tables:
         if table.rows:
@@ -126,7 +126,7 @@ def plan(
     calibration, ours = (_measured(path or FILE), True) if measure else calibrated(path)
     found = worked_out(of, paid, calibration)
     if plot is not None and draw is not None:
-        plot.write_bytes(draw(stacked(f"A plan for {of.members:,} members", plan_report.charts(found, calibration))))
+        plot.write_bytes(draw(stacked(f"Plan for {of.members:,} members", plan_report.charts(found, calibration))))
         click.echo(f"wrote {plot}", err=True)
     if report is not None:
         report.write_text(plan_report.page(found, calibration, ours=ours), "utf-8")
@@ -144,7 +144,7 @@ def _measured(path: Path) -> Calibration:
         def step(what: str) -> None:
             nonlocal done
             progress(f"measuring: {what}", 0, 1)
-            progress("all of it", done, STEPS)
+            progress("total", done, STEPS)
             done += 1
 
         calibration = calibrate(Path(folder), FULL, step)
@@ -234,7 +234,7 @@ def simulate(
     calibration, ours = calibrated(path)
     found = simulated(of, calibration, course, shape or "", GivenSize(web, workers, databases, redis))
     if plot is not None and draw is not None:
-        title = f"{of.members:,} members, simulated for {course.seconds:g} seconds"
+        title = f"Simulation of {of.members:,} members for {course.seconds:g} seconds"
         plot.write_bytes(draw(stacked(title, simulation_report.charts(found, course.faults))))
         click.echo(f"wrote {plot}", err=True)
     if as_json:

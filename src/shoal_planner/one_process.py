@@ -129,10 +129,10 @@ def one_process(of: Assumptions, calibration: Calibration) -> NetworkShape:
     limits = [
         ShapeLimit("the main thread", main / of.headroom),
         ShapeLimit("the writer thread", writer / of.headroom),
-        ShapeLimit("processor cores", cores / (machine.cores * of.headroom)),
+        ShapeLimit("CPU cores", cores / (machine.cores * of.headroom)),
         ShapeLimit("memory", memory / machine.memory),
         ShapeLimit("disk", disk / machine.disk),
-        ShapeLimit("writing to disk", load.posts * costs.written / _DISK_BYTES_A_SECOND),
+        ShapeLimit("disk writes", load.posts * costs.written / _DISK_BYTES_A_SECOND),
     ]
     part = ShapePart("server", 1, float(machine.cores), max(memory, GIB), disk, cores)
     ordered = tightest_first(limits)
@@ -143,8 +143,8 @@ def one_process(of: Assumptions, calibration: Calibration) -> NetworkShape:
 def outside(load: Load) -> list[ShapePart]:
     """Return the parts that are paid for by the byte."""
     return [
-        ShapePart("files of pictures", 1, 0.0, 0.0, objects=load.picture_bytes),
-        ShapePart("traffic to members, a month", 1, 0.0, 0.0, traffic=load.traffic),
+        ShapePart("picture files", 1, 0.0, 0.0, objects=load.picture_bytes),
+        ShapePart("traffic per month", 1, 0.0, 0.0, traffic=load.traffic),
     ]
 
 
@@ -196,10 +196,17 @@ def _waits(load: Load, of: Assumptions, costs: OneProcess, main: float) -> Waits
     shown = costs.request + page(costs, known) + load.high_fan_out_followees * costs.pull
     service_time = _TIME_SLICE + shown
     logged = (load.posts + load.changes) * costs.log + groups(load, costs) * costs.log_group
-    held = logged / max(1.0, costs.log_size) * pause(costs)
+    paused = logged / max(1.0, costs.log_size) * pause(costs)
     # Nothing is committed during a checkpoint, so checkpoints affect the 99th percentile if they take over a hundredth of the time.
-    slow = pause(costs) * (1 - 0.01 / held) if held > 0.01 else 0.0
-    largest = max((one.followers for one in load.by_class if one.followers * of.warm <= HIGH_FAN_OUT_FROM), default=0.0)
+    slow = pause(costs) * (1 - 0.01 / paused) if paused > 0.01 else 0.0
+    largest = max(
+        (
+            author_class.followers
+            for author_class in load.by_class
+            if author_class.followers * of.warm <= HIGH_FAN_OUT_FROM
+        ),
+        default=0.0,
+    )
     return Waits(
         lag=alone + waiting(main, service_time),
         lag_p99=max(alone - costs.sync + costs.sync_p99 + waiting_p99(main, service_time), slow),

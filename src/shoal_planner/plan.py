@@ -89,12 +89,12 @@ def cluster(of: Assumptions, calibration: Calibration, size: Size | None = None)
     limits = [
         ShapeLimit("web processes", work.web / (size.web * headroom)),
         ShapeLimit("workers", work.workers / (size.workers * headroom)),
-        ShapeLimit("processors of the databases", store_work(work, size) / (size.stores * DATABASE_CORES * headroom)),
+        ShapeLimit("CPU of the databases", store_work(work, size) / (size.stores * DATABASE_CORES * headroom)),
         ShapeLimit("disks of the databases", disk / (size.stores * DATABASE_DISK)),
         ShapeLimit("the search index, in one database", work.search / (DATABASE_CORES * headroom)),
         ShapeLimit("Redis", work.redis / (size.redis * headroom)),
         ShapeLimit("memory of Redis", memory / (size.redis * REDIS_MEMORY)),
-        ShapeLimit("databases: 64 at most", size.stores / DATA_SOURCES),
+        ShapeLimit("number of databases, at most 64", size.stores / DATA_SOURCES),
     ]
     if size.own_search:
         limits.append(ShapeLimit("disk of the search index, in one database", search / SEARCH_DISK))
@@ -143,7 +143,9 @@ def work_of(load: Load, of: Assumptions, costs: Shared, web: int) -> BusyCores:
     # to be cached and are read for each post.
     pushed = load.deliveries / of.warm if of.warm else 0.0
     long = load.posts * sum(
-        one.posts * one.followers for one in load.by_class if PAGE_FOLLOWERS < one.followers <= HIGH_FAN_OUT_FROM
+        author_class.posts * author_class.followers
+        for author_class in load.by_class
+        if PAGE_FOLLOWERS < author_class.followers <= HIGH_FAN_OUT_FROM
     )
     return BusyCores(
         web=load.posts * (costs.web_request + costs.web_post)
@@ -191,7 +193,10 @@ def _waits(load: Load, costs: Shared, work: BusyCores, size: Size) -> Waits:
     alone = costs.commit + costs.arrival + TRIPS_OF_A_POST * LINK_SECONDS + push
     # The service time is that of the longest uninterrupted step: a page of a long list in a worker, a call with 300 keys in Redis.
     service_times = ((web, page), (worker, costs.worker_job + push), (redis, 300 * costs.redis_delivery))
-    followers = max((one.followers for one in load.by_class if one.followers <= HIGH_FAN_OUT_FROM), default=0.0)
+    followers = max(
+        (author_class.followers for author_class in load.by_class if author_class.followers <= HIGH_FAN_OUT_FROM),
+        default=0.0,
+    )
     one_by_one = followers * (costs.worker_delivery + costs.worker_read + costs.redis_delivery / size.redis)
     return Waits(
         lag=alone + sum(waiting(busy, service_time) for busy, service_time in service_times),
@@ -205,7 +210,7 @@ def _waits(load: Load, costs: Shared, work: BusyCores, size: Size) -> Waits:
 def _parts(load: Load, of: Assumptions, costs: Shared, work: BusyCores, size: Size, *, broker: bool) -> list[ShapePart]:
     disk, search = _disks(load, costs, size)
     recent = min(1.0, _HOT_DAYS / (of.years * 365))
-    held = redis_memory(load, costs)
+    redis_bytes = redis_memory(load, costs)
     parts = [
         ShapePart("web process", size.web, 1.0, max(costs.memory_web, 0.5 * GIB), 0.0, work.web),
         ShapePart("worker", size.workers, 1.0, max(costs.memory_worker, 0.25 * GIB), 0.0, work.workers),
@@ -217,7 +222,7 @@ def _parts(load: Load, of: Assumptions, costs: Shared, work: BusyCores, size: Si
             disk / size.stores,
             store_work(work, size),
         ),
-        ShapePart("Redis", size.redis * of.copies, 1.0, max(0.5 * GIB, held / size.redis), 0.0, work.redis),
+        ShapePart("Redis", size.redis * of.copies, 1.0, max(0.5 * GIB, redis_bytes / size.redis), 0.0, work.redis),
     ]
     if size.own_search:
         memory = min(DATABASE_MEMORY, max(2 * GIB, search * recent))
@@ -315,11 +320,11 @@ def carried(of: Assumptions, calibration: Calibration) -> list[Carried]:
         (NAME, lambda given: one_process(given, calibration))
     ]
     shapes += [(_named(size), partial(cluster, calibration=calibration, size=size)) for size in SIZES]
-    return sorted((_carried(name, of, shape) for name, shape in shapes), key=lambda one: one.members)
+    return sorted((_carried(name, of, shape) for name, shape in shapes), key=lambda capacity: capacity.members)
 
 
 def _named(size: Size) -> str:
-    stores = f"{size.stores} PostgreSQL{' and one for search' if size.own_search else ''}"
+    stores = f"{size.stores} PostgreSQL{' plus one for search' if size.own_search else ''}"
     return f"{stores}, {size.redis} Redis, {size.web:,} web processes, {size.workers} workers"
 
 

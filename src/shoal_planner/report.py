@@ -35,33 +35,33 @@ def summary(plan: Plan) -> list[str]:
     found = [
         f"{units.people(load.members)} members: {shape.name}, {units.price(plan.money, currency)}.",
         f"In the busiest hour {units.number(load.posts)} posts, {units.number(load.pages)} home pages and "
-        f"{units.number(load.deliveries)} deliveries a second.",
+        f"{units.number(load.deliveries)} deliveries per second.",
     ]
     if shape.waits is None:
-        found.append(f"No shape carries this: {shape.limits[0].what} would be {shape.limits[0].use:.1f} times full.")
+        found.append(f"No shape handles this load: {shape.limits[0].what} would be at {shape.limits[0].use:.0%}.")
     else:
         found.append(
             f"A post is in the timelines of its followers after {units.seconds(shape.waits.lag)} "
-            f"(p99 {units.seconds(shape.waits.lag_p99)}), a home page takes {units.seconds(shape.waits.page)} "
+            f"(p99 {units.seconds(shape.waits.lag_p99)}); a home page takes {units.seconds(shape.waits.page)} "
             f"(p99 {units.seconds(shape.waits.page_p99)})."
         )
     if plan.assumptions.budget:
         budget = units.price(plan.assumptions.budget, currency)
-        found.append(f"{budget} pay for {units.people(plan.affordable)} members.")
+        found.append(f"{budget} is enough for {units.people(plan.affordable)} members.")
     return found
 
 
 def tables(plan: Plan) -> list[WordTable]:
     limits = [(limit.what, f"{limit.use:.0%}") for limit in plan.shape.limits]
-    full = WordTable("How full it is", ("limit", "used of what it may be"), limits)
+    full = WordTable("Utilization", ("resource", "used"), limits)
     return [_parts(plan), _load(plan), _waits(plan), full, _carried(plan), _swings(plan)]
 
 
 def _parts(plan: Plan) -> WordTable:
     rows = [_part(part, plan) for part in plan.shape.parts]
-    rows.append(("together", "", "", "", "", "", units.money(plan.money)))
-    columns = ("part", "number", "cores", "memory", "disk", "busy cores", f"{plan.prices.currency or 'money'} a month")
-    return WordTable("What runs", columns, rows)
+    rows.append(("total", "", "", "", "", "", units.money(plan.money)))
+    columns = ("part", "number", "cores", "memory", "disk", "busy cores", f"{plan.prices.currency or 'cost'} per month")
+    return WordTable("Components", columns, rows)
 
 
 def _part(part: ShapePart, plan: Plan) -> tuple[str, ...]:
@@ -79,18 +79,18 @@ def _load(plan: Plan) -> WordTable:
         "home pages": load.pages,
         "likes, follows": load.changes,
         "deliveries": load.deliveries,
-        "timelines rebuilt": load.returns,
+        "rebuilt timelines": load.returns,
     }
-    rows = [(f"{name} a second, busiest hour", units.number(rate)) for name, rate in rates.items()]
+    rows = [(f"{name} per second, busiest hour", units.number(rate)) for name, rate in rates.items()]
     rows += [
-        ("deliveries of a post", units.number(load.per_post)),
-        ("followers of the most-followed", units.people(load.largest)),
+        ("deliveries per post", units.number(load.per_post)),
+        ("followers of the most-followed member", units.people(load.largest)),
         ("high fan-out members", units.people(load.high_fan_out)),
-        ("of them followed by a reader", f"{load.high_fan_out_followees:.2g}"),
+        ("of these, followed by a reader", f"{load.high_fan_out_followees:.2g}"),
         ("warm home timelines", units.people(load.warm)),
         ("follows", units.number(load.all_follows)),
         (f"posts after {plan.assumptions.years:g} years", units.number(load.all_posts)),
-        ("files of pictures then", units.size(load.picture_bytes)),
+        (f"picture files after {plan.assumptions.years:g} years", units.size(load.picture_bytes)),
     ]
     return WordTable("Load", ("", "number"), rows)
 
@@ -102,23 +102,23 @@ def _waits(plan: Plan) -> WordTable:
         rows = [
             ("post to home timelines, median", units.seconds(waits.lag)),
             ("post to home timelines, p99", units.seconds(waits.lag_p99)),
-            ("post of the most-followed who is pushed, to all", units.seconds(waits.largest)),
+            ("post of the most-followed pushed author, to all", units.seconds(waits.largest)),
             ("home page in the server, median", units.seconds(waits.page)),
             ("home page in the server, p99", units.seconds(waits.page_p99)),
         ]
-    return WordTable("How long members wait", ("", "time"), rows)
+    return WordTable("Response times", ("", "time"), rows)
 
 
 def _carried(plan: Plan) -> WordTable:
     rows = [
         (
-            one.shape,
-            units.people(one.members),
-            ", then ".join(f"{end.what} ({units.people(end.members)})" for end in one.breaks[:3]) or "nothing",
+            capacity.shape,
+            units.people(capacity.members),
+            ", then ".join(f"{end.what} ({units.people(end.members)})" for end in capacity.breaks[:3]) or "none",
         )
-        for one in plan.carried
+        for capacity in plan.carried
     ]
-    return WordTable("What each shape carries, and what is full first", ("shape", "members", "full first"), rows)
+    return WordTable("Capacity and first bottlenecks of each shape", ("shape", "members", "bottlenecks"), rows)
 
 
 def _swings(plan: Plan) -> WordTable:
@@ -133,9 +133,9 @@ def _swings(plan: Plan) -> WordTable:
         )
         for swing in plan.swings[:_MOST_SWINGS]
     ]
-    unit = plan.prices.currency or "money"
+    unit = plan.prices.currency or "cost"
     columns = ("assumption", "low", "high", f"{unit} if low", f"{unit} if high", "swing")
-    return WordTable("Which assumption matters most", columns, rows)
+    return WordTable("Most important assumptions", columns, rows)
 
 
 def assumptions(plan: Plan) -> WordTable:
@@ -147,7 +147,7 @@ def assumptions(plan: Plan) -> WordTable:
         (f"price: {name.replace('_', ' ')}", f"{price:g}" if name != "currency" else price)
         for name, price in msgspec.structs.asdict(plan.prices).items()
     ]
-    return WordTable("What is assumed", ("assumption", "value"), rows)
+    return WordTable("Assumptions", ("assumption", "value"), rows)
 
 
 def _value(number: float) -> str:
@@ -184,10 +184,10 @@ def _load_chart(plan: Plan) -> Chart:
         for members in _sizes()
     ]
     series = [PlotLine(name, color, [(members, rate(load)) for members, load in loads]) for name, color, rate in _LOADS]
-    axes = Axes("members", "a second, in the busiest hour", units.people, units.number)
+    axes = Axes("members", "per second, in the busiest hour", units.people, units.number)
     return lines(
-        "Load against members",
-        "The busiest hour, when each member does what is assumed. Posts of high fan-out members are pulled.",
+        "Load by number of members",
+        "In the busiest hour, with the assumed activity per member. Posts of high fan-out members are pulled.",
         series,
         axes,
         marks=[Landmark(float(plan.assumptions.members), "this plan")],
@@ -202,10 +202,10 @@ def _money_chart(plan: Plan, calibration: Calibration) -> Chart:
     names: tuple[tuple[bool, str, Color], ...] = ((True, "one process", "violet"), (False, "several", "after"))
     series = [PlotLine(name, color, found[alone]) for alone, name, color in names if found[alone]]
     return lines(
-        f"{plan.prices.currency or 'Money'} a month against members",
-        f"The smallest shape that carries the load, with what is kept for {plan.assumptions.years:g} years.",
+        f"{plan.prices.currency or 'Cost'} per month by number of members",
+        f"The cheapest shape that handles the load, with the data of {plan.assumptions.years:g} years.",
         series,
-        Axes("members", "a month", units.people, units.number),
+        Axes("members", "per month", units.people, units.number),
         marks=[
             Landmark(float(plan.assumptions.members), f"this plan: {units.price(plan.money, plan.prices.currency)}")
         ],
@@ -215,17 +215,17 @@ def _money_chart(plan: Plan, calibration: Calibration) -> Chart:
 def _carried_chart(plan: Plan) -> Chart:
     series = [
         PlotBar(
-            one.shape,
+            capacity.shape,
             1e3,
-            max(1e3, one.members if math.isfinite(one.members) else 10.0**_MOST),
-            f"{units.people(one.members)}: {one.breaks[0].what}" if one.breaks else "no end",
-            "violet" if one.shape == NAME else "after",
+            max(1e3, capacity.members if math.isfinite(capacity.members) else 10.0**_MOST),
+            f"{units.people(capacity.members)}: {capacity.breaks[0].what}" if capacity.breaks else "unlimited",
+            "violet" if capacity.shape == NAME else "after",
         )
-        for one in plan.carried
+        for capacity in plan.carried
     ]
     return bars(
-        "What each shape carries",
-        "The members up to whom nothing is full, and what is full then.",
+        "Capacity of each shape",
+        "The number of members at which the first bottleneck is reached, and the bottleneck.",
         series,
         units.people,
         "members",
@@ -244,11 +244,11 @@ def _swings_chart(plan: Plan) -> Chart:
         for swing in plan.swings[:_MOST_SWINGS]
     ]
     return bars(
-        "Which assumption matters most",
-        f"{plan.prices.currency or 'Money'} a month when one assumption alone turns out low (gray) or high.",
+        "Most important assumptions",
+        f"{plan.prices.currency or 'Cost'} per month if a single assumption is low (gray) or high.",
         series,
         units.number,
-        "a month",
+        "per month",
         middle=plan.money,
         log=False,
     )
@@ -271,15 +271,15 @@ def _push_or_pull_chart(of: Assumptions, calibration: Calibration) -> Chart:
     ]
     return lines(
         "Push or pull",
-        f"Processor time a day for one follower who reads {of.pages:g} pages a day, by how often the author posts.",
+        f"CPU time per day for one follower who reads {of.pages:g} pages a day, by the posting rate of the author.",
         series,
-        Axes("posts a day of the author", "microseconds a day", units.number, units.number),
+        Axes("posts per day by the author", "microseconds per day", units.number, units.number),
         marks=[_crossing(of.pages * several.web_pull / pushed), _crossing(of.pages * one.pull / one.delivery_far)],
     )
 
 
 def _crossing(rate: float) -> Landmark:
-    return Landmark(rate, f"as dear at {units.number(rate)} a day")
+    return Landmark(rate, f"equal at {units.number(rate)} per day")
 
 
 def _sizes() -> list[float]:
@@ -301,9 +301,9 @@ img{width:100%;height:auto;margin:1rem 0}.wide{overflow-x:auto}
 
 def page(plan: Plan, calibration: Calibration, *, ours: bool) -> str:
     """Return the report as HTML. `ours`: whether the costs were measured on this machine."""
-    title = f"A plan for {plan.load.members:,.0f} members"
-    where = "" if ours else " Another machine: `shoal plan --calibrate` measures this one."
-    sentences = [*summary(plan), f"Costs were measured on {plan.calibration}.{where}"]
+    title = f"Plan for {plan.load.members:,.0f} members"
+    where = "" if ours else ", another machine; `shoal plan --calibrate` measures this one"
+    sentences = [*summary(plan), f"Costs were measured on {plan.calibration}{where}."]
     parts = [f"<h1>{escape(title)}</h1>", *(f"<p>{escape(sentence)}</p>" for sentence in sentences)]
     parts += [_picture(chart) for chart in charts(plan, calibration)]
     parts += [part for table in (*tables(plan), assumptions(plan)) if table.rows for part in _table(table)]

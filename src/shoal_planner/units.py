@@ -47,13 +47,13 @@ def money(value: float) -> str:
 
 def price(value: float, currency: str) -> str:
     """Format a monthly price with its currency, if known: 1,240 USD a month."""
-    return f"{money(value)} {currency} a month" if currency else f"{money(value)} a month"
+    return f"{money(value)} {currency} per month" if currency else f"{money(value)} per month"
 
 
 def _scaled(value: float, scales: Sequence[tuple[float, str]]) -> str:
     """Format a number in the largest unit that it reaches when rounded; empty if it reaches none."""
     if math.isinf(value):
-        return "no end"
+        return "unlimited"
     return next((f"{_digits(value / unit)}{name}" for unit, name in scales if value >= unit * 0.9995), "")
 
 

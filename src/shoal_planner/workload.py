@@ -217,9 +217,9 @@ def load_of(of: Assumptions, high_fan_out_from: float, *, warm_only: bool) -> Lo
     coming = of.members * of.daily
     counted = (of.warm or 1.0) if warm_only else 1.0
     found = classes(of, high_fan_out_from / counted)
-    quiet = [one for one in found if one.followers * counted <= high_fan_out_from]
-    high_fan_out = [one for one in found if one.followers * counted > high_fan_out_from]
-    per_post = of.warm * sum(one.posts * one.followers for one in quiet)
+    quiet = [author_class for author_class in found if author_class.followers * counted <= high_fan_out_from]
+    high_fan_out = [author_class for author_class in found if author_class.followers * counted > high_fan_out_from]
+    per_post = of.warm * sum(author_class.posts * author_class.followers for author_class in quiet)
     rate = coming * of.busiest / DAY
     posts = rate * of.posts
     days = of.years * 365
@@ -234,9 +234,10 @@ def load_of(of: Assumptions, high_fan_out_from: float, *, warm_only: bool) -> Lo
         returns=of.members * of.returning * of.busiest / DAY,
         deliveries=posts * per_post,
         per_post=per_post,
-        high_fan_out=sum(one.members for one in high_fan_out),
-        high_fan_out_followees=sum(one.members * one.followers for one in high_fan_out) / of.members,
-        largest=max(one.followers for one in found),
+        high_fan_out=sum(author_class.members for author_class in high_fan_out),
+        high_fan_out_followees=sum(author_class.members * author_class.followers for author_class in high_fan_out)
+        / of.members,
+        largest=max(author_class.followers for author_class in found),
         all_posts=coming * of.posts * days,
         all_follows=of.members * of.follows,
         all_changes=coming * of.changes * days * _BYTES_OF_A_CHANGE,

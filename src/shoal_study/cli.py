@@ -31,7 +31,7 @@ _MIB = 1 << 20
 
 
 def tell(result: StudyResult) -> None:
-    """Print a study. Tables fit into 80 columns."""
+    """Print the result of a study. Tables fit into 80 columns."""
     console = Console(highlight=False)
     console.print(f"{result.names:,} names: {result.source}", style="bold", markup=False)
     for line in _facts(result):
@@ -47,10 +47,12 @@ def tell(result: StudyResult) -> None:
 
 def _parts(result: StudyResult) -> Iterator[Table | Sequence[str]]:
     if result.schemes:
-        yield _level_table(result, "How evenly", ("buckets", "mean", "deviation", "of mean", "by chance", "p"))
-        ends = _level_table(result, "The ends", ("fullest", "emptiest", "empty", "furthest", "hottest", "in it"))
-        ends.caption = "Hottest: the most active bucket, in times of the mean, and its members"
-        yield ends
+        yield _level_table(result, "Evenness", ("buckets", "mean", "deviation", "of mean", "random", "p"))
+        extremes = _level_table(
+            result, "Extremes", ("fullest", "emptiest", "empty", "furthest", "hottest", "its members")
+        )
+        extremes.caption = "Hottest: the most active bucket, its activity as a multiple of the mean, and its members"
+        yield extremes
         yield [_costs((each.title, each.nanoseconds) for each in result.schemes)]
         yield _paper_table(result)
         yield [f"  {text}" for each in result.paper if (text := fullest_text(each, result.names))]
@@ -77,13 +79,13 @@ def _parts(result: StudyResult) -> Iterator[Table | Sequence[str]]:
 
 def _facts(result: StudyResult) -> Iterator[str]:
     yield (
-        f"{result.seconds:.2f} s, {result.processor_seconds:.2f} s of processor time with the start, "
+        f"{result.seconds:.2f} s, {result.processor_seconds:.2f} s of processor time including the start, "
         f"{result.peak_bytes / _MIB:.0f} MiB"
     )
     yield f"activity: {result.activity}"
     if result.checked:
-        yield f"{result.checked:,} of them were placed by the server's own code too, and are in the same place"
-    yield f"a bare loop over hashlib.md5 takes {result.bare_loop.nanoseconds:,.0f} ns of processor time a name"
+        yield f"{result.checked:,} names were also placed by the server's own code, with equal results"
+    yield f"a bare loop over hashlib.md5 takes {result.bare_loop.nanoseconds:,.0f} ns of processor time per name"
 
 
 def _costs(found: Iterable[tuple[str, float]]) -> str:
@@ -95,7 +97,7 @@ def _table(first: str, *others: str) -> Table:
     return Table(Column(first, no_wrap=True), *columns, box=None, padding=(0, 2, 0, 0), pad_edge=False)
 
 
-_HEADINGS = {"p": "chi2 p", "in it": "members"}
+_HEADINGS = {"p": "chi2 p", "its members": "members"}
 """Headings that differ from the page's."""
 
 
@@ -113,8 +115,8 @@ def _paper_table(result: StudyResult) -> Table:
     for each in result.paper:
         table.add_row(*comparison_cells(each))
     table.caption = (
-        f"Left: the paper ({NAMES:,} names); right: this list. Ratio: deviation over mean; random: "
-        "ratio of a uniform distribution of this number of names"
+        f"Left: the paper ({NAMES:,} names); right: this list. Ratio: deviation divided by mean; random: "
+        "the ratio of a random distribution of this number of names"
     )
     return table
 
@@ -123,7 +125,7 @@ def _server_table(result: StudyResult) -> Table:
     found = result.servers
     changes = [f"{each.before} to {each.after}" for each in found[0].changes]
     table = _table(f"{found[0].servers.buckets} servers", "of mean", "fullest", "hottest", *changes)
-    table.caption = "Deviation over the mean; who moves when servers come or go, and in times of the least possible"
+    table.caption = "Deviation divided by the mean; members that move, and their number as a multiple of the minimum"
     for each in found:
         level = each.servers
         table.add_row(
@@ -139,8 +141,8 @@ def _server_table(result: StudyResult) -> Table:
 
 
 def _cooling_table(found: Sequence[Cooling]) -> Table:
-    table = _table("The hottest server", "can move", "before", "after", "moved", "members")
-    table.caption = f"What bringing it to {found[0].bound:g} times the mean activity takes"
+    table = _table("The hottest server", "unit", "before", "after", "moved", "members")
+    table.caption = f"Cost of reducing it to {found[0].bound:g} times the mean activity"
     for each in found:
         table.add_row(
             each.title if each.servers == found[0].servers else f"{each.title}, {each.servers} servers",
@@ -151,18 +153,18 @@ def _cooling_table(found: Sequence[Cooling]) -> Table:
             f"{each.members:,}",
         )
     if any(not each.reached for each in found):
-        table.caption += "; !: it cannot be done"
+        table.caption += "; !: not possible"
     return table
 
 
 def _mapping_lines(mapping: MappingFigures) -> Iterator[str]:
     yield (
-        f"Mapping: {mapping.ranges:,} ranges of {mapping.range_size:,} members, range n on server n mod {mapping.servers}: "
+        f"Mapping: {mapping.ranges:,} ranges of {mapping.range_size:,} members; range n on server n mod {mapping.servers}: "
         f"{min(mapping.members):,} to {max(mapping.members):,} members per server, {mapping.idle} servers idle."
     )
     yield (
         f"  At {mapping.next_count:,} members: {min(mapping.next_members):,} to {max(mapping.next_members):,} per server. "
-        f"{mapping.newest:.0%} of the newest hundredth are in one range."
+        f"{mapping.newest:.0%} of the newest hundredth of the members are in one range."
     )
     if mapping.heat:
         yield f"  {hot_range_text(mapping)}"
@@ -192,8 +194,8 @@ def _chosen(command: Callable[..., None]) -> Callable[..., None]:
         click.option(
             "--only", multiple=True, type=click.Choice(SCHEMES), help="Study only this scheme; may be repeated."
         ),
-        _number("--servers", "Servers that members are spread over.", _DEFAULTS.servers, 2, MOST_SERVERS - 1),
-        _number("--grown", "Servers after several were added at once.", _DEFAULTS.grown, 3, MOST_SERVERS),
+        _number("--servers", "Number of servers.", _DEFAULTS.servers, 2, MOST_SERVERS - 1),
+        _number("--grown", "Number of servers after adding several at once.", _DEFAULTS.grown, 3, MOST_SERVERS),
         click.option(
             "--range",
             "range_size",

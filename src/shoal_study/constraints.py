@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from shoal.core import placement
 from shoal.core.placement_conformance import NAMES
 from shoal_study import scripting
-from shoal_study.map_schemes import dealt_members, even_map, owners_of, with_stores
+from shoal_study.counting import HOT
+from shoal_study.map_schemes import even_map, members_by_server, owners_of, with_stores
 from shoal_study.name_schemes import LevelScheme
 from shoal_study.names import SHORT_BYTES, NameBatch, batch_of, generated_batches
 from shoal_study.statistics import (
@@ -85,7 +86,7 @@ class Evidence(NamedTuple):
 
     @property
     def keys(self) -> Sequence[str]:
-        """The studied ones of the five schemes, in the order of the paper."""
+        """Keys of the five schemes that were studied, in the order of the paper."""
         here = {*self.figures, *(("mapping",) if self.mapping else ()), *(("shoal",) if self.stores else ())}
         return [key for key in scripting.COLUMNS if key in here]
 
@@ -140,7 +141,7 @@ def _external(evidence: Evidence, key: str) -> Outcome:
     return Outcome(
         key,
         other == 0,
-        f"{other:,} of {sample.size:,} names are elsewhere after signing up in reverse order, on {evidence.grown} servers",
+        f"{other:,} of {sample.size:,} names have another location after signing up in reverse order, on {evidence.grown} servers",
     )
 
 
@@ -181,7 +182,7 @@ def lookup_nanoseconds(names: Sequence[bytes]) -> float:
 
 
 def _platforms(_evidence: Evidence, key: str) -> Outcome:
-    """Compare plain Python in processes with other hash seeds and locales with the arrays of this process."""
+    """Compare the locations computed by plain Python, under other hash seeds and locales, with the conformance file."""
     found = {name: right[key] for name, right in scripting.agreeing(scripting.PLATFORMS).items()}
     return Outcome(key, bool(found) and all(right == len(NAMES) for right in found.values()), _agreement(found))
 
@@ -189,12 +190,12 @@ def _platforms(_evidence: Evidence, key: str) -> Outcome:
 def _scripting(_evidence: Evidence, key: str) -> Outcome:
     found = {name: right[key] for name, right in scripting.agreeing(scripting.LANGUAGES).items()}
     if len(found) < _LANGUAGES:
-        return Outcome(key, None, f"{len(found)} interpreters are installed, and {_LANGUAGES} must agree")
+        return Outcome(key, None, f"{len(found)} interpreters are installed, and at least {_LANGUAGES} are needed")
     return Outcome(key, all(right == len(NAMES) for right in found.values()), _agreement(found))
 
 
 def _agreement(found: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} {right} of {len(NAMES)}" for name, right in found.items()) + " names alike"
+    return ", ".join(f"{name} {right} of {len(NAMES)}" for name, right in found.items()) + " names located correctly"
 
 
 def _trees(evidence: Evidence, key: str) -> Outcome:
@@ -214,7 +215,7 @@ def _trees(evidence: Evidence, key: str) -> Outcome:
 def at_a_billion(level: LevelFigures) -> float:
     """Return the expected members of the fullest bucket at a billion members.
 
-    A level that cannot be told from a uniform distribution stays uniform; in another one the fullest keeps its fraction.
+    A level that passes for uniform stays uniform; in any other, the fullest bucket keeps its fraction.
     """
     mean = BILLION / level.buckets
     if level.p >= _UNIFORM or not level.members:
@@ -227,7 +228,7 @@ def _billion(evidence: Evidence, key: str) -> Outcome:
     seconds = _nanoseconds(evidence, key) * BILLION / 1e9
     if key == "mapping":
         mapping = evidence.mapped()
-        servers = dealt_members(BILLION, mapping.range_size, mapping.servers)
+        servers = members_by_server(BILLION, mapping.range_size, mapping.servers)
         ratio, where = float(servers.max() / servers.mean()), "server"
     elif key == "shoal" and evidence.stores:
         level = evidence.stores.servers
@@ -240,7 +241,7 @@ def _billion(evidence: Evidence, key: str) -> Outcome:
     return Outcome(
         key,
         ratio <= _FULLEST and seconds <= _DAY,
-        f"a billion names take {seconds:,.0f} s of one processor, and the fullest {where} has {ratio:,.2f} times the mean",
+        f"a billion names take {seconds:,.0f} s on one processor, and the fullest {where} has {ratio:,.2f} times the mean",
     )
 
 
@@ -257,7 +258,7 @@ def _one_to_one(evidence: Evidence, key: str) -> Outcome:
     return Outcome(
         key,
         same == 0 < shared,
-        f"{shared:,} of {len(names):,} names share their path with another name without the name in it, {same:,} with it",
+        f"{shared:,} of {len(names):,} names share a path that omits the name, and {same:,} a complete path",
     )
 
 
@@ -273,7 +274,7 @@ def _even(evidence: Evidence, key: str) -> Outcome:
     return Outcome(
         key,
         all(level.furthest <= allowed(level) for level in found),
-        f"{worst.name}: a bucket is {worst.furthest:.1%} from the mean, {worst.empty} of {worst.buckets} are empty",
+        f"{worst.name}: a bucket deviates by {worst.furthest:.1%} from the mean; {worst.empty} of {worst.buckets} are empty",
     )
 
 
@@ -288,7 +289,7 @@ def _even_mapping(evidence: Evidence) -> Outcome:
     return Outcome(
         "mapping",
         furthest <= EVEN,
-        f"a server is {mapping.furthest:.1%} from the mean, and {mapping.next_furthest:.1%} at {mapping.next_count:,} members; "
+        f"a server deviates by {mapping.furthest:.1%}, and by {mapping.next_furthest:.1%} at {mapping.next_count:,} members; "
         f"{mapping.idle} of {mapping.servers} are idle",
     )
 
@@ -299,8 +300,8 @@ def _grows(evidence: Evidence, key: str) -> Outcome:
     return Outcome(
         key,
         after <= _RELIEVED * before and change.moved <= _MOST_MOVED * change.least,
-        f"from {change.before} to {change.after} servers {change.moved / total:.1%} move ({change.least / total:.1%} must for "
-        f"equal shares); the fullest server then has {after:.2f} times the mean, {before:.2f} if nobody moves",
+        f"from {change.before} to {change.after} servers, {change.moved / total:.1%} of the members move (minimum: "
+        f"{change.least / total:.1%}); the fullest server then has {after:.2f} times the mean, and {before:.2f} without moves",
     )
 
 
@@ -311,7 +312,7 @@ def _cools(evidence: Evidence, key: str) -> Outcome:
     return Outcome(
         key,
         found.reached,
-        f"from {found.before:.2f} to {found.after:.2f} times the mean with {found.members:,} members moved",
+        f"from {found.before:.2f} to {found.after:.2f} times the mean activity after moving {found.members:,} members",
     )
 
 
@@ -327,28 +328,28 @@ _CHECKS: Sequence[tuple[int, str, str, str, Check]] = (
         2,
         "Lightweight",
         "Locating a name needs no expensive calculation",
-        f"at most {_MOST_HASHES:g} times the processor time of a bare loop over hashlib.md5, with the table of the mapping scheme",
+        f"at most {_MOST_HASHES:g} times the CPU time of a bare loop over hashlib.md5, including the table of the mapping scheme",
         _lightweight,
     ),
     (
         3,
         "Platform independent",
         "Every platform computes the same location",
-        "plain Python with other hash seeds and locales locates the names of the conformance file as the arrays of the study do",
+        "plain Python with other hash seeds and locales returns the expected locations of the conformance file",
         _platforms,
     ),
     (
         4,
         "Scripting languages",
         "The scheme is easy to implement in scripting languages",
-        f"a program in each installed language, at least {_LANGUAGES}, locates the names of the conformance file alike",
+        f"a program in each installed language, at least {_LANGUAGES}, returns the expected locations of the conformance file",
         _scripting,
     ),
     (
         5,
         "Small directory trees",
-        "The scheme needs no large trees of directories",
-        f"at most {DIRECTORY_ENTRIES:,} directories below one of the first level, and entries in the fullest at a billion members",
+        "The scheme needs no large directory trees",
+        f"at a billion members, no directory has more than {DIRECTORY_ENTRIES:,} directories or entries below it",
         _trees,
     ),
     (
@@ -363,20 +364,20 @@ _CHECKS: Sequence[tuple[int, str, str, str, Check]] = (
         7,
         "One-to-one",
         "No two names have the same location",
-        "names of a sample share paths without the name, and none with it",
+        "names of a sample share paths that omit the name, and none share a complete path",
         _one_to_one,
     ),
     (
         0,
         "Even",
         "Every bucket has nearly the same number of members",
-        f"no bucket is more than {EVEN:.0%} from the mean (or {_RANDOM_DEVIATIONS:.0f} random deviations, in a small list)",
+        f"no bucket deviates by more than {EVEN:.0%} from the mean (in small lists: {_RANDOM_DEVIATIONS:.0f} random deviations)",
         _even,
     ),
     (
         0,
         "Growth",
-        "New servers relieve the fullest, and few members move",
+        "New servers relieve the fullest server, and few members move",
         f"the fullest server loses at least a tenth, and at most {_MOST_MOVED} times the minimum of members move",
         _grows,
     ),
@@ -384,7 +385,7 @@ _CHECKS: Sequence[tuple[int, str, str, str, Check]] = (
         0,
         "Hot spots",
         "A unit that is too busy can be moved individually",
-        "units are moved from the hottest server until it is near the mean",
+        f"units move from the hottest server until it has at most {HOT:g} times the mean activity",
         _cools,
     ),
 )

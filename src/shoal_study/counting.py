@@ -31,8 +31,8 @@ from shoal_study.map_schemes import (
     Ranges,
     Units,
     cooled,
-    dealt,
     even_map,
+    evenly_assigned,
     moved_members,
     owners_of,
     with_stores,
@@ -236,16 +236,16 @@ def change(before: int, after: int, moved: int, total: int) -> Change:
 
 HOT = 1.25
 """Maximum heat of a server."""
-LETTERS = Named("letters", "Letters", "a letter")
-SUMS = Named("ascii-sum", "ASCII sum", "a sum")
-_RANGES = Named("mapping", "Mapping", "a range")
-_SOURCES = Named("md5", "MD5 and Shoal's map", "a data source")
-_ARCS = Named("ring", "Ring, bounded or not", "an arc of the ring")
+LETTERS = Named("letters", "Letters", "letter")
+SUMS = Named("ascii-sum", "ASCII sum", "sum")
+_RANGES = Named("mapping", "Mapping", "range")
+_SOURCES = Named("md5", "MD5 and Shoal's map", "data source")
+_ARCS = Named("ring", "Ring, bounded or not", "ring arc")
 
 
 def by_buckets(named: Named, loads: Loads, servers: int) -> Cooling:
     """Distribute the buckets of a first level evenly over servers, then move buckets from the hottest server."""
-    owners = dealt(loads.members, servers)
+    owners = evenly_assigned(loads.members, servers)
     return _cooling(named, servers, cooled(owners, Units(loads.members, loads.activity), servers, HOT))
 
 

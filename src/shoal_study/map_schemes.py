@@ -40,41 +40,41 @@ class Cooled(NamedTuple):
     """Fraction of all activity that moved."""
 
 
-def dealt(members: Numbers, servers: int) -> Owners:
+def evenly_assigned(members: Numbers, servers: int) -> Owners:
     """Return a server for each unit: largest first, each to the server with the fewest members."""
     owners = np.zeros(len(members), np.intp)
-    held = np.zeros(servers, np.int64)
+    loads = np.zeros(servers, np.int64)
     for unit in np.argsort(-members, kind="stable"):
-        server = int(held.argmin())
+        server = int(loads.argmin())
         owners[unit] = server
-        held[server] += members[unit]
+        loads[server] += members[unit]
     return owners
 
 
-def taken_in(owners: Owners, members: Numbers, servers: int) -> Owners:
+def expanded(owners: Owners, members: Numbers, servers: int) -> Owners:
     """Return the servers of the units for a larger number of servers: the new ones take units from the fullest.
 
     No unit moves twice. A new server takes units until it has its share, and none that would make it as full as the giver.
     """
     found = owners.copy()
     old = int(owners.max()) + 1
-    held = np.bincount(found, members, minlength=servers).astype(np.int64)
+    loads = np.bincount(found, members, minlength=servers).astype(np.int64)
     share = members.sum() / servers
     for taker in range(old, servers):
-        while (unit := _given(found, members, held, old, taker, share)) is not None:
-            held[found[unit]] -= members[unit]
-            held[taker] += members[unit]
+        while (unit := _next_unit(found, members, loads, old, taker, share)) is not None:
+            loads[found[unit]] -= members[unit]
+            loads[taker] += members[unit]
             found[unit] = taker
     return found
 
 
-def _given(owners: Owners, members: Numbers, held: Numbers, old: int, taker: int, share: float) -> int | None:
+def _next_unit(owners: Owners, members: Numbers, loads: Numbers, old: int, taker: int, share: float) -> int | None:
     """Return the unit that a new server takes next: the largest that fits, from the fullest server that has one."""
-    capacity = share - held[taker]
-    for giver in np.argsort(-held[:old], kind="stable"):
-        if held[giver] <= share:
+    capacity = share - loads[taker]
+    for giver in np.argsort(-loads[:old], kind="stable"):
+        if loads[giver] <= share:
             return None
-        fits = (owners == giver) & (members > 0) & (members <= capacity) & (members < held[giver] - held[taker])
+        fits = (owners == giver) & (members > 0) & (members <= capacity) & (members < loads[giver] - loads[taker])
         own = np.flatnonzero(fits)
         if len(own):
             return int(own[members[own].argmax()])
@@ -116,8 +116,8 @@ def cooled(owners: Owners, units: Units, servers: int, bound: float) -> Cooled:
 MOST_RANGES = 1 << 20
 
 
-def dealt_members(count: int, size: int, servers: int) -> Numbers:
-    """Return the members of each server if ranges of `size` numbers are dealt in turn: range n is on server n mod `servers`."""
+def members_by_server(count: int, size: int, servers: int) -> Numbers:
+    """Return the members of each server if ranges of `size` numbers are assigned in turn: range n is on server n mod `servers`."""
     full, rest = divmod(count, size)
     ranges = np.arange(servers)
     found = ((full - ranges + servers - 1) // servers).clip(0).astype(np.int64) * size
@@ -174,15 +174,15 @@ class Ranges:
 
 def even_map(stores: int) -> ShardMap:
     """Return a map that distributes adjacent data sources evenly over `stores` stores."""
-    cuts = [place * DATA_SOURCES // stores for place in range(stores + 1)]
-    ranges = {f"{first}-{last - 1}": _url(place) for place, (first, last) in enumerate(itertools.pairwise(cuts))}
+    cuts = [store * DATA_SOURCES // stores for store in range(stores + 1)]
+    ranges = {f"{first}-{last - 1}": _url(store) for store, (first, last) in enumerate(itertools.pairwise(cuts))}
     return first_map(ranges)
 
 
 def with_stores(known: ShardMap, stores: int) -> ShardMap:
     """Return the map after stores were added, or the last ones removed, with a minimum of data sources moved."""
     while len(known.stores) < stores:
-        known = _joined(known)
+        known = _with_one_more(known)
     return _without(known, stores)
 
 
@@ -190,22 +190,22 @@ def owners_of(known: ShardMap) -> NDArray[np.intp]:
     return np.array(known.owners, np.intp)
 
 
-def _url(place: int) -> str:
-    return f"memory://{place}"
+def _url(store: int) -> str:
+    return f"memory://{store}"
 
 
-def _joined(known: ShardMap) -> ShardMap:
-    place = len(known.stores)
-    known = known.with_store(_url(place))
-    for _ in range(DATA_SOURCES // (place + 1)):
-        giver = max(range(place), key=lambda store: (len(known.of(store)), store))
-        known = known.moving(known.of(giver)[-1:], giver, place, returns=False)
+def _with_one_more(known: ShardMap) -> ShardMap:
+    added = len(known.stores)
+    known = known.with_store(_url(added))
+    for _ in range(DATA_SOURCES // (added + 1)):
+        giver = max(range(added), key=lambda store: (len(known.of(store)), store))
+        known = known.moving(known.of(giver)[-1:], giver, added, returns=False)
     return known
 
 
 def _without(known: ShardMap, stores: int) -> ShardMap:
-    for place in range(stores, len(known.stores)):
-        for source in known.of(place):
+    for removed in range(stores, len(known.stores)):
+        for source in known.of(removed):
             taker = min(range(stores), key=lambda store: len(known.of(store)))
-            known = known.moving([source], place, taker, returns=False)
+            known = known.moving([source], removed, taker, returns=False)
     return known

@@ -131,10 +131,10 @@ def _message(batch: NameBatch, begin: int, end: int) -> list[Words | None]:
     """Return the 16 words of the MD5 block for some names; a word that is 0 in all of them is None."""
     lengths = batch.lengths[begin:end]
     mark = np.uint32(0x80) << (8 * (lengths & 3)).astype(np.uint32)
-    place = lengths >> 2
+    last_word = lengths >> 2
     words: list[Words | None] = [None] * 16
-    for at in range(int(place.max(initial=0)) + 1):
-        marked = mark * (place == at)
+    for at in range(int(last_word.max(initial=0)) + 1):
+        marked = mark * (last_word == at)
         words[at] = marked | batch.words[at, begin:end] if at < len(batch.words) else marked
     words[_LENGTH_WORD] = (8 * lengths).astype(np.uint32)
     return words

@@ -15,7 +15,7 @@ import numpy as np
 
 from shoal.core.placement import SHARDS_PER_SOURCE, place
 from shoal_study.counting import LevelCount
-from shoal_study.map_schemes import dealt_members
+from shoal_study.map_schemes import members_by_server
 from shoal_study.name_schemes import CHARACTERS, Loads
 from shoal_study.statistics import Erratum, PaperComparison, SchemeFigures
 
@@ -239,7 +239,7 @@ def _digest() -> Erratum:
 
 def _largest_server() -> Erratum:
     size, servers = 10_000, 20
-    first, printed = (dealt_members(count, size, servers) for count in (1_009_999, 1_049_999))
+    first, printed = (members_by_server(count, size, servers) for count in (1_009_999, 1_049_999))
     lead = first.max() - np.sort(first)[-2]
     more = int((printed > printed.min()).sum())
     return Erratum(

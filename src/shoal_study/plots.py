@@ -7,6 +7,7 @@ from html import escape
 from typing import Literal
 
 from shoal_study.constraints import EVEN
+from shoal_study.counting import HOT
 from shoal_study.statistics import CURVE_STEPS, Cooling, LevelFigures, MappingFigures, ServerFigures
 
 Color = Literal["accent", "warm", "cool", "ink", "soft", "line", "band"]
@@ -113,7 +114,7 @@ def _labels(labels: Sequence[str], step: float) -> Iterator[str]:
 
 
 def _inequality(path: LevelFigures) -> Iterator[str]:
-    """Draw the fraction of members in the fullest directories, compared with equal and with random distribution."""
+    """Draw the fraction of members in the fullest buckets, with the lines of an equal and of a random distribution."""
     high, right = _SQUARE_FLOOR - _SQUARE_TOP, WIDTH - _GRAPH_RIGHT
 
     def points(shares: Sequence[float]) -> list[tuple[float, float]]:
@@ -125,16 +126,16 @@ def _inequality(path: LevelFigures) -> Iterator[str]:
     yield rule(_GRAPH_LEFT, _SQUARE_FLOOR, right, _SQUARE_FLOOR)
     yield rule(_GRAPH_LEFT, _SQUARE_TOP, right, _SQUARE_TOP)
     yield rule(_GRAPH_LEFT, _SQUARE_FLOOR, right, _SQUARE_TOP)
-    yield curve(points(path.chance_curve), "cool", dashed=True)
-    here, by_chance = _fullest_tenth(path.curve), _fullest_tenth(path.chance_curve)
-    yield curve(points(path.curve), "warm" if here > 1.25 * by_chance else "accent")
+    yield curve(points(path.random_curve), "cool", dashed=True)
+    here, at_random = _fullest_tenth(path.curve), _fullest_tenth(path.random_curve)
+    yield curve(points(path.curve), "warm" if here > 1.25 * at_random else "accent")
     yield words(_GRAPH_LEFT - 5, _SQUARE_FLOOR, "0", anchor="end")
     yield words(_GRAPH_LEFT - 5, _SQUARE_TOP + 4, "100%", anchor="end")
     yield words(_GRAPH_LEFT, _SQUARE_FLOOR + 15, "fullest 0%", small=True)
     yield words((_GRAPH_LEFT + right) / 2, _SQUARE_FLOOR + 15, "50%", anchor="middle", small=True)
     yield words(right, _SQUARE_FLOOR + 15, "100% of the buckets", anchor="end", small=True)
-    yield words(_GRAPH_LEFT, _SQUARE_FLOOR + 33, f"in the fullest tenth: {here:.0%}", "ink")
-    yield words(right, _SQUARE_FLOOR + 33, f"by chance: {by_chance:.0%}", "cool", "end")
+    yield words(_GRAPH_LEFT, _SQUARE_FLOOR + 33, f"fullest tenth: {here:.0%}", "ink")
+    yield words(right, _SQUARE_FLOOR + 33, f"random: {at_random:.0%}", "cool", "end")
 
 
 def _fullest_tenth(curve: Sequence[float]) -> float:
@@ -144,14 +145,13 @@ def _fullest_tenth(curve: Sequence[float]) -> float:
 _ROW = 46.0
 _LEFT, _RIGHT = 4.0, 4.0
 _MARGIN = 36.0
-_HOT = 1.25
 
 
 def moving_plot(found: Sequence[ServerFigures]) -> str:
-    """Return a plot of the members who move when a server is added: a bar for each scheme, with a mark at the minimum."""
+    """Return a plot of the members that move when a server is added: a bar for each scheme, with a mark at the minimum."""
     text = "; ".join(f"{each.title} moves {_share(each):.1%}" for each in found)
     height = 22 + _ROW * len(found)
-    return drawing(height, f"Members who move when one server comes: {text}", _moving(found))
+    return drawing(height, f"Members that move when a server is added: {text}", _moving(found))
 
 
 def _share(each: ServerFigures) -> float:
@@ -165,12 +165,12 @@ def _moving(found: Sequence[ServerFigures]) -> Iterator[str]:
         y, share = at * _ROW, _share(each)
         fullest = each.servers.fullest / each.servers.mean
         yield words(_LEFT, y + 16, each.title, "ink")
-        yield words(WIDTH - _RIGHT, y + 16, f"{share:.1%} move; the fullest has {fullest:.2f} x the mean", anchor="end")
+        yield words(WIDTH - _RIGHT, y + 16, f"{share:.1%} move; fullest: {fullest:.2f} x the mean", anchor="end")
         yield bar(_LEFT, y + 23, inner, 12, "band")
         text = f"{each.changes[0].moved:,} members"
         yield bar(_LEFT, y + 23, max(inner * share, 1), 12, "warm" if share > 2 * least else "accent", text)
         yield rule(_LEFT + inner * least, y + 19, _LEFT + inner * least, y + 39, "ink")
-    yield words(_LEFT, len(found) * _ROW + 14, f"The mark is the least that must move: {least:.1%}")
+    yield words(_LEFT, len(found) * _ROW + 14, f"Mark: the minimum, {least:.1%}")
 
 
 def mapping_plot(mapping: MappingFigures) -> str:
@@ -183,7 +183,7 @@ def mapping_plot(mapping: MappingFigures) -> str:
 
 
 def _mapping(mapping: MappingFigures) -> Iterator[str]:
-    yield words(_MARGIN, 14, f"Members of each server, and at {mapping.next_count:,} members", "ink")
+    yield words(_MARGIN, 14, f"Members of each server, now and at {mapping.next_count:,} members", "ink")
     most = max(*mapping.members, *mapping.next_members, 1)
     for at, (members, following) in enumerate(zip(mapping.members, mapping.next_members, strict=True)):
         if following > members:
@@ -197,15 +197,15 @@ def _mapping(mapping: MappingFigures) -> Iterator[str]:
 
 def _heat(mapping: MappingFigures) -> Iterator[str]:
     floor, high = 262.0, 92.0
-    most = max(*mapping.heat, _HOT)
-    yield words(_MARGIN, 154, "Activity of each server, over the mean", "ink")
+    most = max(*mapping.heat, HOT)
+    yield words(_MARGIN, 154, "Activity of each server, divided by the mean", "ink")
     for at, heat in enumerate(mapping.heat):
-        color: Color = "warm" if heat > _HOT else "accent"
+        color: Color = "warm" if heat > HOT else "accent"
         yield _server(mapping, at, floor, high * heat / most, color, f"{heat:.2f} times the mean")
-    one = floor - high / most
-    yield rule(_MARGIN, one, WIDTH - _RIGHT, one, "ink", dashed=True)
+    mean_line = floor - high / most
+    yield rule(_MARGIN, mean_line, WIDTH - _RIGHT, mean_line, "ink", dashed=True)
     yield from _axis(floor)
-    yield words(_MARGIN - 5, one + 4, "1 x", "ink", "end")
+    yield words(_MARGIN - 5, mean_line + 4, "1 x", "ink", "end")
     step = _step(mapping)
     for at in (0, len(mapping.heat) - 1):
         yield words(_MARGIN + step * (at + 0.5), floor + 16, str(at + 1), anchor="middle", small=True)
@@ -229,7 +229,7 @@ def cooling_plot(found: Sequence[Cooling]) -> str:
     """Return a plot of the heat of the hottest server before and after rebalancing, for each scheme."""
     text = "; ".join(f"{each.title} {each.before:.2f} to {each.after:.2f}" for each in found)
     height = 26 + _ROW * len(found)
-    return drawing(height, f"The hottest server, in times of the mean: {text}", _cooling(found))
+    return drawing(height, f"Activity of the hottest server, as a multiple of the mean: {text}", _cooling(found))
 
 
 def _cooling(found: Sequence[Cooling]) -> Iterator[str]:
@@ -259,6 +259,6 @@ def _cooling(found: Sequence[Cooling]) -> Iterator[str]:
 
 def _cost(each: Cooling) -> str:
     if each.units == 0:
-        return "as it is" if each.reached else "no part is small enough"
+        return "no move needed" if each.reached else "no unit is small enough"
     moved = f"{each.members:,} member{'' if each.members == 1 else 's'} moved"
-    return moved if each.reached else f"{moved}, in vain"
+    return moved if each.reached else f"{moved}, goal not reached"

@@ -47,9 +47,9 @@ overflow-wrap:anywhere}
 .tile span{color:var(--soft);font-size:.92rem;display:block}
 .cards{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,350px),1fr));gap:20px;margin-top:20px}
 .pair{grid-template-columns:repeat(auto-fit,minmax(min(100%,420px),1fr))}
-.beside{display:grid;grid-template-columns:minmax(0,430px) minmax(0,1fr);gap:20px;align-items:start;margin-top:20px}
-.beside .wide{margin-top:0}.beside p:first-child{margin-top:0}
-@media(max-width:900px){.beside{grid-template-columns:minmax(0,1fr)}}
+.split{display:grid;grid-template-columns:minmax(0,430px) minmax(0,1fr);gap:20px;align-items:start;margin-top:20px}
+.split .wide{margin-top:0}.split th{white-space:normal}.split p:first-child{margin-top:0}
+@media(max-width:900px){.split{grid-template-columns:minmax(0,1fr)}}
 h3.scheme{font-size:1.12rem;margin:36px 0 2px}
 .under{display:block;font-size:.82rem;color:var(--soft)}
 .card p{font-size:.93rem;color:var(--soft);margin:2px 0 10px}
@@ -96,7 +96,7 @@ LEVEL_COLUMNS: Mapping[str, Callable[[LevelFigures], str]] = {
     "mean": lambda level: f"{level.mean:,.1f}",
     "deviation": lambda level: f"{level.deviation:,.1f}",
     "of mean": lambda level: percent(level.relative),
-    "by chance": lambda level: f"{level.uniform:,.1f}",
+    "random": lambda level: f"{level.uniform:,.1f}",
     "chi-square": lambda level: f"{level.chi_square:,.0f}",
     "p": lambda level: shown_probability(level.p, level.log10_p),
     "fullest": lambda level: f"{level.fullest:,}",
@@ -104,9 +104,9 @@ LEVEL_COLUMNS: Mapping[str, Callable[[LevelFigures], str]] = {
     "empty": lambda level: f"{level.empty:,}",
     "furthest": lambda level: percent(level.furthest),
     "hottest": lambda level: f"{level.hottest_bucket}: {level.hottest:.2f} x" if level.hottest else "",
-    "in it": lambda level: f"{level.hottest_members:,}" if level.hottest else "",
+    "its members": lambda level: f"{level.hottest_members:,}" if level.hottest else "",
 }
-"""The figures of a level by their heading."""
+"""Columns of the level table: heading and cell."""
 
 
 def quantities(scheme: SchemeFigures) -> Iterator[LevelFigures]:
@@ -130,10 +130,10 @@ def level_table(result: StudyResult) -> str:
 
 
 def graph_table(level: LevelFigures, compared: PaperComparison | None) -> str:
-    """Return the figures of a graph next to those printed in the paper; a single level has none there."""
-    rows = [_row(("here", f"{level.mean:,.2f}", f"{level.deviation:,.2f}", ratio_text(level.relative)))]
+    """Return the measured figures of a graph and those printed in the paper, which has none for a single level."""
+    rows = [_row(("this list", f"{level.mean:,.2f}", f"{level.deviation:,.2f}", ratio_text(level.relative)))]
     if compared:
-        rows.append(_row(("in the paper", *comparison_cells(compared)[1:4])))
+        rows.append(_row(("the paper", *comparison_cells(compared)[1:4])))
     return f"<table>{_head(('', 'mean', 'deviation', 'ratio'))}{''.join(rows)}</table>"
 
 
@@ -149,7 +149,7 @@ def server_table(found: Sequence[ServerFigures], unavailable: Sequence[str], nee
 
     Schemes that are `unavailable` get a row with the package that they need.
     """
-    changes = [_change_words(each) for each in found[0].changes]
+    changes = [_change_heading(each) for each in found[0].changes]
     head = (f"{found[0].servers.buckets} servers", "of mean", "fullest", "hottest", "ns", *changes)
     rows = ["<tr>" + "".join(f"<td>{cell}</td>" for cell in _server_cells(each)) + "</tr>" for each in found]
     words = f"needs the package {escape(needs)}"
@@ -157,9 +157,9 @@ def server_table(found: Sequence[ServerFigures], unavailable: Sequence[str], nee
     return _wide(head, rows)
 
 
-def _change_words(change: Change) -> str:
-    more = change.after - change.before
-    return f"{'one' if abs(more) == 1 else more} {'comes' if more == 1 else 'goes' if more < 0 else 'come'}"
+def _change_heading(change: Change) -> str:
+    added = change.after - change.before
+    return f"{abs(added)} {'added' if added > 0 else 'removed'}"
 
 
 def _server_cells(each: ServerFigures) -> Iterator[str]:
@@ -174,7 +174,7 @@ def _server_cells(each: ServerFigures) -> Iterator[str]:
 
 
 def cooling_table(found: Sequence[Cooling]) -> str:
-    head = ("scheme", "can move", "servers", "hottest", "after", "parts", "members", "activity")
+    head = ("scheme", "unit of a move", "servers", "before", "after", "units moved", "members moved", "activity moved")
     rows = [
         _row(
             (
@@ -229,17 +229,17 @@ _MIB = 1 << 20
 _UNLIKELY = 0.001
 """Below this probability, a distribution is not considered random."""
 _KEY = (
-    '<ul class="key"><li><i style="background:var(--accent)"></i>a bucket within 10 % of the mean</li>'
-    '<li><i style="background:var(--warm)"></i>further away</li>'
-    '<li><i style="background:var(--band)"></i>10 % around the mean</li>'
-    '<li><i style="background:var(--cool)"></i>what chance alone gives</li></ul>'
+    '<ul class="key"><li><i style="background:var(--accent)"></i>bucket within 10 % of the mean</li>'
+    '<li><i style="background:var(--warm)"></i>bucket further from the mean</li>'
+    '<li><i style="background:var(--band)"></i>range within 10 % of the mean</li>'
+    '<li><i style="background:var(--cool)"></i>uniform random distribution</li></ul>'
 )
 
 
 def report_page(result: StudyResult) -> str:
     parts = (
         f"<h1>Placement study</h1><p class='lead'>{result.names:,} names from {escape(result.source)}, placed by the schemes of "
-        f"{escape(TITLE)}, and by those that came after it. Everything here is a count of members in buckets.</p>",
+        f"{escape(TITLE)}, and by later ones. The page contains counts of members in buckets and no names.</p>",
         _tiles(result),
         _graphs(result),
         _paper(result),
@@ -274,23 +274,23 @@ def _tile_texts(result: StudyResult) -> Iterator[tuple[str, str]]:
         worst = max(schemes["letters"].levels, key=lambda level: level.fullest / max(level.mean, 1))
         yield (
             f"{worst.fullest / max(worst.mean, 1):.1f} x",
-            f"letters: so many times the mean are in the fullest bucket ({worst.name})",
+            f"the mean: size of the fullest bucket of the letter scheme ({worst.name})",
         )
     if "md5" in schemes:
         md5 = schemes["md5"]
         yield (
             percent(max(level.furthest for level in md5.levels)),
-            "MD5: no bucket of any level is further from the mean",
+            "largest distance of an MD5 bucket from the mean, at any level",
         )
         yield (
             f"{md5.nanoseconds:,.0f} ns",
-            f"to place a name by MD5; a bare loop over hashlib takes {result.bare_loop.nanoseconds:,.0f} ns",
+            f"to place a name by MD5, and {result.bare_loop.nanoseconds:,.0f} ns in a bare loop over hashlib",
         )
     moved = {each.key: each.changes[0].moved / max(each.servers.members, 1) for each in result.servers}
     if {"modulo", "shoal"} <= moved.keys():
         yield (
             f"{moved['shoal']:.1%}",
-            f"of the members move by Shoal's map when a server comes; {moved['modulo']:.1%} by the hash modulo",
+            f"of the members move when a server is added with Shoal's map, and {moved['modulo']:.1%} with a hash modulo",
         )
 
 
@@ -301,8 +301,8 @@ def _graphs(result: StudyResult) -> str:
         return ""
     return (
         "<h2>The graphs of the paper</h2><p class='soft'>D2, D3, N2, M2 and M3 show the directories of several levels, as in the "
-        "paper; the other levels follow individually. A bar is a bucket, or the range between the emptiest and the fullest of "
-        "adjacent buckets where there are more than 256. The curve below it is straight if all buckets are equally full.</p>"
+        "paper; the single levels follow. A bar is a bucket, or, in a graph with more than 256 buckets, the range from the "
+        "emptiest to the fullest of adjacent buckets. The curve below the bars is straight if all buckets are equally full.</p>"
         + _KEY
         + shown
     )
@@ -326,29 +326,29 @@ def _heading(level: LevelFigures) -> str:
 def _verdict_of_level(level: LevelFigures) -> str:
     if level.p >= _UNLIKELY:
         return (
-            f"As even as a random distribution (p = {level.p:.2f}): the ratio is {ratio_text(level.relative)}, and "
-            f"{ratio_text(level.uniform / level.mean if level.mean else 0)} is expected at random."
+            f"As even as a random distribution (p = {level.p:.2f}): the ratio is {ratio_text(level.relative)}, and the ratio of a "
+            f"random distribution is {ratio_text(level.uniform / level.mean if level.mean else 0)}."
         )
     if level.furthest > EVEN:
         mean = max(level.mean, 1)
         empty = f"; {level.empty:,} are empty" if level.empty else ""
         return (
             f"Uneven: bucket {level.fullest_bucket} has {level.fullest / mean:.1f} times the mean, and bucket "
-            f"{level.emptiest_bucket} only {level.emptiest / mean:.2f} times{empty}."
+            f"{level.emptiest_bucket} has {level.emptiest / mean:.2f} times the mean{empty}."
         )
-    return f"Even: no bucket is more than {percent(level.furthest)} from the mean, but less even than a random distribution."
+    return f"Less even than a random distribution, but no bucket deviates by more than {percent(level.furthest)} from the mean."
 
 
 def _verdict_of_scheme(scheme: SchemeFigures) -> str:
     deepest = scheme.paths[-1]
     found = (
-        f"All levels together make {deepest.buckets:,} directories of {deepest.mean:,.1f} members on average. They deviate by "
-        f"{deepest.deviation:,.1f}; chance gives {deepest.uniform:,.1f}."
+        f"All levels together form {deepest.buckets:,} directories with {deepest.mean:,.1f} members on average. The standard "
+        f"deviation is {deepest.deviation:,.1f}; that of a random distribution is {deepest.uniform:,.1f}."
     )
     if deepest.p >= _UNLIKELY:
-        return f"{found} The levels know nothing of each other."
+        return f"{found} The levels are independent."
     if all(level.p >= _UNLIKELY for level in scheme.levels):
-        return f"{found} Each level is even, but they go together: a bucket of one says something about the other."
+        return f"{found} Each level is even, but the levels are correlated."
     return f"{found} The fullest directory has {deepest.fullest:,} members, and {deepest.empty:,} are empty."
 
 
@@ -357,9 +357,9 @@ def _paper(result: StudyResult) -> str:
         return ""
     fullest = "".join(f"<p>{escape(text)}</p>" for each in result.paper if (text := fullest_text(each, result.names)))
     return (
-        f"<h2>The paper and this list</h2><p class='soft'>The paper studied {NAMES:,} names, this list has {result.names:,}. The "
-        "ratio of deviation and mean of a skewed scheme does not depend on the number of names, so these ratios can be compared. "
-        "The ratio of a random distribution shrinks with the square root of that number; it is next to each ratio.</p>"
+        f"<h2>The paper and this list</h2><p class='soft'>The paper studied {NAMES:,} names; this list has {result.names:,}. The "
+        "ratio of deviation to mean of a skewed scheme does not depend on the number of names, so the ratios are comparable. The "
+        "ratio of a random distribution shrinks with the square root of that number and is in the next column.</p>"
         + paper_table(result)
         + fullest
     )
@@ -369,10 +369,11 @@ def _levels(result: StudyResult) -> str:
     if not result.schemes:
         return ""
     return (
-        "<h2>How evenly</h2><p class='soft'>Deviation is the population standard deviation of the bucket sizes; by chance is "
-        "what it would be if every member went to any bucket alike; p is the probability that chance gives at least this "
-        "chi-square. Buckets that nobody is in count as empty. Hottest is the most active bucket, in times of the mean, and "
-        f"beside it the members who are in it. Activity: {escape(result.activity)}.</p>" + level_table(result)
+        "<h2>Evenness</h2><p class='soft'><i>Deviation</i> is the population standard deviation of the bucket sizes, and "
+        "<i>random</i> is that of a uniform random distribution. <i>p</i> is the probability that a random distribution has at "
+        "least this chi-square. <i>Furthest</i> is the largest distance of a bucket from the mean, divided by the mean. "
+        "<i>Hottest</i> is the most active bucket and its activity as a multiple of the mean, followed by the number of its "
+        f"members. Activity: {escape(result.activity)}.</p>" + level_table(result)
     )
 
 
@@ -380,12 +381,12 @@ def _servers(result: StudyResult) -> str:
     if not result.servers:
         return ""
     return (
-        f"<h2>Servers that come and go</h2><p class='soft'>Members on {result.servers[0].servers.buckets} servers. When one "
-        "comes, each of the others should give a little, and nobody should move between old ones. Shoal's map moves whole data "
-        "sources, 64 in all, so its stores are equally full where their number divides 64. In the table: the deviation over the "
-        "mean, the fullest and the most active server in times of the mean, who moves when servers come or go, and how many times "
-        "the least possible that is.</p>"
-        f'<div class="beside"><div class="card"><h3>Who moves when one server comes</h3>{moving_plot(result.servers)}</div>'
+        f"<h2>Adding and removing servers</h2><p class='soft'>Members on {result.servers[0].servers.buckets} servers. When a "
+        "server is added, members should move to it from all others, and none should move between the others. Shoal's map moves "
+        "whole data sources, 64 in total, so its stores are equally full if their number divides 64. The table shows the "
+        "deviation divided by the mean, the fullest and the hottest server as multiples of the mean, the time to place a name in "
+        "nanoseconds, and the number of members that move, also as a multiple of the minimum.</p>"
+        f'<div class="split"><div class="card"><h3>Members that move when a server is added</h3>{moving_plot(result.servers)}</div>'
         f"{server_table(result.servers, result.unavailable, result.needs)}</div>"
     )
 
@@ -395,10 +396,10 @@ def _mapping(mapping: MappingFigures | None) -> str:
         return ""
     hot = f"<p>{escape(hot_range_text(mapping))}</p>" if mapping.heat else ""
     return (
-        f"<h2>The mapping scheme, simulated</h2><div class='beside'><div class='card'>{mapping_plot(mapping)}</div><div><p>"
+        f"<h2>Simulation of the mapping scheme</h2><div class='split'><div class='card'>{mapping_plot(mapping)}</div><div><p>"
         f"A counter numbers members as they sign up. A range of {mapping.range_size:,} numbers is a bucket, and range n is on "
-        f"server n mod {mapping.servers}. {mapping.ranges:,} ranges make {min(mapping.members):,} to {max(mapping.members):,} "
-        f"members per server; {mapping.idle} servers are idle.</p>"
+        f"server n mod {mapping.servers}. With {mapping.ranges:,} ranges, servers have {min(mapping.members):,} to "
+        f"{max(mapping.members):,} members; {mapping.idle} servers are idle.</p>"
         f"<p>At {mapping.next_count:,} members, just before the current range is full, servers have "
         f"{min(mapping.next_members):,} to {max(mapping.next_members):,} members. {mapping.newest:.0%} of the newest hundredth of "
         f"all members are in one range.</p>{hot}</div></div>"
@@ -406,11 +407,11 @@ def _mapping(mapping: MappingFigures | None) -> str:
 
 
 def hot_range_text(mapping: MappingFigures) -> str:
-    """Return what the hottest server costs: moved ranges, and the double look-up that follows."""
+    """Return a sentence on the cost of relieving the hottest server: moved ranges, and a second look-up per request."""
     hottest = f"The hottest server has {max(mapping.heat):.2f} times the mean activity"
     if not mapping.moved_ranges:
-        reason = "and no range needs to move" if mapping.reached else "and no range fits on another server"
-        return f"{hottest}, {reason}: a request looks up its member's number only."
+        reason = "no range needs to move" if mapping.reached else "no range fits on another server"
+        return f"{hottest}, and {reason}: a request looks up only the number of its member."
     many = "range" if mapping.moved_ranges == 1 else "ranges"
     return (
         f"{hottest}, and {mapping.heat_after:.2f} times after {mapping.moved_ranges:,} {many} with {mapping.moved_members:,} "
@@ -423,14 +424,14 @@ def _cooling(result: StudyResult) -> str:
     if not result.cooling:
         return ""
     return (
-        f"<h2>What a hot server costs</h2><p class='soft'>Activity: {escape(result.activity)}. The goal is that no server has "
-        f"more than {result.cooling[0].bound:g} times the mean activity. Each scheme moves the smallest part that it can move by "
-        "itself, the one that carries most activity for each member first; a scheme without parts gets another server. An "
-        "exclamation mark: the goal is not reached.</p>"
-        '<ul class="key"><li><i style="background:var(--cool)"></i>the hottest server as it is</li>'
-        '<li><i style="background:var(--accent)"></i>afterwards, at the goal</li>'
-        '<li><i style="background:var(--warm)"></i>afterwards, not there</li></ul>'
-        f'<div class="beside"><div class="card"><h3>The hottest server, before and after</h3>{cooling_plot(result.cooling)}</div>'
+        f"<h2>Cost of relieving a hot server</h2><p class='soft'>Activity: {escape(result.activity)}. The goal is that no server "
+        f"has more than {result.cooling[0].bound:g} times the mean activity. Each scheme moves its smallest units, those with the "
+        "most activity per member first; a scheme without such units adds a server. An exclamation mark means that the goal is "
+        "not reached.</p>"
+        '<ul class="key"><li><i style="background:var(--cool)"></i>before</li>'
+        '<li><i style="background:var(--accent)"></i>after, goal reached</li>'
+        '<li><i style="background:var(--warm)"></i>after, goal not reached</li></ul>'
+        f'<div class="split"><div class="card"><h3>Activity of the hottest server</h3>{cooling_plot(result.cooling)}</div>'
         f"{cooling_table(result.cooling)}</div>"
     )
 
@@ -440,8 +441,8 @@ def _constraints(result: StudyResult) -> str:
         return ""
     titles = {scheme.key: scheme.title for scheme in result.schemes} | {"mapping": "Mapping", "shoal": "Shoal's map"}
     return (
-        "<h2>Seven constraints</h2><p class='soft'>The constraints of section 1.1 of the paper by their numbers, and three "
-        "requirements of its text. Each check ran on these names or on the conformance file.</p>"
+        "<h2>Seven constraints</h2><p class='soft'>The numbered constraints of section 1.1 of the paper, and three requirements "
+        "from its text. Each check ran on these names or on the conformance file.</p>"
         + constraint_table(result.constraints, titles)
     )
 
@@ -459,11 +460,11 @@ def _errata(result: StudyResult) -> str:
 
 def _method(result: StudyResult) -> str:
     return (
-        "<h2>How it was measured</h2><p>"
-        f"Shoal {escape(result.version)}; {result.seconds:,.2f} s for {result.names:,} names, "
-        f"{result.processor_seconds:,.2f} s of processor time with the start of the program, and at most "
-        f"{result.peak_bytes / _MIB:,.0f} MiB of memory. Names are read a piece at a time and hashed in batches; "
-        f"{result.checked:,} of them were placed by the server's own code too, and are in the same place. Nanoseconds "
-        "are the processor time of placing alone, in this run.</p>"
-        "<p class='soft'><code>shoal placement study NAMES --report FILE</code> makes this page of any list of names.</p>"
+        "<h2>Method</h2><p>"
+        f"Shoal {escape(result.version)}: {result.seconds:,.2f} s for {result.names:,} names, "
+        f"{result.processor_seconds:,.2f} s of processor time including the start of the program, and at most "
+        f"{result.peak_bytes / _MIB:,.0f} MiB of memory. Names are read in chunks and hashed in batches; {result.checked:,} of "
+        "them were also placed by the server's own code, with equal results. Nanoseconds are the processor time of placing a name, "
+        "without reading and counting it.</p>"
+        "<p class='soft'><code>shoal placement study NAMES --report FILE</code> writes this page for any list of names.</p>"
     )

@@ -32,7 +32,7 @@ def uniform_deviation(members: int, buckets: int) -> float:
 
 
 def chi_square(counts: Numbers | Sequence[int]) -> float:
-    """Return Pearson's statistic of counts against equal shares; 0 if nothing was counted."""
+    """Return Pearson's chi-square statistic of counts for equal expected counts; 0 if all counts are 0."""
     found = np.asarray(counts, np.float64)
     mean = found.mean()
     return float(((found - mean) ** 2).sum() / mean) if mean else 0.0
@@ -151,7 +151,7 @@ class LevelFigures(msgspec.Struct, frozen=True, kw_only=True):
     activity: list[float] = []
     curve: list[float] = []
     """Fraction of all members in the fullest 0 %, 1 %, 2 % ... 100 % of the buckets: a straight line if all are equal."""
-    chance_curve: list[float] = []
+    random_curve: list[float] = []
     """The curve of a random distribution of as many members."""
 
 
@@ -194,7 +194,7 @@ def level_figures(name: str, loads: Loads, label: Callable[[int], str] = str, gr
         extremes=[] if listed else _extremes(counts, starts),
         activity=(loads.activity / active).tolist() if listed and active else [],
         curve=_curve(counts),
-        chance_curve=_curve(_by_chance(members, buckets)),
+        random_curve=_curve(_random_counts(members, buckets)),
     )
 
 
@@ -207,12 +207,12 @@ def _curve(counts: Numbers) -> list[float]:
     total = int(counts.sum())
     if not total:
         return []
-    held = np.concatenate(([0.0], np.cumsum(np.sort(counts)[::-1]) / total))
+    cumulative = np.concatenate(([0.0], np.cumsum(np.sort(counts)[::-1]) / total))
     steps = np.linspace(0, len(counts), CURVE_STEPS + 1)
-    return [round(float(share), 5) for share in np.interp(steps, np.arange(len(held)), held)]
+    return [round(float(share), 5) for share in np.interp(steps, np.arange(len(cumulative)), cumulative)]
 
 
-def _by_chance(members: int, buckets: int) -> Numbers:
+def _random_counts(members: int, buckets: int) -> Numbers:
     """Return random bucket sizes, always from a fixed seed."""
     if members == 0:
         return np.zeros(buckets, np.int64)

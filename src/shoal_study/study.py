@@ -34,12 +34,12 @@ from shoal_study.counting import (
 from shoal_study.map_schemes import (
     Owners,
     Ranges,
-    dealt,
-    dealt_members,
     even_map,
+    evenly_assigned,
+    expanded,
+    members_by_server,
     moved_members,
     owners_of,
-    taken_in,
     with_stores,
 )
 from shoal_study.names import Amounts, NameBatch, Numbers, batch_of, mixed
@@ -76,8 +76,8 @@ class Study:
     def __init__(self, options: StudyOptions) -> None:
         """Raise `InvalidInput` for contradicting options, and if all schemes need a package that is not installed."""
         options.check()
-        left_out = _uncomputable(options.schemes)
-        options = options._replace(schemes=[key for key in options.schemes if key not in left_out])
+        unavailable = _uncomputable(options.schemes)
+        options = options._replace(schemes=[key for key in options.schemes if key not in unavailable])
         chosen = {*options.schemes, *(("md5",) if "shoal" in options.schemes else ())}
         self._options = options
         self._began = perf_counter()
@@ -88,9 +88,9 @@ class Study:
         self._ring = RingCount(options.sizes) if chosen & {"ring", "bounded"} else None
         self._ranges = Ranges(options.range_size) if "mapping" in chosen else None
         # Titles of the schemes that cannot be computed here.
-        self._unavailable = list(left_out.values())
+        self._unavailable = list(unavailable.values())
         self._hashing = StopWatch()
-        # The first names, for checks that need some.
+        # The first names, for the checks of the constraints.
         self._sample: list[bytes] = []
         self._checked = 0
         self._weighted = False
@@ -121,7 +121,7 @@ class Study:
         self.names += batch.size
 
     def _compare(self, batch: NameBatch) -> None:
-        """Place some names by the server's own code too. A difference is a bug that invalidates all figures."""
+        """Compare the placement of some names with that of the server's own code. A difference invalidates all figures."""
         few = first_of(batch, _CHECKED)
         placed = self._levels["md5"].scheme.place(few)
         for name, *levels in zip(few.encoded(), *placed, strict=True):
@@ -171,9 +171,9 @@ class Study:
 
     def _activity_words(self) -> str:
         if self._weighted:
-            return "as the source says"
+            return "taken from the source"
         zipf = self._options.zipf
-        return f"a Zipf law with exponent {zipf:g}" if zipf else "all members alike"
+        return f"a Zipf law with exponent {zipf:g}" if zipf else "all members equally active"
 
     @property
     def _active(self) -> bool:
@@ -196,8 +196,8 @@ class Study:
         servers, grown = self._options.servers, self._options.grown
         for key, count in self._levels.items():
             members = count.alone[0].members
-            before = dealt(members, servers)
-            yield key, self._growth(before, taken_in(before, members, grown), members)
+            before = evenly_assigned(members, servers)
+            yield key, self._growth(before, expanded(before, members, grown), members)
         if "md5" in self._levels:
             known, members = even_map(servers), self._levels["md5"].alone[0].members
             yield "shoal", self._growth(owners_of(known), owners_of(with_stores(known, grown)), members)
@@ -226,7 +226,7 @@ class Study:
         if "md5" in levels:
             yield counting.by_sources(levels["md5"].alone[0], servers)
         for key, count in self._hashed.items():
-            yield counting.by_adding(Named(key, count.scheme.title, "adds a server"), count.loads)
+            yield counting.by_adding(Named(key, count.scheme.title, "none, adds a server"), count.loads)
         if self._ring:
             yield counting.by_arcs(self._ring.ring, servers)
 
@@ -237,7 +237,7 @@ class Study:
         units, owners = ranges.units, ranges.owners(servers)
         members = np.bincount(owners, units.members, minlength=servers).astype(np.int64)
         activity = np.bincount(owners, units.activity, minlength=servers).astype(np.float64)
-        filled = dealt_members(ranges.full_next(), ranges.size, servers)
+        filled = members_by_server(ranges.full_next(), ranges.size, servers)
         done = next((each for each in cooled if each.key == "mapping"), None)
         newest = max(1, round(ranges.count * _NEWEST))
         return MappingFigures(

@@ -7,27 +7,27 @@ from collections.abc import Iterator
 import pytest
 
 from shoal.http.event_streams import USUAL
-from tests.api.in_memory_network import World, served, world
+from tests.api.in_memory_network import NetworkFixture, network_fixture, served
 
 
 @pytest.fixture
-def shoal() -> Iterator[World]:
+def shoal() -> Iterator[NetworkFixture]:
     """Return a new network."""
-    with world() as made:
+    with network_fixture() as made:
         yield made
 
 
 @pytest.fixture
-def forgetful() -> Iterator[World]:
+def forgetful() -> Iterator[NetworkFixture]:
     """Return a network without a response cache."""
-    with world(answer_cache=0) as made:
+    with network_fixture(answer_cache=0) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def shared() -> Iterator[World]:
+def shared() -> Iterator[NetworkFixture]:
     """Return a network that the tests of a module share. Each test registers its own members."""
-    with world() as made:
+    with network_fixture() as made:
         yield made
 
 

@@ -90,7 +90,7 @@ class State(NamedTuple):
     files: tuple[str, ...]
 
 
-class World:
+class NetworkFixture:
     """A network and its front end, on an event loop that only runs during calls."""
 
     def __init__(self, network: Network, runner: asyncio.Runner) -> None:
@@ -192,7 +192,7 @@ class World:
 
 
 @contextlib.contextmanager
-def world(host_process: HostProcess | None = None, **settings: Any) -> Iterator[World]:
+def network_fixture(host_process: HostProcess | None = None, **settings: Any) -> Iterator[NetworkFixture]:
     """Open a network in memory, without rate limits by default; with `host_process`, as the owner for reader processes."""
     with tempfile.TemporaryDirectory() as folder, asyncio.Runner() as runner:
         chosen = configuration.load({}, **{"store": "memory://", "rate_limits": False, "archives": folder, **settings})
@@ -200,7 +200,7 @@ def world(host_process: HostProcess | None = None, **settings: Any) -> Iterator[
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("shoal.app.network.IdMaker", partial(IdMaker, _one_by_one()))
             network = runner.run(stack.enter_async_context(open_network(chosen, host_process=host_process)))
-        made = World(network, runner)
+        made = NetworkFixture(network, runner)
         try:
             yield made
         finally:

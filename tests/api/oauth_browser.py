@@ -13,7 +13,7 @@ import httpx
 
 from shoal.commands import members, oauth
 from shoal.core.model import App
-from tests.api.in_memory_network import BASE, SCOPES, World
+from tests.api.in_memory_network import BASE, SCOPES, NetworkFixture
 
 CALLBACK = "https://client.example/callback"
 PASSWORD = "a long password"
@@ -24,14 +24,14 @@ CHALLENGE = base64.urlsafe_b64encode(sha256(VERIFIER.encode()).digest()).rstrip(
 class Client:
     """A registered app."""
 
-    def __init__(self, world: World, *uris: str, name: str = "Tide", website: str = "") -> None:
-        made = world.run(
+    def __init__(self, fixture: NetworkFixture, *uris: str, name: str = "Tide", website: str = "") -> None:
+        made = fixture.run(
             oauth.register(
-                world.network.writes, name, redirect_uris=uris or (CALLBACK,), scopes=SCOPES, website=website
+                fixture.network.writes, name, redirect_uris=uris or (CALLBACK,), scopes=SCOPES, website=website
             )
         )
         self.app: App = made.app
-        self._world = world
+        self._fixture = fixture
         self.keys = {"client_id": str(made.app.id), "client_secret": made.secret}
 
     def query(self, **more: Any) -> dict[str, Any]:
@@ -47,20 +47,20 @@ class Client:
     def exchange(self, code: str, **more: Any) -> httpx.Response:
         """Exchange an authorization code for an access token."""
         asked = {"grant_type": "authorization_code", "code": code, "redirect_uri": CALLBACK, **self.keys, **more}
-        return self._world.ask("POST", "/oauth/token", data={k: v for k, v in asked.items() if v is not None})
+        return self._fixture.ask("POST", "/oauth/token", data={k: v for k, v in asked.items() if v is not None})
 
 
 class Visitor:
     """A browser that keeps cookies and does not follow redirects by itself."""
 
-    def __init__(self, world: World, base: str = BASE) -> None:
-        self._world = world
-        self.web = httpx.AsyncClient(transport=httpx.ASGITransport(world.app), base_url=base)
+    def __init__(self, fixture: NetworkFixture, base: str = BASE) -> None:
+        self._fixture = fixture
+        self.web = httpx.AsyncClient(transport=httpx.ASGITransport(fixture.app), base_url=base)
         self.page = httpx.Response(204)
 
     def open(self, query: dict[str, Any], path: str = "/oauth/authorize") -> httpx.Response:
         """Open the app's link."""
-        self.page = self._world.run(self.web.get(path, params=query))
+        self.page = self._fixture.run(self.web.get(path, params=query))
         return self.page
 
     def press(self, do: str, **fields: str) -> httpx.Response:
@@ -68,13 +68,13 @@ class Visitor:
         form_token = re.search(r'name="form_token" value="([0-9a-f]+)"', self.page.text)
         assert form_token is not None, self.page.text
         form = {"form_token": form_token[1], "do": do, **fields}
-        self.page = self._world.run(self.web.post(self.page.url, data=form))
+        self.page = self._fixture.run(self.web.post(self.page.url, data=form))
         return self.page
 
     def follow(self) -> httpx.Response:
         """Follow the redirect of the current page."""
         assert self.page.status_code == 303, self.page.text
-        self.page = self._world.run(self.web.get(self.page.headers["location"]))
+        self.page = self._fixture.run(self.web.get(self.page.headers["location"]))
         return self.page
 
     def log_in(self, name: str, password: str = PASSWORD) -> httpx.Response:
@@ -93,9 +93,9 @@ def told(answer: httpx.Response) -> dict[str, str]:
     return {name: values[0] for name, values in parse_qs(urlsplit(answer.headers["location"]).query).items()}
 
 
-def register(world: World, name: str) -> int:
+def register(fixture: NetworkFixture, name: str) -> int:
     """Register a member with a password, and return the member's id."""
-    return world.run(members.register(world.network.writes, name, password=PASSWORD)).id
+    return fixture.run(members.register(fixture.network.writes, name, password=PASSWORD)).id
 
 
 def text_of(page: httpx.Response) -> str:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from shoal.core.ids import shard_of
 from shoal.core.model import Role
 from shoal.graph.contract import Batch
-from tests.api.in_memory_network import Someone, World, picture
+from tests.api.in_memory_network import NetworkFixture, Someone, picture
 
 EVERY_KEY = {
     "id": "",
@@ -33,7 +33,7 @@ EVERY_KEY = {
 }
 
 
-def do(shoal: World, who: Someone, verb: str, whom: Someone, **more: Any) -> Any:
+def do(shoal: NetworkFixture, who: Someone, verb: str, whom: Someone, **more: Any) -> Any:
     return shoal.json("POST", f"/api/v1/accounts/{whom.id}/{verb}", who, **more)
 
 
@@ -41,7 +41,7 @@ def stand(whom: Someone, **what: Any) -> dict[str, Any]:
     return {**EVERY_KEY, "id": whom.id, **what}
 
 
-def change(shoal: World, who: Someone, **more: Any) -> Any:
+def change(shoal: NetworkFixture, who: Someone, **more: Any) -> Any:
     return shoal.json("PATCH", "/api/v1/accounts/update_credentials", who, **more)
 
 
@@ -49,7 +49,7 @@ def names(accounts: list[dict[str, Any]]) -> list[str]:
     return [account["username"] for account in accounts]
 
 
-def test_follow_requests_of_locked_account_are_listed_authorized_and_rejected(shoal: World) -> None:
+def test_follow_requests_of_locked_account_are_listed_authorized_and_rejected(shoal: NetworkFixture) -> None:
     shy, ann, ben = map(shoal.join, ("shy", "ann", "ben"))
     assert change(shoal, shy, data={"locked": "true"})["locked"] is True
     assert do(shoal, ann, "follow", shy) == stand(shy, requested=True, showing_reblogs=True)
@@ -76,7 +76,7 @@ def test_follow_requests_of_locked_account_are_listed_authorized_and_rejected(sh
     ]
 
 
-def test_follow_options_are_saved_and_updated_by_repeated_follow(shoal: World) -> None:
+def test_follow_options_are_saved_and_updated_by_repeated_follow(shoal: NetworkFixture) -> None:
     ann, ben = map(shoal.join, ("ann", "ben"))
     assert do(shoal, ann, "follow", ben, json={"reblogs": "0", "notify": True, "languages": ["en", "de"]}) == stand(
         ben, following=True, notifying=True, languages=["en", "de"]
@@ -89,7 +89,7 @@ def test_follow_options_are_saved_and_updated_by_repeated_follow(shoal: World) -
     assert do(shoal, ann, "unfollow", ben) == stand(ben)
 
 
-def test_mute_with_duration_is_listed_with_expiry(shoal: World) -> None:
+def test_mute_with_duration_is_listed_with_expiry(shoal: NetworkFixture) -> None:
     ann, ben, cyd = map(shoal.join, ("ann", "ben", "cyd"))
     found = do(shoal, ann, "mute", ben, data={"duration": "3600", "notifications": "false"})
     assert (found["muting"], found["muting_notifications"]) == (True, False)
@@ -108,7 +108,7 @@ def test_mute_with_duration_is_listed_with_expiry(shoal: World) -> None:
     assert do(shoal, ann, "unmute", ben) == stand(ben)
 
 
-def test_relationship_includes_note_and_endorsement(shoal: World) -> None:
+def test_relationship_includes_note_and_endorsement(shoal: NetworkFixture) -> None:
     ann, ben, cyd = map(shoal.join, ("ann", "ben", "cyd"))
     assert do(shoal, ann, "note", ben, json={"comment": "met at sea"}) == stand(ben, note="met at sea")
     assert shoal.ask("POST", f"/api/v1/accounts/{ben.id}/note", ann, json={"comment": "x" * 2001}).status_code == 422
@@ -126,7 +126,7 @@ def test_relationship_includes_note_and_endorsement(shoal: World) -> None:
     assert shoal.json("GET", "/api/v1/endorsements", ann) == []
 
 
-def test_remove_from_followers_removes_follower_idempotently(shoal: World) -> None:
+def test_remove_from_followers_removes_follower_idempotently(shoal: NetworkFixture) -> None:
     ann, ben = map(shoal.join, ("ann", "ben"))
     do(shoal, ben, "follow", ann)
     assert do(shoal, ann, "remove_from_followers", ben) == do(shoal, ann, "remove_from_followers", ben) == stand(ben)
@@ -134,13 +134,13 @@ def test_remove_from_followers_removes_follower_idempotently(shoal: World) -> No
 
 
 @pytest.mark.parametrize("verb", ["remove_from_followers", "endorse", "unendorse", "note", "mute", "follow"])
-def test_account_action_on_unknown_account_returns_404(shared: World, verb: str) -> None:
+def test_account_action_on_unknown_account_returns_404(shared: NetworkFixture, verb: str) -> None:
     ann = shared.join(f"ann_{verb}")
     for nobody in ("1", "x", "9" * 30):
         assert shared.ask("POST", f"/api/v1/accounts/{nobody}/{verb}", ann).status_code == 404
 
 
-def test_familiar_followers_accept_ids_in_query_and_get_body(shoal: World) -> None:
+def test_familiar_followers_accept_ids_in_query_and_get_body(shoal: NetworkFixture) -> None:
     ann, ben, cyd, dan = map(shoal.join, ("ann", "ben", "cyd", "dan"))
     for one, other in ((ann, ben), (ann, dan), (ben, cyd), (dan, cyd)):
         do(shoal, one, "follow", other)
@@ -152,7 +152,7 @@ def test_familiar_followers_accept_ids_in_query_and_get_body(shoal: World) -> No
     assert shoal.json("GET", f"{path}?id={cyd.id}", ann) == [{"id": cyd.id, "accounts": []}]
 
 
-def test_hide_collections_shows_followers_and_following_to_owner_only(shoal: World) -> None:
+def test_hide_collections_shows_followers_and_following_to_owner_only(shoal: NetworkFixture) -> None:
     ann, ben = map(shoal.join, ("ann", "ben"))
     do(shoal, ann, "follow", ben)
     do(shoal, ben, "follow", ann)
@@ -165,7 +165,7 @@ def test_hide_collections_shows_followers_and_following_to_owner_only(shoal: Wor
     assert (shown["hide_collections"], shown["followers_count"], shown["following_count"]) == (True, 1, 1)
 
 
-def test_update_credentials_changes_flags_source_fields_and_pictures(shoal: World) -> None:
+def test_update_credentials_changes_flags_source_fields_and_pictures(shoal: NetworkFixture) -> None:
     ann = shoal.join("ann")
     shown = change(
         shoal,
@@ -211,7 +211,7 @@ def test_update_credentials_changes_flags_source_fields_and_pictures(shoal: Worl
     assert shoal.state() == before
 
 
-def test_preferences_reflect_profile_settings(shoal: World) -> None:
+def test_preferences_reflect_profile_settings(shoal: NetworkFixture) -> None:
     ann = shoal.join("ann")
     expected = {
         "posting:default:visibility": "public",
@@ -241,7 +241,7 @@ def test_preferences_reflect_profile_settings(shoal: World) -> None:
     [(Role.NONE, "0", None), (Role.MODERATOR, "1308", "Moderator"), (Role.ADMIN, "1048575", "Admin")],
 )
 def test_account_roles_show_staff_role_and_permissions(
-    shoal: World, role: Role, permissions: str, name: str | None
+    shoal: NetworkFixture, role: Role, permissions: str, name: str | None
 ) -> None:
     ann = shoal.join("ann")
     batch = Batch(shard_of(ann.member.id))
@@ -256,11 +256,11 @@ def test_account_roles_show_staff_role_and_permissions(
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
 
-def history(shoal: World, who: Someone, whom: Someone) -> Any:
+def history(shoal: NetworkFixture, who: Someone, whom: Someone) -> Any:
     return shoal.json("GET", f"/api/shoal/v1/relationships/{whom.id}/history", who)
 
 
-def test_relationship_history_lists_follow_periods_for_both_accounts(shoal: World) -> None:
+def test_relationship_history_lists_follow_periods_for_both_accounts(shoal: NetworkFixture) -> None:
     ann, ben = map(shoal.join, ("ann", "ben"))
     known = history(shoal, ann, ben)
     assert (known["id"], known["following"], known["followed_by"]) == (ben.id, [], [])
@@ -276,7 +276,7 @@ def test_relationship_history_lists_follow_periods_for_both_accounts(shoal: Worl
     assert history(shoal, ben, ann)["following"] == []
 
 
-def test_relationship_history_of_other_accounts_is_not_visible(shoal: World) -> None:
+def test_relationship_history_of_other_accounts_is_not_visible(shoal: NetworkFixture) -> None:
     ann, ben = map(shoal.join, ("ann", "ben"))
     eve = shoal.staff("eve", Role.ADMIN)
     do(shoal, ann, "follow", ben)
@@ -289,7 +289,7 @@ def test_relationship_history_of_other_accounts_is_not_visible(shoal: World) -> 
     assert shoal.json("GET", "/api/shoal/v1/followers/by_day?days=1", eve)[0]["gained"] == 0
 
 
-def test_followers_by_day_returns_gained_lost_and_total(shoal: World) -> None:
+def test_followers_by_day_returns_gained_lost_and_total(shoal: NetworkFixture) -> None:
     ann, ben, cyd = map(shoal.join, ("ann", "ben", "cyd"))
     for one in (ben, cyd):
         do(shoal, one, "follow", ann)

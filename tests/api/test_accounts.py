@@ -10,10 +10,10 @@ from shoal.core.model import Role
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import FOLLOWED_BY, LIKES
 from shoal.queries import members, posts, public_timelines
-from tests.api.in_memory_network import World
+from tests.api.in_memory_network import NetworkFixture
 
 
-def test_relationships_followed_by_is_true_for_followers_of_caller(shoal: World) -> None:
+def test_relationships_followed_by_is_true_for_followers_of_caller(shoal: NetworkFixture) -> None:
     ann, ben, cyd = map(shoal.join, ("ann", "ben", "cyd"))
     shoal.json("POST", f"/api/v1/accounts/{ann.id}/follow", ben)
     shoal.settle()
@@ -24,7 +24,7 @@ def test_relationships_followed_by_is_true_for_followers_of_caller(shoal: World)
     ]
 
 
-def test_account_statuses_of_muted_member_are_shown_without_boosts_of_muted_authors(shoal: World) -> None:
+def test_account_statuses_of_muted_member_are_shown_without_boosts_of_muted_authors(shoal: NetworkFixture) -> None:
     ann, ben, cyd = map(shoal.join, ("ann", "ben", "cyd"))
     own = shoal.json("POST", "/api/v1/statuses", ann, json={"status": "mine"})
     for guest in (ben, cyd):
@@ -41,7 +41,7 @@ def test_account_statuses_of_muted_member_are_shown_without_boosts_of_muted_auth
 
 
 @pytest.mark.parametrize("limit", [0, -1])
-def test_page_query_with_limit_below_one_is_refused(shared: World, limit: int) -> None:
+def test_page_query_with_limit_below_one_is_refused(shared: NetworkFixture, limit: int) -> None:
     ann = shared.join(f"limit_ann{1 + limit}")
     reads, id_, at = shared.app_parts.reads, ann.member.id, Cursor(limit=limit)
     for page in (
@@ -54,7 +54,7 @@ def test_page_query_with_limit_below_one_is_refused(shared: World, limit: int) -
             shared.run(page)
 
 
-def test_update_credentials_saves_attribution_domains_and_quote_policy(shoal: World) -> None:
+def test_update_credentials_saves_attribution_domains_and_quote_policy(shoal: NetworkFixture) -> None:
     ann = shoal.join("ann")
     path = "/api/v1/accounts/update_credentials"
     source = shoal.json("GET", "/api/v1/accounts/verify_credentials", ann)["source"]
@@ -74,7 +74,7 @@ def test_update_credentials_saves_attribution_domains_and_quote_policy(shoal: Wo
     assert shoal.json("PATCH", path, ann, data={"attribution_domains[]": ""})["source"]["attribution_domains"] == []
 
 
-def test_account_limited_and_suspended_flags_appear_only_when_set(shoal: World) -> None:
+def test_account_limited_and_suspended_flags_appear_only_when_set(shoal: NetworkFixture) -> None:
     ann, ben = shoal.join("ann"), shoal.join("ben")
     boss = shoal.join("boss", scopes=("read", "admin:read"))
     shoal.run(moderation.set_role(shoal.writes, int(boss.id), Role.ADMIN))
@@ -88,7 +88,7 @@ def test_account_limited_and_suspended_flags_appear_only_when_set(shoal: World) 
     assert [one["account"]["suspended"] for one in found] == [True]
 
 
-def test_favicon_is_served_as_png(shoal: World) -> None:
+def test_favicon_is_served_as_png(shoal: NetworkFixture) -> None:
     answer = shoal.ask("GET", "/favicon.ico")
     assert (answer.status_code, answer.headers["content-type"]) == (200, "image/png")
     assert answer.content.startswith(b"\x89PNG")

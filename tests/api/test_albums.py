@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.api.in_memory_network import Someone, World, picture
+from tests.api.in_memory_network import NetworkFixture, Someone, picture
 
 
-def posted(shoal: World, who: Someone, photos: int = 1, **more: Any) -> Any:
+def posted(shoal: NetworkFixture, who: Someone, photos: int = 1, **more: Any) -> Any:
     """Return a new status with the given number of photos."""
     media = [
         shoal.json("POST", "/api/v2/media", who, files={"file": ("a.png", picture(), "image/png")})
@@ -17,11 +17,11 @@ def posted(shoal: World, who: Someone, photos: int = 1, **more: Any) -> Any:
     return shoal.json("POST", "/api/v1/statuses", who, json=body)
 
 
-def order(shoal: World, path: str, who: Someone | str = "", **part: int) -> list[str]:
+def order(shoal: NetworkFixture, path: str, who: Someone | str = "", **part: int) -> list[str]:
     return [one["media_attachment"]["id"] for one in shoal.json("GET", path, who, params=part)["photos"]]
 
 
-def test_album_create_fill_reorder_edit_and_delete_succeeds(shoal: World) -> None:
+def test_album_create_fill_reorder_edit_and_delete_succeeds(shoal: NetworkFixture) -> None:
     ann, ben = map(shoal.join, ("ann", "ben"))
     made = shoal.json("POST", "/api/shoal/v1/albums", ann, json={"title": "Tides", "description": "Low water"})
     about = {"title": "Tides", "description": "Low water", "account_id": ann.id, "photos_count": 0, "covers": []}
@@ -45,7 +45,7 @@ def test_album_create_fill_reorder_edit_and_delete_succeeds(shoal: World) -> Non
     assert shoal.ask("GET", path, ann).status_code == 404
 
 
-def test_album_pagination_returns_next_links(shoal: World) -> None:
+def test_album_pagination_returns_next_links(shoal: NetworkFixture) -> None:
     dee = shoal.join("dee")
     path = f"/api/shoal/v1/albums/{shoal.json('POST', '/api/shoal/v1/albums', dee, json={'title': 'Four'})['id']}"
     status = posted(shoal, dee, 4)
@@ -61,7 +61,7 @@ def test_album_pagination_returns_next_links(shoal: World) -> None:
     assert f"max_id={again[1]}" in answer.headers["link"]
 
 
-def test_album_with_ineligible_status_or_long_title_is_refused(shoal: World) -> None:
+def test_album_with_ineligible_status_or_long_title_is_refused(shoal: NetworkFixture) -> None:
     eve, fay = map(shoal.join, ("eve", "fay"))
     path = f"/api/shoal/v1/albums/{shoal.json('POST', '/api/shoal/v1/albums', eve, json={'title': 'Eve'})['id']}"
     words = shoal.json("POST", "/api/v1/statuses", eve, json={"status": "words"})

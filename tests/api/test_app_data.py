@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.api.in_memory_network import Someone, World
-from tests.api.streaming.stream_clients import a_place
+from tests.api.in_memory_network import NetworkFixture, Someone
+from tests.api.streaming.stream_clients import stream_server
 from tests.async_runner import in_loop
 
 SMALL = {"n": "ä" * 40}
@@ -26,7 +26,7 @@ def size_of(data: object) -> int:
 class Scene:
     """Ann's posts have small data, data at the list limit, one byte above it, and large data; Ben follows her."""
 
-    def __init__(self, shoal: World, *, answers: bool = True) -> None:
+    def __init__(self, shoal: NetworkFixture, *, answers: bool = True) -> None:
         self.answers = answers
         self.ann, self.ben = shoal.join("ann"), shoal.join("ben")
         shoal.json("POST", f"/api/v1/accounts/{self.ann.id}/follow", self.ben)
@@ -41,7 +41,7 @@ class Scene:
         shoal.json("POST", f"/api/v1/lists/{self.list}/accounts", self.ben, json={"account_ids": [self.ann.id]})
         shoal.settle()
 
-    def write(self, shoal: World, text: str, data: Any) -> str:
+    def write(self, shoal: NetworkFixture, text: str, data: Any) -> str:
         extra = {"shoal": {"data": data, "place": {"latitude": 0, "longitude": 2}}} if data else {}
         answers = {"in_reply_to_id": self.root} if data and self.answers else {}
         body = {"status": text, **extra, **answers}
@@ -93,7 +93,7 @@ def given(data: object) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", LISTS)
-def test_status_list_includes_small_app_data_only_with_data_parameter(shoal: World, name: str) -> None:
+def test_status_list_includes_small_app_data_only_with_data_parameter(shoal: NetworkFixture, name: str) -> None:
     # Replies do not trend.
     scene = Scene(shoal, answers=name != "trends")
     path = LISTS[name](scene)
@@ -112,14 +112,14 @@ def test_status_list_includes_small_app_data_only_with_data_parameter(shoal: Wor
             assert shoal.json("GET", f"/api/v1/statuses/{post}", reader)["shoal"] == given(data)
 
 
-def test_status_list_includes_full_app_data_of_own_statuses(shoal: World) -> None:
+def test_status_list_includes_full_app_data_of_own_statuses(shoal: NetworkFixture) -> None:
     scene = Scene(shoal)
     whole = dict(zip(scene.posts, map(given, scene.data), strict=True))
     for name in ("home", "an account", "several by id", "a thread"):
         assert found(shoal.json("GET", LISTS[name](scene), scene.ann)) == whole
 
 
-def test_public_timeline_page_with_large_app_data_stays_small(shoal: World) -> None:
+def test_public_timeline_page_with_large_app_data_stays_small(shoal: NetworkFixture) -> None:
     ann = shoal.join("ann")
     for n in range(40):
         shoal.json("POST", "/api/v1/statuses", ann, json={"status": str(n), "shoal": {"data": LARGE}})
@@ -127,7 +127,7 @@ def test_public_timeline_page_with_large_app_data_stays_small(shoal: World) -> N
     assert len(shoal.ask("GET", "/api/v1/timelines/public?limit=40&with_data=true").content) < 100_000
 
 
-def test_home_timeline_next_link_keeps_with_data_parameter(shoal: World) -> None:
+def test_home_timeline_next_link_keeps_with_data_parameter(shoal: NetworkFixture) -> None:
     scene = Scene(shoal)
     first = shoal.ask("GET", "/api/v1/timelines/home?limit=1&with_data=true", scene.ben)
     assert "with_data=true" in first.links["next"]["url"]
@@ -135,23 +135,23 @@ def test_home_timeline_next_link_keeps_with_data_parameter(shoal: World) -> None
 
 @in_loop
 async def test_stream_includes_app_data_only_when_opened_with_data_parameter() -> None:
-    async with a_place() as place:
-        ann, ben = await place.join("ann"), await place.join("ben")
+    async with stream_server() as server:
+        ann, ben = await server.join("ann"), await server.join("ben")
         async with (
-            place.ear(ben, "public") as plain,
-            place.ear(ben, "public", with_data="true") as asked,
-            place.socket("?stream=public&with_data=true", ben) as socket,
-            place.socket("", ben) as other,
+            server.ear(ben, "public") as plain,
+            server.ear(ben, "public", with_data="true") as asked,
+            server.socket("?stream=public&with_data=true", ben) as socket,
+            server.socket("", ben) as other,
         ):
             await other.ask(type="subscribe", stream="public")
-            await place.post(ann, "little", shoal={"data": SMALL})
+            await server.post(ann, "little", shoal={"data": SMALL})
             await plain.saw("update", 1)
             await asked.saw("update", 1)
             assert plain.events[0].json["shoal"] == {"data_bytes": size_of(SMALL)}
             assert asked.events[0].json["shoal"] == {"data": SMALL}
             assert found_in(await socket.next()) == {"data": SMALL}
             assert found_in(await other.next()) == {"data_bytes": size_of(SMALL)}
-            await place.post(ann, "much", shoal={"data": LARGE})
+            await server.post(ann, "much", shoal={"data": LARGE})
             await asked.saw("update", 2)
             assert asked.events[1].json["shoal"] == {"data_bytes": size_of(LARGE)}
 

@@ -16,7 +16,7 @@ from shoal.http.authentication import KNOWN, granted
 from shoal.http.routes import Route
 from shoal.mastodon_api.routes import table
 from shoal.settings import Settings
-from tests.api.in_memory_network import SCOPES, Someone, World, world
+from tests.api.in_memory_network import SCOPES, NetworkFixture, Someone, network_fixture
 
 ROUTES = table(Settings())
 GUARDED = [route for route in ROUTES if route.auth in {"app", "client", "user"}]
@@ -30,7 +30,7 @@ NOT_PUBLIC = [route for route in ROUTES if route.auth != "public"]
 class Cast(msgspec.Struct):
     """A world with one member and one post as the targets of requests."""
 
-    world: World
+    network_fixture: NetworkFixture
     ann: Someone
     post: str
 
@@ -43,7 +43,7 @@ class Cast(msgspec.Struct):
 @pytest.fixture(scope="module")
 def cast() -> Iterator[Cast]:
     """One world for all routes: none of the requests here may change it."""
-    with world() as made:
+    with network_fixture() as made:
         ann = made.join("ann")
         post = made.json("POST", "/api/v1/statuses", ann, json={"status": "hello"})["id"]
         made.settle()
@@ -62,18 +62,18 @@ class Refusal(NamedTuple):
 def assert_refused(cast: Cast, routes: list[Route], token: Callable[[Route], str], refusal: Refusal) -> None:
     """Assert that each of the routes refuses a request with the token for it, and that no request changes anything."""
     tokens = {route: token(route) for route in routes}
-    before = cast.world.state()
+    before = cast.network_fixture.state()
     wrong = []
     for route, text in tokens.items():
-        cast.world.graph.reads.clear()
-        answer = cast.world.ask(route.method, cast.path(route), text, json={"status": "x", "username": "x"})
+        cast.network_fixture.graph.reads.clear()
+        answer = cast.network_fixture.ask(route.method, cast.path(route), text, json={"status": "x", "username": "x"})
         expected = answer.status_code == refusal.status and answer.json() == {"error": refusal.error}
-        reads = list(cast.world.graph.reads)
+        reads = list(cast.network_fixture.graph.reads)
         if not expected or reads != ["obj_get"] * refusal.reads:
             wrong.append((route.method, route.path, answer.status_code, answer.text, reads))
     assert routes
     assert wrong == []
-    assert cast.world.state() == before
+    assert cast.network_fixture.state() == before
 
 
 def without(cast: Cast, member: int) -> Callable[[Route], str]:
@@ -82,7 +82,7 @@ def without(cast: Cast, member: int) -> Callable[[Route], str]:
     @functools.cache
     def token(scope: str) -> str:
         others = [other for other in sorted(KNOWN) if not granted(frozenset({other}), scope)]
-        return cast.world.token(cast.ann.app_id, member, others)
+        return cast.network_fixture.token(cast.ann.app_id, member, others)
 
     return lambda route: token(route.scope or "")
 
@@ -101,7 +101,7 @@ def test_token_without_required_scope_is_refused(cast: Cast) -> None:
 
 
 def test_app_token_on_member_route_is_refused(cast: Cast) -> None:
-    token = cast.world.token(cast.ann.app_id)
+    token = cast.network_fixture.token(cast.ann.app_id)
     assert_refused(cast, FOR_MEMBERS, lambda _: token, Refusal(422, "This method requires an authenticated user", 1))
 
 
@@ -129,7 +129,7 @@ def test_pending_member_is_refused_by_every_route(pending: tuple[Cast, str]) -> 
 
 
 def test_staff_route_for_member_without_role_is_refused(cast: Cast) -> None:
-    token = cast.world.token(cast.ann.app_id, cast.ann.member.id, sorted(KNOWN))
+    token = cast.network_fixture.token(cast.ann.app_id, cast.ann.member.id, sorted(KNOWN))
     assert_refused(cast, FOR_STAFF, lambda _: token, Refusal(403, "This action is not allowed", 2))
 
 
@@ -140,7 +140,7 @@ def test_admin_route_for_moderator_is_refused(staff: dict[Role, str], cast: Cast
 
 def test_staff_token_without_required_scope_is_refused(cast: Cast, staff: dict[Role, str]) -> None:
     assert staff
-    moderator = cast.world.run(members.find(cast.world.network.writes, "moderator"))
+    moderator = cast.network_fixture.run(members.find(cast.network_fixture.network.writes, "moderator"))
     assert moderator is not None
     refusal = Refusal(403, "This action is outside the authorized scopes", 2)
     assert_refused(cast, FOR_STAFF, without(cast, moderator.id), refusal)
@@ -151,34 +151,34 @@ def test_staff_route_for_member_with_role_is_allowed(staff: dict[Role, str], cas
     for role, token in staff.items():
         if role.rank >= route.role.rank:
             path = re.sub(r"\{[a-z]+\}", "1", route.path)
-            assert cast.world.ask(route.method, path, token).status_code in {200, 400, 404, 422}
+            assert cast.network_fixture.ask(route.method, path, token).status_code in {200, 400, 404, 422}
 
 
 @pytest.fixture(scope="module")
 def suspended(cast: Cast) -> tuple[Cast, str]:
     """The token of a member who was suspended after it was issued."""
-    eve = cast.world.join("eve")
-    cast.world.run(moderation.suspend(cast.world.network.writes, eve.member.id))
-    cast.world.settle()
+    eve = cast.network_fixture.join("eve")
+    cast.network_fixture.run(moderation.suspend(cast.network_fixture.network.writes, eve.member.id))
+    cast.network_fixture.settle()
     return cast, eve.token
 
 
 @pytest.fixture(scope="module")
 def disabled(cast: Cast) -> tuple[Cast, str]:
     """The token of a member who was disabled after it was issued."""
-    dan = cast.world.join("dan")
-    cast.world.run(moderation.disable(cast.world.network.writes, dan.member.id))
-    cast.world.settle()
+    dan = cast.network_fixture.join("dan")
+    cast.network_fixture.run(moderation.disable(cast.network_fixture.network.writes, dan.member.id))
+    cast.network_fixture.settle()
     return cast, dan.token
 
 
 @pytest.fixture(scope="module")
 def pending(cast: Cast) -> tuple[Cast, str]:
     """The token of a member with a pending registration."""
-    pia = cast.world.run(members.register(cast.world.network.writes, "pia", pending=True))
-    cast.world.settle()
-    made = oauth.issue_token(cast.world.network.writes, cast.ann.app_id, pia.id, SCOPES, generation=0)
-    return cast, cast.world.run(made).text
+    pia = cast.network_fixture.run(members.register(cast.network_fixture.network.writes, "pia", pending=True))
+    cast.network_fixture.settle()
+    made = oauth.issue_token(cast.network_fixture.network.writes, cast.ann.app_id, pia.id, SCOPES, generation=0)
+    return cast, cast.network_fixture.run(made).text
 
 
 @pytest.fixture(scope="module")
@@ -186,11 +186,11 @@ def staff(cast: Cast) -> dict[Role, str]:
     """Tokens with every scope, of a member with each role."""
     tokens = {}
     for role in (Role.MODERATOR, Role.ADMIN):
-        writes = cast.world.network.writes
-        made = cast.world.run(members.register(writes, role.value, reserved=True))
-        cast.world.run(moderation.set_role(writes, made.id, role))
-        tokens[role] = cast.world.token(cast.ann.app_id, made.id, sorted(KNOWN))
-    cast.world.settle()
+        writes = cast.network_fixture.network.writes
+        made = cast.network_fixture.run(members.register(writes, role.value, reserved=True))
+        cast.network_fixture.run(moderation.set_role(writes, made.id, role))
+        tokens[role] = cast.network_fixture.token(cast.ann.app_id, made.id, sorted(KNOWN))
+    cast.network_fixture.settle()
     return tokens
 
 

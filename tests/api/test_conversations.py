@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.api.in_memory_network import Someone, World
+from tests.api.in_memory_network import NetworkFixture, Someone
 from tests.api.test_notifications import walked
 
 HERE = "/api/v1/conversations"
 
 
-def write(shoal: World, who: Someone, text: str, answers: str = "", visibility: str = "direct") -> str:
+def write(shoal: NetworkFixture, who: Someone, text: str, answers: str = "", visibility: str = "direct") -> str:
     """Post a status and return its id."""
     said = {"status": text, "visibility": visibility, **({"in_reply_to_id": answers} if answers else {})}
     post = shoal.json("POST", "/api/v1/statuses", who, json=said)["id"]
@@ -18,7 +18,7 @@ def write(shoal: World, who: Someone, text: str, answers: str = "", visibility: 
     return post
 
 
-def of(shoal: World, who: Someone, query: str = "") -> list[Any]:
+def of(shoal: NetworkFixture, who: Someone, query: str = "") -> list[Any]:
     """Return the member's conversations after pending work is processed."""
     shoal.settle()
     found = shoal.json("GET", f"{HERE}{query}", who)
@@ -26,7 +26,7 @@ def of(shoal: World, who: Someone, query: str = "") -> list[Any]:
     return found
 
 
-def short(shoal: World, who: Someone) -> list[tuple[str, bool, list[str], str]]:
+def short(shoal: NetworkFixture, who: Someone) -> list[tuple[str, bool, list[str], str]]:
     """Return the id, unread flag, participants and last status of each conversation."""
     return [
         (one["id"], one["unread"], [a["username"] for a in one["accounts"]], one["last_status"]["id"])
@@ -34,7 +34,7 @@ def short(shoal: World, who: Someone) -> list[tuple[str, bool, list[str], str]]:
     ]
 
 
-def test_conversation_direct_status_is_read_for_author_and_unread_for_mentioned(shoal: World) -> None:
+def test_conversation_direct_status_is_read_for_author_and_unread_for_mentioned(shoal: NetworkFixture) -> None:
     ann, ben, cyd = map(shoal.join, ("ann", "ben", "cyd"))
     root = write(shoal, ann, "@ben @cyd psst")
     assert short(shoal, ann) == [(root, False, ["ben", "cyd"], root)]
@@ -46,13 +46,13 @@ def test_conversation_direct_status_is_read_for_author_and_unread_for_mentioned(
     assert of(shoal, shoal.join("dan")) == []
 
 
-def test_conversation_without_mentions_lists_author_as_participant(shoal: World) -> None:
+def test_conversation_without_mentions_lists_author_as_participant(shoal: NetworkFixture) -> None:
     ann = shoal.join("ann")
     root = write(shoal, ann, "milk, bread")
     assert short(shoal, ann) == [(root, False, ["ann"], root)]
 
 
-def test_conversations_exclude_non_direct_statuses(shoal: World) -> None:
+def test_conversations_exclude_non_direct_statuses(shoal: NetworkFixture) -> None:
     ann, ben = shoal.join("ann"), shoal.join("ben")
     root = write(shoal, ann, "@ben hello", visibility="private")
     assert of(shoal, ann) == of(shoal, ben) == []
@@ -62,7 +62,7 @@ def test_conversations_exclude_non_direct_statuses(shoal: World) -> None:
     assert of(shoal, ann) == []
 
 
-def test_conversation_marked_read_becomes_unread_on_next_status(shoal: World) -> None:
+def test_conversation_marked_read_becomes_unread_on_next_status(shoal: NetworkFixture) -> None:
     ann, ben = shoal.join("ann"), shoal.join("ben")
     root = write(shoal, ben, "@ann psst")
     shoal.settle()
@@ -76,7 +76,7 @@ def test_conversation_marked_read_becomes_unread_on_next_status(shoal: World) ->
     assert short(shoal, ann) == [(root, True, ["ben"], more)]
 
 
-def test_conversation_deleted_reappears_on_next_status(shoal: World) -> None:
+def test_conversation_deleted_reappears_on_next_status(shoal: NetworkFixture) -> None:
     ann, ben = shoal.join("ann"), shoal.join("ben")
     root = write(shoal, ben, "@ann psst")
     shoal.settle()
@@ -89,7 +89,7 @@ def test_conversation_deleted_reappears_on_next_status(shoal: World) -> None:
     assert short(shoal, ann) == [(root, True, ["ben"], more)]
 
 
-def test_conversation_last_status_deleted_falls_back_to_previous(shoal: World) -> None:
+def test_conversation_last_status_deleted_falls_back_to_previous(shoal: NetworkFixture) -> None:
     ann, ben = shoal.join("ann"), shoal.join("ben")
     root = write(shoal, ben, "@ann psst")
     said = [root]
@@ -105,7 +105,7 @@ def test_conversation_last_status_deleted_falls_back_to_previous(shoal: World) -
     assert of(shoal, ann) == []
 
 
-def test_conversation_status_edit_adds_newly_mentioned_member(shoal: World) -> None:
+def test_conversation_status_edit_adds_newly_mentioned_member(shoal: NetworkFixture) -> None:
     ann, ben, cyd = map(shoal.join, ("ann", "ben", "cyd"))
     root = write(shoal, ann, "@ben psst")
     shoal.json("POST", f"{HERE}/{of(shoal, ben)[0]['id']}/read", ben)
@@ -114,7 +114,7 @@ def test_conversation_status_edit_adds_newly_mentioned_member(shoal: World) -> N
     assert short(shoal, ben) == [(root, False, ["ann", "cyd"], root)]
 
 
-def test_conversation_from_blocked_or_muted_member_is_not_created(shoal: World) -> None:
+def test_conversation_from_blocked_or_muted_member_is_not_created(shoal: NetworkFixture) -> None:
     ann, ben = shoal.join("ann"), shoal.join("ben")
     shoal.json("POST", f"/api/v1/accounts/{ben.id}/mute", ann)
     write(shoal, ben, "@ann psst")
@@ -127,7 +127,7 @@ def test_conversation_from_blocked_or_muted_member_is_not_created(shoal: World) 
     assert of(shoal, ann) == []
 
 
-def test_conversations_pages_are_ordered_by_latest_status(shoal: World) -> None:
+def test_conversations_pages_are_ordered_by_latest_status(shoal: NetworkFixture) -> None:
     ann = shoal.join("ann")
     roots = [write(shoal, shoal.join(f"one{n}"), "@ann psst") for n in range(5)]
     shoal.settle()

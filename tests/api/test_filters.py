@@ -9,54 +9,54 @@ import pytest
 
 from shoal.commands import filters
 from shoal.core.events import FiltersChanged
-from tests.api.in_memory_network import Someone, World, picture, world
+from tests.api.in_memory_network import NetworkFixture, Someone, network_fixture, picture
 
 Json = Any
 
 
 @pytest.fixture
-def w() -> Iterator[World]:
-    with world() as made:
+def w() -> Iterator[NetworkFixture]:
+    with network_fixture() as made:
         yield made
 
 
 @pytest.fixture
-def ann(w: World) -> Someone:
+def ann(w: NetworkFixture) -> Someone:
     return w.join("ann")
 
 
 @pytest.fixture
-def ben(w: World, ann: Someone) -> Someone:
+def ben(w: NetworkFixture, ann: Someone) -> Someone:
     """A member that Ann follows."""
     made = w.join("ben")
     w.json("POST", f"/api/v1/accounts/{made.id}/follow", ann)
     return made
 
 
-def write(w: World, who: Someone, text: str, **more: object) -> str:
+def write(w: NetworkFixture, who: Someone, text: str, **more: object) -> str:
     made = w.json("POST", "/api/v1/statuses", who, json={"status": text, **more})
     w.settle()
     return str(made["id"])
 
 
-def make(w: World, who: Someone, *keywords: str, **more: object) -> Json:
+def make(w: NetworkFixture, who: Someone, *keywords: str, **more: object) -> Json:
     body = {"title": "Tea", "context": ["home", "public", "thread", "account"], **more}
     body["keywords_attributes"] = [{"keyword": keyword, "whole_word": True} for keyword in keywords]
     return w.json("POST", "/api/v2/filters", who, json=body)
 
 
-def home(w: World, who: Someone) -> list[Json]:
+def home(w: NetworkFixture, who: Someone) -> list[Json]:
     return list(w.json("GET", "/api/v1/timelines/home", who))
 
 
-def refused(w: World, who: Someone, method: str, path: str, **more: Any) -> tuple[int, str]:
+def refused(w: NetworkFixture, who: Someone, method: str, path: str, **more: Any) -> tuple[int, str]:
     before = w.state()
     answer = w.ask(method, path, who, **more)
     assert w.state() == before
     return answer.status_code, answer.json()["error"]
 
 
-def test_filter_with_keywords_is_created_read_and_deleted(w: World, ann: Someone) -> None:
+def test_filter_with_keywords_is_created_read_and_deleted(w: NetworkFixture, ann: Someone) -> None:
     made = make(w, ann, "tea", "Milk", filter_action="hide", expires_in=3600)
     assert {key: made[key] for key in ("title", "context", "filter_action", "statuses")} == {
         "title": "Tea",
@@ -74,7 +74,9 @@ def test_filter_with_keywords_is_created_read_and_deleted(w: World, ann: Someone
 
 
 @pytest.mark.parametrize("form", ["json", "rails", "numbered"])
-def test_filter_update_adds_changes_and_removes_keywords_in_one_request(w: World, ann: Someone, form: str) -> None:
+def test_filter_update_adds_changes_and_removes_keywords_in_one_request(
+    w: NetworkFixture, ann: Someone, form: str
+) -> None:
     made = make(w, ann, "tea", "milk", expires_in=60)
     tea, milk = (word["id"] for word in made["keywords"])
     path = f"/api/v2/filters/{made['id']}"
@@ -104,7 +106,7 @@ def test_filter_update_adds_changes_and_removes_keywords_in_one_request(w: World
     assert changed["context"] == made["context"]
 
 
-def test_filter_keyword_endpoints_create_read_update_and_delete(w: World, ann: Someone) -> None:
+def test_filter_keyword_endpoints_create_read_update_and_delete(w: NetworkFixture, ann: Someone) -> None:
     made = make(w, ann, "tea")
     path = f"/api/v2/filters/{made['id']}/keywords"
     word = w.json("POST", path, ann, data={"keyword": "milk", "whole_word": "false"})
@@ -118,7 +120,7 @@ def test_filter_keyword_endpoints_create_read_update_and_delete(w: World, ann: S
     assert [one["keyword"] for one in w.json("GET", path, ann)] == ["tea"]
 
 
-def test_filter_status_endpoints_create_read_and_delete(w: World, ann: Someone, ben: Someone) -> None:
+def test_filter_status_endpoints_create_read_and_delete(w: NetworkFixture, ann: Someone, ben: Someone) -> None:
     post, made = write(w, ben, "hello"), make(w, ann)
     path = f"/api/v2/filters/{made['id']}/statuses"
     held = w.json("POST", path, ann, json={"status_id": post})
@@ -136,7 +138,7 @@ def test_filter_status_endpoints_create_read_and_delete(w: World, ann: Someone, 
     assert refused(w, ann, "POST", path, json={"status_id": hidden}) == (404, "Record not found")
 
 
-def test_v1_filter_maps_to_keyword_of_v2_filter(w: World, ann: Someone) -> None:
+def test_v1_filter_maps_to_keyword_of_v2_filter(w: NetworkFixture, ann: Someone) -> None:
     old = w.json("POST", "/api/v1/filters", ann, data={"phrase": "tea", "context[]": ["home"], "irreversible": "true"})
     assert old == {
         "id": old["id"],
@@ -160,7 +162,7 @@ def test_v1_filter_maps_to_keyword_of_v2_filter(w: World, ann: Someone) -> None:
     assert w.json("GET", "/api/v2/filters", ann) == []
 
 
-def test_v1_filter_update_of_multi_keyword_filter_context_is_refused(w: World, ann: Someone) -> None:
+def test_v1_filter_update_of_multi_keyword_filter_context_is_refused(w: NetworkFixture, ann: Someone) -> None:
     made = make(w, ann, "tea", "milk")
     tea = made["keywords"][0]["id"]
     status, error = refused(w, ann, "PUT", f"/api/v1/filters/{tea}", json={"context": ["public"]})
@@ -195,13 +197,13 @@ def test_v1_filter_update_of_multi_keyword_filter_context_is_refused(w: World, a
     ],
 )
 def test_filter_creation_with_invalid_fields_returns_validation_error(
-    w: World, ann: Someone, body: Json, error: str
+    w: NetworkFixture, ann: Someone, body: Json, error: str
 ) -> None:
     assert refused(w, ann, "POST", "/api/v2/filters", json=body) == (422, error)
 
 
 def test_filter_limits_on_title_keywords_filters_and_statuses_are_enforced(
-    w: World, ann: Someone, monkeypatch: pytest.MonkeyPatch
+    w: NetworkFixture, ann: Someone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert refused(w, ann, "POST", "/api/v2/filters", json={"title": "t" * 201, "context": ["home"]})[0] == 422
     words = [{"keyword": str(n)} for n in range(101)]
@@ -219,7 +221,7 @@ def test_filter_limits_on_title_keywords_filters_and_statuses_are_enforced(
     assert "at most 0 posts" in refused(w, ann, "POST", f"{path}/statuses", json={"status_id": mine})[1]
 
 
-def test_filter_of_other_member_returns_404(w: World, ann: Someone, ben: Someone) -> None:
+def test_filter_of_other_member_returns_404(w: NetworkFixture, ann: Someone, ben: Someone) -> None:
     made, post = make(w, ann, "tea"), write(w, ann, "hello")
     held = w.json("POST", f"/api/v2/filters/{made['id']}/statuses", ann, json={"status_id": post})
     word = made["keywords"][0]["id"]
@@ -242,7 +244,7 @@ def test_filter_of_other_member_returns_404(w: World, ann: Someone, ben: Someone
 
 @pytest.mark.parametrize("context", ["home", "notifications", "public", "thread", "account"])
 def test_filtered_attribute_lists_matches_of_each_context_on_all_endpoints(
-    w: World, ann: Someone, ben: Someone, context: str
+    w: NetworkFixture, ann: Someone, ben: Someone, context: str
 ) -> None:
     post = write(w, ben, f"A cup of TEA #tea @{ann.member.name}")
     comment = write(w, ben, "more tea", in_reply_to_id=post)
@@ -277,7 +279,7 @@ def test_filtered_attribute_lists_matches_of_each_context_on_all_endpoints(
     assert all("filtered" not in entry for entry in w.json("GET", "/api/v1/timelines/tag/tea"))
 
 
-def test_filter_does_not_match_own_posts(w: World, ann: Someone, ben: Someone) -> None:
+def test_filter_does_not_match_own_posts(w: NetworkFixture, ann: Someone, ben: Someone) -> None:
     make(w, ann, "tea", filter_action="hide")
     mine, his = write(w, ann, "tea"), write(w, ben, "tea")
     w.json("POST", f"/api/v1/statuses/{mine}/reblog", ben)
@@ -287,7 +289,7 @@ def test_filter_does_not_match_own_posts(w: World, ann: Someone, ben: Someone) -
     assert len(seen[his]) == 1
 
 
-def test_filter_on_boost_matches_boosted_post(w: World, ann: Someone, ben: Someone) -> None:
+def test_filter_on_boost_matches_boosted_post(w: NetworkFixture, ann: Someone, ben: Someone) -> None:
     eve = w.join("eve")
     make(w, ann, "tea")
     w.json("POST", f"/api/v1/statuses/{write(w, eve, 'tea')}/reblog", ben)
@@ -297,7 +299,7 @@ def test_filter_on_boost_matches_boosted_post(w: World, ann: Someone, ben: Someo
     assert entry["filtered"][0]["keyword_matches"] == ["tea"]
 
 
-def test_filter_matches_spoiler_text_and_media_descriptions(w: World, ann: Someone, ben: Someone) -> None:
+def test_filter_matches_spoiler_text_and_media_descriptions(w: NetworkFixture, ann: Someone, ben: Someone) -> None:
     make(w, ann, "tea", "milk")
     write(w, ben, "look", spoiler_text="It is tea!")
     files = {"file": ("p.png", picture(), "image/png")}
@@ -311,7 +313,7 @@ def test_filter_matches_spoiler_text_and_media_descriptions(w: World, ann: Someo
     ]
 
 
-def test_irreversible_filter_drops_matches_and_still_fills_page(w: World, ann: Someone, ben: Someone) -> None:
+def test_irreversible_filter_drops_matches_and_still_fills_page(w: NetworkFixture, ann: Someone, ben: Someone) -> None:
     ids = [write(w, ben, f"{'tea' if n % 2 else 'milk'} {n}") for n in range(24)]
     w.json("POST", "/api/v1/filters", ann, json={"phrase": "tea", "context": ["home"], "irreversible": True})
     page = w.json("GET", "/api/v1/timelines/home?limit=10", ann)
@@ -321,7 +323,7 @@ def test_irreversible_filter_drops_matches_and_still_fills_page(w: World, ann: S
     assert len(w.json("GET", f"/api/v1/accounts/{ben.id}/statuses", ann)) == 20
 
 
-def test_expired_filter_is_listed_but_not_applied(w: World, ann: Someone, ben: Someone) -> None:
+def test_expired_filter_is_listed_but_not_applied(w: NetworkFixture, ann: Someone, ben: Someone) -> None:
     write(w, ben, "tea")
     made = make(w, ann, "tea", expires_in=0)
     assert home(w, ann)[0]["filtered"] == []
@@ -330,7 +332,7 @@ def test_expired_filter_is_listed_but_not_applied(w: World, ann: Someone, ben: S
     assert len(home(w, ann)[0]["filtered"]) == 1
 
 
-def test_filter_change_emits_filters_changed_event(w: World, ann: Someone) -> None:
+def test_filter_change_emits_filters_changed_event(w: NetworkFixture, ann: Someone) -> None:
     w.settle()
     network = w.network
 

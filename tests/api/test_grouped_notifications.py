@@ -9,7 +9,7 @@ import pytest
 from shoal.core.ids import compose, shard_of
 from shoal.graph.contract import Batch
 from shoal.graph.payloads.notifications import Kind, Notice, begun
-from tests.api.in_memory_network import Someone, World
+from tests.api.in_memory_network import NetworkFixture, Someone
 from tests.api.test_notifications import liked_by, of, walked
 
 V2 = "/api/v2/notifications"
@@ -17,20 +17,20 @@ NOON = 1_790_000_000_000 // 43_200_000 * 43_200_000
 """The start of a twelve-hour grouping window."""
 
 
-def groups(shoal: World, who: Someone, query: str = "") -> Any:
+def groups(shoal: NetworkFixture, who: Someone, query: str = "") -> Any:
     """Return the body of a page of grouped notifications."""
     shoal.settle()
     return shoal.json("GET", f"{V2}{query}", who)
 
 
-def noted(shoal: World, who: Someone, notice: Notice, milliseconds: int) -> None:
+def noted(shoal: NetworkFixture, who: Someone, notice: Notice, milliseconds: int) -> None:
     """Store a notification with the given timestamp."""
     batch = Batch(shard_of(who.member.id))
     batch.put(begun(who.member.id, notice, compose(milliseconds, 7)))
     shoal.run(shoal.network.store.commit(batch))
 
 
-def test_grouped_notifications_merge_favourites_of_one_status(shoal: World) -> None:
+def test_grouped_notifications_merge_favourites_of_one_status(shoal: NetworkFixture) -> None:
     ann, ben = shoal.join("ann"), shoal.join("ben")
     fans = liked_by(shoal, ann, 10)
     shoal.json("POST", "/api/v1/statuses", ben, json={"status": "@ann hello"})
@@ -51,7 +51,7 @@ def test_grouped_notifications_merge_favourites_of_one_status(shoal: World) -> N
     assert "partial_accounts" not in found
 
 
-def test_grouped_notifications_partial_avatars_expand_first_account_only(shoal: World) -> None:
+def test_grouped_notifications_partial_avatars_expand_first_account_only(shoal: NetworkFixture) -> None:
     ann = shoal.join("ann")
     fans = liked_by(shoal, ann, 3)
     found = groups(shoal, ann, "?expand_accounts=partial_avatars")
@@ -63,7 +63,7 @@ def test_grouped_notifications_partial_avatars_expand_first_account_only(shoal: 
     assert shoal.ask("GET", f"{V2}?expand_accounts=some", ann).status_code == 422
 
 
-def test_grouped_notifications_grouped_types_parameter_limits_grouping(shoal: World) -> None:
+def test_grouped_notifications_grouped_types_parameter_limits_grouping(shoal: NetworkFixture) -> None:
     ann = shoal.join("ann")
     for fan in liked_by(shoal, ann, 2):
         shoal.json("POST", f"/api/v1/accounts/{ann.id}/follow", fan)
@@ -78,7 +78,7 @@ def test_grouped_notifications_grouped_types_parameter_limits_grouping(shoal: Wo
     assert all(one["group_key"].startswith("ungrouped-") for one in found[:2])
 
 
-def test_notification_group_is_split_at_twelve_hour_boundary(shoal: World) -> None:
+def test_notification_group_is_split_at_twelve_hour_boundary(shoal: NetworkFixture) -> None:
     ann, ben, cyd = map(shoal.join, ("ann", "ben", "cyd"))
     for who, moment in ((ben, NOON - 1), (cyd, NOON), (ann, NOON + 43_199_999)):
         noted(shoal, ann, Notice(Kind.FOLLOW, who.member.id), moment)
@@ -88,7 +88,7 @@ def test_notification_group_is_split_at_twelve_hour_boundary(shoal: World) -> No
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 10])
-def test_grouped_notifications_pages_count_every_notification_once(shoal: World, limit: int) -> None:
+def test_grouped_notifications_pages_count_every_notification_once(shoal: NetworkFixture, limit: int) -> None:
     ann = shoal.join("ann")
     posts = [shoal.json("POST", "/api/v1/statuses", ann, json={"status": f"{n}"})["id"] for n in range(3)]
     for n in range(4):
@@ -111,7 +111,7 @@ def test_grouped_notifications_pages_count_every_notification_once(shoal: World,
     assert ends <= {item["id"] for item in ones}
 
 
-def test_notification_group_is_read_and_dismissed_by_key(shoal: World) -> None:
+def test_notification_group_is_read_and_dismissed_by_key(shoal: NetworkFixture) -> None:
     ann = shoal.join("ann")
     fans = liked_by(shoal, ann, 10)
     (whole,) = groups(shoal, ann)["notification_groups"]
@@ -128,7 +128,7 @@ def test_notification_group_is_read_and_dismissed_by_key(shoal: World) -> None:
     assert shoal.ask("GET", f"{path}/accounts", ann).status_code == 404
 
 
-def test_ungrouped_notification_is_read_and_dismissed_by_group_key(shoal: World) -> None:
+def test_ungrouped_notification_is_read_and_dismissed_by_group_key(shoal: NetworkFixture) -> None:
     ann, ben = shoal.join("ann"), shoal.join("ben")
     shoal.json("POST", "/api/v1/statuses", ben, json={"status": "@ann"})
     (whole,) = groups(shoal, ann)["notification_groups"]
@@ -153,7 +153,7 @@ def test_ungrouped_notification_is_read_and_dismissed_by_group_key(shoal: World)
         "mention-1-41435",
     ],
 )
-def test_notification_group_with_invalid_key_returns_404(shared: World, key: str) -> None:
+def test_notification_group_with_invalid_key_returns_404(shared: NetworkFixture, key: str) -> None:
     ann = shared.join(f"ann{abs(hash(key)) % 10**9}")
     for method, path in (("GET", key), ("GET", f"{key}/accounts")):
         assert shared.ask(method, f"{V2}/{path}", ann).status_code == 404

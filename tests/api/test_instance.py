@@ -11,14 +11,14 @@ import pytest
 
 from shoal.commands import members, moderation
 from shoal.settings import SettingsError, load
-from tests.api.in_memory_network import BASE, World, world
+from tests.api.in_memory_network import BASE, NetworkFixture, network_fixture
 
 WEEK = 7 * 86_400
 
 
 @pytest.fixture(scope="module")
-def w() -> Iterator[World]:
-    with world(rules=("Be kind.", "No spam."), contact_account="ann", description="Fish & friends") as made:
+def w() -> Iterator[NetworkFixture]:
+    with network_fixture(rules=("Be kind.", "No spam."), contact_account="ann", description="Fish & friends") as made:
         ann, ben = made.join("ann"), made.join("ben")
         for text in ("one", "two"):
             made.json("POST", "/api/v1/statuses", ann, json={"status": text})
@@ -29,13 +29,13 @@ def w() -> Iterator[World]:
         yield made
 
 
-def test_instance_rules_match_settings(w: World) -> None:
+def test_instance_rules_match_settings(w: NetworkFixture) -> None:
     rules = [{"id": "1", "text": "Be kind.", "hint": ""}, {"id": "2", "text": "No spam.", "hint": ""}]
     assert w.json("GET", "/api/v1/instance/rules") == rules
     assert w.json("GET", "/api/v1/instance")["rules"] == w.json("GET", "/api/v2/instance")["rules"] == rules
 
 
-def test_instance_v2_lists_urls_and_thumbnail_versions(w: World) -> None:
+def test_instance_v2_lists_urls_and_thumbnail_versions(w: NetworkFixture) -> None:
     said = w.json("GET", "/api/v2/instance")
     assert said["configuration"]["urls"] == {
         "streaming": BASE.replace("https", "wss").replace("http", "ws"),
@@ -50,7 +50,7 @@ def test_instance_v2_lists_urls_and_thumbnail_versions(w: World) -> None:
         assert w.ask("GET", url.removeprefix(BASE)).status_code == 200
 
 
-def test_nodeinfo_names_mastodon_as_its_upstream(w: World) -> None:
+def test_nodeinfo_names_mastodon_as_its_upstream(w: NetworkFixture) -> None:
     assert w.json("GET", "/nodeinfo/2.0")["metadata"]["upstream"] == {"name": "mastodon"}
 
 
@@ -61,7 +61,7 @@ def test_rules_setting_is_read_from_environment_as_json() -> None:
         load({"SHOAL_RULES": "Be kind."})
 
 
-def test_instance_contact_shows_configured_account(w: World) -> None:
+def test_instance_contact_shows_configured_account(w: NetworkFixture) -> None:
     ann = w.json("GET", "/api/v1/accounts/lookup?acct=ann")
     assert w.json("GET", "/api/v1/instance/")["contact_account"] == ann
     assert w.json("GET", "/api/v2/instance/")["contact"]["account"] == ann
@@ -69,11 +69,11 @@ def test_instance_contact_shows_configured_account(w: World) -> None:
 
 def test_instance_contact_unset_or_missing_account_is_null() -> None:
     for name in ("", "nobody"):
-        with world(contact_account=name) as made:
+        with network_fixture(contact_account=name) as made:
             assert made.json("GET", "/api/v2/instance")["contact"]["account"] is None
 
 
-def test_instance_activity_returns_twelve_weeks_as_string_counts(w: World) -> None:
+def test_instance_activity_returns_twelve_weeks_as_string_counts(w: NetworkFixture) -> None:
     weeks = w.json("GET", "/api/v1/instance/activity")
     assert len(weeks) == 12
     assert [{**week, "week": ""} for week in weeks[:4]] == [
@@ -88,7 +88,7 @@ def test_instance_activity_returns_twelve_weeks_as_string_counts(w: World) -> No
     assert {time.gmtime(second)[3:7] for second in began} == {(0, 0, 0, 0)}
 
 
-def test_instance_description_languages_and_empty_lists_are_returned(w: World) -> None:
+def test_instance_description_languages_and_empty_lists_are_returned(w: NetworkFixture) -> None:
     here = "/api/v1/instance"
     assert w.json("GET", f"{here}/extended_description") == {"updated_at": None, "content": "<p>Fish &amp; friends</p>"}
     for empty in ("peers", "domain_blocks"):
@@ -101,7 +101,7 @@ def test_instance_description_languages_and_empty_lists_are_returned(w: World) -
         assert w.ask("GET", f"{here}/{text}").status_code == 404
 
 
-def test_host_meta_links_to_webfinger(w: World) -> None:
+def test_host_meta_links_to_webfinger(w: NetworkFixture) -> None:
     answer = w.ask("GET", "/.well-known/host-meta")
     assert answer.headers["content-type"].startswith("application/xrd+xml")
     link = ET.fromstring(answer.content)[0].attrib  # noqa: S314 (our own)
@@ -109,7 +109,7 @@ def test_host_meta_links_to_webfinger(w: World) -> None:
 
 
 @pytest.mark.parametrize("resource", ["acct:ann@{domain}", "acct:ANN@{netloc}", "@ann@{domain}", BASE + "/@ann"])
-def test_webfinger_known_account_returns_profile_link(w: World, resource: str) -> None:
+def test_webfinger_known_account_returns_profile_link(w: NetworkFixture, resource: str) -> None:
     said = resource.format(domain=w.writes.domain, netloc="shoal.test")
     answer = w.ask("GET", "/.well-known/webfinger", params={"resource": said})
     assert answer.headers["content-type"] == "application/jrd+json"
@@ -135,15 +135,17 @@ def test_webfinger_known_account_returns_profile_link(w: World, resource: str) -
         ("x" * 1_001, 422),
     ],
 )
-def test_webfinger_unknown_suspended_or_malformed_resource_returns_error(w: World, resource: str, status: int) -> None:
+def test_webfinger_unknown_suspended_or_malformed_resource_returns_error(
+    w: NetworkFixture, resource: str, status: int
+) -> None:
     assert w.ask("GET", "/.well-known/webfinger", params={"resource": resource}).status_code == status
 
 
-def test_webfinger_without_resource_returns_400(w: World) -> None:
+def test_webfinger_without_resource_returns_400(w: NetworkFixture) -> None:
     assert w.ask("GET", "/.well-known/webfinger").status_code == 400
 
 
-def test_domain_blocks_endpoints_change_nothing(w: World) -> None:
+def test_domain_blocks_endpoints_change_nothing(w: NetworkFixture) -> None:
     eve = w.join("eve")
     before = w.state()
     assert w.json("GET", "/api/v1/domain_blocks", eve) == []

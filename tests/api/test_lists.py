@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from tests.api.in_memory_network import Someone, World
+from tests.api.in_memory_network import NetworkFixture, Someone
 
 
-def follow(shoal: World, who: Someone, *others: Someone) -> None:
+def follow(shoal: NetworkFixture, who: Someone, *others: Someone) -> None:
     for other in others:
         shoal.json("POST", f"/api/v1/accounts/{other.id}/follow", who)
 
 
-def post(shoal: World, who: Someone, text: str, **more: Any) -> Any:
+def post(shoal: NetworkFixture, who: Someone, text: str, **more: Any) -> Any:
     return shoal.json("POST", "/api/v1/statuses", who, json={"status": text, **more})
 
 
@@ -23,7 +23,7 @@ def names(accounts: list[dict[str, Any]]) -> list[str]:
     return [account["username"] for account in accounts]
 
 
-def test_list_create_update_fill_read_and_delete_succeeds(shoal: World) -> None:
+def test_list_create_update_fill_read_and_delete_succeeds(shoal: NetworkFixture) -> None:
     ann, ben, cyd = map(shoal.join, ("ann", "ben", "cyd"))
     follow(shoal, ann, ben, cyd)
     made = shoal.json("POST", "/api/v1/lists", ann, data={"title": "Friends"})
@@ -47,7 +47,7 @@ def test_list_create_update_fill_read_and_delete_succeeds(shoal: World) -> None:
     assert shoal.json("GET", "/api/v1/lists", ann) == []
 
 
-def test_list_accounts_are_paginated_or_unlimited_with_limit_zero(shoal: World) -> None:
+def test_list_accounts_are_paginated_or_unlimited_with_limit_zero(shoal: NetworkFixture) -> None:
     ann, *others = map(shoal.join, ("ann", *(f"other{n}" for n in range(45))))
     follow(shoal, ann, *others)
     made = shoal.json("POST", "/api/v1/lists", ann, json={"title": "All"})
@@ -64,7 +64,7 @@ def test_list_accounts_are_paginated_or_unlimited_with_limit_zero(shoal: World) 
 
 
 @pytest.mark.parametrize("how", ["json", "form", "query"])
-def test_list_accounts_removal_accepts_json_form_and_query(shoal: World, how: str) -> None:
+def test_list_accounts_removal_accepts_json_form_and_query(shoal: NetworkFixture, how: str) -> None:
     ann, ben, cyd = map(shoal.join, ("ann", "ben", "cyd"))
     follow(shoal, ann, ben, cyd)
     made = shoal.json("POST", "/api/v1/lists", ann, json={"title": "Some"})
@@ -80,7 +80,7 @@ def test_list_accounts_removal_accepts_json_form_and_query(shoal: World, how: st
     assert names(shoal.json("GET", path, ann)) == ["cyd"]
 
 
-def test_list_invalid_or_foreign_changes_are_refused_without_effect(shoal: World) -> None:
+def test_list_invalid_or_foreign_changes_are_refused_without_effect(shoal: NetworkFixture) -> None:
     ann, ben, cyd = map(shoal.join, ("ann", "ben", "cyd"))
     follow(shoal, ann, ben)
     made = shoal.json("POST", "/api/v1/lists", ann, json={"title": "Some"})
@@ -100,7 +100,7 @@ def test_list_invalid_or_foreign_changes_are_refused_without_effect(shoal: World
     assert shoal.json("GET", path, ann) == []
 
 
-def test_featured_tag_counts_public_posts_and_last_use(shoal: World) -> None:
+def test_featured_tag_counts_public_posts_and_last_use(shoal: NetworkFixture) -> None:
     ann, ben = map(shoal.join, ("ann", "ben"))
     for visibility in ("public", "unlisted", "private", "direct"):
         post(shoal, ann, "low #Tide #sea", visibility=visibility)
@@ -131,7 +131,7 @@ def test_featured_tag_counts_public_posts_and_last_use(shoal: World) -> None:
     assert shoal.json("GET", "/api/v1/featured_tags", ann) == []
 
 
-def test_featured_tags_are_limited_to_ten(shoal: World) -> None:
+def test_featured_tags_are_limited_to_ten(shoal: NetworkFixture) -> None:
     ann = shoal.join("ann")
     for n in range(10):
         shoal.json("POST", "/api/v1/featured_tags", ann, json={"name": f"tag{n}"})
@@ -141,7 +141,7 @@ def test_featured_tags_are_limited_to_ten(shoal: World) -> None:
     assert shoal.json("GET", "/api/v2/instance")["configuration"]["accounts"]["max_featured_tags"] == 10
 
 
-def test_followed_tags_are_paginated_with_history(shoal: World) -> None:
+def test_followed_tags_are_paginated_with_history(shoal: NetworkFixture) -> None:
     ann = shoal.join("ann")
     for name in ("one", "two", "three"):
         shoal.json("POST", f"/api/v1/tags/{name}/follow", ann)

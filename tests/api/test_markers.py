@@ -6,16 +6,16 @@ import re
 
 import pytest
 
-from tests.api.in_memory_network import World
+from tests.api.in_memory_network import NetworkFixture
 
 
-def test_markers_unset_timeline_is_omitted(shared: World) -> None:
+def test_markers_unset_timeline_is_omitted(shared: NetworkFixture) -> None:
     ann = shared.join("ann")
     assert shared.json("GET", "/api/v1/markers?timeline[]=home&timeline[]=notifications", ann) == {}
     assert shared.json("GET", "/api/v1/markers", ann) == {}
 
 
-def test_marker_version_increments_on_each_update(shared: World) -> None:
+def test_marker_version_increments_on_each_update(shared: NetworkFixture) -> None:
     ben = shared.join("ben")
     first = shared.json("POST", "/api/v1/markers", ben, json={"home": {"last_read_id": "103"}})
     assert set(first) == {"home"}
@@ -33,7 +33,7 @@ def test_marker_version_increments_on_each_update(shared: World) -> None:
 
 
 @pytest.mark.parametrize("way", ["form", "json", "query"])
-def test_marker_update_accepts_form_json_and_query(shared: World, way: str) -> None:
+def test_marker_update_accepts_form_json_and_query(shared: NetworkFixture, way: str) -> None:
     who = shared.join(f"by_{way}")
     if way == "json":
         shared.json("POST", "/api/v1/markers", who, json={"notifications": {"last_read_id": 42}})
@@ -44,7 +44,7 @@ def test_marker_update_accepts_form_json_and_query(shared: World, way: str) -> N
     assert found["notifications"]["last_read_id"] == "42"
 
 
-def test_marker_update_with_empty_or_invalid_id_sets_nothing(shared: World) -> None:
+def test_marker_update_with_empty_or_invalid_id_sets_nothing(shared: NetworkFixture) -> None:
     cyd = shared.join("cyd")
     assert shared.json("POST", "/api/v1/markers", cyd, json={}) == {}
     assert shared.json("POST", "/api/v1/markers", cyd, json={"list:1": {"last_read_id": "1"}}) == {}
@@ -54,7 +54,7 @@ def test_marker_update_with_empty_or_invalid_id_sets_nothing(shared: World) -> N
     assert shared.json("GET", "/api/v1/markers?timeline[]=home", cyd) == {}
 
 
-def test_markers_internal_cleared_marker_is_not_exposed(shared: World) -> None:
+def test_markers_internal_cleared_marker_is_not_exposed(shared: NetworkFixture) -> None:
     dan, eve = shared.join("dan"), shared.join("eve")
     shared.json("POST", "/api/v1/statuses", eve, json={"status": "@dan"})
     shared.settle()

@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 
 from shoal.media.library import MediaLibrary
-from tests.api.in_memory_network import Someone, World, picture, served, world
+from tests.api.in_memory_network import NetworkFixture, Someone, network_fixture, picture, served
 from tests.api.login.signup import signed_up
 from tests.media.clips import clip, film, moving_gif, needed, silent, tone
 from tests.server_process import served as served_process
@@ -24,30 +24,30 @@ FAILED = {"error": "this file is damaged: it cannot be read"}
 
 
 @pytest.fixture(scope="module")
-def ann(shared: World) -> Someone:
+def ann(shared: NetworkFixture) -> Someone:
     needed()
     return shared.join("ann")
 
 
-def upload(shoal: World, who: Someone, data: bytes, *, version: int = 2, **more: Any) -> httpx.Response:
+def upload(shoal: NetworkFixture, who: Someone, data: bytes, *, version: int = 2, **more: Any) -> httpx.Response:
     """Upload a file that is declared as a JPEG regardless of its content."""
     files = {"file": ("blob.jpg", data, "image/jpeg"), **more.pop("files", {})}
     return shoal.ask("POST", f"/api/v{version}/media", who, files=files, data=more)
 
 
-def ready(shoal: World, who: Someone, data: bytes, **more: Any) -> Any:
+def ready(shoal: NetworkFixture, who: Someone, data: bytes, **more: Any) -> Any:
     """Upload a file and return the attachment after processing."""
     made = upload(shoal, who, data, **more).json()
     shoal.settle()
     return shoal.json("GET", f"/api/v1/media/{made['id']}", who)
 
 
-def file_of(shoal: World, url: str, **headers: str) -> httpx.Response:
+def file_of(shoal: NetworkFixture, url: str, **headers: str) -> httpx.Response:
     """Fetch a stored file by its URL."""
     return shoal.ask("GET", httpx.URL(url).path, headers=headers)
 
 
-def test_video_upload_returns_202_and_is_processed_in_background(shared: World, ann: Someone) -> None:
+def test_video_upload_returns_202_and_is_processed_in_background(shared: NetworkFixture, ann: Someone) -> None:
     answer = upload(shared, ann, film(), description="a test", focus="0.5,-0.5")
     made = answer.json()
     assert answer.status_code == 202
@@ -71,7 +71,7 @@ def test_video_upload_returns_202_and_is_processed_in_background(shared: World, 
     assert file_of(shared, done["preview_url"]).headers["content-type"] == "image/jpeg"
 
 
-def test_v1_media_upload_of_audio_waits_for_processing(shared: World, ann: Someone) -> None:
+def test_v1_media_upload_of_audio_waits_for_processing(shared: NetworkFixture, ann: Someone) -> None:
     answer = upload(shared, ann, tone(".ogg"), version=1)
     made = answer.json()
     assert (answer.status_code, made["type"], made["preview_url"]) == (200, "audio", None)
@@ -80,12 +80,12 @@ def test_v1_media_upload_of_audio_waits_for_processing(shared: World, ann: Someo
     assert file_of(shared, made["url"]).headers["content-type"] == "audio/mpeg"
 
 
-def test_media_upload_of_animated_gif_and_silent_video_becomes_gifv(shared: World, ann: Someone) -> None:
+def test_media_upload_of_animated_gif_and_silent_video_becomes_gifv(shared: NetworkFixture, ann: Someone) -> None:
     assert ready(shared, ann, moving_gif())["type"] == "gifv"
     assert ready(shared, ann, silent())["type"] == "gifv"
 
 
-def test_image_upload_is_ready_immediately(shared: World, ann: Someone) -> None:
+def test_image_upload_is_ready_immediately(shared: NetworkFixture, ann: Someone) -> None:
     answer = upload(shared, ann, picture())
     assert (answer.status_code, answer.json()["type"]) == (200, "image")
     assert answer.json()["url"]
@@ -99,7 +99,7 @@ def photograph() -> bytes:
     return file.getvalue()
 
 
-def test_media_file_with_accept_avif_is_served_as_smaller_avif(shared: World, ann: Someone) -> None:
+def test_media_file_with_accept_avif_is_served_as_smaller_avif(shared: NetworkFixture, ann: Someone) -> None:
     url = upload(shared, ann, photograph()).json()["url"]
     assert url.endswith(".jpg")
     plain = file_of(shared, url)
@@ -115,7 +115,7 @@ def test_media_file_with_accept_avif_is_served_as_smaller_avif(shared: World, an
         assert file_of(shared, url, Accept=other).content == plain.content
 
 
-def test_media_file_png_is_served_unchanged_despite_accept_avif(shared: World, ann: Someone) -> None:
+def test_media_file_png_is_served_unchanged_despite_accept_avif(shared: NetworkFixture, ann: Someone) -> None:
     made = upload(shared, ann, picture()).json()
     assert made["preview_url"].endswith("-small.png")
     answer = file_of(shared, made["url"], Accept="image/avif,*/*")
@@ -124,7 +124,7 @@ def test_media_file_png_is_served_unchanged_despite_accept_avif(shared: World, a
 
 
 def test_image_original_with_keep_originals_is_served_in_full_size() -> None:
-    with world(feed_edge=640, keep_originals=True) as shoal:
+    with network_fixture(feed_edge=640, keep_originals=True) as shoal:
         bea = shoal.join("bea")
         made = upload(shoal, bea, photograph()).json()
         assert made["meta"]["original"]["size"] == "640x427"
@@ -136,14 +136,14 @@ def test_image_original_with_keep_originals_is_served_in_full_size() -> None:
         assert file_of(shoal, made["shoal"]["original_url"]).status_code == 404
 
 
-def test_media_upload_with_malformed_part_content_type_is_accepted(shared: World, ann: Someone) -> None:
+def test_media_upload_with_malformed_part_content_type_is_accepted(shared: NetworkFixture, ann: Someone) -> None:
     nonsense = {"thumbnail": ("thumb", picture(color="red"), "('image/png', None)")}
     made = ready(shared, ann, tone(), files=nonsense)
     assert made["type"] == "audio"
     assert made["preview_url"].endswith("-small.png")
 
 
-def test_video_custom_thumbnail_is_set_and_replaced(shared: World, ann: Someone) -> None:
+def test_video_custom_thumbnail_is_set_and_replaced(shared: NetworkFixture, ann: Someone) -> None:
     made = ready(shared, ann, film(), files={"thumbnail": ("a.png", picture(64, 64, "red"), "image/png")})
     assert made["meta"]["small"]["size"] == "64x64"
     path = f"/api/v1/media/{made['id']}"
@@ -155,7 +155,7 @@ def test_video_custom_thumbnail_is_set_and_replaced(shared: World, ann: Someone)
     assert changed["url"] == made["url"]
 
 
-def test_status_edit_replaces_video_thumbnail(shared: World, ann: Someone) -> None:
+def test_status_edit_replaces_video_thumbnail(shared: NetworkFixture, ann: Someone) -> None:
     made = ready(shared, ann, film())
     status = shared.json("POST", "/api/v1/statuses", ann, json={"status": "look", "media_ids": [made["id"]]})
     path = f"/api/v1/statuses/{status['id']}"
@@ -173,7 +173,7 @@ def test_status_edit_replaces_video_thumbnail(shared: World, ann: Someone) -> No
         assert refused.status_code == 422
 
 
-def test_image_custom_thumbnail_is_refused(shared: World, ann: Someone) -> None:
+def test_image_custom_thumbnail_is_refused(shared: NetworkFixture, ann: Someone) -> None:
     files = {"thumbnail": ("b.png", picture(40, 40, "red"), "image/png")}
     assert upload(shared, ann, picture(), files=files).status_code == 422
     made = upload(shared, ann, picture()).json()
@@ -189,7 +189,7 @@ def test_image_custom_thumbnail_is_refused(shared: World, ann: Someone) -> None:
     assert "look" in shared.json("GET", f"/api/v1/statuses/{status['id']}", ann)["content"]
 
 
-def test_media_file_range_request_returns_206(shared: World, ann: Someone) -> None:
+def test_media_file_range_request_returns_206(shared: NetworkFixture, ann: Someone) -> None:
     url = ready(shared, ann, film(".webm"))["url"]
     whole = file_of(shared, url)
     size = len(whole.content)
@@ -212,7 +212,7 @@ def test_media_file_range_request_returns_206(shared: World, ann: Someone) -> No
         assert file_of(shared, url, Range=nonsense).content == whole.content
 
 
-def test_media_file_if_range_mismatch_returns_whole_file(shared: World, ann: Someone) -> None:
+def test_media_file_if_range_mismatch_returns_whole_file(shared: NetworkFixture, ann: Someone) -> None:
     for data in (photograph(), film()):
         made = ready(shared, ann, data)
         whole = file_of(shared, made["url"])
@@ -225,7 +225,7 @@ def test_media_file_if_range_mismatch_returns_whole_file(shared: World, ann: Som
             assert (answer.status_code, answer.content) == (200, whole.content)
 
 
-def test_media_file_avif_variant_has_separate_etag(shared: World, ann: Someone) -> None:
+def test_media_file_avif_variant_has_separate_etag(shared: NetworkFixture, ann: Someone) -> None:
     url = upload(shared, ann, photograph()).json()["url"]
     plain, copy = file_of(shared, url), file_of(shared, url, Accept="image/avif")
     assert plain.headers["etag"] != copy.headers["etag"]
@@ -234,7 +234,9 @@ def test_media_file_avif_variant_has_separate_etag(shared: World, ann: Someone) 
 
 
 @pytest.mark.parametrize("kind", ["GIF", "PNG", "WEBP", "AVIF"])
-def test_animated_image_keeps_frames_and_avatar_has_static_version(shared: World, ann: Someone, kind: str) -> None:
+def test_animated_image_keeps_frames_and_avatar_has_static_version(
+    shared: NetworkFixture, ann: Someone, kind: str
+) -> None:
     file, frames = io.BytesIO(), [Image.new("RGB", (60, 60), each) for each in ("red", "green", "blue")]
     frames[0].save(file, kind, save_all=True, append_images=frames[1:], duration=100)
     made = ready(shared, ann, file.getvalue())
@@ -263,7 +265,7 @@ def frames_in(data: bytes) -> int:
         return getattr(image, "n_frames", 1)
 
 
-def test_v1_media_upload_failed_conversion_returns_reason(shared: World, ann: Someone) -> None:
+def test_v1_media_upload_failed_conversion_returns_reason(shared: NetworkFixture, ann: Someone) -> None:
     fast = clip(".mp4", "-f", "lavfi", "-i", "testsrc=size=160x90:rate=240:duration=1")
     answer = upload(shared, ann, fast, version=1)
     assert (answer.status_code, answer.json()) == (
@@ -272,14 +274,14 @@ def test_v1_media_upload_failed_conversion_returns_reason(shared: World, ann: So
     )
 
 
-def test_media_upload_of_unsupported_type_error_lists_accepted_types(shared: World, ann: Someone) -> None:
+def test_media_upload_of_unsupported_type_error_lists_accepted_types(shared: NetworkFixture, ann: Someone) -> None:
     answer = upload(shared, ann, b"RIFF\x00\x10\x00\x00AVI LIST" + b"x" * 400)
     assert answer.status_code == 422
     assert "JPEG, PNG" in answer.json()["error"]
     assert "MP4, QuickTime, WebM" in answer.json()["error"]
 
 
-def test_media_raw_upload_file_returns_404(shared: World, ann: Someone) -> None:
+def test_media_raw_upload_file_returns_404(shared: NetworkFixture, ann: Someone) -> None:
     upload(shared, ann, film())
     kept = [path for path in shared.files() if path.endswith(".raw")]
     assert kept
@@ -290,7 +292,7 @@ def test_media_raw_upload_file_returns_404(shared: World, ann: Someone) -> None:
     assert not [path for path in shared.files() if path.endswith(".raw")]
 
 
-def test_media_upload_of_damaged_video_fails_and_deletes_files(shared: World, ann: Someone) -> None:
+def test_media_upload_of_damaged_video_fails_and_deletes_files(shared: NetworkFixture, ann: Someone) -> None:
     before = shared.files()
     made = upload(shared, ann, b"\0\0\0\x18ftypmp42\0\0\0\0mp42isom" + b"noise" * 1000).json()
     shared.settle()
@@ -301,7 +303,7 @@ def test_media_upload_of_damaged_video_fails_and_deletes_files(shared: World, an
     assert (late.status_code, late.json()) == (422, FAILED)
 
 
-def test_status_with_unprocessed_media_is_refused(shared: World, ann: Someone) -> None:
+def test_status_with_unprocessed_media_is_refused(shared: NetworkFixture, ann: Someone) -> None:
     made = upload(shared, ann, film()).json()
     early = shared.ask("POST", "/api/v1/statuses", ann, json={"status": "look", "media_ids": [made["id"]]})
     assert early.status_code == 422
@@ -311,7 +313,7 @@ def test_status_with_unprocessed_media_is_refused(shared: World, ann: Someone) -
     assert [item["type"] for item in posted["media_attachments"]] == ["video"]
 
 
-def test_status_with_video_and_other_media_is_refused(shared: World, ann: Someone) -> None:
+def test_status_with_video_and_other_media_is_refused(shared: NetworkFixture, ann: Someone) -> None:
     one, other, still = (ready(shared, ann, data)["id"] for data in (film(), tone(), picture()))
     for ids in ([one, still], [one, other], [still, other]):
         answer = shared.ask("POST", "/api/v1/statuses", ann, json={"media_ids": ids})
@@ -321,7 +323,7 @@ def test_status_with_video_and_other_media_is_refused(shared: World, ann: Someon
     assert len(twice["media_attachments"]) == 1
 
 
-def test_media_deletion_is_refused_while_attached_to_status(shared: World, ann: Someone) -> None:
+def test_media_deletion_is_refused_while_attached_to_status(shared: NetworkFixture, ann: Someone) -> None:
     ben = shared.join("ben")
     made = ready(shared, ann, film())
     path = f"/api/v1/media/{made['id']}"
@@ -336,7 +338,7 @@ def test_media_deletion_is_refused_while_attached_to_status(shared: World, ann: 
     assert file_of(shared, made["url"]).status_code == 404
 
 
-def test_media_deletion_during_processing_removes_all_files(shared: World, ann: Someone) -> None:
+def test_media_deletion_during_processing_removes_all_files(shared: NetworkFixture, ann: Someone) -> None:
     before = shared.files()
     made = upload(shared, ann, film()).json()
     assert shared.json("DELETE", f"/api/v1/media/{made['id']}", ann) == {}
@@ -344,7 +346,7 @@ def test_media_deletion_during_processing_removes_all_files(shared: World, ann: 
     assert sorted(shared.files()) == sorted(before)
 
 
-def test_media_description_set_during_processing_is_kept(shared: World, ann: Someone) -> None:
+def test_media_description_set_during_processing_is_kept(shared: NetworkFixture, ann: Someone) -> None:
     made = upload(shared, ann, film()).json()
     shared.json("PUT", f"/api/v1/media/{made['id']}", ann, json={"description": "said meanwhile"})
     shared.settle()
@@ -352,7 +354,7 @@ def test_media_description_set_during_processing_is_kept(shared: World, ann: Som
     assert (done["description"], bool(done["url"])) == ("said meanwhile", True)
 
 
-def test_video_processing_does_not_delay_fan_out(shared: World, ann: Someone) -> None:
+def test_video_processing_does_not_delay_fan_out(shared: NetworkFixture, ann: Someone) -> None:
     ids = [upload(shared, ann, film()).json()["id"] for _ in range(3)]
     ben = shared.join("bea")
     shared.json("POST", f"/api/v1/accounts/{ann.id}/follow", ben)
@@ -374,7 +376,7 @@ def test_video_upload_above_size_limit_returns_413() -> None:
         assert "too large" in answer.json()["error"]
 
 
-def test_video_upload_without_ffmpeg_is_refused_and_not_advertised(shoal: World) -> None:
+def test_video_upload_without_ffmpeg_is_refused_and_not_advertised(shoal: NetworkFixture) -> None:
     needed()
     library = shoal.network.media
     announced = shoal.json("GET", "/api/v2/instance")["configuration"]["media_attachments"]

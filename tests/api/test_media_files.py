@@ -18,7 +18,7 @@ from shoal.core.model import Media
 from shoal.graph.contract import Batch, Reader
 from shoal.graph.schema import file_key
 from shoal.mastodon_api.media_files import ShownFiles
-from tests.api.in_memory_network import Counting, World, picture
+from tests.api.in_memory_network import Counting, NetworkFixture, picture
 from tests.async_runner import in_loop
 from tests.flows.members import register
 from tests.stores import Clock
@@ -131,7 +131,7 @@ async def test_media_file_of_unknown_member_is_not_served() -> None:
             assert not await shown(files.check(key))
 
 
-def test_media_endpoint_returns_404_for_files_of_deleted_post_or_suspended_account(shoal: World) -> None:
+def test_media_endpoint_returns_404_for_files_of_deleted_post_or_suspended_account(shoal: NetworkFixture) -> None:
     ann = shoal.join("ann")
     made = shoal.json("POST", "/api/v2/media", ann, files={"file": ("a.png", picture(), "image/png")})
     kept = shoal.json("POST", "/api/v2/media", ann, files={"file": ("a.png", picture(), "image/png")})
@@ -148,5 +148,5 @@ def test_media_endpoint_returns_404_for_files_of_deleted_post_or_suspended_accou
 
 
 @pytest.mark.parametrize("key", ["7-1.jpg", "a/../b/7-1.jpg", "99999999999999999999-1.jpg", "-1-1.jpg"])
-def test_media_endpoint_with_malformed_key_returns_404(shoal: World, key: str) -> None:
+def test_media_endpoint_with_malformed_key_returns_404(shoal: NetworkFixture, key: str) -> None:
     assert shoal.ask("GET", f"/media/{key}").status_code == 404

@@ -13,49 +13,49 @@ from shoal.core.ids import now_ms, shard_of
 from shoal.core.model import Role
 from shoal.graph.contract import Batch
 from shoal.graph.schema import HELD
-from tests.api.in_memory_network import Someone, World, world
+from tests.api.in_memory_network import NetworkFixture, Someone, network_fixture
 
 V1, POLICY = "/api/v1/notifications", "/api/v2/notifications/policy"
 RULES = ("not_following", "not_followers", "new_accounts", "private_mentions", "limited_accounts")
 
 
 @pytest.fixture(scope="module")
-def shoal() -> Iterator[World]:
-    with world() as made:
+def shoal() -> Iterator[NetworkFixture]:
+    with network_fixture() as made:
         yield made
 
 
 @pytest.fixture
-def ann(shoal: World, request: pytest.FixtureRequest) -> Someone:
+def ann(shoal: NetworkFixture, request: pytest.FixtureRequest) -> Someone:
     return shoal.join(f"ann{abs(hash(request.node.name)) % 10**8}")
 
 
 @pytest.fixture
-def ben(shoal: World, request: pytest.FixtureRequest) -> Someone:
+def ben(shoal: NetworkFixture, request: pytest.FixtureRequest) -> Someone:
     return shoal.join(f"ben{abs(hash(request.node.name)) % 10**8}")
 
 
-def rule(shoal: World, who: Someone, **treatments: str) -> Any:
+def rule(shoal: NetworkFixture, who: Someone, **treatments: str) -> Any:
     return shoal.json("PATCH", POLICY, who, json={f"for_{name}": value for name, value in treatments.items()})
 
 
-def heard(shoal: World, who: Someone, query: str = "") -> list[str]:
+def heard(shoal: NetworkFixture, who: Someone, query: str = "") -> list[str]:
     """Return the types of the member's notifications after pending work is processed."""
     shoal.settle()
     return [item["type"] for item in shoal.json("GET", V1 + query, who)]
 
 
-def requests(shoal: World, who: Someone) -> list[Any]:
+def requests(shoal: NetworkFixture, who: Someone) -> list[Any]:
     shoal.settle()
     found: list[Any] = shoal.json("GET", f"{V1}/requests", who)
     return found
 
 
-def mention(shoal: World, by: Someone, of: Someone, **more: Any) -> Any:
+def mention(shoal: NetworkFixture, by: Someone, of: Someone, **more: Any) -> Any:
     return shoal.json("POST", "/api/v1/statuses", by, json={"status": f"@{of.member.name} hello", **more})
 
 
-def change(shoal: World, who: Someone, **fields: Any) -> None:
+def change(shoal: NetworkFixture, who: Someone, **fields: Any) -> None:
     """Change fields of a member directly in the store."""
 
     async def changed() -> None:
@@ -67,7 +67,7 @@ def change(shoal: World, who: Someone, **fields: Any) -> None:
     shoal.run(changed())
 
 
-def test_notifications_policy_default_accepts_everything(shoal: World, ann: Someone, ben: Someone) -> None:
+def test_notifications_policy_default_accepts_everything(shoal: NetworkFixture, ann: Someone, ben: Someone) -> None:
     found = shoal.json("GET", POLICY, ann)
     assert found == {
         **{f"for_{name}": "accept" for name in RULES},
@@ -78,7 +78,7 @@ def test_notifications_policy_default_accepts_everything(shoal: World, ann: Some
     assert requests(shoal, ann) == []
 
 
-def test_notifications_policy_is_saved_and_returned_by_v1_and_v2(shoal: World, ann: Someone) -> None:
+def test_notifications_policy_is_saved_and_returned_by_v1_and_v2(shoal: NetworkFixture, ann: Someone) -> None:
     assert rule(shoal, ann, not_following="filter", limited_accounts="drop")["for_not_following"] == "filter"
     rule(shoal, ann, private_mentions="drop")
     found = shoal.json("GET", POLICY, ann)
@@ -91,14 +91,14 @@ def test_notifications_policy_is_saved_and_returned_by_v1_and_v2(shoal: World, a
 
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH"])
-def test_notifications_policy_is_updated_by_put_and_patch(shoal: World, ann: Someone, method: str) -> None:
+def test_notifications_policy_is_updated_by_put_and_patch(shoal: NetworkFixture, ann: Someone, method: str) -> None:
     new = shoal.json(method, POLICY, ann, json={"for_new_accounts": "drop"})
     assert new["for_new_accounts"] == "drop"
     old = shoal.json(method, f"{V1}/policy", ann, json={"filter_private_mentions": True})
     assert old["filter_private_mentions"] is True
 
 
-def test_filtered_notifications_create_request_of_sender(shoal: World, ann: Someone, ben: Someone) -> None:
+def test_filtered_notifications_create_request_of_sender(shoal: NetworkFixture, ann: Someone, ben: Someone) -> None:
     rule(shoal, ann, not_following="filter")
     post = shoal.json("POST", "/api/v1/statuses", ann, json={"status": "mine"})
     shoal.json("POST", f"/api/v1/statuses/{post['id']}/favourite", ben)
@@ -122,7 +122,7 @@ def test_filtered_notifications_create_request_of_sender(shoal: World, ann: Some
 
 
 def test_notification_request_accept_merges_and_stops_filtering_sender(
-    shoal: World, ann: Someone, ben: Someone
+    shoal: NetworkFixture, ann: Someone, ben: Someone
 ) -> None:
     rule(shoal, ann, not_following="filter", not_followers="drop")
     rule(shoal, ann, not_followers="accept")
@@ -139,7 +139,7 @@ def test_notification_request_accept_merges_and_stops_filtering_sender(
 
 
 def test_notification_request_dismiss_deletes_only_existing_notifications(
-    shoal: World, ann: Someone, ben: Someone
+    shoal: NetworkFixture, ann: Someone, ben: Someone
 ) -> None:
     rule(shoal, ann, not_following="filter")
     mention(shoal, ben, ann)
@@ -151,7 +151,7 @@ def test_notification_request_dismiss_deletes_only_existing_notifications(
     assert requests(shoal, ann)[0]["notifications_count"] == "1"
 
 
-def test_notification_requests_are_paginated_and_accepted_in_bulk(shoal: World, ann: Someone) -> None:
+def test_notification_requests_are_paginated_and_accepted_in_bulk(shoal: NetworkFixture, ann: Someone) -> None:
     rule(shoal, ann, not_following="filter")
     senders = [shoal.join(f"sender{at}") for at in range(5)]
     for sender in senders:
@@ -169,19 +169,19 @@ def test_notification_requests_are_paginated_and_accepted_in_bulk(shoal: World, 
     assert heard(shoal, ann) == ["mention", "mention"]
 
 
-def stranger(shoal: World, ann: Someone, ben: Someone) -> None:
+def stranger(shoal: NetworkFixture, ann: Someone, ben: Someone) -> None:
     """Change nothing."""
 
 
-def silenced(shoal: World, ann: Someone, ben: Someone) -> None:
+def silenced(shoal: NetworkFixture, ann: Someone, ben: Someone) -> None:
     change(shoal, ben, silenced=True)
 
 
-def followed(shoal: World, ann: Someone, ben: Someone) -> None:
+def followed(shoal: NetworkFixture, ann: Someone, ben: Someone) -> None:
     shoal.json("POST", f"/api/v1/accounts/{ben.id}/follow", ann)
 
 
-def moderator(shoal: World, ann: Someone, ben: Someone) -> None:
+def moderator(shoal: NetworkFixture, ann: Someone, ben: Someone) -> None:
     change(shoal, ben, role=Role.MODERATOR)
 
 
@@ -204,11 +204,11 @@ def moderator(shoal: World, ann: Someone, ben: Someone) -> None:
 )
 @pytest.mark.parametrize("treatment", ["filter", "drop"])
 def test_notifications_policy_rule_applies_to_matching_senders(
-    shoal: World,
+    shoal: NetworkFixture,
     ann: Someone,
     ben: Someone,
     name: str,
-    made: Callable[[World, Someone, Someone], None],
+    made: Callable[[NetworkFixture, Someone, Someone], None],
     more: dict[str, str],
     held: bool,
     treatment: str,
@@ -220,7 +220,9 @@ def test_notifications_policy_rule_applies_to_matching_senders(
     assert len(requests(shoal, ann)) == (held and treatment == "filter")
 
 
-def test_notifications_policy_allows_reply_to_own_direct_post(shoal: World, ann: Someone, ben: Someone) -> None:
+def test_notifications_policy_allows_reply_to_own_direct_post(
+    shoal: NetworkFixture, ann: Someone, ben: Someone
+) -> None:
     rule(shoal, ann, private_mentions="drop")
     began = mention(shoal, ann, ben, visibility="direct")
     answer = mention(shoal, ben, ann, visibility="direct", in_reply_to_id=began["id"])
@@ -233,7 +235,13 @@ def test_notifications_policy_allows_reply_to_own_direct_post(shoal: World, ann:
     [("not_followers", True, 3), ("new_accounts", False, 30)],
 )
 def test_notifications_policy_follower_and_account_age_rules_expire(
-    shoal: World, ann: Someone, ben: Someone, monkeypatch: pytest.MonkeyPatch, name: str, follows: bool, days: int
+    shoal: NetworkFixture,
+    ann: Someone,
+    ben: Someone,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    follows: bool,
+    days: int,
 ) -> None:
     rule(shoal, ann, **{name: "drop"})
     if follows:
@@ -250,7 +258,7 @@ def test_notifications_policy_follower_and_account_age_rules_expire(
 
 
 def test_notification_request_accept_during_filtering_delivers_notification(
-    shoal: World, ann: Someone, ben: Someone
+    shoal: NetworkFixture, ann: Someone, ben: Someone
 ) -> None:
     rule(shoal, ann, not_following="filter")
     mention(shoal, ben, ann)

@@ -12,12 +12,12 @@ from shoal.core.model import Member, Role
 from shoal.graph.contract import Batch
 from shoal.graph.schema import EVERYBODY, SERVES
 from tests.api.http.test_server import reads_of
-from tests.api.in_memory_network import Someone, World
+from tests.api.in_memory_network import NetworkFixture, Someone
 
 V1 = "/api/v1/notifications"
 
 
-def of(shoal: World, who: Someone, query: str = "") -> list[Any]:
+def of(shoal: NetworkFixture, who: Someone, query: str = "") -> list[Any]:
     """Return the member's notifications after pending work is processed."""
     shoal.settle()
     answer = shoal.json("GET", f"{V1}{query}", who)
@@ -25,7 +25,7 @@ def of(shoal: World, who: Someone, query: str = "") -> list[Any]:
     return answer
 
 
-def walked(shoal: World, who: Someone, path: str, rel: str = "next") -> list[Any]:
+def walked(shoal: NetworkFixture, who: Someone, path: str, rel: str = "next") -> list[Any]:
     """Follow the Link headers from a page and return the bodies."""
     bodies = []
     while path:
@@ -37,12 +37,12 @@ def walked(shoal: World, who: Someone, path: str, rel: str = "next") -> list[Any
 
 
 @pytest.fixture
-def cast(shoal: World) -> tuple[Someone, Someone]:
+def cast(shoal: NetworkFixture) -> tuple[Someone, Someone]:
     """Members Ann and Ben."""
     return shoal.join("ann"), shoal.join("ben")
 
 
-def liked_by(shoal: World, author: Someone, n: int) -> list[Someone]:
+def liked_by(shoal: NetworkFixture, author: Someone, n: int) -> list[Someone]:
     """Create a post and let n new members favourite it in sequence."""
     post = shoal.json("POST", "/api/v1/statuses", author, json={"status": "like this"})
     fans = [shoal.join(f"fan{at}") for at in range(n)]
@@ -51,7 +51,9 @@ def liked_by(shoal: World, author: Someone, n: int) -> list[Someone]:
     return fans
 
 
-def test_favourite_notification_includes_account_and_own_status(shoal: World, cast: tuple[Someone, Someone]) -> None:
+def test_favourite_notification_includes_account_and_own_status(
+    shoal: NetworkFixture, cast: tuple[Someone, Someone]
+) -> None:
     ann, ben = cast
     post = shoal.json("POST", "/api/v1/statuses", ann, json={"status": "low tide"})
     shoal.json("POST", f"/api/v1/statuses/{post['id']}/favourite", ben)
@@ -68,7 +70,9 @@ def test_favourite_notification_includes_account_and_own_status(shoal: World, ca
     assert of(shoal, ben) == []
 
 
-def test_follow_notification_has_no_status_and_mention_has_one(shoal: World, cast: tuple[Someone, Someone]) -> None:
+def test_follow_notification_has_no_status_and_mention_has_one(
+    shoal: NetworkFixture, cast: tuple[Someone, Someone]
+) -> None:
     ann, ben = cast
     shoal.json("POST", f"/api/v1/accounts/{ann.id}/follow", ben)
     shoal.json("POST", "/api/v1/statuses", ben, json={"status": "hello @ann"})
@@ -80,7 +84,7 @@ def test_follow_notification_has_no_status_and_mention_has_one(shoal: World, cas
     assert follow["account"]["id"] == ben.id
 
 
-def test_notifications_types_and_exclude_types_combine(shoal: World, cast: tuple[Someone, Someone]) -> None:
+def test_notifications_types_and_exclude_types_combine(shoal: NetworkFixture, cast: tuple[Someone, Someone]) -> None:
     ann, ben = cast
     cyd = shoal.join("cyd")
     shoal.json("POST", f"/api/v1/accounts/{ann.id}/follow", ben)
@@ -99,7 +103,7 @@ def test_notifications_types_and_exclude_types_combine(shoal: World, cast: tuple
     assert shoal.ask("GET", f"{V1}?account_id=nobody", ann).status_code == 404
 
 
-def test_notifications_pagination_returns_each_once_in_both_directions(shoal: World) -> None:
+def test_notifications_pagination_returns_each_once_in_both_directions(shoal: NetworkFixture) -> None:
     ann = shoal.join("ann")
     liked_by(shoal, ann, 7)
     every = [item["id"] for item in of(shoal, ann)]
@@ -115,7 +119,7 @@ def test_notifications_pagination_returns_each_once_in_both_directions(shoal: Wo
     assert [item["id"] for item in of(shoal, ann, f"?max_id={every[1]}&min_id={every[4]}")] == every[2:4]
 
 
-def test_notifications_link_header_keeps_filters(shoal: World) -> None:
+def test_notifications_link_header_keeps_filters(shoal: NetworkFixture) -> None:
     ann = shoal.join("ann")
     liked_by(shoal, ann, 3)
     shoal.settle()
@@ -124,7 +128,7 @@ def test_notifications_link_header_keeps_filters(shoal: World) -> None:
     assert link.index('rel="next"') < link.index('rel="prev"')
 
 
-def test_notifications_are_dismissed_by_id_and_cleared(shoal: World) -> None:
+def test_notifications_are_dismissed_by_id_and_cleared(shoal: NetworkFixture) -> None:
     ann = shoal.join("ann")
     liked_by(shoal, ann, 4)
     first, second, *rest = (item["id"] for item in of(shoal, ann))
@@ -141,7 +145,7 @@ def test_notifications_are_dismissed_by_id_and_cleared(shoal: World) -> None:
     assert [item["type"] for item in of(shoal, ann)] == ["mention"]
 
 
-def test_notification_of_other_member_returns_404(shoal: World, cast: tuple[Someone, Someone]) -> None:
+def test_notification_of_other_member_returns_404(shoal: NetworkFixture, cast: tuple[Someone, Someone]) -> None:
     ann, ben = cast
     liked_by(shoal, ann, 1)
     (found,) = of(shoal, ann)
@@ -150,7 +154,7 @@ def test_notification_of_other_member_returns_404(shoal: World, cast: tuple[Some
     assert of(shoal, ann) == [found]
 
 
-def test_notifications_unread_count_starts_at_marker(shoal: World) -> None:
+def test_notifications_unread_count_starts_at_marker(shoal: NetworkFixture) -> None:
     ann = shoal.join("ann")
     assert shoal.json("GET", f"{V1}/unread_count", ann) == {"count": 0}
     liked_by(shoal, ann, 5)
@@ -163,7 +167,7 @@ def test_notifications_unread_count_starts_at_marker(shoal: World) -> None:
     assert shoal.json("GET", f"{V1}/unread_count?types[]=mention", ann) == {"count": 0}
 
 
-def test_admin_sign_up_notification_is_created_for_staff(shoal: World) -> None:
+def test_admin_sign_up_notification_is_created_for_staff(shoal: NetworkFixture) -> None:
     ann = shoal.join("ann")
     promote(shoal, ann)
     app = shoal.token(ann.app_id)
@@ -179,7 +183,7 @@ def test_admin_sign_up_notification_is_created_for_staff(shoal: World) -> None:
     assert (found["type"], found["account"]["username"]) == ("admin.sign_up", "eve")
 
 
-def promote(shoal: World, who: Someone) -> None:
+def promote(shoal: NetworkFixture, who: Someone) -> None:
     """Make the member an admin."""
 
     async def do() -> None:
@@ -195,7 +199,7 @@ def promote(shoal: World, who: Someone) -> None:
 
 
 @pytest.mark.parametrize("path", [V1, "/api/v2/notifications", "/api/v1/conversations"])
-def test_notifications_page_read_count_is_independent_of_list_length(forgetful: World, path: str) -> None:
+def test_notifications_page_read_count_is_independent_of_list_length(forgetful: NetworkFixture, path: str) -> None:
     shoal = forgetful
     ann = shoal.join("ann")
 

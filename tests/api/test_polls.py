@@ -10,12 +10,12 @@ import pytest
 
 from shoal.mastodon_api.entities.serializers import moment
 from shoal.scheduler import Agenda
-from tests.api.in_memory_network import Someone, World, picture
+from tests.api.in_memory_network import NetworkFixture, Someone, picture
 
 POLL = {"options": ["tea", "coffee"], "expires_in": 600}
 
 
-def ask(shoal: World, who: Someone, **poll: Any) -> Any:
+def ask(shoal: NetworkFixture, who: Someone, **poll: Any) -> Any:
     return shoal.json("POST", "/api/v1/statuses", who, json={"status": "What?", "poll": {**POLL, **poll}})
 
 
@@ -23,7 +23,7 @@ def later(minutes: float) -> str:
     return (datetime.now(UTC) + timedelta(minutes=minutes)).isoformat()
 
 
-def test_poll_entity_has_exactly_mastodon_keys(shared: World) -> None:
+def test_poll_entity_has_exactly_mastodon_keys(shared: NetworkFixture) -> None:
     ann, ben = shared.join("poll_ann"), shared.join("poll_ben")
     status = ask(shared, ann)
     poll = status["poll"]
@@ -60,7 +60,7 @@ def test_poll_entity_has_exactly_mastodon_keys(shared: World) -> None:
     [{"json": {"choices": [0, 1]}}, {"json": {"choices": ["0", "1"]}}, {"data": {"choices[]": ["0", "1"]}}],
     ids=["numbers", "texts", "a form"],
 )
-def test_poll_vote_accepts_number_string_and_form_choices(shoal: World, sent: dict[str, Any]) -> None:
+def test_poll_vote_accepts_number_string_and_form_choices(shoal: NetworkFixture, sent: dict[str, Any]) -> None:
     ann, ben = shoal.join("ann"), shoal.join("ben")
     poll = ask(shoal, ann, multiple="1", hide_totals=True)["poll"]
     assert [option["votes_count"] for option in poll["options"]] == [None, None]
@@ -69,7 +69,7 @@ def test_poll_vote_accepts_number_string_and_form_choices(shoal: World, sent: di
     assert [option["votes_count"] for option in voted["options"]] == [None, None]
 
 
-def test_poll_vote_refused_returns_mastodon_error_message(shared: World) -> None:
+def test_poll_vote_refused_returns_mastodon_error_message(shared: NetworkFixture) -> None:
     ann, ben, cyd = (shared.join(f"vote_{name}") for name in ("ann", "ben", "cyd"))
     path = f"/api/v1/polls/{ask(shared, ann)['poll']['id']}/votes"
     for choices, words in (
@@ -92,7 +92,7 @@ def test_poll_vote_refused_returns_mastodon_error_message(shared: World) -> None
         assert shared.ask("GET", f"/api/v1/polls/{id_}", ben).status_code == 404
 
 
-def test_poll_edit_appears_in_status_history(shared: World) -> None:
+def test_poll_edit_appears_in_status_history(shared: NetworkFixture) -> None:
     ann = shared.join("edit_ann")
     status = ask(shared, ann)
     path = f"/api/v1/statuses/{status['id']}"
@@ -108,14 +108,14 @@ def test_poll_edit_appears_in_status_history(shared: World) -> None:
     assert shared.ask("GET", f"/api/v1/polls/{other['poll']['id']}", ann).status_code == 404
 
 
-def test_poll_blank_options_are_omitted(shared: World) -> None:
+def test_poll_blank_options_are_omitted(shared: NetworkFixture) -> None:
     ann = shared.join("rows_ann")
     assert len(ask(shared, ann, options=["a", "", "b", " "])["poll"]["options"]) == 2
     body = {"status": "no poll", "poll": {"options": []}}
     assert shared.json("POST", "/api/v1/statuses", ann, json=body)["poll"] is None
 
 
-def test_pinned_statuses_are_listed_on_profile_up_to_five(shared: World) -> None:
+def test_pinned_statuses_are_listed_on_profile_up_to_five(shared: NetworkFixture) -> None:
     ann, ben = shared.join("pin_ann"), shared.join("pin_ben")
     ids = [shared.json("POST", "/api/v1/statuses", ann, json={"status": str(n)})["id"] for n in range(6)]
     for id_ in ids[:5]:
@@ -135,7 +135,7 @@ def test_pinned_statuses_are_listed_on_profile_up_to_five(shared: World) -> None
     assert (share["pinned"], share["reblog"]["pinned"]) == (False, True)
 
 
-def test_thread_mute_sets_muted_flag_on_all_statuses(shared: World) -> None:
+def test_thread_mute_sets_muted_flag_on_all_statuses(shared: NetworkFixture) -> None:
     ann, ben = shared.join("mute_ann"), shared.join("mute_ben")
     root = shared.json("POST", "/api/v1/statuses", ann, json={"status": "root"})["id"]
     reply = shared.json("POST", "/api/v1/statuses", ben, json={"status": "x", "in_reply_to_id": root})["id"]
@@ -145,7 +145,7 @@ def test_thread_mute_sets_muted_flag_on_all_statuses(shared: World) -> None:
     assert shared.json("POST", f"/api/v1/statuses/{root}/unmute", ann)["muted"] is False
 
 
-def test_scheduled_status_is_created_rescheduled_and_deleted(shoal: World) -> None:
+def test_scheduled_status_is_created_rescheduled_and_deleted(shoal: NetworkFixture) -> None:
     ann, ben = shoal.join("ann"), shoal.join("ben")
     body = {"status": "later", "scheduled_at": later(10), "visibility": "unlisted", "poll": POLL, "language": "en"}
     headers = {"Idempotency-Key": "once"}
@@ -183,7 +183,7 @@ def test_scheduled_status_is_created_rescheduled_and_deleted(shoal: World) -> No
     assert shoal.ask("GET", path, ann).status_code == 404
 
 
-def test_scheduled_status_failed_at_due_time_shows_reason_and_notifies_author(shoal: World) -> None:
+def test_scheduled_status_failed_at_due_time_shows_reason_and_notifies_author(shoal: NetworkFixture) -> None:
     ann, ben = shoal.join("ann"), shoal.join("ben")
     parent = shoal.json("POST", "/api/v1/statuses", ben, json={"status": "parent"})["id"]
     body = {"status": "reply", "scheduled_at": later(10), "in_reply_to_id": parent}
@@ -203,7 +203,7 @@ def test_scheduled_status_failed_at_due_time_shows_reason_and_notifies_author(sh
     assert shoal.json("GET", "/api/v1/notifications", ann) == []
 
 
-def test_scheduled_statuses_are_paginated(shoal: World) -> None:
+def test_scheduled_statuses_are_paginated(shoal: NetworkFixture) -> None:
     ann = shoal.join("ann")
     photo = shoal.json("POST", "/api/v2/media", ann, files={"file": picture()})["id"]
     ids = []
@@ -221,7 +221,7 @@ def test_scheduled_statuses_are_paginated(shoal: World) -> None:
     assert shoal.json("GET", f"/api/v1/accounts/{ann.id}/statuses", ann) == []
 
 
-def test_scheduled_status_less_than_five_minutes_ahead_is_refused(shared: World) -> None:
+def test_scheduled_status_less_than_five_minutes_ahead_is_refused(shared: NetworkFixture) -> None:
     ann = shared.join("near_ann")
     answer = shared.ask("POST", "/api/v1/statuses", ann, json={"status": "x", "scheduled_at": later(4)})
     assert (answer.status_code, answer.json()["error"]) == (
@@ -230,7 +230,7 @@ def test_scheduled_status_less_than_five_minutes_ahead_is_refused(shared: World)
     )
 
 
-def test_status_deletion_with_delete_media_deletes_pictures(shared: World) -> None:
+def test_status_deletion_with_delete_media_deletes_pictures(shared: NetworkFixture) -> None:
     ann = shared.join("delete_ann")
     for asked, there in ((False, 200), (True, 404)):
         photo = shared.json("POST", "/api/v2/media", ann, files={"file": picture()})["id"]
@@ -240,7 +240,7 @@ def test_status_deletion_with_delete_media_deletes_pictures(shared: World) -> No
         assert shared.ask("GET", f"/api/v1/media/{photo}", ann).status_code == there
 
 
-def test_instance_configuration_includes_poll_and_pin_limits(shared: World) -> None:
+def test_instance_configuration_includes_poll_and_pin_limits(shared: NetworkFixture) -> None:
     for version in ("v1", "v2"):
         allowed = shared.json("GET", f"/api/{version}/instance")["configuration"]
         assert allowed["polls"] == {

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.api.http.test_server import reads_of
-from tests.api.in_memory_network import Someone, World
+from tests.api.in_memory_network import NetworkFixture, Someone
 
 
 class Scene(NamedTuple):
@@ -22,7 +22,7 @@ class Scene(NamedTuple):
 
 
 @pytest.fixture
-def scene(shoal: World) -> Scene:
+def scene(shoal: NetworkFixture) -> Scene:
     ann, ben, cyd, dan = map(shoal.join, ("ann", "ben", "cyd", "dan"))
     shoal.json("POST", f"/api/v1/accounts/{ben.id}/follow", cyd)
     post = shoal.json("POST", "/api/v1/statuses", ann, json={"status": "hello"})
@@ -31,7 +31,7 @@ def scene(shoal: World) -> Scene:
     return Scene(ann, ben, cyd, dan, post["id"], share["id"])
 
 
-def test_private_boost_by_id_is_visible_only_to_followers(shoal: World, scene: Scene) -> None:
+def test_private_boost_by_id_is_visible_only_to_followers(shoal: NetworkFixture, scene: Scene) -> None:
     for path in (scene.share_id, f"{scene.share_id}/context", f"{scene.share_id}/history"):
         asked = [shoal.ask("GET", f"/api/v1/statuses/{path}", who).status_code for who in (*scene[1:4], "")]
         assert asked == [200, 200, 404, 404], path
@@ -39,13 +39,13 @@ def test_private_boost_by_id_is_visible_only_to_followers(shoal: World, scene: S
     assert shoal.ask("GET", f"/@ben/{scene.share_id}").status_code == 404
 
 
-def test_private_boost_on_profile_is_visible_only_to_followers(shoal: World, scene: Scene) -> None:
+def test_private_boost_on_profile_is_visible_only_to_followers(shoal: NetworkFixture, scene: Scene) -> None:
     path = f"/api/v1/accounts/{scene.ben.id}/statuses"
     assert [len(shoal.json("GET", path, who)) for who in (scene.ben, scene.cyd, scene.dan, "")] == [1, 1, 0, 0]
     assert "hello" not in shoal.ask("GET", "/@ben").text
 
 
-def test_reblogged_by_lists_only_public_boosts(shoal: World, scene: Scene) -> None:
+def test_reblogged_by_lists_only_public_boosts(shoal: NetworkFixture, scene: Scene) -> None:
     path = f"/api/v1/statuses/{scene.post_id}/reblogged_by"
     for who in (scene.ben, scene.cyd, scene.dan, "", scene.ann):
         assert shoal.json("GET", path, who) == []
@@ -54,7 +54,7 @@ def test_reblogged_by_lists_only_public_boosts(shoal: World, scene: Scene) -> No
     assert [account["username"] for account in shoal.json("GET", path)] == ["dan"]
 
 
-def test_reblogged_by_read_count_is_independent_of_boost_count(shoal: World, scene: Scene) -> None:
+def test_reblogged_by_read_count_is_independent_of_boost_count(shoal: NetworkFixture, scene: Scene) -> None:
     path = f"/api/v1/statuses/{scene.post_id}/reblogged_by"
     costs = [reads_of(shoal, scene.cyd, path)]
     for n in range(12):
@@ -64,7 +64,7 @@ def test_reblogged_by_read_count_is_independent_of_boost_count(shoal: World, sce
     assert costs[0] == costs[1]
 
 
-def test_home_timeline_aggregates_boosts_of_one_status(shoal: World) -> None:
+def test_home_timeline_aggregates_boosts_of_one_status(shoal: NetworkFixture) -> None:
     ann, ben, cyd, eve = map(shoal.join, ("ann", "ben", "cyd", "eve"))
     for other in (ben, cyd, eve):
         shoal.json("POST", f"/api/v1/accounts/{other.id}/follow", ann)

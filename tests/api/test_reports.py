@@ -9,7 +9,7 @@ import pytest
 
 from shoal.commands import moderation
 from shoal.core.model import Role
-from tests.api.in_memory_network import Someone, World, world
+from tests.api.in_memory_network import NetworkFixture, Someone, network_fixture
 
 RULES = ("Be kind.", "No spam.")
 STAFF = ("read", "write", "admin:read", "admin:write")
@@ -17,46 +17,46 @@ REPORTS = "/api/v1/admin/reports"
 
 
 @pytest.fixture
-def w() -> Iterator[World]:
-    with world(rules=RULES) as made:
+def w() -> Iterator[NetworkFixture]:
+    with network_fixture(rules=RULES) as made:
         yield made
 
 
 @pytest.fixture
-def ann(w: World) -> Someone:
+def ann(w: NetworkFixture) -> Someone:
     return w.join("ann")
 
 
 @pytest.fixture
-def ben(w: World) -> Someone:
+def ben(w: NetworkFixture) -> Someone:
     return w.join("ben")
 
 
 @pytest.fixture
-def mod(w: World) -> Someone:
+def mod(w: NetworkFixture) -> Someone:
     made = w.join("mo", STAFF)
     w.run(moderation.set_role(w.network.writes, made.member.id, Role.MODERATOR))
     return made
 
 
-def write(w: World, who: Someone, text: str, **more: object) -> str:
+def write(w: NetworkFixture, who: Someone, text: str, **more: object) -> str:
     return str(w.json("POST", "/api/v1/statuses", who, json={"status": text, **more})["id"])
 
 
-def report(w: World, who: Someone, about: Someone, **more: object) -> Any:
+def report(w: NetworkFixture, who: Someone, about: Someone, **more: object) -> Any:
     made = w.json("POST", "/api/v1/reports", who, json={"account_id": about.id, **more})
     w.settle()
     return made
 
 
-def refused(w: World, who: Someone, body: Any) -> tuple[int, str]:
+def refused(w: NetworkFixture, who: Someone, body: Any) -> tuple[int, str]:
     before = w.state()
     answer = w.ask("POST", "/api/v1/reports", who, json=body)
     assert w.state() == before
     return answer.status_code, answer.json()["error"]
 
 
-def test_report_creation_with_trailing_slash_returns_report(w: World, ann: Someone, ben: Someone) -> None:
+def test_report_creation_with_trailing_slash_returns_report(w: NetworkFixture, ann: Someone, ben: Someone) -> None:
     post = write(w, ben, "rude")
     form = {"account_id": ben.id, "status_ids[]": [post], "comment": "so rude", "category": "spam", "forward": "false"}
     made = w.json("POST", "/api/v1/reports/", ann, data=form)
@@ -72,12 +72,14 @@ def test_report_creation_with_trailing_slash_returns_report(w: World, ann: Someo
     }
 
 
-def test_report_with_rule_ids_has_category_violation(w: World, ann: Someone, ben: Someone) -> None:
+def test_report_with_rule_ids_has_category_violation(w: NetworkFixture, ann: Someone, ben: Someone) -> None:
     made = report(w, ann, ben, rule_ids=["2"])
     assert (made["category"], made["rule_ids"]) == ("violation", ["2"])
 
 
-def test_report_with_invalid_target_or_fields_is_refused_without_effect(w: World, ann: Someone, ben: Someone) -> None:
+def test_report_with_invalid_target_or_fields_is_refused_without_effect(
+    w: NetworkFixture, ann: Someone, ben: Someone
+) -> None:
     mine, his = write(w, ann, "mine"), write(w, ben, "not for ann", visibility="private")
     for body, expected in (
         ({"account_id": "1"}, (404, "Record not found")),
@@ -103,7 +105,7 @@ def test_report_with_invalid_target_or_fields_is_refused_without_effect(w: World
 
 
 def test_admin_report_shows_private_and_hidden_statuses_to_moderator(
-    w: World, ann: Someone, ben: Someone, mod: Someone
+    w: NetworkFixture, ann: Someone, ben: Someone, mod: Someone
 ) -> None:
     w.json("POST", f"/api/v1/accounts/{ben.id}/follow", ann)
     post = write(w, ben, "for followers", visibility="private")
@@ -118,7 +120,9 @@ def test_admin_report_shows_private_and_hidden_statuses_to_moderator(
     assert "favourited" not in seen["statuses"][0]
 
 
-def test_admin_report_is_assigned_resolved_and_reopened(w: World, ann: Someone, ben: Someone, mod: Someone) -> None:
+def test_admin_report_is_assigned_resolved_and_reopened(
+    w: NetworkFixture, ann: Someone, ben: Someone, mod: Someone
+) -> None:
     id_ = report(w, ann, ben)["id"]
 
     def act(what: str) -> Any:
@@ -136,7 +140,9 @@ def test_admin_report_is_assigned_resolved_and_reopened(w: World, ann: Someone, 
     assert [one["id"] for one in w.json("GET", REPORTS, mod)] == [id_]
 
 
-def test_admin_report_update_changes_category_and_rules(w: World, ann: Someone, ben: Someone, mod: Someone) -> None:
+def test_admin_report_update_changes_category_and_rules(
+    w: NetworkFixture, ann: Someone, ben: Someone, mod: Someone
+) -> None:
     path = f"{REPORTS}/{report(w, ann, ben)['id']}"
     assert w.json("PUT", path, mod, json={"category": "legal"})["category"] == "legal"
     broken = w.json("PUT", path, mod, json={"category": "violation", "rule_ids": ["1", "2"]})
@@ -147,7 +153,7 @@ def test_admin_report_update_changes_category_and_rules(w: World, ann: Someone, 
 
 
 def test_admin_reports_are_paginated_and_filtered_by_account(
-    w: World, ann: Someone, ben: Someone, mod: Someone
+    w: NetworkFixture, ann: Someone, ben: Someone, mod: Someone
 ) -> None:
     by = {report(w, *pair)["id"]: pair[0] for pair in ((ann, ben), (ben, ann)) * 3}
     # Reports with equal timestamps are ordered by shard.
@@ -165,7 +171,7 @@ def test_admin_reports_are_paginated_and_filtered_by_account(
     assert w.json("GET", f"{REPORTS}?target_account_id={mod.id}", mod) == []
 
 
-def test_admin_account_action_resolves_its_report(w: World, ann: Someone, ben: Someone, mod: Someone) -> None:
+def test_admin_account_action_resolves_its_report(w: NetworkFixture, ann: Someone, ben: Someone, mod: Someone) -> None:
     about_ben, about_ann = report(w, ann, ben)["id"], report(w, ben, ann)["id"]
     path = f"/api/v1/admin/accounts/{ben.id}/action"
     assert w.ask("POST", path, mod, json={"type": "silence", "report_id": about_ann}).status_code == 404
@@ -176,7 +182,7 @@ def test_admin_account_action_resolves_its_report(w: World, ann: Someone, ben: S
 
 
 def test_report_forward_and_warning_preset_are_refused_as_unsupported(
-    w: World, ann: Someone, ben: Someone, mod: Someone
+    w: NetworkFixture, ann: Someone, ben: Someone, mod: Someone
 ) -> None:
     forwarded = w.ask("POST", "/api/v1/reports", ann, json={"account_id": ben.id, "forward": True})
     assert (forwarded.status_code, w.json("GET", REPORTS, mod)) == (422, [])

@@ -16,18 +16,18 @@ import pytest
 from shoal.http.routes import Route
 from shoal.mastodon_api.routes import table
 from shoal.settings import Settings
-from tests.api.in_memory_network import Someone, World, picture, world
+from tests.api.in_memory_network import NetworkFixture, Someone, network_fixture, picture
 
 SECRET = "what only ann may read"
 
-Make = Callable[[World, Someone, Someone], str]
+Make = Callable[[NetworkFixture, Someone, Someone], str]
 """Creates a resource of the first member, with the secret in it if it has text, and returns its id."""
 
 
 def post(path: str, **body: Any) -> Make:
     """Return a function that creates a resource with one request."""
 
-    def make(shoal: World, ann: Someone, _ben: Someone) -> str:
+    def make(shoal: NetworkFixture, ann: Someone, _ben: Someone) -> str:
         return str(shoal.json("POST", path, ann, json=body)["id"])
 
     return make
@@ -36,20 +36,20 @@ def post(path: str, **body: Any) -> Make:
 def listed(path: str) -> Make:
     """Return a function that returns the id of the first item of a list."""
 
-    def make(shoal: World, ann: Someone, _ben: Someone) -> str:
+    def make(shoal: NetworkFixture, ann: Someone, _ben: Someone) -> str:
         first = shoal.json("GET", path, ann)[0]
         return str(first["id"])
 
     return make
 
 
-def group(shoal: World, ann: Someone, _ben: Someone) -> str:
+def group(shoal: NetworkFixture, ann: Someone, _ben: Someone) -> str:
     """Return the key of the first notification group."""
     groups = shoal.json("GET", "/api/v2/notifications", ann)["notification_groups"]
     return str(groups[0]["group_key"])
 
 
-def held_back(shoal: World, ann: Someone, ben: Someone) -> str:
+def held_back(shoal: NetworkFixture, ann: Someone, ben: Someone) -> str:
     """Create a notification request from ben to ann."""
     shoal.json("PATCH", "/api/v2/notifications/policy", ann, json={"for_not_following": "filter"})
     shoal.json("POST", "/api/v1/statuses", ben, json={"status": f"@{ann.member.name} hello"})
@@ -57,31 +57,31 @@ def held_back(shoal: World, ann: Someone, ben: Someone) -> str:
     return listed("/api/v1/notifications/requests")(shoal, ann, ben)
 
 
-def session(shoal: World, ann: Someone, _ben: Someone) -> str:
+def session(shoal: NetworkFixture, ann: Someone, _ben: Someone) -> str:
     """Return the id of ann's session."""
     return str(shoal.json("GET", "/api/shoal/v1/sessions", ann)[0]["id"])
 
 
-def poll(shoal: World, ann: Someone, _ben: Someone) -> str:
+def poll(shoal: NetworkFixture, ann: Someone, _ben: Someone) -> str:
     """Create a followers-only poll."""
     asked = {"options": [SECRET, "tea"], "expires_in": 3600}
     made = shoal.json("POST", "/api/v1/statuses", ann, json={"status": "?", "visibility": "private", "poll": asked})
     return str(made["poll"]["id"])
 
 
-def keyword(shoal: World, ann: Someone, ben: Someone) -> str:
+def keyword(shoal: NetworkFixture, ann: Someone, ben: Someone) -> str:
     """Create a filter keyword."""
     made = FILTER(shoal, ann, ben)
     return str(shoal.json("GET", f"/api/v2/filters/{made}", ann)["keywords"][0]["id"])
 
 
-def filtered_status(shoal: World, ann: Someone, ben: Someone) -> str:
+def filtered_status(shoal: NetworkFixture, ann: Someone, ben: Someone) -> str:
     """Create a filter status."""
     made, status = FILTER(shoal, ann, ben), shoal.json("POST", "/api/v1/statuses", ann, json={"status": "x"})
     return str(shoal.json("POST", f"/api/v2/filters/{made}/statuses", ann, json={"status_id": status["id"]})["id"])
 
 
-def upload(shoal: World, ann: Someone, _ben: Someone) -> str:
+def upload(shoal: NetworkFixture, ann: Someone, _ben: Someone) -> str:
     """Upload a picture with the secret as its description."""
     made = shoal.json("POST", "/api/v2/media", ann, files={"file": ("a", picture())}, data={"description": SECRET})
     return str(made["id"])
@@ -158,7 +158,7 @@ BODY = {
 class Cast(msgspec.Struct):
     """Ann owns one resource of each type; ben owns none of them."""
 
-    shoal: World
+    shoal: NetworkFixture
     ann: Someone
     ben: Someone
     own: str
@@ -169,7 +169,7 @@ class Cast(msgspec.Struct):
 @pytest.fixture(scope="module")
 def cast() -> Iterator[Cast]:
     """One world for all routes: nothing here may change it."""
-    with world(invitations="members") as shoal:
+    with network_fixture(invitations="members") as shoal:
         ann, ben = shoal.join("ann"), shoal.join("ben")
         # Not from ben, because he would be a participant.
         said = {"status": f"@ann {SECRET}", "visibility": "direct"}

@@ -7,21 +7,21 @@ from typing import Any
 
 import pytest
 
-from tests.api.in_memory_network import BASE, Someone, World, world
+from tests.api.in_memory_network import BASE, NetworkFixture, Someone, network_fixture
 
 
 @pytest.fixture(scope="module")
-def w() -> Iterator[World]:
-    with world() as made:
+def w() -> Iterator[NetworkFixture]:
+    with network_fixture() as made:
         yield made
 
 
-def post(w: World, who: Someone, text: str, **more: Any) -> dict[str, Any]:
+def post(w: NetworkFixture, who: Someone, text: str, **more: Any) -> dict[str, Any]:
     made: dict[str, Any] = w.json("POST", "/api/v1/statuses", who, json={"status": text, **more})
     return made
 
 
-def search(w: World, q: str, who: Someone | str = "", **more: Any) -> dict[str, Any]:
+def search(w: NetworkFixture, q: str, who: Someone | str = "", **more: Any) -> dict[str, Any]:
     found: dict[str, Any] = w.json("GET", "/api/v2/search", who, params={"q": q, **more})
     assert set(found) == {"accounts", "statuses", "hashtags"}
     return found
@@ -37,19 +37,19 @@ def names(found: dict[str, Any]) -> tuple[list[str], list[str], list[str]]:
 
 
 @pytest.mark.parametrize("form", ["{}", "@{}", "{}@shoal.test", "@{}@SHOAL.test"])
-def test_search_finds_new_account_by_name_immediately(w: World, form: str) -> None:
+def test_search_finds_new_account_by_name_immediately(w: NetworkFixture, form: str) -> None:
     name = f"fresh{abs(hash(form)) % 10_000}"
     who = w.join(name)
     for written in (name, name.upper()):
         assert names(search(w, form.format(written), who)) == ([name], [], [])
 
 
-def test_search_for_account_of_other_domain_returns_nothing(w: World) -> None:
+def test_search_for_account_of_other_domain_returns_nothing(w: NetworkFixture) -> None:
     w.join("homely")
     assert names(search(w, "@homely@elsewhere.test")) == ([], [], [])
 
 
-def test_search_with_exact_account_name_returns_only_accounts(w: World) -> None:
+def test_search_with_exact_account_name_returns_only_accounts(w: NetworkFixture) -> None:
     ann = w.join("sole")
     w.join("solely")
     status = post(w, ann, "sole is my name #sole")
@@ -61,7 +61,7 @@ def test_search_with_exact_account_name_returns_only_accounts(w: World) -> None:
     assert names(search(w, "sole", ann, type="accounts", limit=1, offset=1)) == (["solely"], [], [])
 
 
-def test_search_with_hash_prefix_returns_only_hashtags_by_use(w: World) -> None:
+def test_search_with_hash_prefix_returns_only_hashtags_by_use(w: NetworkFixture) -> None:
     ann = w.join("hasher")
     for tag in ("hashtag_z", "hashtag_x", "hashtag_y"):
         post(w, ann, f"hello #{tag}")
@@ -78,7 +78,7 @@ def test_search_with_hash_prefix_returns_only_hashtags_by_use(w: World) -> None:
     assert names(search(w, "#hashtag", ann, type="accounts")) == ([], [], [])
 
 
-def test_search_hashtag_includes_featuring_flag_for_caller(w: World) -> None:
+def test_search_hashtag_includes_featuring_flag_for_caller(w: NetworkFixture) -> None:
     ann, ben = w.join("featurer"), w.join("passerby")
     post(w, ann, "#lantern")
     w.settle()
@@ -88,7 +88,7 @@ def test_search_hashtag_includes_featuring_flag_for_caller(w: World) -> None:
     assert "featuring" not in search(w, "#lantern")["hashtags"][0]
 
 
-def test_search_for_statuses_requires_member_token(w: World) -> None:
+def test_search_for_statuses_requires_member_token(w: NetworkFixture) -> None:
     ann, ben = w.join("writer"), w.join("reader")
     status = post(w, ann, "a quixotic evening")
     w.settle()
@@ -102,7 +102,7 @@ def test_search_for_statuses_requires_member_token(w: World) -> None:
     assert names(search(w, "from:me", ann)) == ([], [status["id"]], [])
 
 
-def test_search_with_resolve_returns_resource_of_local_url(w: World) -> None:
+def test_search_with_resolve_returns_resource_of_local_url(w: NetworkFixture) -> None:
     ann, ben = w.join("located"), w.join("locator")
     seen, unseen = post(w, ann, "here"), post(w, ann, "not here", visibility="private")
     assert names(search(w, f"{BASE}/@located", ben, resolve="true")) == (["located"], [], [])
@@ -116,7 +116,7 @@ def test_search_with_resolve_returns_resource_of_local_url(w: World) -> None:
     assert names(search(w, f"{BASE}@located", ben, resolve="true")) == ([], [], [])
 
 
-def test_search_for_local_url_without_resolve_searches_text(w: World) -> None:
+def test_search_for_local_url_without_resolve_searches_text(w: NetworkFixture) -> None:
     ann, ben = w.join("pointed"), w.join("pointing")
     seen = post(w, ann, "here it is")
     about = post(w, ben, f"look at {seen['url']}")
@@ -129,7 +129,7 @@ def test_search_for_local_url_without_resolve_searches_text(w: World) -> None:
     assert [one["username"] for one in found] == ["pointed"]
 
 
-def test_search_with_empty_or_meaningless_query_returns_nothing(w: World) -> None:
+def test_search_with_empty_or_meaningless_query_returns_nothing(w: NetworkFixture) -> None:
     ann = w.join("vague")
     post(w, ann, "some words")
     for question in (
@@ -152,7 +152,7 @@ def test_search_with_empty_or_meaningless_query_returns_nothing(w: World) -> Non
     assert w.ask("GET", "/api/v2/search", ann, params={"q": "x" * 2_001}).status_code == 422
 
 
-def test_v1_search_returns_hashtags_as_strings(w: World) -> None:
+def test_v1_search_returns_hashtags_as_strings(w: NetworkFixture) -> None:
     ann = w.join("elder")
     post(w, ann, "so #vintage")
     assert w.json("GET", "/api/v1/search", ann, params={"q": "#vint"}) == {
@@ -163,7 +163,7 @@ def test_v1_search_returns_hashtags_as_strings(w: World) -> None:
     assert w.ask("GET", "/api/v1/search", params={"q": "#vint"}).status_code == 401
 
 
-def test_account_search_is_paginated_by_offset(w: World) -> None:
+def test_account_search_is_paginated_by_offset(w: NetworkFixture) -> None:
     ann = w.join("pager")
     people = [w.join(f"crowd_{letter}") for letter in "abc"]
     w.json("POST", f"/api/v1/accounts/{people[2].id}/follow", ann)
@@ -179,7 +179,7 @@ def test_account_search_is_paginated_by_offset(w: World) -> None:
 
 
 def test_directory_lists_discoverable_accounts() -> None:
-    with world() as w:
+    with network_fixture() as w:
         ann, ben, cyd = w.join("ann"), w.join("ben"), w.join("cyd")
         w.json("PATCH", "/api/v1/accounts/update_credentials", cyd, json={"discoverable": False})
         post(w, ann, "hello")
@@ -197,7 +197,7 @@ def test_directory_lists_discoverable_accounts() -> None:
 
 
 def test_directory_with_partly_cached_accounts_keeps_order() -> None:
-    with world() as w:
+    with network_fixture() as w:
         names = [w.join(name).member.name for name in ("ann", "ben", "cyd", "dot")]
         w.settle()
         w.network.memory.forget_all()
@@ -207,7 +207,7 @@ def test_directory_with_partly_cached_accounts_keeps_order() -> None:
 
 
 def test_suggestions_list_friends_of_friends_until_dismissed() -> None:
-    with world() as w:
+    with network_fixture() as w:
         ann, ben, cyd, dot = (w.join(name) for name in ("ann", "ben", "cyd", "dot"))
         w.json("POST", f"/api/v1/accounts/{ben.id}/follow", ann)
         w.json("POST", f"/api/v1/accounts/{cyd.id}/follow", ben)
@@ -238,7 +238,7 @@ def test_suggestions_list_friends_of_friends_until_dismissed() -> None:
 
 
 def test_trending_statuses_are_ordered_by_favourites() -> None:
-    with world() as w:
+    with network_fixture() as w:
         ann, ben = w.join("ann"), w.join("ben")
         quiet, loud, louder = (post(w, ann, text) for text in ("quiet", "loud", "louder"))
         hidden = post(w, ann, "hidden", visibility="unlisted")

@@ -15,7 +15,7 @@ from shoal.graph.contract import Assoc, Cursor
 from shoal.graph.schema import AssocType
 from shoal.queries import posts as post_queries
 from shoal.queries.posts import media_then
-from tests.api.in_memory_network import World, picture
+from tests.api.in_memory_network import NetworkFixture, picture
 
 PLACE = {"latitude": 0.0, "longitude": -4.5}
 
@@ -31,7 +31,7 @@ PLACE = {"latitude": 0.0, "longitude": -4.5}
     ],
     ids=["null", "empty", "nulls", "an empty form field", "empty form fields"],
 )
-def test_status_edit_with_empty_place_removes_place(shoal: World, sent: dict[str, Any]) -> None:
+def test_status_edit_with_empty_place_removes_place(shoal: NetworkFixture, sent: dict[str, Any]) -> None:
     ann = shoal.join("ann")
     body = {"status": "here", "shoal": {"data": {"n": 1}, "place": PLACE}}
     post = shoal.json("POST", "/api/v1/statuses", ann, json=body)
@@ -41,7 +41,7 @@ def test_status_edit_with_empty_place_removes_place(shoal: World, sent: dict[str
     assert shoal.json("POST", "/api/v1/statuses", ann, json={"status": "x", "shoal": {"place": None}})["id"]
 
 
-def test_status_edit_narrows_visibility_and_refuses_to_widen_it(shared: World) -> None:
+def test_status_edit_narrows_visibility_and_refuses_to_widen_it(shared: NetworkFixture) -> None:
     ann, ben = shared.join("narrowing_ann"), shared.join("narrowing_ben")
     path = f"/api/v1/statuses/{shared.json('POST', '/api/v1/statuses', ann, json={'status': 'low tide'})['id']}"
     # Clients send the member's default visibility with each edit.
@@ -71,7 +71,7 @@ class Shuffled:
         return [Assoc(id_, 0, b"") for id_ in ids][: at.limit]
 
 
-def test_status_history_is_ordered_by_time_and_limited(shared: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_status_history_is_ordered_by_time_and_limited(shared: NetworkFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     ann, ben = shared.join("revising_ann"), shared.join("revising_ben")
     post = shared.json("POST", "/api/v1/statuses", ann, json={"status": "0", "visibility": "private"})
     id_ = int(post["id"])
@@ -93,7 +93,7 @@ def test_status_history_is_ordered_by_time_and_limited(shared: World, monkeypatc
         shared.run(post_queries.revisions(store, ben.member.id, id_))
 
 
-def test_status_context_of_long_thread_links_to_remaining_replies(shoal: World) -> None:
+def test_status_context_of_long_thread_links_to_remaining_replies(shoal: NetworkFixture) -> None:
     ann, ben = shoal.join("ann"), shoal.join("ben")
     root = shoal.json("POST", "/api/v1/statuses", ann, json={"status": "root"})["id"]
     made = [
@@ -118,7 +118,7 @@ def test_status_context_of_long_thread_links_to_remaining_replies(shoal: World) 
     assert shoal.ask("GET", f"/api/shoal/v1/statuses/{secret}/replies", ben).status_code == 404
 
 
-def test_status_context_without_token_is_limited_to_sixty_each_way(shoal: World) -> None:
+def test_status_context_without_token_is_limited_to_sixty_each_way(shoal: NetworkFixture) -> None:
     ann = shoal.join("ann")
     chain = [shoal.json("POST", "/api/v1/statuses", ann, json={"status": "0"})["id"]]
     for n in range(1, 123):
@@ -131,7 +131,7 @@ def test_status_context_without_token_is_limited_to_sixty_each_way(shoal: World)
     assert len(whole["ancestors"]) + len(whole["descendants"]) == 122
 
 
-def test_status_with_allowed_mentions_refuses_other_mentions(shoal: World) -> None:
+def test_status_with_allowed_mentions_refuses_other_mentions(shoal: NetworkFixture) -> None:
     ann, ben, eve = shoal.join("ann"), shoal.join("ben"), shoal.join("eve")
     text, later = "Only for @ben, not @eve", (datetime.now(UTC) + timedelta(days=1)).isoformat()
     for allowed, unexpected in (([ben.id], [eve.id]), ([], [ben.id, eve.id]), ([ann.id, eve.id], [ben.id])):
@@ -168,12 +168,12 @@ NO_LANGUAGES = (
     ("typed", "shown"),
     [("en", "en"), ("pt-br", "pt-BR"), ("zh-hant", "zh-Hant"), ("de_DE", "de-DE"), ("zh-YUE", "yue"), ("ldn", "ldn")],
 )
-def test_status_language_is_stored_in_canonical_form(shared: World, typed: str, shown: str) -> None:
+def test_status_language_is_stored_in_canonical_form(shared: NetworkFixture, typed: str, shown: str) -> None:
     writer = shared.join(f"lang_{typed.replace('-', '_')}")
     assert shared.json("POST", "/api/v1/statuses", writer, json={"status": "x", "language": typed})["language"] == shown
 
 
-def test_status_language_invalid_falls_back_to_default_of_author(shared: World) -> None:
+def test_status_language_invalid_falls_back_to_default_of_author(shared: NetworkFixture) -> None:
     writer = shared.join("no_language")
     for default in (None, "de"):
         shared.json(
@@ -185,14 +185,16 @@ def test_status_language_invalid_falls_back_to_default_of_author(shared: World) 
 
 
 @pytest.mark.parametrize("typed", NO_LANGUAGES)
-def test_default_language_invalid_is_refused(shared: World, typed: str) -> None:
+def test_default_language_invalid_is_refused(shared: NetworkFixture, typed: str) -> None:
     writer = shared.join(f"default_{NO_LANGUAGES.index(typed)}")
     answer = shared.ask("PATCH", "/api/v1/accounts/update_credentials", writer, json={"source": {"language": typed}})
     assert answer.status_code == 422
     assert "language" in answer.text
 
 
-def test_status_language_stored_invalid_is_returned_as_null(shared: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_status_language_stored_invalid_is_returned_as_null(
+    shared: NetworkFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     writer = shared.join("old_language")
     with monkeypatch.context() as before:
         before.setattr("shoal.commands.posts.language_tag", str)
@@ -224,7 +226,7 @@ INVISIBLE = {
 
 
 @pytest.mark.parametrize("kind", INVISIBLE)
-def test_text_without_visible_characters_is_treated_as_blank(shared: World, kind: str) -> None:
+def test_text_without_visible_characters_is_treated_as_blank(shared: NetworkFixture, kind: str) -> None:
     text, writer = INVISIBLE[kind], shared.join(f"blank{list(INVISIBLE).index(kind)}")
     poll = {"options": ["a", text], "expires_in": 300}
     for path, sent in (
@@ -246,7 +248,7 @@ def test_text_without_visible_characters_is_treated_as_blank(shared: World, kind
     assert (warned["spoiler_text"], warned["sensitive"]) == ("", False)
 
 
-def test_emoji_with_joiners_and_selectors_are_accepted_as_text(shared: World) -> None:
+def test_emoji_with_joiners_and_selectors_are_accepted_as_text(shared: NetworkFixture) -> None:
     writer = shared.join("visible")
     for text in ("\U0001f468\u200d\U0001f469", "\u2764\ufe0f", "\u0645\u06cc\u200c\u062e", "."):
         assert shared.ask("POST", "/api/v1/statuses", writer, json={"status": text}).status_code == 200
@@ -266,7 +268,7 @@ def test_emoji_with_joiners_and_selectors_are_accepted_as_text(shared: World) ->
     ],
 )
 def test_status_edit_that_removes_spoiler_text_clears_sensitive_flag(
-    shared: World, written: dict[str, Any], edit: dict[str, Any], sensitive: bool
+    shared: NetworkFixture, written: dict[str, Any], edit: dict[str, Any], sensitive: bool
 ) -> None:
     writer = shared.join(f"warning{shared.network.writes.new_id(0) % 10**9}")
     made = shared.json("POST", "/api/v1/statuses", writer, json={"status": "x", **written})
@@ -274,7 +276,7 @@ def test_status_edit_that_removes_spoiler_text_clears_sensitive_flag(
     assert edited["sensitive"] is sensitive
 
 
-def test_status_history_keeps_media_descriptions_of_each_version(shared: World) -> None:
+def test_status_history_keeps_media_descriptions_of_each_version(shared: NetworkFixture) -> None:
     writer = shared.join("heron")
     upload = {"file": ("a.png", picture())}
     held = shared.json("POST", "/api/v2/media", writer, files=upload, data={"description": "a heron"})["id"]

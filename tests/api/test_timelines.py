@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import quote
 
-from tests.api.in_memory_network import Someone, World, picture
+from tests.api.in_memory_network import NetworkFixture, Someone, picture
 
 
-def write(shoal: World, who: Someone, text: str, **more: Any) -> str:
+def write(shoal: NetworkFixture, who: Someone, text: str, **more: Any) -> str:
     return str(shoal.json("POST", "/api/v1/statuses", who, json={"status": text, **more})["id"])
 
 
@@ -16,7 +16,7 @@ def ids(found: Any) -> list[str]:
     return [one["id"] for one in found]
 
 
-def test_public_timeline_is_paginated_and_hides_muted_and_deleted(shoal: World) -> None:
+def test_public_timeline_is_paginated_and_hides_muted_and_deleted(shoal: NetworkFixture) -> None:
     ann, ben = shoal.join("ann"), shoal.join("ben")
     made = [write(shoal, (ann, ben)[n % 2], str(n)) for n in range(7)]
     write(shoal, ben, "an answer", in_reply_to_id=made[0])
@@ -41,7 +41,7 @@ def test_public_timeline_is_paginated_and_hides_muted_and_deleted(shoal: World) 
     assert ids(shoal.json("GET", path)) == newest[1:]
 
 
-def test_timeline_only_media_omits_statuses_without_media(shoal: World) -> None:
+def test_timeline_only_media_omits_statuses_without_media(shoal: NetworkFixture) -> None:
     ann = shoal.join("ann")
     write(shoal, ann, "words #dawn")
     photo = shoal.json("POST", "/api/v2/media", ann, files={"file": picture()})["id"]
@@ -50,7 +50,7 @@ def test_timeline_only_media_omits_statuses_without_media(shoal: World) -> None:
         assert ids(shoal.json("GET", f"/api/v1/timelines/{path}?only_media=true")) == [seen]
 
 
-def test_tag_spellings_with_different_case_are_one_tag_on_all_endpoints(shoal: World) -> None:
+def test_tag_spellings_with_different_case_are_one_tag_on_all_endpoints(shoal: NetworkFixture) -> None:
     ann, ben = shoal.join("ann"), shoal.join("ben")
     followed = shoal.json("POST", f"/api/v1/tags/{quote('STRASSE')}/follow", ben)
     assert (followed["name"], followed["following"]) == ("strasse", True)
@@ -77,7 +77,7 @@ def test_tag_spellings_with_different_case_are_one_tag_on_all_endpoints(shoal: W
     assert shoal.json("GET", "/api/v1/followed_tags", ben) == []
 
 
-def test_tag_timeline_any_all_and_none_parameters_combine(shoal: World) -> None:
+def test_tag_timeline_any_all_and_none_parameters_combine(shoal: NetworkFixture) -> None:
     ann = shoal.join("ann")
     dawn, reef, both, every = (
         write(shoal, ann, text) for text in ("#dawn", "#Reef", "#dawn #reef", "#dawn #reef #surf")
@@ -104,7 +104,7 @@ def test_tag_timeline_any_all_and_none_parameters_combine(shoal: World) -> None:
     assert shoal.ask("GET", "/api/v1/timelines/tag/!").status_code == 404
 
 
-def test_account_statuses_filtered_page_is_full_and_links_next(shoal: World) -> None:
+def test_account_statuses_filtered_page_is_full_and_links_next(shoal: NetworkFixture) -> None:
     ann = shoal.join("ann")
     photo = shoal.json("POST", "/api/v2/media", ann, files={"file": picture()})["id"]
     other = shoal.json("POST", "/api/v2/media", ann, files={"file": picture()})["id"]
@@ -126,7 +126,7 @@ def test_account_statuses_filtered_page_is_full_and_links_next(shoal: World) -> 
     assert ids(shoal.json("GET", f"{path}&pinned=true&tagged=reef")) == []
 
 
-def test_boolean_parameter_accepts_t_and_f(shoal: World) -> None:
+def test_boolean_parameter_accepts_t_and_f(shoal: NetworkFixture) -> None:
     ann = shoal.join("ann")
     shoal.json("POST", "/api/v1/statuses", ann, json={"status": "hello"})
     shoal.settle()

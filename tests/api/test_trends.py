@@ -17,7 +17,7 @@ from shoal.tagcloud.memory import MemoryCloud
 from shoal.tagcloud.reader import TagCloud
 from shoal.tagcloud.rules import denying, merging
 from tests.api.http.test_bad_input import refused
-from tests.api.in_memory_network import Someone, World, world
+from tests.api.in_memory_network import NetworkFixture, Someone, network_fixture
 from tests.tagcloud.factories import NOW, a_cloud, uses
 
 CLOUD = "/api/shoal/v1/tags/cloud"
@@ -26,9 +26,9 @@ FORMS = ("LowTide", "غروب", "शहर", "大自然", "España", "กรุ�
 
 
 @pytest.fixture(scope="module")
-def filled() -> Iterator[World]:
+def filled() -> Iterator[NetworkFixture]:
     """A network whose tag cloud has rising, old, merged and denied tags."""
-    with world() as made:
+    with network_fixture() as made:
         tags = made.run(
             a_cloud(
                 [
@@ -47,7 +47,7 @@ def filled() -> Iterator[World]:
 
 
 @pytest.fixture(scope="module")
-def ann(filled: World) -> Someone:
+def ann(filled: NetworkFixture) -> Someone:
     """A member who follows a tag."""
     someone = filled.join("ann")
     filled.json("POST", "/api/v1/tags/dawn/follow", someone)
@@ -61,14 +61,14 @@ def names(found: Any) -> list[str]:
 # Trends
 
 
-def test_trending_tags_list_rising_tags_before_used_tags(filled: World) -> None:
+def test_trending_tags_list_rising_tags_before_used_tags(filled: NetworkFixture) -> None:
     found = filled.json("GET", "/api/v1/trends/tags")
     assert names(found) == ["lowtide", "dawn", "sunset", "rare"]
     assert filled.json("GET", "/api/v1/trends") == found
     assert all("following" not in tag for tag in found)
 
 
-def test_trending_tag_history_has_seven_days_as_strings_newest_first(filled: World) -> None:
+def test_trending_tag_history_has_seven_days_as_strings_newest_first(filled: NetworkFixture) -> None:
     [tag] = filled.json("GET", "/api/v1/trends/tags?limit=1")
     today = NOW // DAY_MS * 86_400
     assert [day["day"] for day in tag["history"]] == [str(today - back * 86_400) for back in range(7)]
@@ -76,7 +76,7 @@ def test_trending_tag_history_has_seven_days_as_strings_newest_first(filled: Wor
     assert re.fullmatch(r"\d+", tag["id"])
 
 
-def test_trending_tags_following_flag_is_loaded_in_one_read(filled: World, ann: Someone) -> None:
+def test_trending_tags_following_flag_is_loaded_in_one_read(filled: NetworkFixture, ann: Someone) -> None:
     filled.json("GET", "/api/v1/trends/tags", ann)
     filled.graph.reads.clear()
     found = filled.json("GET", "/api/v1/trends/tags", ann)
@@ -85,7 +85,7 @@ def test_trending_tags_following_flag_is_loaded_in_one_read(filled: World, ann: 
     assert filled.ask("GET", "/api/v1/trends/tags", filled.token(ann.app_id)).status_code == 200
 
 
-def test_trending_tags_are_paginated_by_offset(filled: World) -> None:
+def test_trending_tags_are_paginated_by_offset(filled: NetworkFixture) -> None:
     first = filled.ask("GET", "/api/v1/trends/tags?limit=2")
     assert re.fullmatch(r'<http://shoal\.test/api/v1/trends/tags\?limit=2&offset=2>; rel="next"', first.headers["link"])
     second = filled.ask("GET", "/api/v1/trends/tags?limit=2&offset=2")
@@ -97,7 +97,7 @@ def test_trending_tags_are_paginated_by_offset(filled: World) -> None:
         assert len(filled.json("GET", f"/api/v1/trends/tags?{query}")) == 4, query
 
 
-def test_tag_history_is_returned_for_merged_name(filled: World, ann: Someone) -> None:
+def test_tag_history_is_returned_for_merged_name(filled: NetworkFixture, ann: Someone) -> None:
     dawn = filled.json("GET", "/api/v1/tags/Dawn", ann)
     assert (dawn["history"][0]["uses"], dawn["history"][3]["uses"], dawn["following"]) == ("40", "20", True)
     assert filled.json("GET", "/api/v1/tags/sunsets")["name"] == "sunsets"
@@ -105,7 +105,7 @@ def test_tag_history_is_returned_for_merged_name(filled: World, ann: Someone) ->
         assert {day["uses"] for day in filled.json("GET", f"/api/v1/tags/{name}")["history"]} == {"0"}
 
 
-def test_tag_follow_with_unavailable_tag_cloud_succeeds(shoal: World) -> None:
+def test_tag_follow_with_unavailable_tag_cloud_succeeds(shoal: NetworkFixture) -> None:
     class Away(MemoryCloud):
         async def head(self) -> Any:
             raise Unavailable("away")
@@ -121,7 +121,7 @@ def test_tag_follow_with_unavailable_tag_cloud_succeeds(shoal: World) -> None:
 # The cloud
 
 
-def test_tag_cloud_entry_includes_weight_and_reasons(filled: World) -> None:
+def test_tag_cloud_entry_includes_weight_and_reasons(filled: NetworkFixture) -> None:
     found = filled.json("GET", f"{CLOUD}?order=all&limit=2")
     assert (found["order"], found["version"]) == ("all", 3)
     assert found["complete_to"].endswith("Z")
@@ -140,12 +140,14 @@ def test_tag_cloud_entry_includes_weight_and_reasons(filled: World) -> None:
 
 
 @pytest.mark.parametrize("order", ["all", "hour", "day", "week", "rising"])
-def test_tag_cloud_denied_tag_is_absent_from_all_orders_and_image(filled: World, ann: Someone, order: str) -> None:
+def test_tag_cloud_denied_tag_is_absent_from_all_orders_and_image(
+    filled: NetworkFixture, ann: Someone, order: str
+) -> None:
     assert "spam" not in names(filled.json("GET", f"{CLOUD}?order={order}", ann)["tags"])
     assert "spam" not in filled.ask("GET", f"{CLOUD}.svg?order={order}").text
 
 
-def test_tag_cloud_for_you_is_personal_and_includes_reason(filled: World, ann: Someone) -> None:
+def test_tag_cloud_for_you_is_personal_and_includes_reason(filled: NetworkFixture, ann: Someone) -> None:
     found = filled.json("GET", f"{CLOUD}?order=for_you", ann)
     assert found["order"] == "for_you"
     assert (found["tags"][0]["name"], found["tags"][0]["reasons"]["why"]) == ("dawn", "you follow #dawn")
@@ -154,20 +156,20 @@ def test_tag_cloud_for_you_is_personal_and_includes_reason(filled: World, ann: S
     assert (drawn.headers["cache-control"], "you follow #dawn" in drawn.text) == ("private, no-store", True)
 
 
-def test_tag_cloud_for_you_without_member_token_is_refused(filled: World, ann: Someone) -> None:
+def test_tag_cloud_for_you_without_member_token_is_refused(filled: NetworkFixture, ann: Someone) -> None:
     for path in (CLOUD, f"{CLOUD}.svg"):
         refused(filled, 401, "GET", f"{path}?order=for_you")
         refused(filled, 422, "GET", f"{path}?order=for_you", filled.token(ann.app_id))
 
 
-def test_tag_cloud_with_unknown_order_is_refused(filled: World) -> None:
+def test_tag_cloud_with_unknown_order_is_refused(filled: NetworkFixture) -> None:
     for path in (CLOUD, f"{CLOUD}.svg"):
         refused(filled, 422, "GET", f"{path}?order=best")
         for limit in ("0", "x", "-4", "9999", "4" * 50):
             assert filled.ask("GET", f"{path}?limit={limit}").status_code == 200
 
 
-def test_tag_cloud_empty_returns_empty_lists(shoal: World) -> None:
+def test_tag_cloud_empty_returns_empty_lists(shoal: NetworkFixture) -> None:
     shoal.show(TagCloud(MemoryCloud()))
     assert shoal.json("GET", "/api/v1/trends/tags") == []
     assert shoal.json("GET", CLOUD)["tags"] == []
@@ -176,7 +178,7 @@ def test_tag_cloud_empty_returns_empty_lists(shoal: World) -> None:
     assert shoal.json("GET", f"{CLOUD}?order=for_you", shoal.join("ann"))["tags"] == []
 
 
-def test_related_tags_include_similarity(shoal: World) -> None:
+def test_related_tags_include_similarity(shoal: NetworkFixture) -> None:
     ann = shoal.join("ann")
     for text in ("#dawn #LowTide", "#dawn #lowtide", "#dawn"):
         shoal.json("POST", "/api/v1/statuses", ann, json={"status": text})
@@ -207,7 +209,7 @@ def words(forms: list[str]) -> list[Word]:
     return made
 
 
-def test_tag_cloud_image_is_svg_with_links(filled: World) -> None:
+def test_tag_cloud_image_is_svg_with_links(filled: NetworkFixture) -> None:
     answer = filled.ask("GET", f"{CLOUD}.svg")
     assert answer.headers["content-type"] == "image/svg+xml"
     assert "default-src 'none'" in answer.headers["content-security-policy"]
@@ -239,7 +241,7 @@ def test_tag_cloud_layout_draws_heavier_words_larger() -> None:
     assert by_word[0].size > 3 * by_word[-1].size
 
 
-def test_tag_cloud_image_cached_drops_denied_tag(shoal: World) -> None:
+def test_tag_cloud_image_cached_drops_denied_tag(shoal: NetworkFixture) -> None:
     tags = shoal.run(a_cloud(uses("dawn spam", 2)))
     shoal.show(tags)
     assert "spam" in shoal.ask("GET", f"{CLOUD}.svg").text

@@ -16,7 +16,7 @@ from shoal.commands import members
 from shoal.core.audit import AuditVerb
 from shoal.core.ids import now_ms
 from shoal.graph.schema import POSTED
-from tests.api.in_memory_network import World, world
+from tests.api.in_memory_network import NetworkFixture, network_fixture
 from tests.archives import factories
 from tests.archives.test_import import of_mastodon
 from tests.audit.log_reader import entries
@@ -26,31 +26,31 @@ PATH = "/settings/import"
 
 
 @pytest.fixture
-def here() -> Iterator[World]:
-    with world() as made_world:
+def here() -> Iterator[NetworkFixture]:
+    with network_fixture() as made_world:
         for name in ("ann", "ben"):
             member(made_world, name)
         yield made_world
 
 
 @pytest.fixture
-def ann(here: World) -> Visitor:
+def ann(here: NetworkFixture) -> Visitor:
     return visitor(here, "ann")
 
 
-def shelf_of(here: World) -> ArchiveStorage:
+def shelf_of(here: NetworkFixture) -> ArchiveStorage:
     assert here.app_parts.archives is not None
     return here.app_parts.archives
 
 
-def place_of(here: World) -> Path:
+def place_of(here: NetworkFixture) -> Path:
     """Return the folder of the only archive."""
     archive_storage = shelf_of(here)
     (owner,) = archive_storage.members()
     return archive_storage.archive(owner, "").parent
 
 
-def work(here: World) -> None:
+def work(here: NetworkFixture) -> None:
     """Run the archive worker once."""
     here.run(ArchiveWorker(here.network, shelf_of(here)).once())
     here.settle()
@@ -60,7 +60,9 @@ def sent(ann: Visitor, data: bytes, name: str = "archive.zip") -> Page:
     return ann.open(PATH).press("Upload", files={"file": (name, data)})
 
 
-def test_import_page_previews_archive_and_imports_after_confirmation(here: World, ann: Visitor, tmp_path: Path) -> None:
+def test_import_page_previews_archive_and_imports_after_confirmation(
+    here: NetworkFixture, ann: Visitor, tmp_path: Path
+) -> None:
     page = sent(ann, of_mastodon(tmp_path).read_bytes(), "C:\\Downloads\\archive-2022.zip")
     assert (page.path, "archive-2022.zip" in page.text, "Starting soon." in page.text) == (PATH, True, True)
     assert page.one("progress").get("value") is None
@@ -89,7 +91,9 @@ def test_import_page_previews_archive_and_imports_after_confirmation(here: World
     assert shelf_of(here).members() == []
 
 
-def test_import_page_htmx_poll_returns_progress_then_redirect(here: World, ann: Visitor, tmp_path: Path) -> None:
+def test_import_page_htmx_poll_returns_progress_then_redirect(
+    here: NetworkFixture, ann: Visitor, tmp_path: Path
+) -> None:
     sent(ann, of_mastodon(tmp_path).read_bytes())
     part = ann.open(f"{PATH}?only=state", **{"HX-Request": "true"})
     assert part.html.find("html") is None
@@ -99,7 +103,7 @@ def test_import_page_htmx_poll_returns_progress_then_redirect(here: World, ann: 
     assert (gone.status, gone.answer.headers["HX-Redirect"]) == (204, PATH)
 
 
-def test_import_page_unknown_format_shows_error_and_allows_new_upload(here: World, ann: Visitor) -> None:
+def test_import_page_unknown_format_shows_error_and_allows_new_upload(here: NetworkFixture, ann: Visitor) -> None:
     sent(ann, b"a holiday")
     work(here)
     page = ann.open(PATH)
@@ -109,7 +113,9 @@ def test_import_page_unknown_format_shows_error_and_allows_new_upload(here: Worl
     assert "Choose a file." in page.press("Upload").text
 
 
-def test_import_page_allows_one_archive_per_member_and_hides_others(here: World, ann: Visitor, tmp_path: Path) -> None:
+def test_import_page_allows_one_archive_per_member_and_hides_others(
+    here: NetworkFixture, ann: Visitor, tmp_path: Path
+) -> None:
     data = of_mastodon(tmp_path).read_bytes()
     form = ann.open(PATH)
     sent(ann, data)
@@ -122,7 +128,9 @@ def test_import_page_allows_one_archive_per_member_and_hides_others(here: World,
     assert "Upload" in ann.open(PATH).press("Stop import").text
 
 
-def test_import_page_archive_discarded_during_import_stops_import(here: World, ann: Visitor, tmp_path: Path) -> None:
+def test_import_page_archive_discarded_during_import_stops_import(
+    here: NetworkFixture, ann: Visitor, tmp_path: Path
+) -> None:
     notes = [factories.note(n, f"<p>Number {n}</p>") for n in range(3_000)]
     sent(ann, factories.zipped(tmp_path / "a.zip", factories.mastodon_files(notes)).read_bytes())
     work(here)
@@ -146,7 +154,9 @@ def test_import_page_archive_discarded_during_import_stops_import(here: World, a
     assert 0 < here.run(here.network.store.assoc_count((found.id,), (POSTED,)))[POSTED][found.id] < 3_000
 
 
-def test_import_page_stale_form_does_not_import_newer_archive(here: World, ann: Visitor, tmp_path: Path) -> None:
+def test_import_page_stale_form_does_not_import_newer_archive(
+    here: NetworkFixture, ann: Visitor, tmp_path: Path
+) -> None:
     data = of_mastodon(tmp_path).read_bytes()
     sent(ann, data)
     work(here)
@@ -159,25 +169,25 @@ def test_import_page_stale_form_does_not_import_newer_archive(here: World, ann: 
     assert "Starting soon." in ann.open(PATH).press("Import").text
 
 
-def test_import_page_without_login_or_form_token_is_refused(here: World, ann: Visitor) -> None:
+def test_import_page_without_login_or_form_token_is_refused(here: NetworkFixture, ann: Visitor) -> None:
     assert visitor(here).open(PATH).path.startswith("/login")
     for action in ("", "/take", "/discard"):
         assert ann.post(f"{PATH}{action}", [("x", "y")]).status == 403
 
 
 def test_import_page_upload_above_size_limit_returns_413(tmp_path: Path) -> None:
-    with world(max_archive_bytes=100_000) as small:
+    with network_fixture(max_archive_bytes=100_000) as small:
         member(small, "ann")
         page = sent(visitor(small, "ann"), b"a" * 300_000)
         assert page.status == 413
         assert shelf_of(small).members() == []
-    with world(max_archive_bytes=0) as closed:
+    with network_fixture(max_archive_bytes=0) as closed:
         member(closed, "ann")
         assert visitor(closed, "ann").open(PATH).status == 404
         assert "Import" not in visitor(closed, "ann").open("/settings").text
 
 
-def test_archive_storage_is_bounded_and_sweeps_abandoned_archives(here: World, tmp_path: Path) -> None:
+def test_archive_storage_is_bounded_and_sweeps_abandoned_archives(here: NetworkFixture, tmp_path: Path) -> None:
     archive_storage = shelf_of(here)
     for owner in range(1, MOST + 1):
         archive_storage.put(owner, "a.zip", 1, lambda target: None)
@@ -197,7 +207,9 @@ def test_archive_storage_is_bounded_and_sweeps_abandoned_archives(here: World, t
     assert archive_storage.members() == []
 
 
-def test_import_page_shows_failure_after_repeated_worker_crashes(here: World, ann: Visitor, tmp_path: Path) -> None:
+def test_import_page_shows_failure_after_repeated_worker_crashes(
+    here: NetworkFixture, ann: Visitor, tmp_path: Path
+) -> None:
     sent(ann, of_mastodon(tmp_path).read_bytes())
     archive_storage = shelf_of(here)
     (owner,) = archive_storage.members()
@@ -209,7 +221,9 @@ def test_import_page_shows_failure_after_repeated_worker_crashes(here: World, an
     assert "The import of this archive stopped several times together with the server." in ann.open(PATH).text
 
 
-def test_archive_worker_skips_archive_claimed_by_other_process(here: World, ann: Visitor, tmp_path: Path) -> None:
+def test_archive_worker_skips_archive_claimed_by_other_process(
+    here: NetworkFixture, ann: Visitor, tmp_path: Path
+) -> None:
     sent(ann, of_mastodon(tmp_path).read_bytes())
     archive_storage = shelf_of(here)
     (owner,) = archive_storage.members()
@@ -222,7 +236,7 @@ def test_archive_worker_skips_archive_claimed_by_other_process(here: World, ann:
     assert "Will be imported" in ann.open(PATH).text
 
 
-def test_archive_storage_files_are_private_to_owner(here: World, ann: Visitor, tmp_path: Path) -> None:
+def test_archive_storage_files_are_private_to_owner(here: NetworkFixture, ann: Visitor, tmp_path: Path) -> None:
     sent(ann, of_mastodon(tmp_path).read_bytes())
     (place,) = place_of(here).glob("archive.*")
     assert [path.stat().st_mode & 0o077 for path in (place, place.parent)] == [0, 0]

@@ -11,7 +11,7 @@ from shoal.core.audit import AuditVerb
 from shoal.core.model import Role
 from shoal.queries import moderation as moderation_queries
 from shoal.queries import pagination
-from tests.api.in_memory_network import Someone, World, world
+from tests.api.in_memory_network import NetworkFixture, Someone, network_fixture
 from tests.async_runner import eventually
 from tests.audit.log_reader import entries
 from tests.web.browser import visitor
@@ -20,18 +20,18 @@ LOG = "/api/v1/admin/audit_log"
 
 
 @pytest.fixture(scope="module")
-def here() -> Iterator[World]:
-    with world() as made:
+def here() -> Iterator[NetworkFixture]:
+    with network_fixture() as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def chief(here: World) -> Someone:
+def chief(here: NetworkFixture) -> Someone:
     return here.staff("chief", Role.ADMIN)
 
 
 @pytest.fixture(scope="module")
-def acted(here: World, chief: Someone) -> Someone:
+def acted(here: NetworkFixture, chief: Someone) -> Someone:
     """Take four actions on Ann and one on Ben, and return Ann."""
     ann, ben = here.join("ann"), here.join("ben")
     for type_ in ("silence", "sensitive"):
@@ -44,7 +44,7 @@ def acted(here: World, chief: Someone) -> Someone:
 
 
 def test_admin_audit_log_entry_includes_actor_target_reason_and_address(
-    here: World, chief: Someone, acted: Someone
+    here: NetworkFixture, chief: Someone, acted: Someone
 ) -> None:
     asked = {"actor_id": chief.id, "verb[]": "member.silenced"}
     newest, oldest = here.json("GET", LOG, chief, params=asked)
@@ -56,7 +56,7 @@ def test_admin_audit_log_entry_includes_actor_target_reason_and_address(
     assert set(oldest) == {"id", "created_at", "verb", "actor", "target", "address", "reason", "details"}
 
 
-def test_admin_audit_log_is_paginated_and_filtered(here: World, chief: Someone, acted: Someone) -> None:
+def test_admin_audit_log_is_paginated_and_filtered(here: NetworkFixture, chief: Someone, acted: Someone) -> None:
     asked = {"target_id": acted.id, "actor_id": chief.id}
     whole = here.json("GET", LOG, chief, params=asked)
     assert [one["verb"] for one in whole] == [
@@ -78,7 +78,7 @@ def test_admin_audit_log_is_paginated_and_filtered(here: World, chief: Someone, 
 
 
 def test_admin_audit_log_min_id_pagination_finds_sparse_matches(
-    here: World, chief: Someone, acted: Someone, monkeypatch: pytest.MonkeyPatch
+    here: NetworkFixture, chief: Someone, acted: Someone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = f"target_id={acted.id}&verb[]=member.unsensitized"
     (wanted,) = here.json("GET", f"{LOG}?{asked}", chief)
@@ -94,7 +94,7 @@ def test_admin_audit_log_min_id_pagination_finds_sparse_matches(
     assert 3 < pages < 100
 
 
-def test_admin_audit_log_for_non_admins_is_refused(here: World) -> None:
+def test_admin_audit_log_for_non_admins_is_refused(here: NetworkFixture) -> None:
     mod, member = here.staff("warden", Role.MODERATOR), here.join("plain")
     assert here.ask("GET", LOG).status_code == 401
     assert here.ask("GET", LOG, mod).status_code == 403
@@ -104,18 +104,18 @@ def test_admin_audit_log_for_non_admins_is_refused(here: World) -> None:
     assert "Audit log" not in visitor(here, "warden").open("/moderation").text
 
 
-def test_admin_audit_log_write_methods_are_refused(here: World, chief: Someone) -> None:
+def test_admin_audit_log_write_methods_are_refused(here: NetworkFixture, chief: Someone) -> None:
     (newest, *_) = here.json("GET", LOG, chief)
     for method in ("POST", "PUT", "PATCH", "DELETE"):
         assert here.ask(method, LOG, chief).status_code == 405
         assert here.ask(method, f"{LOG}/{newest['id']}", chief).status_code == 404
 
 
-def test_admin_audit_log_with_unknown_verb_returns_422(here: World, chief: Someone) -> None:
+def test_admin_audit_log_with_unknown_verb_returns_422(here: NetworkFixture, chief: Someone) -> None:
     assert here.ask("GET", LOG, chief, params={"verb[]": "member.eaten"}).status_code == 422
 
 
-def test_audit_log_page_filters_without_javascript(here: World, acted: Someone) -> None:
+def test_audit_log_page_filters_without_javascript(here: NetworkFixture, acted: Someone) -> None:
     admin = visitor(here, "chief")
     page = admin.open("/moderation").follow("Audit log")
     assert "Member limited" in page.text
@@ -131,7 +131,7 @@ def test_audit_log_page_filters_without_javascript(here: World, acted: Someone) 
 
 
 def test_audit_log_page_numeric_target_finds_username_unless_it_is_member_id(
-    here: World, chief: Someone, acted: Someone
+    here: NetworkFixture, chief: Someone, acted: Someone
 ) -> None:
     admin = visitor(here, "chief")
     for name in ("1984", acted.id):
@@ -143,7 +143,7 @@ def test_audit_log_page_numeric_target_finds_username_unless_it_is_member_id(
     assert f"about {acted.id}" in admin.open(f"/moderation/audit?target=@{acted.id}").text
 
 
-def test_audit_log_page_shows_name_of_deleted_member(here: World, chief: Someone) -> None:
+def test_audit_log_page_shows_name_of_deleted_member(here: NetworkFixture, chief: Someone) -> None:
     made = here.run(members.register(here.network.writes, "zoe", pending=True))
     here.json("POST", f"/api/v1/admin/accounts/{made.id}/reject", chief)
     here.settle()
@@ -152,7 +152,9 @@ def test_audit_log_page_shows_name_of_deleted_member(here: World, chief: Someone
     assert "@zoe" in page.text
 
 
-def test_audit_log_page_failed_login_of_deleted_member_shows_anonymous_visitor(here: World, chief: Someone) -> None:
+def test_audit_log_page_failed_login_of_deleted_member_shows_anonymous_visitor(
+    here: NetworkFixture, chief: Someone
+) -> None:
     made = here.run(members.register(here.network.writes, "yves", pending=True, password="a long password"))
     token = here.ask("GET", "/login").text.split('name="form_token" value="')[1].split('"')[0]
     form = {"form_token": token, "username": "yves", "password": "another password"}
@@ -169,13 +171,13 @@ def test_audit_log_page_failed_login_of_deleted_member_shows_anonymous_visitor(h
     assert "Server or operator" not in page.text
 
 
-async def failed_at(here: World, member_id: int) -> int:
+async def failed_at(here: NetworkFixture, member_id: int) -> int:
     """Return the number of failed logins of a member in the log."""
     found = await entries(here.network.store, AuditVerb.LOGIN_FAILED)
     return sum(one.entry.target_id == member_id for one in found)
 
 
-def test_moderation_page_action_is_audited_with_reason_and_address(here: World) -> None:
+def test_moderation_page_action_is_audited_with_reason_and_address(here: NetworkFixture) -> None:
     here.run(moderation.unsilence(here.network.writes, here.join("cyd").member.id))
     found = here.run(members.find(here.network.writes, "cyd"))
     assert found is not None

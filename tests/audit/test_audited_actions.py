@@ -325,7 +325,7 @@ async def replay(it: Scene) -> Act:
 
     async def again() -> int:
         for job in await outbox.claim(1, 60.0):
-            await outbox.bury(job, "broken")
+            await outbox.park(job, "broken")
         writes = it.writes
         return await jobs.replay({"broker": outbox}, None, writes.graph, writes.new_id, writes.actor)
 

@@ -19,7 +19,7 @@ from shoal.core.errors import ShoalError
 from shoal.core.model import AccountDeletion, Member
 from shoal.graph.contract import Batch, find_object
 from shoal.graph.schema import AUDITED
-from tests.api.in_memory_network import World, world
+from tests.api.in_memory_network import NetworkFixture, network_fixture
 from tests.async_runner import eventually, in_loop
 from tests.audit.log_reader import entries
 from tests.audit.login_clients import From
@@ -33,8 +33,8 @@ PASSWORD, WRONG = "a long password", "correct horse battery"
 
 
 @pytest.fixture
-def here() -> Iterator[World]:
-    with world() as made:
+def here() -> Iterator[NetworkFixture]:
+    with network_fixture() as made:
         yield made
 
 
@@ -128,7 +128,7 @@ def test_repeat_counter_reports_bounded_number_per_hour(happened: list[tuple[str
     assert by_hour.keys() == hours
 
 
-def test_audit_failed_login_entry_has_ip_address_and_no_password(here: World) -> None:
+def test_audit_failed_login_entry_has_ip_address_and_no_password(here: NetworkFixture) -> None:
     here.run(members.register(here.network.writes, "ann", password=PASSWORD))
     for name in ("ann", "no_such_member"):
         page = here.ask("GET", "/login")
@@ -145,7 +145,9 @@ def test_audit_failed_login_entry_has_ip_address_and_no_password(here: World) ->
     assert not any(WRONG.encode() in row.data for row in here.state().assocs)
 
 
-def test_failed_login_response_does_not_wait_for_audit_entry(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_login_response_does_not_wait_for_audit_entry(
+    here: NetworkFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     here.run(members.register(here.network.writes, "ann", password=PASSWORD))
     token = here.ask("GET", "/login").text.split('name="form_token" value="')[1].split('"')[0]
     form = {"form_token": token, "username": "ann", "password": WRONG}
@@ -163,7 +165,7 @@ def test_failed_login_response_does_not_wait_for_audit_entry(here: World, monkey
     here.run(eventually(lambda: noted(here), 1))
 
 
-async def noted(here: World) -> int:
+async def noted(here: NetworkFixture) -> int:
     """Return the number of failed logins in the log."""
     return len(await entries(here.network.store, FAILED))
 
@@ -210,7 +212,7 @@ async def test_background_task_that_never_finishes_is_cancelled_on_close(monkeyp
 
 
 def test_audit_log_rate_limited_password_guessing_writes_few_entries() -> None:
-    with world(rate_limits=True, limits={"login": "off", "pages": "off"}) as here:
+    with network_fixture(rate_limits=True, limits={"login": "off", "pages": "off"}) as here:
         here.run(members.register(here.network.writes, "ann", password=PASSWORD))
         token = here.ask("GET", "/login").text.split('name="form_token" value="')[1].split('"')[0]
         form = {"form_token": token, "username": "ann", "password": WRONG}

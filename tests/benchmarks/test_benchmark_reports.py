@@ -60,8 +60,8 @@ def test_benchmark_targets_apply_only_to_full_size() -> None:
 
 def test_benchmark_target_relative_to_raw_engine_is_computed() -> None:
     report = Report("redis_structures")
-    report.add("fan-out of one worker, beside ZADD and trim", 180, raw=100)
-    report.add("fan-out of one worker, beside ZADD and trim", 160, raw=100)
+    report.add("fan-out of one worker, compared with ZADD and trim", 180, raw=100)
+    report.add("fan-out of one worker, compared with ZADD and trim", 160, raw=100)
     assert [figure.verdict for figure in report.figures] == [">= 170: met", ">= 170: missed by 6%"]
 
 

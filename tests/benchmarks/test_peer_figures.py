@@ -46,7 +46,7 @@ def test_peer_marks_refer_to_existing_paths_and_are_sorted_by_rate() -> None:
 
 
 @pytest.mark.parametrize(
-    ("machines", "each", "shown"), [(4, 250.0, "250 a second"), (1, 1_000.0, ""), (0, 1_000.0, "")]
+    ("machines", "each", "shown"), [(4, 250.0, "250 per second"), (1, 1_000.0, ""), (0, 1_000.0, "")]
 )
 def test_peer_figure_rate_is_divided_by_machine_count(machines: int, each: float, shown: str) -> None:
     figure = PeerFigure("peer", "says", "on", PEERS[0].document, 1_000.0, machines)
@@ -74,7 +74,7 @@ def test_limits_chart_peer_marks_have_dot_and_label_without_overlap() -> None:
 def test_limits_chart_unmeasured_path_has_no_peer_marks() -> None:
     kept = [path for path in paths(load(FIGURES).results) if path.limit.path != "Durable posts"]
     told = {shape.text for shape in chart(kept, "").shapes if isinstance(shape, TextLine)}
-    assert "Home page, made anew" in told
+    assert "Home page, re-rendered" in told
     assert {f"{mark.rate:.0f}" for mark in marks("Durable posts")} == {"6000", "152"}
     assert "6 k/s" not in told
     assert "152/s" not in told

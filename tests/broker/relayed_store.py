@@ -27,10 +27,10 @@ class Relayed:
         self._relay = Relay(store, broker.send)
         self.ack = broker.ack
         self.put_back = broker.put_back
-        self.bury = broker.bury
+        self.park = broker.park
         self.lag = broker.lag
-        self.buried = broker.buried
-        self.unbury = broker.unbury
+        self.parked = broker.parked
+        self.unpark = broker.unpark
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)

@@ -180,7 +180,7 @@ async def test_rabbitmq_outbox_job_that_kills_workers_is_dead_lettered_after_eig
                     await worker.ack(taken)
         assert deaths == 8
         assert done == set(range(20)) - {7}
-        assert [(posts([job]), error) for job, error in await watcher.buried()] == [
+        assert [(posts([job]), error) for job, error in await watcher.parked()] == [
             ([7], "its worker died or hung 8 times")
         ]
 
@@ -190,13 +190,13 @@ async def test_rabbitmq_outbox_dead_letters_can_be_listed_repeatedly_and_replaye
     async with outbox(rabbitmq.namespace()) as work:
         await work.send(jobs(1, 2, 3))
         for job in await claimed(work, 3):
-            await work.bury(job._replace(step=1, mark=9, attempt=8), f"error {job.seq}")
+            await work.park(job._replace(step=1, mark=9, attempt=8), f"error {job.seq}")
         for _ in range(3):
-            assert sorted((job.seq, job.attempt, error) for job, error in await work.buried()) == [
+            assert sorted((job.seq, job.attempt, error) for job, error in await work.parked()) == [
                 (n, 8, f"error {n}") for n in (1, 2, 3)
             ]
-        assert await work.unbury(jobs(2, 5)) == 1
-        assert sorted(job.seq for job, _ in await work.buried()) == [1, 3]
+        assert await work.unpark(jobs(2, 5)) == 1
+        assert sorted(job.seq for job, _ in await work.parked()) == [1, 3]
         assert await claim(work) == [job._replace(step=1, mark=9) for job in jobs(2)]
 
 
@@ -335,7 +335,7 @@ async def test_rabbitmq_outbox_broker_restart_under_load_loses_no_jobs(node: Pro
         await runner.drain()
         await relay.stop()
         await runner.stop()
-        assert await work.buried() == []
+        assert await work.parked() == []
 
 
 async def _count(done: set[int]) -> int:

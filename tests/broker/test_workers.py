@@ -34,7 +34,7 @@ async def test_rabbitmq_workers_that_hang_or_are_killed_leave_no_job_undone(tmp_
     try:
         await eventually(done, set(POSTS), 60.0)
         await eventually(watcher.backlog, 0, 30.0)
-        assert await watcher.buried() == []
+        assert await watcher.parked() == []
         assert (tmp_path / str(HANGS)).exists()
         assert (tmp_path / str(KILLS)).exists()
     finally:

@@ -286,7 +286,7 @@ def test_placement_study_of_store_covers_its_members(shoal: Shoal) -> None:
     assert (shown["names"], shown["source"], shown["activity"]) == (
         2,
         "the members of the network",
-        "as the source says",
+        "taken from the source",
     )
     first = shown["schemes"][0]["levels"][0]
     # Only Ann has posted.

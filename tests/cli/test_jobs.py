@@ -45,7 +45,7 @@ def store(tmp_path: Path) -> Path:
             batch.emit(job.event)
         await graph.commit(batch)
         for job in await graph.claim(2, 60.0):
-            await graph.bury(job._replace(step=1, attempt=8), f"error {job.seq}")
+            await graph.park(job._replace(step=1, attempt=8), f"error {job.seq}")
         await graph.close()
 
     run(make())
@@ -66,7 +66,7 @@ def test_jobs_command_lists_waiting_and_dead_lettered_jobs(store: Path) -> None:
     shown = jobs(store)
     assert shown.exit_code == 0
     assert "pending: 1, oldest " in shown.output
-    assert "failed: 2" in shown.output
+    assert "parked: 2" in shown.output
     assert "  0:1\tPostCreated\tstep 1\t8 attempts\terror 1\n" in shown.output
 
 
@@ -85,7 +85,7 @@ def test_jobs_replay_replays_named_job_or_all_jobs(store: Path) -> None:
     assert [job["job"] for job in told(store)["buried"]] == ["0:1"]
     unknown = jobs(store, "replay", "7", "1:8")
     assert unknown.exit_code == 1
-    assert unknown.output == "shoal: 7, 1:8: no such failed job; list failed jobs with `shoal jobs list`\n"
+    assert unknown.output == "shoal: 7, 1:8: no such parked job; list parked jobs with `shoal jobs list`\n"
     assert jobs(store, "replay", "--all").output == "replayed 1 job\n"
     assert (told(store)["waiting"], told(store)["buried"]) == (3, [])
 
@@ -111,7 +111,7 @@ async def test_jobs_replay_on_served_store_is_executed_by_server(store: Path) ->
     assert path is not None
     async with open_network(settings, background=False) as network, listening(network, path):
         assert (await asyncio.to_thread(jobs, store, "replay", "1")).output == "replayed 1 job\n"
-        assert len(await network.store.buried()) == 1
+        assert len(await network.store.parked()) == 1
         assert len(await network.store.claim(10, 60.0)) == 2
         assert len((await asyncio.to_thread(told, store))["buried"]) == 1
 
@@ -136,7 +136,7 @@ async def test_jobs_command_with_broker_lists_and_replays_broker_jobs(store: Pat
     try:
         await work.send([JOBS[2]])
         (job,) = await claim(work)
-        await work.bury(job._replace(attempt=8), "at the broker")
+        await work.park(job._replace(attempt=8), "at the broker")
         standing = await asyncio.to_thread(told, store, environ)
         assert standing["workers"] == 1
         assert standing["in_hand"] == 0

@@ -34,7 +34,7 @@ def test_plan_command_shows_components_and_source_of_costs() -> None:
     shown = planned("--members", "10M").stdout
     assert "10 million members: PostgreSQL, Redis, web processes and workers" in shown
     assert "`shoal plan --calibrate` measures this" in shown
-    for title in ("What runs", "Load", "How long members wait", "How full it is", "Which assumption matters most"):
+    for title in ("Components", "Load", "Response times", "Utilization", "Most important assumptions"):
         assert title in shown
     assert planned("--members", "20k").stdout.startswith("20,000 members: one process on SQLite")
 

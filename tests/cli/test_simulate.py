@@ -36,9 +36,9 @@ def test_simulate_command_describes_faults_and_post_delivery() -> None:
     shown = simulated(*words).stdout
     assert shown.startswith("10 million members for 8 s: 1 PostgreSQL, 2 Redis, 5 web processes, 2 workers.\n")
     assert "From 2 s to 5 s commits take 40 times as long.\nAt 6 s 25% of the timelines are lost.\nOf " in shown
-    assert " were in all home timelines by the end" in " ".join(shown.split())
+    assert " were delivered to all home timelines by the end" in " ".join(shown.split())
     assert "`shoal plan --calibrate` measures this" in shown
-    for title in ("Posts: ", "How long members wait", "Together", "How busy it was"):
+    for title in ("Posts per second", "Response times", "Totals", "Utilization"):
         assert f"\n{title}" in shown
     rows = [row.split() for row in shown.partition("Posts:")[2].partition("How long")[0].splitlines() if " to " in row]
     assert [row[3] for row in rows if row[0] in {"2", "6"}] == ["slow", "timelines"]
@@ -79,7 +79,7 @@ def test_simulate_command_with_zero_load_is_reported_and_plotted() -> None:
     for shape in ("one", "several"):
         done = simulated(*words, "--shape", shape, "--plot", "nothing.svg")
         assert done.exit_code == 0, done.output
-        assert "Of 0 posts 0 were in all home timelines by the end, and none was left." in done.stdout
+        assert "Of 0 posts, 0 were delivered to all home timelines by the end, and none was pending." in done.stdout
         assert "Queue" in Path("nothing.svg").read_text()
 
 

@@ -34,7 +34,7 @@ async def test_worker_command_processes_backlog_and_exits_on_sigterm(request: py
     worker = subprocess.Popen(command, stderr=subprocess.PIPE, env=environ, preexec_fn=at_a_desk)  # noqa: ASYNC220, PLW1509
     try:
         await eventually(graph.backlog, 0, 60.0)
-        assert await graph.buried() == []
+        assert await graph.parked() == []
     finally:
         await graph.close()
         worker.send_signal(signal.SIGTERM)

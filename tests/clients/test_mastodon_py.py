@@ -21,7 +21,7 @@ STORIES: tuple[Story, ...] = (
 )
 
 
-class Stage:
+class StoryRunner:
     """Runs each story once and records its calls."""
 
     def __init__(self, shoal: Served) -> None:
@@ -39,18 +39,18 @@ class Stage:
 
 
 @pytest.fixture(scope="module")
-def stage(shoal: Served) -> Stage:
+def story_runner(shoal: Served) -> StoryRunner:
     """A stage shared by all stories."""
-    return Stage(shoal)
+    return StoryRunner(shoal)
 
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)
-def test_mastodon_py_story_runs_without_errors(stage: Stage, story: Story) -> None:
-    stage.play(story)
+def test_mastodon_py_story_runs_without_errors(story_runner: StoryRunner, story: Story) -> None:
+    story_runner.play(story)
 
 
-def test_mastodon_py_stories_make_at_least_120_different_calls(stage: Stage) -> None:
+def test_mastodon_py_stories_make_at_least_120_different_calls(story_runner: StoryRunner) -> None:
     for story in STORIES:
-        if story not in stage.calls:
-            stage.play(story)
-    assert len(set().union(*stage.calls.values())) >= 120
+        if story not in story_runner.calls:
+            story_runner.play(story)
+    assert len(set().union(*story_runner.calls.values())) >= 120

@@ -224,13 +224,13 @@ async def test_outbox_put_back_job_with_expired_lease_is_delivered_once(backend:
 
 
 @in_loop
-async def test_outbox_buried_job_is_kept_with_its_error(backend: Backend) -> None:
+async def test_outbox_parked_job_is_kept_with_its_error(backend: Backend) -> None:
     async with backend.open() as graph:
         await emit(graph, 1, 2, actor=CYD)
         first, second = await claim_all(graph)
-        await graph.bury(first._replace(step=1, mark=5, attempt=9), "it cannot be done")
-        ((buried, error),) = await graph.buried()
-        assert (in_order([buried]), error) == (
+        await graph.park(first._replace(step=1, mark=5, attempt=9), "it cannot be done")
+        ((parked, error),) = await graph.parked()
+        assert (in_order([parked]), error) == (
             in_order([first._replace(step=1, mark=5, attempt=9)]),
             "it cannot be done",
         )
@@ -247,19 +247,19 @@ async def test_outbox_replayed_job_resumes_from_its_mark(backend: Backend) -> No
         await emit(graph, 3, actor=CYD)
         jobs = await claim_all(graph)
         for job in jobs:
-            await graph.bury(job._replace(step=1, mark=5, attempt=8), "no")
+            await graph.park(job._replace(step=1, mark=5, attempt=8), "no")
         woken: list[int] = []
         graph.on_event(lambda: woken.append(1))
         firsts = [in_order([job for job in jobs if job.store == store])[0] for store in {job.store for job in jobs}]
-        assert await graph.unbury(firsts) == len(firsts)
+        assert await graph.unpark(firsts) == len(firsts)
         assert woken
         again = in_order([job._replace(step=1, mark=5) for job in firsts])
         assert in_order(await claim_all(graph)) == again
         left = [job for job in in_order(jobs) if job not in firsts]
-        assert in_order([job for job, _ in await graph.buried()]) == [
+        assert in_order([job for job, _ in await graph.parked()]) == [
             job._replace(step=1, mark=5, attempt=8) for job in left
         ]
-        assert await graph.unbury(again) == 0
+        assert await graph.unpark(again) == 0
         await eventually(graph.backlog, len(again))
         await graph.ack(again)
         await eventually(graph.backlog, 0)
@@ -347,22 +347,22 @@ async def test_outbox_replayed_job_survives_reopening(durable: Backend) -> None:
     async with durable.open() as graph:
         await emit(graph, 1, 2)
         first, second = await claim_all(graph)
-        await graph.bury(first._replace(attempt=8, mark=3), "no")
-        await graph.unbury([first])
+        await graph.park(first._replace(attempt=8, mark=3), "no")
+        await graph.unpark([first])
         await graph.ack([second])
     async with durable.open() as graph:
         assert in_order(await claim_all(graph)) == in_order([first._replace(mark=3)])
-        assert await graph.buried() == []
+        assert await graph.parked() == []
 
 
 @in_loop
-async def test_outbox_buried_jobs_survive_reopening_and_numbers_are_not_reused(durable: Backend) -> None:
+async def test_outbox_parked_jobs_survive_reopening_and_numbers_are_not_reused(durable: Backend) -> None:
     async with durable.open() as graph:
         await emit(graph, 1)
         (job,) = await claim_all(graph)
-        await graph.bury(job, "no")
+        await graph.park(job, "no")
     async with durable.open() as graph:
         await emit(graph, 2)
         (other,) = await claim_all(graph)
-        await graph.bury(other, "no again")
-        assert [error for _, error in await graph.buried()] == ["no", "no again"]
+        await graph.park(other, "no again")
+        assert [error for _, error in await graph.parked()] == ["no", "no again"]

@@ -276,18 +276,18 @@ def test_doctor_old_or_missing_backup_is_reported(tmp_path: Path, monkeypatch: p
 def test_doctor_dead_letter_jobs_are_reported(tmp_path: Path) -> None:
     path = tmp_path / "shoal.db"
     asyncio.run(made(f"sqlite:///{path}"))
-    asyncio.run(_bury(path))
+    asyncio.run(_park(path))
     finding = visit(tmp_path).only("jobs")
     assert (finding.grade, "it broke" in finding.said) == ("warn", True)
 
 
-async def _bury(path: Path) -> None:
+async def _park(path: Path) -> None:
     async with open_network(Settings(store=f"sqlite:///{path}"), background=False) as network:
         batch = Batch(0)
         batch.emit(PostCreated(1, 1))
         await network.store.commit(batch)
         (job,) = await network.store.claim(1, 60.0)
-        await network.store.bury(job, "it broke")
+        await network.store.park(job, "it broke")
 
 
 @pytest.fixture(scope="module")

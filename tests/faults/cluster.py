@@ -51,7 +51,7 @@ _SECOND_HALF = 32
 """The first data source whose members are stored in the second PostgreSQL."""
 
 
-class Place:
+class ClusterFixture:
     """A cluster with members. `links` are the connections to `postgres-1`, `postgres-2` and `rabbitmq`."""
 
     def __init__(
@@ -96,7 +96,7 @@ class Place:
 
     def sound(self) -> None:
         """Wait until the network is idle, and check the invariants that hold after every fault."""
-        assert not self.rest().buried
+        assert not self.rest().parked
         asyncio.run(self._holds())
         self.whole = True
 
@@ -202,18 +202,18 @@ async def _tags_stand(network: Network) -> object:
     return depths, await transport._roll_call.take(await names.collectors(transport._counting))
 
 
-class Places:
+class ClusterFixtures:
     """A cluster that tests reuse. A failed test may leave it in any state, so the next test gets a new cluster."""
 
     def __init__(self) -> None:
         self._stack = ExitStack()
-        self._place: Place | None = None
+        self._place: ClusterFixture | None = None
 
-    def take(self) -> Place:
+    def take(self) -> ClusterFixture:
         """Return a cluster without faults for a test to break. It is reused if `Place.sound` passes."""
         if self._place is None or not self._place.whole:
             self.close()
-            self._place = self._stack.enter_context(a_place())
+            self._place = self._stack.enter_context(cluster_fixture())
         self._place.whole = False
         return self._place
 
@@ -224,7 +224,7 @@ class Places:
 
 
 @contextmanager
-def a_place(*, standby: bool = False) -> Iterator[Place]:
+def cluster_fixture(*, standby: bool = False) -> Iterator[ClusterFixture]:
     """Start a cluster of two web processes and two workers, with members.
 
     With `standby`, the first PostgreSQL has a standby, which the URL of the store names, too. Skips the test where an engine is
@@ -248,7 +248,7 @@ def a_place(*, standby: bool = False) -> Iterator[Place]:
         with held(folder):
             running = _started(folder, through)
             try:
-                here = Place(folder, running, links, *standbys)
+                here = ClusterFixture(folder, running, links, *standbys)
                 asyncio.run(_settled(here))
                 yield here
             finally:
@@ -274,7 +274,7 @@ def _started(folder: Path, through: clusters.Through) -> clusters.Cluster:
         pytest.skip(str(error))
 
 
-async def _settled(here: Place) -> None:
+async def _settled(here: ClusterFixture) -> None:
     """Register members with access tokens, half of them in each PostgreSQL."""
     async with open_network(here.settings, background=False) as network:
         app = await oauth.register(network.writes, "load", scopes=SCOPES)
@@ -291,7 +291,7 @@ def _names() -> list[str]:
     return first[: PEOPLE // 2] + second[: PEOPLE // 2]
 
 
-async def crowd(here: Place, author: Person, size: int) -> list[int]:
+async def crowd(here: ClusterFixture, author: Person, size: int) -> list[int]:
     """Create `size` followers of a member, with warm home timelines, and return their ids."""
     made: list[int] = []
     async with open_network(here.settings, background=False) as network:

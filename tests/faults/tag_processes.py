@@ -31,7 +31,7 @@ class Job(msgspec.Struct, array_like=True):
     uses: list[Use]
 
 
-class Place(NamedTuple):
+class SharedBroker(NamedTuple):
     """The broker and the folder that emitters and collectors share."""
 
     url: str
@@ -64,16 +64,16 @@ class Place(NamedTuple):
             file.write(f"{job.number}\n")
 
 
-def emit(place: Place, number: int) -> None:
+def emit(shared: SharedBroker, number: int) -> None:
     """Send the jobs that are not recorded as safe, until all of them are."""
     logging.disable(logging.CRITICAL)
-    asyncio.run(_emit(place, number))
+    asyncio.run(_emit(shared, number))
 
 
-async def _emit(place: Place, number: int) -> None:
-    known = place.safe(number)
-    left = [job for job in place.share(number) if job.number not in known]
-    transport = await RabbitTransport.open(place.url, place.namespace, collecting=False)
+async def _emit(shared: SharedBroker, number: int) -> None:
+    known = shared.safe(number)
+    left = [job for job in shared.share(number) if job.number not in known]
+    transport = await RabbitTransport.open(shared.url, shared.namespace, collecting=False)
     emitter = Emitter(transport.send, changes=60, seconds=0.02, clock=lambda: NOW)
     while left:
         at_once, left = left[:_AT_ONCE], left[_AT_ONCE:]
@@ -82,26 +82,28 @@ async def _emit(place: Place, number: int) -> None:
             if any(isinstance(answer, Exception) for answer in await asyncio.gather(*futures, return_exceptions=True)):
                 left.append(job)
             else:
-                place.note(number, job)
+                shared.note(number, job)
     await transport.close()
 
 
-def collect(place: Place) -> None:
+def collect(shared: SharedBroker) -> None:
     """Merge until killed."""
     logging.disable(logging.CRITICAL)
-    asyncio.run(_collect(place))
+    asyncio.run(_collect(shared))
 
 
-async def _collect(place: Place) -> None:
-    store = await SqliteCloud.open(place.cloud)
-    transport = await RabbitTransport.open(place.url, place.namespace, collecting=True, prefetch=300, check_seconds=0.1)
+async def _collect(shared: SharedBroker) -> None:
+    store = await SqliteCloud.open(shared.cloud)
+    transport = await RabbitTransport.open(
+        shared.url, shared.namespace, collecting=True, prefetch=300, check_seconds=0.1
+    )
     # A collector killed during a merge blocks the others for half a second.
     collector = Collector(
         store,
         transport,
-        changes=4_000 // place.parts,
-        increments=150 // place.parts,
-        seconds=0.3 / place.parts,
+        changes=4_000 // shared.parts,
+        increments=150 // shared.parts,
+        seconds=0.3 / shared.parts,
         lock_seconds=0.5,
         clock=lambda: NOW,
     )

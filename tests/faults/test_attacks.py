@@ -51,7 +51,7 @@ class Attacked(NamedTuple):
     connections: int
 
 
-class Place:
+class AttackedServer:
     """A server with a member, and the target data for attackers."""
 
     def __init__(self, server: Server, target: Target, token: str) -> None:
@@ -118,7 +118,7 @@ async def _people(store: Path) -> list[str]:
 
 
 @contextmanager
-def placed(tmp_path: Path, files: int = 0, **environment: str) -> Iterator[Place]:
+def placed(tmp_path: Path, files: int = 0, **environment: str) -> Iterator[AttackedServer]:
     """Serve a network whose attackers use other addresses than its regular client."""
     tokens = run(_people(tmp_path / "shoal.db"))
     environment = {"SHOAL_TRUSTED_PROXIES": "[]", "SHOAL_LOG_LEVEL": "error", **environment}
@@ -126,16 +126,18 @@ def placed(tmp_path: Path, files: int = 0, **environment: str) -> Iterator[Place
     with served(tmp_path / "shoal.db", files=files, log=None, SHOAL_MEDIA=media, **environment) as server:
         app = httpx.post(f"{server.url}/api/v1/apps", json={"client_name": "x", "redirect_uris": "urn:x"}).json()
         port = int(server.url.rpartition(":")[2])
-        place = Place(server, Target(port, tokens[1:], app["client_id"], app["client_secret"]), tokens[0])
-        place.is_well()
-        yield place
-        place.is_well()
+        target_server = AttackedServer(
+            server, Target(port, tokens[1:], app["client_id"], app["client_secret"]), tokens[0]
+        )
+        target_server.is_well()
+        yield target_server
+        target_server.is_well()
 
 
 def test_connection_limit_per_address_leaves_connections_for_other_clients(tmp_path: Path) -> None:
-    with placed(tmp_path, SHOAL_CONNECTIONS_PER_ADDRESS="20") as place:
-        before = place.connections
-        found, _, most = place.attacked("silent", 150, SILENT_SECONDS)
+    with placed(tmp_path, SHOAL_CONNECTIONS_PER_ADDRESS="20") as target_server:
+        before = target_server.connections
+        found, _, most = target_server.attacked("silent", 150, SILENT_SECONDS)
         # Counted at the server: a connection in the kernel's backlog is open for the client as well.
         assert 15 < most - before <= 20 + GOOD
         # Refused clients get a 429, or find the connection closed.
@@ -144,52 +146,52 @@ def test_connection_limit_per_address_leaves_connections_for_other_clients(tmp_p
 
 
 def test_connection_limit_reserves_file_descriptors_for_stores(tmp_path: Path) -> None:
-    with placed(tmp_path, files=400, SHOAL_TRUSTED_PROXIES='["127.0.0.1"]') as place:
-        before = place.connections
-        found, _, most = place.attacked("scattered", 350, SILENT_SECONDS)
+    with placed(tmp_path, files=400, SHOAL_TRUSTED_PROXIES='["127.0.0.1"]') as target_server:
+        before = target_server.connections
+        found, _, most = target_server.attacked("scattered", 350, SILENT_SECONDS)
         # Half of the files, plus the few connections being refused when the sample is taken.
         assert 100 < most - before <= 200 + REFUSED_AT_ONCE
         assert found["503"] + found["closed"] > 0
 
 
 def test_unterminated_request_heads_use_bounded_memory(tmp_path: Path) -> None:
-    with placed(tmp_path) as place:
-        before = place.memory
-        found, most, _ = place.attacked("heads", 20, 3.0)
+    with placed(tmp_path) as target_server:
+        before = target_server.memory
+        found, most, _ = target_server.attacked("heads", 20, 3.0)
         assert found["431"] + found["closed"] > 20
         assert most < before + 60
 
 
 def test_slow_uploads_use_bounded_memory(tmp_path: Path) -> None:
-    with placed(tmp_path) as place:
-        before = place.memory
-        found, most, _ = place.attacked("drips", 60, 4.0)
+    with placed(tmp_path) as target_server:
+        before = target_server.memory
+        found, most, _ = target_server.attacked("drips", 60, 4.0)
         assert found == {"open": 60}
         assert most < before + 60
 
 
 @pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="videos are taken where ffmpeg is")
 def test_concurrent_large_uploads_use_bounded_memory(tmp_path: Path) -> None:
-    with placed(tmp_path) as place:
-        found, most, _ = place.attacked("uploads", 10, 60.0)
+    with placed(tmp_path) as target_server:
+        found, most, _ = target_server.attacked("uploads", 10, 60.0)
         assert found == {"202": 10}
         assert most < MOST_MEMORY
 
 
 def test_login_flood_with_wrong_passwords_is_refused_quickly(tmp_path: Path) -> None:
-    with placed(tmp_path) as place:
-        found, most, _ = place.attacked("passwords", 60, 300.0)
+    with placed(tmp_path) as target_server:
+        found, most, _ = target_server.attacked("passwords", 60, 300.0)
         assert found["400"] >= 2
         assert found["503"] >= 20
         assert found.keys() <= {"400", "429", "503"}
         # Password hashing runs at a lower CPU priority than other requests.
-        assert place.niceness == {os.getpriority(os.PRIO_PROCESS, 0), os.getpriority(os.PRIO_PROCESS, 0) + 10}
+        assert target_server.niceness == {os.getpriority(os.PRIO_PROCESS, 0), os.getpriority(os.PRIO_PROCESS, 0) + 10}
         assert most < MOST_MEMORY
 
 
 @pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="videos are taken where ffmpeg is")
 def test_consecutive_attacks_use_bounded_memory(tmp_path: Path) -> None:
-    with placed(tmp_path) as place:
-        peaks = [place.attacked(name, *how).memory for name, how in IN_A_ROW.items()]
+    with placed(tmp_path) as target_server:
+        peaks = [target_server.attacked(name, *how).memory for name, how in IN_A_ROW.items()]
         # The memory of an idle server and one video process, plus the memory of hashing.
         assert max(peaks) < 125 + 64 * authentication.AT_ONCE

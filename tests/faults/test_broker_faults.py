@@ -185,7 +185,7 @@ async def _whole(cluster: rabbitmq_cluster.RabbitCluster) -> None:
 
 async def _holds(shoal: Shoal, crowd: _Crowd) -> None:
     network = shoal.network
-    assert await network.store.buried() == []
+    assert await network.store.parked() == []
     report = await check(network, young=-1.0)
     assert report.clean, report
     # The posts after a death have no tag.

@@ -21,7 +21,7 @@ import pytest
 from redis.exceptions import ResponseError
 from tests.async_runner import eventually
 from tests.example_counts import DEEP
-from tests.faults.cluster import Place, Places, crowd
+from tests.faults.cluster import ClusterFixture, ClusterFixtures, crowd
 from tests.faults.load import Person
 from tests.faults.proxy import Link
 
@@ -54,18 +54,18 @@ Begun = Callable[[Network, RabbitOutbox, list[int], int], Awaitable[bool]]
 
 
 @pytest.fixture(scope="module")
-def places() -> Iterator[Places]:
-    found = Places()
+def places() -> Iterator[ClusterFixtures]:
+    found = ClusterFixtures()
     yield found
     found.close()
 
 
 @pytest.fixture
-def here(places: Places) -> Place:
+def here(places: ClusterFixtures) -> ClusterFixture:
     return places.take()
 
 
-def test_fanout_completes_after_workers_are_killed_midway(here: Place) -> None:
+def test_fanout_completes_after_workers_are_killed_midway(here: ClusterFixture) -> None:
     author = here.people[0]
     followers = asyncio.run(crowd(here, author, CROWD))
     here.rest()
@@ -78,7 +78,7 @@ def test_fanout_completes_after_workers_are_killed_midway(here: Place) -> None:
     asyncio.run(_forget(here, followers))
 
 
-async def _kill_workers(here: Place, author: Person, followers: list[int], begun: Begun) -> None:
+async def _kill_workers(here: ClusterFixture, author: Person, followers: list[int], begun: Begun) -> None:
     """Kill all workers once a fan-out has begun; slow links to the stores keep it from completing."""
     async with open_network(here.settings, background=False) as network, _broker(here) as broker:
         here.links["postgres-1"].slow(0.2)
@@ -93,7 +93,7 @@ async def _kill_workers(here: Place, author: Person, followers: list[int], begun
 
 
 @asynccontextmanager
-async def _broker(here: Place, prefetch: int = 0) -> AsyncIterator[RabbitOutbox]:
+async def _broker(here: ClusterFixture, prefetch: int = 0) -> AsyncIterator[RabbitOutbox]:
     """Open the broker; consume from it if `prefetch` is set."""
     broker = await RabbitOutbox.open(here.settings.broker, taking=prefetch > 0, prefetch=prefetch)
     try:
@@ -118,18 +118,18 @@ async def _newest(network: Network, followers: list[int], post: int) -> int:
     return sum(window is not None and window.ids == [post] for window in windows)
 
 
-async def _reached(here: Place, author: Person, followers: list[int]) -> int:
+async def _reached(here: ClusterFixture, author: Person, followers: list[int]) -> int:
     async with open_network(here.settings, background=False) as network:
         return await _newest(network, followers, max(author.posts))
 
 
-async def _forget(here: Place, followers: list[int]) -> None:
+async def _forget(here: ClusterFixture, followers: list[int]) -> None:
     """Drop the timelines of the followers, so that later checks skip them."""
     async with open_network(here.settings, background=False) as network:
         await network.timelines.drop(followers)
 
 
-def test_web_process_kill_under_load_loses_no_acknowledged_write(here: Place) -> None:
+def test_web_process_kill_under_load_loses_no_acknowledged_write(here: ClusterFixture) -> None:
     with here.load(seed=2) as load:
         for web in here.cluster.web:
             load.more(MANY)
@@ -142,7 +142,7 @@ def test_web_process_kill_under_load_loses_no_acknowledged_write(here: Place) ->
     here.sound()
 
 
-def test_worker_kill_under_load_loses_no_job(here: Place) -> None:
+def test_worker_kill_under_load_loses_no_job(here: ClusterFixture) -> None:
     with here.load(seed=3) as load:
         for worker in here.cluster.workers:
             load.more(MANY)
@@ -153,7 +153,7 @@ def test_worker_kill_under_load_loses_no_job(here: Place) -> None:
     here.sound()
 
 
-def test_redis_replica_takes_over_after_master_is_killed(here: Place) -> None:
+def test_redis_replica_takes_over_after_master_is_killed(here: ClusterFixture) -> None:
     redis = here.cluster.redis
     master, replica = redis.masters[0], redis.replicas[0]
     with here.load(seed=4) as load:
@@ -177,7 +177,7 @@ def test_redis_replica_takes_over_after_master_is_killed(here: Place) -> None:
     here.sound()
 
 
-def test_redis_flush_under_load_loses_no_acknowledged_write(here: Place) -> None:
+def test_redis_flush_under_load_loses_no_acknowledged_write(here: ClusterFixture) -> None:
     with here.load(seed=5) as load:
         for _ in range(3):
             load.more(MANY)
@@ -189,7 +189,7 @@ def test_redis_flush_under_load_loses_no_acknowledged_write(here: Place) -> None
     here.sound()
 
 
-def test_rabbitmq_outage_is_invisible_to_members_and_jobs_run_later(here: Place) -> None:
+def test_rabbitmq_outage_is_invisible_to_members_and_jobs_run_later(here: ClusterFixture) -> None:
     with here.load(seed=6) as load:
         load.more(FEW)
         for end in (here.cluster.rabbitmq.stop, here.cluster.rabbitmq.kill):
@@ -202,7 +202,7 @@ def test_rabbitmq_outage_is_invisible_to_members_and_jobs_run_later(here: Place)
     here.sound()
 
 
-def test_postgres_outage_affects_only_members_of_that_store(here: Place) -> None:
+def test_postgres_outage_affects_only_members_of_that_store(here: ClusterFixture) -> None:
     with here.halves(seed=7) as (other, away):
         other.more(FEW)
         away.more(FEW)
@@ -221,7 +221,7 @@ def test_postgres_outage_affects_only_members_of_that_store(here: Place) -> None
     here.sound()
 
 
-def test_postgres_slow_link_loses_no_acknowledged_write(here: Place) -> None:
+def test_postgres_slow_link_loses_no_acknowledged_write(here: ClusterFixture) -> None:
     # Both web processes decide on shared rows; one commits between the read and the commit of the other.
     with here.load(seed=9, twice=True) as load, _harmed(here.links["postgres-1"], lambda link: link.slow(0.05)):
         load.more(4 * MANY)
@@ -229,13 +229,13 @@ def test_postgres_slow_link_loses_no_acknowledged_write(here: Place) -> None:
     here.sound()
 
 
-def test_post_deletion_during_slow_postgres_read_is_not_undone_by_cache(here: Place) -> None:
+def test_post_deletion_during_slow_postgres_read_is_not_undone_by_cache(here: ClusterFixture) -> None:
     late = [asyncio.run(_delete_while_it_is_read(here, author)) for author in here.living_in(0)[:4]]
     assert any(late), "no reader received the post after its deletion"
     here.sound()
 
 
-async def _delete_while_it_is_read(here: Place, author: Person) -> int:
+async def _delete_while_it_is_read(here: ClusterFixture, author: Person) -> int:
     """Return how many readers received the post from the web process that has not cached it."""
     near, far = (f"{url}/api/v1/statuses" for url in here.urls)
     async with httpx.AsyncClient(timeout=20.0) as client:
@@ -258,7 +258,9 @@ async def _delete_while_it_is_read(here: Place, author: Person) -> int:
 
 
 @pytest.mark.parametrize("harm", [Link.cut, Link.silence], ids=["cut", "silent"])
-def test_postgres_broken_link_affects_only_members_of_that_store(here: Place, harm: Callable[[Link], None]) -> None:
+def test_postgres_broken_link_affects_only_members_of_that_store(
+    here: ClusterFixture, harm: Callable[[Link], None]
+) -> None:
     with here.halves(seed=10) as (cut_off, other):
         cut_off.more(FEW)
         with _harmed(here.links["postgres-1"], harm):
@@ -271,7 +273,7 @@ def test_postgres_broken_link_affects_only_members_of_that_store(here: Place, ha
 
 
 @pytest.mark.parametrize("harm", [Link.cut, Link.silence], ids=["cut", "silent"])
-def test_rabbitmq_broken_link_is_invisible_to_members(here: Place, harm: Callable[[Link], None]) -> None:
+def test_rabbitmq_broken_link_is_invisible_to_members(here: ClusterFixture, harm: Callable[[Link], None]) -> None:
     with here.load(seed=12) as load:
         with _harmed(here.links["rabbitmq"], harm):
             load.more(MANY)
@@ -289,7 +291,7 @@ def _harmed(link: Link, harm: Callable[[Link], None]) -> Iterator[None]:
         link.heal()
 
 
-def test_worker_jobs_delivered_twice_and_out_of_order_have_the_same_effect(here: Place) -> None:
+def test_worker_jobs_delivered_twice_and_out_of_order_have_the_same_effect(here: ClusterFixture) -> None:
     for worker in here.cluster.workers:
         worker.stop()
     with here.load(seed=9) as load:
@@ -303,7 +305,7 @@ def test_worker_jobs_delivered_twice_and_out_of_order_have_the_same_effect(here:
     here.sound()
 
 
-async def _owe(here: Place) -> None:
+async def _owe(here: ClusterFixture) -> None:
     """Unlike posts while the store of the author is unreachable, so that the inverse is pending, and like them again."""
     posts_there = [post for author in here.living_in(1) for post in author.posts]
     likes = list(zip(cycle(here.living_in(0)), random.Random(9).sample(posts_there, OWED), strict=False))
@@ -332,7 +334,7 @@ async def _insist(
         await asyncio.sleep(0.1)
 
 
-async def _shuffled(here: Place) -> list[Job]:
+async def _shuffled(here: ClusterFixture) -> list[Job]:
     """Replace the jobs at the broker by two copies of each in random order; return the jobs."""
     async with open_outboxes(here.settings, read_only=True) as outboxes:
         await eventually(outboxes["store"].backlog, 0, 60)
@@ -348,12 +350,12 @@ async def _shuffled(here: Place) -> list[Job]:
         return jobs
 
 
-def test_member_actions_after_clock_step_back_override_earlier_ones(here: Place) -> None:
+def test_member_actions_after_clock_step_back_override_earlier_ones(here: ClusterFixture) -> None:
     asyncio.run(_step_back(here))
     here.sound()
 
 
-async def _step_back(here: Place) -> None:
+async def _step_back(here: ClusterFixture) -> None:
     clock = [time.time_ns() // 1_000_000 + HOUR_MS]
     ann, bob = here.living_in(0)[0].id, here.living_in(1)[0].id
     async with open_network(here.settings, background=False) as network:

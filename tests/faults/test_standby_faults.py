@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import httpx
 from tests.async_runner import run
-from tests.faults.cluster import Place, a_place
+from tests.faults.cluster import ClusterFixture, cluster_fixture
 
 from shoal.admin.consistency.check import check
 from shoal.admin.report import CheckReport
@@ -28,7 +28,7 @@ BOUND_SECONDS = 20.0
 
 
 def test_postgres_synchronous_standby_promotion_loses_no_acknowledged_write() -> None:
-    with a_place(standby=True) as here:
+    with cluster_fixture(standby=True) as here:
         # Slow enough that writes without synchronous replication are lost.
         here.standby.link.slow(0.25)
         here.standby.is_waited_for()
@@ -55,7 +55,7 @@ class Lost:
 
 
 def test_postgres_lagging_standby_losses_are_found_by_check_and_not_shown() -> None:
-    with a_place(standby=True) as here:
+    with cluster_fixture(standby=True) as here:
         with here.load(seed=22) as load:
             load.more(MANY)
             here.standby.falls_behind()
@@ -83,7 +83,7 @@ def test_postgres_lagging_standby_losses_are_found_by_check_and_not_shown() -> N
         here.sound()
 
 
-async def _liked_across(here: Place) -> list[int]:
+async def _liked_across(here: ClusterFixture) -> list[int]:
     """Create posts by members of the first store, liked by members of the other store; return the posts."""
     posts: list[int] = []
     async with httpx.AsyncClient(base_url=here.urls[0], timeout=60.0) as client:
@@ -95,7 +95,7 @@ async def _liked_across(here: Place) -> list[int]:
     return posts
 
 
-async def _reconciled(here: Place, posts: Sequence[int] = ()) -> Lost:
+async def _reconciled(here: ClusterFixture, posts: Sequence[int] = ()) -> Lost:
     """Reload the state of each member from the graph; return the acknowledged writes that are missing, plus these posts."""
     lost = Lost(set(posts))
     async with open_network(here.settings, background=False) as network:
@@ -120,7 +120,7 @@ async def _reconciled(here: Place, posts: Sequence[int] = ()) -> Lost:
     return lost
 
 
-async def _shown_by_nobody(here: Place, posts: set[int]) -> None:
+async def _shown_by_nobody(here: ClusterFixture, posts: set[int]) -> None:
     for url in here.urls:
         async with httpx.AsyncClient(base_url=url, timeout=60.0) as client:
             for person in here.people:
@@ -132,7 +132,7 @@ async def _shown_by_nobody(here: Place, posts: set[int]) -> None:
             assert {answer.status_code for answer in answers} == {404}
 
 
-async def _checked(here: Place, *, repair: bool) -> CheckReport:
+async def _checked(here: ClusterFixture, *, repair: bool) -> CheckReport:
     async with open_network(here.settings, background=False) as network:
         await network.settle(150.0)
         return await check(network, repair=repair, young=-1.0)

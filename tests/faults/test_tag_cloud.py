@@ -20,7 +20,7 @@ from random import Random
 import pytest
 from tests.async_runner import eventually, run
 from tests.engines import rabbitmq
-from tests.faults.tag_processes import NOW, Job, Place, collect, emit
+from tests.faults.tag_processes import NOW, Job, SharedBroker, collect, emit
 from tests.real_data import real_data
 from tests.tagcloud.recount import differences, horizon_at, recounted, stored_rows
 
@@ -47,8 +47,8 @@ _processes.set_forkserver_preload(["tests.faults.tag_processes"])
 class Crew:
     """All processes. At random times, a process is killed and replaced."""
 
-    def __init__(self, place: Place, jobs: int, random: Random) -> None:
-        self._place = place
+    def __init__(self, shared: SharedBroker, jobs: int, random: Random) -> None:
+        self._place = shared
         self._random = random
         self._every = jobs / (EMITTER_KILLS + 1)
         self.emitters_killed = self.collectors_killed = 0
@@ -138,7 +138,7 @@ def _uses(at: int, post: dict[str, object], every: int) -> Iterator[Use]:
 
 
 def test_tag_cloud_counts_every_use_once_despite_process_kills(uses: list[Use], every: int, tmp_path: Path) -> None:
-    place = Place(rabbitmq.node().url, rabbitmq.namespace(), tmp_path, every)
+    shared = SharedBroker(rabbitmq.node().url, rabbitmq.namespace(), tmp_path, every)
     random = Random(20)
     jobs = [Job(at, uses[at : at + _POSTS_A_JOB]) for at in range(0, len(uses), _POSTS_A_JOB)]
     shares: list[list[Job]] = [[] for _ in range(EMITTERS)]
@@ -146,15 +146,15 @@ def test_tag_cloud_counts_every_use_once_despite_process_kills(uses: list[Use], 
         for other in range(1 + (random.random() < 0.1)):
             shares[(at + other * 7) % EMITTERS].append(job)
     for number, share in enumerate(shares):
-        place.hand_out(number, share)
-    run(_counted(place, uses, sum(map(len, shares)), random))
+        shared.hand_out(number, share)
+    run(_counted(shared, uses, sum(map(len, shares)), random))
 
 
-async def _counted(place: Place, uses: list[Use], jobs: int, random: Random) -> None:
+async def _counted(shared: SharedBroker, uses: list[Use], jobs: int, random: Random) -> None:
     # Opened before the processes start, which declare these objects too; read at the end.
-    store = await SqliteCloud.open(place.cloud)
-    watcher = await RabbitTransport.open(place.url, place.namespace, collecting=False)
-    with _at_work(place, jobs, random) as crew:
+    store = await SqliteCloud.open(shared.cloud)
+    watcher = await RabbitTransport.open(shared.url, shared.namespace, collecting=False)
+    with _at_work(shared, jobs, random) as crew:
         killing = asyncio.create_task(crew.kill_collectors(store))
         await crew.emitted()
         await eventually(watcher.waiting, 0, 120.0)
@@ -169,8 +169,8 @@ async def _counted(place: Place, uses: list[Use], jobs: int, random: Random) -> 
 
 
 @contextmanager
-def _at_work(place: Place, jobs: int, random: Random) -> Iterator[Crew]:
-    crew = Crew(place, jobs, random)
+def _at_work(shared: SharedBroker, jobs: int, random: Random) -> Iterator[Crew]:
+    crew = Crew(shared, jobs, random)
     try:
         yield crew
     finally:

@@ -11,7 +11,7 @@ from shoal.settings import Settings, build
 from tests.engines import postgres, redis
 
 
-class Place:
+class SharedDatabases:
     """The owner of a network's databases, which exist as long as this object."""
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ from shoal import Shoal
 from shoal.commands.context import Pressure
 from shoal.commands.posts import Draft, create
 from shoal.core.errors import Unavailable
-from tests.api.in_memory_network import world
+from tests.api.in_memory_network import network_fixture
 from tests.async_runner import eventually, in_loop
 
 
@@ -87,7 +87,7 @@ async def test_post_creation_is_refused_while_deliveries_lag_and_reads_continue(
 
 def test_post_statuses_under_backpressure_is_refused_without_reads_or_rate_limit_use() -> None:
     """The check comes before the token, the rate limit and the body, so a refusal is cheap."""
-    with world(rate_limits=True) as shoal:
+    with network_fixture(rate_limits=True) as shoal:
         ann = shoal.join("ann")
         liked = shoal.json("POST", "/api/v1/statuses", ann, json={"status": "from before"})["id"]
         shoal.network.writes.pressure.behind = lambda: 60.0
@@ -104,7 +104,7 @@ def test_post_statuses_under_backpressure_is_refused_without_reads_or_rate_limit
 
 
 def test_post_statuses_under_backpressure_returns_503_with_retry_after() -> None:
-    with world() as shoal:
+    with network_fixture() as shoal:
         ann = shoal.join("ann")
         shoal.network.writes.pressure.behind = lambda: 60.0
         answer = shoal.ask("POST", "/api/v1/statuses", ann, json={"status": "too much"})

@@ -42,7 +42,7 @@ from tests.async_runner import in_loop, run
 from tests.example_counts import examples
 from tests.flows.members import register
 from tests.flows.notifications.home_listener import listening
-from tests.flows.simulation.invariants import World
+from tests.flows.simulation.invariants import GraphSnapshot
 from tests.stores import BACKENDS, Backend, started
 
 if TYPE_CHECKING:
@@ -88,8 +88,8 @@ def own(entry: Entry) -> set[str]:
 async def wrong(shoal: Shoal) -> list[str]:
     """Return violated invariants of the graph."""
     await shoal.settle()
-    world = await World.of(shoal.network.store)
-    found = (world.wrong_counts(), world.missing_inverses(), world.wrong_emoji(), world.remains())
+    snapshot = await GraphSnapshot.of(shoal.network.store)
+    found = (snapshot.wrong_counts(), snapshot.missing_inverses(), snapshot.wrong_emoji(), snapshot.remains())
     return [each for part in found for each in part]
 
 

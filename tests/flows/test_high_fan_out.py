@@ -32,7 +32,7 @@ from shoal.settings import Settings
 from shoal.timelines.contract import Window
 from tests.async_runner import in_loop
 from tests.flows.members import home_texts, register
-from tests.flows.shared_network import Place, processes
+from tests.flows.shared_network import SharedDatabases, processes
 
 HIGH_FAN_OUT_FROM = 8
 MANY, FEW = 9, 3
@@ -40,7 +40,7 @@ MANY, FEW = 9, 3
 PUSHED, PULLED = "pushed", "pulled #tide"
 
 
-class Stage(NamedTuple):
+class HighFanOutFixture(NamedTuple):
     """A high fan-out member and the followers; the last post was not pushed."""
 
     network: Network
@@ -124,7 +124,7 @@ async def gather_fans(shoal: Shoal, many: int = MANY) -> tuple[Handle, list[Hand
 
 
 @asynccontextmanager
-async def a_stage(url: str = "memory://", *, page: int = 1) -> AsyncIterator[Stage]:
+async def a_stage(url: str = "memory://", *, page: int = 1) -> AsyncIterator[HighFanOutFixture]:
     async with open_network(
         Settings(store=url, media="memory://", high_fan_out_from=HIGH_FAN_OUT_FROM), background=False
     ) as network:
@@ -140,7 +140,7 @@ async def a_stage(url: str = "memory://", *, page: int = 1) -> AsyncIterator[Sta
         await shoal.settle()
         assert await loud(network) == {star.id}
         assert await materialised(fans[0]) == [PUSHED]
-        yield Stage(network, star, fans)
+        yield HighFanOutFixture(network, star, fans)
 
 
 @pytest.mark.parametrize("backend", ["memory", "sqlite", "two stores"])
@@ -193,227 +193,227 @@ async def _is_removed(star: Handle, fan: Handle) -> None:
 async def test_high_fan_out_mark_is_removed_after_any_kind_of_unfollow(
     leave: Callable[[Handle, Handle], Awaitable[None]],
 ) -> None:
-    async with a_stage() as stage:
-        for fan in stage.fans[FEW:]:
-            await leave(stage.star, fan)
-        await stage.shoal.settle()
-        assert await loud(stage.network) == set()
-        assert await materialised(stage.fans[0]) == [PULLED, PUSHED]
-        await stage.check()
+    async with a_stage() as high_fan_out:
+        for fan in high_fan_out.fans[FEW:]:
+            await leave(high_fan_out.star, fan)
+        await high_fan_out.shoal.settle()
+        assert await loud(high_fan_out.network) == set()
+        assert await materialised(high_fan_out.fans[0]) == [PULLED, PUSHED]
+        await high_fan_out.check()
 
 
 @in_loop
 async def test_high_fan_out_tag_becomes_normal_after_unfollows() -> None:
-    async with a_stage() as stage:
-        for fan in stage.fans:
+    async with a_stage() as high_fan_out:
+        for fan in high_fan_out.fans:
             await fan.follow_tag("tide")
-        await stage.work_off()
-        other = (await register(stage.shoal, "other"))[0]
+        await high_fan_out.work_off()
+        other = (await register(high_fan_out.shoal, "other"))[0]
         await other.create("high #tide")
-        await stage.shoal.settle()
-        assert await loud(stage.network) == {stage.star.id, tag_id("tide")}
-        for fan in stage.fans[FEW:]:
+        await high_fan_out.shoal.settle()
+        assert await loud(high_fan_out.network) == {high_fan_out.star.id, tag_id("tide")}
+        for fan in high_fan_out.fans[FEW:]:
             await fan.unfollow_tag("tide")
-        await stage.shoal.settle()
-        assert await loud(stage.network) == {stage.star.id}
-        assert await materialised(stage.fans[0]) == ["high #tide", PULLED, PUSHED]
-        await stage.check()
+        await high_fan_out.shoal.settle()
+        assert await loud(high_fan_out.network) == {high_fan_out.star.id}
+        assert await materialised(high_fan_out.fans[0]) == ["high #tide", PULLED, PUSHED]
+        await high_fan_out.check()
 
 
 @in_loop
 async def test_high_fan_out_demotion_pushes_posts_made_during_the_merge() -> None:
-    async with a_stage() as stage:
-        (event,) = await stage.they_leave()
+    async with a_stage() as high_fan_out:
+        (event,) = await high_fan_out.they_leave()
         left: int | None = 0
         number = 0
         while left is not None:
             number += 1
-            await stage.star.create(f"meanwhile {number}")
-            await stage.work_off()
-            await stage.check()
-            left = await home.merge_demoted(stage.network.effects, event, left)
-            await stage.check()
+            await high_fan_out.star.create(f"meanwhile {number}")
+            await high_fan_out.work_off()
+            await high_fan_out.check()
+            left = await home.merge_demoted(high_fan_out.network.effects, event, left)
+            await high_fan_out.check()
         assert number == FEW + 1
-        assert await loud(stage.network) == set()
+        assert await loud(high_fan_out.network) == set()
         expected = [*(f"meanwhile {n}" for n in range(number, 0, -1)), PULLED, PUSHED]
-        for fan in stage.fans[:FEW]:
+        for fan in high_fan_out.fans[:FEW]:
             assert await materialised(fan) == expected
 
 
 @in_loop
 async def test_high_fan_out_demotion_handles_follows_and_unfollows_during_the_merge() -> None:
-    async with a_stage() as stage:
-        first, second, *_, last = stage.fans
-        (event,) = await stage.they_leave()
-        mark = await home.merge_demoted(stage.network.effects, event, 0)
+    async with a_stage() as high_fan_out:
+        first, second, *_, last = high_fan_out.fans
+        (event,) = await high_fan_out.they_leave()
+        mark = await home.merge_demoted(high_fan_out.network.effects, event, 0)
         assert mark
         for leaver in (first, second):
-            await leaver.unfollow(stage.star)
-        await last.follow(stage.star)
-        await stage.work_off()
-        await stage.star.create("meanwhile")
-        await stage.work_off()
-        await stage.check()
-        await stage.merge(event, mark)
-        await stage.check()
-        assert await loud(stage.network) == set()
+            await leaver.unfollow(high_fan_out.star)
+        await last.follow(high_fan_out.star)
+        await high_fan_out.work_off()
+        await high_fan_out.star.create("meanwhile")
+        await high_fan_out.work_off()
+        await high_fan_out.check()
+        await high_fan_out.merge(event, mark)
+        await high_fan_out.check()
+        assert await loud(high_fan_out.network) == set()
         assert await materialised(last) == ["meanwhile", PULLED, PUSHED]
         assert await materialised(first) == await materialised(second) == []
 
 
 @in_loop
 async def test_high_fan_out_demotion_merges_new_follower_whose_event_is_late() -> None:
-    async with a_stage() as stage:
-        (event,) = await stage.they_leave()
-        *_, last = stage.fans
-        await last.follow(stage.star)
+    async with a_stage() as high_fan_out:
+        (event,) = await high_fan_out.they_leave()
+        *_, last = high_fan_out.fans
+        await last.follow(high_fan_out.star)
         assert await home_texts(last) == [PULLED, PUSHED]
-        await stage.merge(event)
+        await high_fan_out.merge(event)
         assert await home_texts(last) == [PULLED, PUSHED]
-        await stage.check()
+        await high_fan_out.check()
 
 
 @in_loop
 async def test_high_fan_out_demotion_skips_member_unfollowing_during_the_merge() -> None:
-    async with a_stage(page=1_000) as stage:
-        (event,) = await stage.they_leave()
+    async with a_stage(page=1_000) as high_fan_out:
+        (event,) = await high_fan_out.they_leave()
         newest = home.newest
 
         async def one_leaves(effects: Effects, source: int, floor: int) -> tuple[list[int], int]:
-            if source == stage.star.id and not floor:
-                await stage.fans[1].unfollow(stage.star)
-                await stage.work_off()
+            if source == high_fan_out.star.id and not floor:
+                await high_fan_out.fans[1].unfollow(high_fan_out.star)
+                await high_fan_out.work_off()
             return await newest(effects, source, floor)
 
         with patch.object(home, "newest", one_leaves):
-            await home.merge_demoted(stage.network.effects, event, 0)
-        assert await materialised(stage.fans[1]) == []
-        assert await materialised(stage.fans[0]) == [PULLED, PUSHED]
+            await home.merge_demoted(high_fan_out.network.effects, event, 0)
+        assert await materialised(high_fan_out.fans[1]) == []
+        assert await materialised(high_fan_out.fans[0]) == [PULLED, PUSHED]
 
 
 @in_loop
 async def test_high_fan_out_demotion_keeps_timeline_rebuilt_during_the_merge_complete() -> None:
-    async with a_stage() as stage:
-        (event,) = await stage.they_leave()
-        for fan in stage.fans[:FEW]:
-            await stage.network.timelines.drop((fan.id,))
-        mark = await home.merge_demoted(stage.network.effects, event, 0)
+    async with a_stage() as high_fan_out:
+        (event,) = await high_fan_out.they_leave()
+        for fan in high_fan_out.fans[:FEW]:
+            await high_fan_out.network.timelines.drop((fan.id,))
+        mark = await home.merge_demoted(high_fan_out.network.effects, event, 0)
         assert mark
-        await stage.check()
-        await stage.star.create("meanwhile")
-        await stage.work_off()
-        await stage.merge(event, mark)
-        await stage.check()
-        for fan in stage.fans[:FEW]:
+        await high_fan_out.check()
+        await high_fan_out.star.create("meanwhile")
+        await high_fan_out.work_off()
+        await high_fan_out.merge(event, mark)
+        await high_fan_out.check()
+        for fan in high_fan_out.fans[:FEW]:
             assert await materialised(fan) == ["meanwhile", PULLED, PUSHED]
 
 
 @in_loop
 async def test_high_fan_out_demotion_resumes_after_crash_and_is_idempotent() -> None:
-    async with a_stage() as stage:
-        (event,) = await stage.they_leave()
-        mark = await home.merge_demoted(stage.network.effects, event, 0)
+    async with a_stage() as high_fan_out:
+        (event,) = await high_fan_out.they_leave()
+        mark = await home.merge_demoted(high_fan_out.network.effects, event, 0)
         assert mark
         # The worker dies here: the merge is delivered again from its cursor, and concurrently from the start.
-        await home.merge_demoted(stage.network.effects, event, 0)
-        await stage.merge(event, mark)
-        await stage.merge(event)
-        await stage.check()
-        assert await loud(stage.network) == set()
-        await stage.all_come_back()
-        await stage.star.create("loud again")
-        await stage.work_off()
-        assert await loud(stage.network) == {stage.star.id}
-        await stage.merge(event)
-        assert await loud(stage.network) == {stage.star.id}, "the mark is a new one"
-        await stage.check()
+        await home.merge_demoted(high_fan_out.network.effects, event, 0)
+        await high_fan_out.merge(event, mark)
+        await high_fan_out.merge(event)
+        await high_fan_out.check()
+        assert await loud(high_fan_out.network) == set()
+        await high_fan_out.all_come_back()
+        await high_fan_out.star.create("loud again")
+        await high_fan_out.work_off()
+        assert await loud(high_fan_out.network) == {high_fan_out.star.id}
+        await high_fan_out.merge(event)
+        assert await loud(high_fan_out.network) == {high_fan_out.star.id}, "the mark is a new one"
+        await high_fan_out.check()
 
 
 @in_loop
 async def test_high_fan_out_demotion_is_aborted_when_followers_return_during_the_merge() -> None:
-    async with a_stage() as stage:
-        (event,) = await stage.they_leave()
-        mark = await home.merge_demoted(stage.network.effects, event, 0)
+    async with a_stage() as high_fan_out:
+        (event,) = await high_fan_out.they_leave()
+        mark = await home.merge_demoted(high_fan_out.network.effects, event, 0)
         assert mark
-        await stage.all_come_back()
-        await stage.star.create("not pushed")
-        await stage.work_off()
-        assert "not pushed" not in await materialised(stage.fans[0])
-        await stage.merge(event, mark)
-        assert await loud(stage.network) == {stage.star.id}
-        await stage.check()
-        (later,) = await stage.they_leave()
-        await stage.merge(event, mark)
-        assert await loud(stage.network) == {stage.star.id}, "the unpushed post is not merged yet"
-        await stage.merge(later)
-        assert await loud(stage.network) == set()
-        await stage.check()
-        assert await materialised(stage.fans[0]) == ["not pushed", PULLED, PUSHED]
+        await high_fan_out.all_come_back()
+        await high_fan_out.star.create("not pushed")
+        await high_fan_out.work_off()
+        assert "not pushed" not in await materialised(high_fan_out.fans[0])
+        await high_fan_out.merge(event, mark)
+        assert await loud(high_fan_out.network) == {high_fan_out.star.id}
+        await high_fan_out.check()
+        (later,) = await high_fan_out.they_leave()
+        await high_fan_out.merge(event, mark)
+        assert await loud(high_fan_out.network) == {high_fan_out.star.id}, "the unpushed post is not merged yet"
+        await high_fan_out.merge(later)
+        assert await loud(high_fan_out.network) == set()
+        await high_fan_out.check()
+        assert await materialised(high_fan_out.fans[0]) == ["not pushed", PULLED, PUSHED]
 
 
 @in_loop
 async def test_high_fan_out_demotion_keeps_mark_set_concurrently() -> None:
     """Another worker finds too many followers between the last check of the mark and its removal."""
-    async with a_stage() as stage:
-        (event,) = await stage.they_leave()
-        high_fan_out_sources = stage.network.effects.high_fan_out_sources
+    async with a_stage() as high_fan_out:
+        (event,) = await high_fan_out.they_leave()
+        high_fan_out_sources = high_fan_out.network.effects.high_fan_out_sources
         end = high_fan_out_sources.end
 
         async def overtaken(source: int, since: int) -> None:
-            await stage.all_come_back()
-            await stage.star.create("not pushed")
-            await stage.work_off()
+            await high_fan_out.all_come_back()
+            await high_fan_out.star.create("not pushed")
+            await high_fan_out.work_off()
             await end(source, since)
 
         with patch.object(high_fan_out_sources, "end", overtaken):
-            await stage.merge(event)
-        assert await loud(stage.network) == {stage.star.id}
-        await stage.check()
+            await high_fan_out.merge(event)
+        assert await loud(high_fan_out.network) == {high_fan_out.star.id}
+        await high_fan_out.check()
 
 
 @in_loop
 async def test_home_timeline_read_during_high_fan_out_demotion_is_complete() -> None:
-    async with a_stage() as stage:
-        (event,) = await stage.they_leave()
-        timelines = stage.network.timelines
+    async with a_stage() as high_fan_out:
+        (event,) = await high_fan_out.they_leave()
+        timelines = high_fan_out.network.timelines
         read = timelines.read
 
         async def overtaken(member: int, at: Cursor) -> Window | None:
             window = await read(member, at)
-            await stage.merge(event)
+            await high_fan_out.merge(event)
             return window
 
         with patch.object(timelines, "read", overtaken):
-            assert await home_texts(stage.fans[0]) == [PULLED, PUSHED]
-        assert await loud(stage.network) == set()
+            assert await home_texts(high_fan_out.fans[0]) == [PULLED, PUSHED]
+        assert await loud(high_fan_out.network) == set()
 
 
 @in_loop
 async def test_high_fan_out_mark_in_stale_process_is_rechecked_before_push_is_skipped() -> None:
-    async with a_stage() as stage:
-        effects = stage.network.effects
+    async with a_stage() as high_fan_out:
+        effects = high_fan_out.network.effects
         elsewhere = HighFanOutSources(effects.graph, effects.new_id, HIGH_FAN_OUT_FROM)
-        await elsewhere.add(stage.star.id)
-        assert await elsewhere.holds(stage.star.id)
-        (event,) = await stage.they_leave()
-        assert not await elsewhere.holds(stage.star.id)
-        await stage.merge(event)
-        await elsewhere.add(stage.star.id)
-        assert await loud(stage.network) == {stage.star.id}
-        assert await elsewhere.holds(stage.star.id)
+        await elsewhere.add(high_fan_out.star.id)
+        assert await elsewhere.holds(high_fan_out.star.id)
+        (event,) = await high_fan_out.they_leave()
+        assert not await elsewhere.holds(high_fan_out.star.id)
+        await high_fan_out.merge(event)
+        await elsewhere.add(high_fan_out.star.id)
+        assert await loud(high_fan_out.network) == {high_fan_out.star.id}
+        assert await elsewhere.holds(high_fan_out.star.id)
 
 
 @in_loop
 async def test_upkeep_demotes_stale_high_fan_out_marks(tmp_path: Path) -> None:
     """Marks that nobody looked at again, or a `high_fan_out_from` that was raised."""
     url = f"sqlite:///{tmp_path}/shoal.db"
-    async with a_stage(url) as stage:
+    async with a_stage(url) as high_fan_out:
         batch = Batch(shard_of(EVERYBODY))
-        for fan in stage.fans:
+        for fan in high_fan_out.fans:
             batch.assoc_add(EVERYBODY, HIGH_FAN_OUT, fan.id, 1 + fan.id)
         batch.assoc_add(EVERYBODY, HIGH_FAN_OUT, tag_id("tide"), 1)
-        await stage.network.store.commit(batch)
-        star, known = stage.star.id, await home_texts(stage.fans[0])
+        await high_fan_out.network.store.commit(batch)
+        star, known = high_fan_out.star.id, await home_texts(high_fan_out.fans[0])
     for high_fan_out_from, expected in ((HIGH_FAN_OUT_FROM, {star}), (1_000, set())):
         settings = Settings(store=url, media="memory://", high_fan_out_from=high_fan_out_from)
         async with open_network(settings, background=False) as network:
@@ -466,7 +466,7 @@ async def test_unfollow_without_high_fan_out_members_takes_no_extra_reads(tmp_pa
 
 @in_loop
 async def test_high_fan_out_promotion_and_demotion_apply_in_every_process() -> None:
-    place = Place()
+    place = SharedDatabases()
     async with processes(2, await place.settings(high_fan_out_from=4)) as (one, two):
         for shoal in (one, two):
             object.__setattr__(shoal.network.effects, "page", 2)

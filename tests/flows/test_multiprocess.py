@@ -35,7 +35,7 @@ from shoal.timelines.redis import RedisTimelines
 from tests.async_runner import eventually, in_loop
 from tests.engines import dynamodb, redis
 from tests.flows.members import home_texts, register
-from tests.flows.shared_network import Place, processes
+from tests.flows.shared_network import SharedDatabases, processes
 
 _QUESTIONS = ("obj_get", "key_get", "assoc_get", "assoc_range", "assoc_ranges", "assoc_count")
 
@@ -141,7 +141,7 @@ async def seen_by(shoal: Shoal, handle: Handle) -> Handle:
 
 @in_loop
 async def test_cache_coherence_shows_changes_in_other_processes_immediately() -> None:
-    place = Place()
+    place = SharedDatabases()
     async with processes(3, await place.settings()) as (one, two, three):
         ann, ben = await register(one, "ann", "ben")
         ann_two, ben_two, ben_three = await seen_by(two, ann), await seen_by(two, ben), await seen_by(three, ben)
@@ -167,7 +167,7 @@ async def test_cache_coherence_shows_changes_in_other_processes_immediately() ->
 
 @in_loop
 async def test_home_timeline_delivery_works_across_processes() -> None:
-    place = Place()
+    place = SharedDatabases()
     async with processes(3, await place.settings()) as (one, two, three):
         ann, *fans = await register(one, "ann", *(f"fan{n}" for n in range(5)))
         for fan in fans:
@@ -189,7 +189,7 @@ async def test_home_timeline_delivery_works_across_processes() -> None:
 
 @in_loop
 async def test_high_fan_out_mark_applies_in_every_process() -> None:
-    place = Place()
+    place = SharedDatabases()
     async with processes(2, await place.settings(high_fan_out_from=2)) as (one, two):
         star, *fans = await register(one, "star", *(f"fan{n}" for n in range(4)))
         for fan in fans:
@@ -209,7 +209,7 @@ async def test_high_fan_out_mark_applies_in_every_process() -> None:
 @in_loop
 async def test_warm_home_page_takes_three_redis_calls_and_two_waits_for_1_or_40_posts() -> None:
     for posts in (1, 40):
-        place = Place()
+        place = SharedDatabases()
         async with processes(1, await place.settings()) as (shoal,):
             ann, *others = await register(shoal, "ann", *(f"other{n}" for n in range(8)))
             for other in others:
@@ -232,7 +232,7 @@ async def test_warm_home_page_takes_three_redis_calls_and_two_waits_for_1_or_40_
 
 @in_loop
 async def test_post_like_follow_and_create_take_a_fixed_number_of_waits_and_no_read_afterwards() -> None:
-    place = Place()
+    place = SharedDatabases()
     async with processes(1, await place.settings(run_consequences=False)) as (shoal,):
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
         posts = [await ben.create(f"post {n}") for n in range(3)]
@@ -261,7 +261,7 @@ async def test_post_like_follow_and_create_take_a_fixed_number_of_waits_and_no_r
 
 @in_loop
 async def test_like_by_member_with_cold_cache_reads_links_in_parallel_with_its_mark() -> None:
-    place = Place()
+    place = SharedDatabases()
     async with processes(1, await place.settings(run_consequences=False)) as (shoal,):
         ann, ben = await register(shoal, "ann", "ben")
         post = await ben.create("hello")
@@ -309,7 +309,7 @@ async def test_warm_home_page_takes_no_dynamodb_requests_in_several_processes() 
 async def test_cold_home_page_takes_a_fixed_number_of_calls() -> None:
     costs = []
     for posts in (2, 40):
-        place = Place()
+        place = SharedDatabases()
         settings = await place.settings()
         async with processes(1, settings) as (shoal,):
             ann, *others = await register(shoal, "ann", *(f"other{n}" for n in range(2)))
@@ -330,7 +330,7 @@ async def test_cold_home_page_takes_a_fixed_number_of_calls() -> None:
 @in_loop
 async def test_home_timeline_without_redis_is_pulled_and_writes_continue() -> None:
     server = redis.own()
-    place = Place()
+    place = SharedDatabases()
     place.timelines = server.url
     try:
         async with processes(2, await place.settings()) as (one, two):
@@ -357,7 +357,7 @@ async def test_home_timeline_without_redis_is_pulled_and_writes_continue() -> No
 
 @in_loop
 async def test_home_timeline_after_redis_flush_is_rebuilt() -> None:
-    place = Place()
+    place = SharedDatabases()
     async with processes(2, await place.settings()) as (one, two):
         ann, ben = await register(one, "ann", "ben")
         await ben.follow(ann)
@@ -371,7 +371,7 @@ async def test_home_timeline_after_redis_flush_is_rebuilt() -> None:
 @in_loop
 async def test_timeline_rebuild_does_not_persist_stale_cached_data() -> None:
     """One process loses Redis briefly during a change; another process with access to Redis processes the event."""
-    place = Place()
+    place = SharedDatabases()
     elsewhere = await place.settings(run_consequences=False)
     async with processes(1, elsewhere) as (one,), processes(1, replace(elsewhere, run_consequences=True)) as (two,):
         ann, ben = await register(one, "ann", "ben")
@@ -415,7 +415,7 @@ def _cut_off(shoal: Shoal) -> Iterator[None]:
 
 @in_loop
 async def test_network_with_local_timelines_refuses_a_second_process() -> None:
-    place = Place()
+    place = SharedDatabases()
     settings = await place.settings(timelines="memory://")
     async with open_network(settings):
         with pytest.raises(Unavailable):
@@ -428,14 +428,14 @@ async def test_network_with_local_timelines_refuses_a_second_process() -> None:
         pass
 
 
-async def _shared(place: Place, store: object):  # type: ignore[no-untyped-def]  # settings of the same stores
+async def _shared(place: SharedDatabases, store: object):  # type: ignore[no-untyped-def]  # settings of the same stores
     from_new = await place.settings()
     return type(from_new)(store=store, timelines=from_new.timelines, media="memory://")  # type: ignore[arg-type]
 
 
 @in_loop
 async def test_ip_block_made_in_other_process_applies_after_next_refresh() -> None:
-    place = Place()
+    place = SharedDatabases()
     there = {"client": ("203.0.113.9", 1)}
     async with processes(2, await place.settings()) as (one, two):
         guard = IpGuard(two.network.store)
@@ -450,7 +450,7 @@ async def test_ip_block_made_in_other_process_applies_after_next_refresh() -> No
 
 @in_loop
 async def test_email_domain_block_use_is_counted_in_every_process() -> None:
-    place = Place()
+    place = SharedDatabases()
     async with processes(3, await place.settings()) as (one, two, three):
         block = await one.blocklists.block_domain("spam.example")
         for client in ("192.0.2.1", "192.0.2.2"):
@@ -468,7 +468,7 @@ async def test_email_domain_block_use_is_counted_in_every_process() -> None:
 @in_loop
 async def test_ranked_for_you_page_takes_at_most_eight_round_trips_and_next_page_four() -> None:
     for posts in (8, 40):
-        place = Place()
+        place = SharedDatabases()
         async with processes(1, await place.settings()) as (shoal,):
             ann, *others = await register(shoal, "ann", *(f"other{n}" for n in range(8)))
             for other in others:

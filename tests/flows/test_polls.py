@@ -28,7 +28,7 @@ from tests.async_runner import in_loop, run
 from tests.example_counts import examples
 from tests.flows.members import register
 from tests.flows.query_counts import calls
-from tests.flows.simulation.invariants import World
+from tests.flows.simulation.invariants import GraphSnapshot
 
 ASKED = PollDraft(options=("tea", "coffee", "water"), seconds=600)
 
@@ -212,10 +212,15 @@ async def test_poll_votes_are_deleted_with_the_post() -> None:
             await vote(shoal, voter, post, n % 2)
         await ann.delete(post)
         await shoal.settle()
-        world = await World.of(shoal.network.store)
-        assert not world.all(Poll)
-        assert not any(world.pairs(atype) for atype in (VOTES, VOTED_BY, CHOOSES, CHOSEN_BY))
-        assert not [*world.wrong_votes(), *world.wrong_counts(), *world.missing_inverses(), *world.remains()]
+        snapshot = await GraphSnapshot.of(shoal.network.store)
+        assert not snapshot.all(Poll)
+        assert not any(snapshot.pairs(atype) for atype in (VOTES, VOTED_BY, CHOOSES, CHOSEN_BY))
+        assert not [
+            *snapshot.wrong_votes(),
+            *snapshot.wrong_counts(),
+            *snapshot.missing_inverses(),
+            *snapshot.remains(),
+        ]
         assert (await check(shoal.network)).clean
 
 
@@ -287,8 +292,13 @@ def test_poll_counts_equal_votes_for_random_voting(acts: list[tuple[int, int, li
             for at in deleted:
                 await voters[at].delete(asked[at])
             await shoal.settle()
-            world = await World.of(shoal.network.store)
-            assert not [*world.wrong_votes(), *world.wrong_counts(), *world.missing_inverses(), *world.remains()]
+            snapshot = await GraphSnapshot.of(shoal.network.store)
+            assert not [
+                *snapshot.wrong_votes(),
+                *snapshot.wrong_counts(),
+                *snapshot.missing_inverses(),
+                *snapshot.remains(),
+            ]
 
     run(story())
 
@@ -318,7 +328,7 @@ async def test_poll_vote_from_other_store_arriving_after_poll_deletion_is_delete
             for _ in range(2):
                 await relationships.settle_inverse(effects, InversePending(op=op), 0)
         await shoal.settle()
-        assert not list((await World.of(shoal.network.store)).remains())
+        assert not list((await GraphSnapshot.of(shoal.network.store)).remains())
         key = vote_key(ben.id, batch.shard, node.id)
         assert await shoal.network.store.key_get([key]) == {}
         held = await shoal.network.store.assoc_get(ben.id, (VOTES, CHOOSES), (node.id, option))

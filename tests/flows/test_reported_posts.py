@@ -20,7 +20,7 @@ from tests.async_runner import in_loop
 from tests.flows.members import home_texts, register, texts
 from tests.flows.notifications.home_listener import listening
 from tests.flows.query_counts import calls
-from tests.flows.simulation.invariants import World
+from tests.flows.simulation.invariants import GraphSnapshot
 
 
 @pytest.fixture(params=["one store", "two stores"])
@@ -121,7 +121,7 @@ async def test_reported_post_interactions_by_reporter_are_refused(url: str | dic
         share = await (await shoal.register("cyd")).share(asked)
         await ben.report(ann, posts=[asked])
         await shoal.settle()
-        before = await World.of(shoal.network.store)
+        before = await GraphSnapshot.of(shoal.network.store)
         for id_ in (asked.id, share.id):
             assert await refuses(ben.like(id_))
             assert await refuses(ben.share(id_))
@@ -131,7 +131,7 @@ async def test_reported_post_interactions_by_reporter_are_refused(url: str | dic
             assert await refuses(ben.mute_thread(id_))
         assert await refuses(ben.vote(asked.poll_id, 0))
         await shoal.settle()
-        after = await World.of(shoal.network.store)
+        after = await GraphSnapshot.of(shoal.network.store)
         assert (after.objects, after.alive) == (before.objects, before.alive)
 
 

@@ -38,7 +38,7 @@ from shoal.scheduler import Agenda
 from tests.async_runner import in_loop, run
 from tests.example_counts import examples
 from tests.flows.members import register, texts
-from tests.flows.simulation.invariants import World
+from tests.flows.simulation.invariants import GraphSnapshot
 
 MINUTE = 60_000
 POLL = PollDraft(options=("a", "b"), seconds=600)
@@ -450,10 +450,10 @@ def test_agenda_items_run_exactly_once_under_crashes(seed: int, planned: int, as
             assert sorted(written) == [str(n) for n, one in enumerate(plans) if one.id not in taken]
             assert sorted(await told(shoal)) == sorted(polls)
             assert await due(shoal) == 0
-            world = await World.of(shoal.network.store)
-            assert not world.all(ScheduledPost)
-            assert not [*world.wrong_lists(), *world.missing_inverses(), *world.wrong_counts()]
-            assert all(poll.ticket_id == 0 for poll in world.all(Poll))
+            snapshot = await GraphSnapshot.of(shoal.network.store)
+            assert not snapshot.all(ScheduledPost)
+            assert not [*snapshot.wrong_lists(), *snapshot.missing_inverses(), *snapshot.wrong_counts()]
+            assert all(poll.ticket_id == 0 for poll in snapshot.all(Poll))
 
     logging.disable(logging.ERROR)
     try:

@@ -579,7 +579,7 @@ async def test_dynamodb_graph_items_match_the_documented_kinds() -> None:
         await a_small_world(graph)
         await end(graph, ANN, FOLLOWS, BEN, moment(9))
         await emit(graph, 1, 2, 3)
-        await graph.bury((await graph.claim(2, LONG))[0], "no")
+        await graph.park((await graph.claim(2, LONG))[0], "no")
         items = (await graph._service.call("scan", TableName=graph._service.table))["Items"]
     kinds = {(_kind(id_), _kind(sort)): set(values.replace(" or", ",").split(", ")) for id_, sort, values, _ in ITEMS}
     found: dict[tuple[str, str], set[str]] = {}
@@ -721,8 +721,8 @@ async def test_dynamodb_outbox_finds_own_events_with_delayed_index() -> None:
         await behind.put_back(second._replace(mark=7))
         await behind.ack([first])
         assert await behind.claim(5, LONG) == [second._replace(mark=7)]
-        await behind.bury(second, "no")
-        assert await behind.unbury([second]) == 1
+        await behind.park(second, "no")
+        assert await behind.unpark([second]) == 1
         await behind.ack(await behind.claim(5, LONG))
         assert await graph.backlog() == 0
 

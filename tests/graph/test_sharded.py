@@ -316,8 +316,8 @@ async def test_sharded_graph_jobs_return_to_their_store() -> None:
     assert await graph.claim(10, 60) == [second._replace(mark=7)]
     await graph.ack([second])
     assert (await one.backlog(), await two.backlog()) == (1, 0)
-    await graph.bury(first, "no")
-    assert await graph.buried() == [(first, "no")]
+    await graph.park(first, "no")
+    assert await graph.parked() == [(first, "no")]
     assert await graph.backlog() == 0
 
 

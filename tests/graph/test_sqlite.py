@@ -472,7 +472,7 @@ async def test_sqlite_outbox_counts_read_nothing_on_the_event_loop(path: Path) -
     async with opened(path) as graph:
         await asyncio.gather(*[graph.commit(posting(n)) for n in range(1, 100)])
         for job in await graph.claim(9, 60):
-            await graph.bury(job, "failed")
+            await graph.park(job, "failed")
         steps = 0
 
         def step() -> int:
@@ -483,7 +483,7 @@ async def test_sqlite_outbox_counts_read_nothing_on_the_event_loop(path: Path) -
         graph._reading.set_progress_handler(step, 1)
         assert await graph.backlog() == 90
         assert await graph.lag() > 0
-        assert len(await graph.buried()) == 9
+        assert len(await graph.parked()) == 9
         graph._reading.set_progress_handler(None, 1)
         assert steps == 0
 

@@ -57,7 +57,7 @@ NAMES = (
 )
 
 
-class World(NamedTuple):
+class CheckedNetwork(NamedTuple):
     """The path of a small network and the ids of its members and post."""
 
     path: Path
@@ -76,13 +76,13 @@ class World(NamedTuple):
             connection.commit()
 
 
-_made: list[tuple[World, dict[Path, bytes]]] = []
+_made: list[tuple[CheckedNetwork, dict[Path, bytes]]] = []
 
 
-async def world_in(folder: Path) -> World:
+async def network_in(folder: Path) -> CheckedNetwork:
     """Return a small network in an empty folder. The first call makes it; later calls write copies of its files."""
     if not _made:
-        made = await _make_world(folder)
+        made = await _make_network(folder)
         _made.append((made, _files(folder)))
         return made
     made, files = _made[0]
@@ -96,7 +96,7 @@ def _files(folder: Path) -> dict[Path, bytes]:
     return {file.relative_to(folder): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
 
-async def _make_world(folder: Path) -> World:
+async def _make_network(folder: Path) -> CheckedNetwork:
     """Create a network: Ben refollows Ann, and likes, bookmarks, shares and answers a post; Ann edits it and unfollows Ben."""
     path = folder / "shoal.db"
     async with Shoal.open(f"sqlite:///{path}") as shoal:
@@ -127,11 +127,11 @@ async def _make_world(folder: Path) -> World:
         ]
         await moderation.reject(shoal.network.writes, waiting[0].id)
         await shoal.settle()
-    return World(path, ann.id, ben.id, post.id)
+    return CheckedNetwork(path, ann.id, ben.id, post.id)
 
 
-async def checked(world: World, *, repair: bool = False) -> CheckReport:
-    async with Shoal.open(world.url) as shoal:
+async def checked(checked_network: CheckedNetwork, *, repair: bool = False) -> CheckReport:
+    async with Shoal.open(checked_network.url) as shoal:
         return await check(shoal.network, repair=repair)
 
 
@@ -141,7 +141,7 @@ def found(report: CheckReport) -> set[str]:
 
 @in_loop
 async def test_shoal_check_of_consistent_store_is_clean_and_covers_all_invariants(tmp_path: Path) -> None:
-    report = await checked(await world_in(tmp_path))
+    report = await checked(await network_in(tmp_path))
     assert report.clean
     assert tuple(line.name for line in report.invariants) == NAMES
     assert all(
@@ -212,25 +212,25 @@ BREAKS = {
 @in_loop
 async def test_shoal_check_detects_and_repairs_each_damage(tmp_path: Path, damage: str) -> None:
     statement, expected = BREAKS[damage]
-    world = await world_in(tmp_path)
-    world.sql(statement)
-    report = await checked(world)
+    checked_network = await network_in(tmp_path)
+    checked_network.sql(statement)
+    report = await checked(checked_network)
     assert expected <= found(report)
     assert all(line.examples for line in report.invariants if line.found)
     assert report.repaired == 0
-    repaired = await checked(world, repair=True)
+    repaired = await checked(checked_network, repair=True)
     assert found(repaired) == found(report)
     assert repaired.repaired > 0
     assert repaired.notes == []
-    assert (await checked(world)).clean
+    assert (await checked(checked_network)).clean
 
 
 @in_loop
 async def test_shoal_check_examples_are_sentences_with_member_names(tmp_path: Path) -> None:
-    world = await world_in(tmp_path)
-    world.sql("DELETE FROM association WHERE alive >= 0 AND atype = 2")
-    world.sql("UPDATE association SET time = 7 WHERE alive = -1 AND atype = 2 AND id1 = {ann}")
-    report = await checked(world)
+    checked_network = await network_in(tmp_path)
+    checked_network.sql("DELETE FROM association WHERE alive >= 0 AND atype = 2")
+    checked_network.sql("UPDATE association SET time = 7 WHERE alive = -1 AND atype = 2 AND id1 = {ann}")
+    report = await checked(checked_network)
     assert report["I3"].examples == ["@ben follows @ann, but the inverse association of @ann is missing"]
     assert report["I2"].examples == ["@ann has 0 associations 'followed by', but the count says 7"]
     assert report["histories"].examples == ["@ann remembers when they followed @ben, but @ben does not"]
@@ -238,12 +238,12 @@ async def test_shoal_check_examples_are_sentences_with_member_names(tmp_path: Pa
 
 @in_loop
 async def test_shoal_check_repairs_follow_history_without_end_as_of_its_time(tmp_path: Path) -> None:
-    world = await world_in(tmp_path)
-    world.sql("DELETE FROM association WHERE alive = 0 AND atype = 2")
-    world.sql("UPDATE association SET data = substr(data, 1, 8) WHERE alive = 0 AND atype = 1")
-    assert (await checked(world, repair=True))["histories"].found > 0
-    assert (await checked(world)).clean
-    async with Shoal.open(world.url) as shoal:
+    checked_network = await network_in(tmp_path)
+    checked_network.sql("DELETE FROM association WHERE alive = 0 AND atype = 2")
+    checked_network.sql("UPDATE association SET data = substr(data, 1, 8) WHERE alive = 0 AND atype = 1")
+    assert (await checked(checked_network, repair=True))["histories"].found > 0
+    assert (await checked(checked_network)).clean
+    async with Shoal.open(checked_network.url) as shoal:
         ends = [row for row in await all_links(shoal.network.store) if row.atype in (1, 2) and not row.alive]
         (one, other) = ends
         assert one.data == other.data
@@ -254,12 +254,12 @@ async def test_shoal_check_repairs_follow_history_without_end_as_of_its_time(tmp
 
 @in_loop
 async def test_shoal_check_repair_restores_the_original_association(tmp_path: Path) -> None:
-    world = await world_in(tmp_path)
-    async with Shoal.open(world.url) as shoal:
+    checked_network = await network_in(tmp_path)
+    async with Shoal.open(checked_network.url) as shoal:
         before = await (await shoal.member("ann")).followers()
-    world.sql("DELETE FROM association WHERE alive >= 0 AND atype = 2")
-    await checked(world, repair=True)
-    async with Shoal.open(world.url) as shoal:
+    checked_network.sql("DELETE FROM association WHERE alive >= 0 AND atype = 2")
+    await checked(checked_network, repair=True)
+    async with Shoal.open(checked_network.url) as shoal:
         ann = await shoal.member("ann")
         assert await ann.followers() == before
         assert (await ann.profile()).followers == 1
@@ -267,50 +267,55 @@ async def test_shoal_check_repair_restores_the_original_association(tmp_path: Pa
 
 @in_loop
 async def test_shoal_check_repair_migrates_counts_of_older_networks_to_public_posts(tmp_path: Path) -> None:
-    world = await world_in(tmp_path)
-    async with Shoal.open(world.url) as shoal:
+    checked_network = await network_in(tmp_path)
+    async with Shoal.open(checked_network.url) as shoal:
         ann, ben = await shoal.member("ann"), await shoal.member("ben")
-        await ben.comment(world.post, "@ann psst", visibility="direct")
+        await ben.comment(checked_network.post, "@ann psst", visibility="direct")
         await ben.share(await ben.create("for friends", visibility="followers"))
         await shoal.settle()
-        counted = (await ben.profile()).posts, (await ann.read(world.post)).comments
+        counted = (await ben.profile()).posts, (await ann.read(checked_network.post)).comments
     # The older format: all comments in one list and all entries in one count.
-    world.sql("UPDATE association SET atype = atype - 41, alive = atype - 54 WHERE alive >= 0 AND atype IN (55, 56)")
-    world.sql("DELETE FROM association WHERE alive >= 0 AND atype IN (57, 58)")
-    world.sql("DELETE FROM association WHERE alive = -1 AND atype IN (56, 57, 58)")
-    world.sql("UPDATE association SET atype = 14 WHERE alive = -1 AND atype = 55")
-    world.sql("UPDATE association SET time = 2 WHERE alive = -1 AND atype = 15 AND id1 = {post}")
-    assert found(await checked(world)) == {"lists"}
-    async with Shoal.open(world.url) as shoal:
+    checked_network.sql(
+        "UPDATE association SET atype = atype - 41, alive = atype - 54 WHERE alive >= 0 AND atype IN (55, 56)"
+    )
+    checked_network.sql("DELETE FROM association WHERE alive >= 0 AND atype IN (57, 58)")
+    checked_network.sql("DELETE FROM association WHERE alive = -1 AND atype IN (56, 57, 58)")
+    checked_network.sql("UPDATE association SET atype = 14 WHERE alive = -1 AND atype = 55")
+    checked_network.sql("UPDATE association SET time = 2 WHERE alive = -1 AND atype = 15 AND id1 = {post}")
+    assert found(await checked(checked_network)) == {"lists"}
+    async with Shoal.open(checked_network.url) as shoal:
         ann, ben = await shoal.member("ann"), await shoal.member("ben")
-        assert ((await ben.profile()).posts, (await ann.read(world.post)).comments) == (counted[0] + 1, counted[1] + 1)
-        assert [entry.post.text for entry in (await ann.thread(world.post)).below] == ["Cold!", "@ann psst"]
-    assert (await checked(world, repair=True)).notes == []
-    assert (await checked(world)).clean
-    async with Shoal.open(world.url) as shoal:
+        assert ((await ben.profile()).posts, (await ann.read(checked_network.post)).comments) == (
+            counted[0] + 1,
+            counted[1] + 1,
+        )
+        assert [entry.post.text for entry in (await ann.thread(checked_network.post)).below] == ["Cold!", "@ann psst"]
+    assert (await checked(checked_network, repair=True)).notes == []
+    assert (await checked(checked_network)).clean
+    async with Shoal.open(checked_network.url) as shoal:
         ann, ben = await shoal.member("ann"), await shoal.member("ben")
-        assert ((await ben.profile()).posts, (await ann.read(world.post)).comments) == counted == (4, 1)
-        assert [entry.post.text for entry in (await ann.thread(world.post)).below] == ["Cold!", "@ann psst"]
+        assert ((await ben.profile()).posts, (await ann.read(checked_network.post)).comments) == counted == (4, 1)
+        assert [entry.post.text for entry in (await ann.thread(checked_network.post)).below] == ["Cold!", "@ann psst"]
 
 
 @in_loop
 async def test_shoal_check_repair_keeps_the_later_of_two_conflicting_ends(tmp_path: Path) -> None:
-    world = await world_in(tmp_path)
-    world.sql("UPDATE association SET alive = 0, time = time + 10 WHERE alive >= 0 AND atype = 2")
-    await checked(world, repair=True)
-    async with Shoal.open(world.url) as shoal:
+    checked_network = await network_in(tmp_path)
+    checked_network.sql("UPDATE association SET alive = 0, time = time + 10 WHERE alive >= 0 AND atype = 2")
+    await checked(checked_network, repair=True)
+    async with Shoal.open(checked_network.url) as shoal:
         assert (await (await shoal.member("ben")).profile()).following == 0
 
 
 @in_loop
 async def test_shoal_check_detects_plain_operations_on_one_end(tmp_path: Path) -> None:
-    world = await world_in(tmp_path)
-    async with Shoal.open(world.url) as shoal:
+    checked_network = await network_in(tmp_path)
+    async with Shoal.open(checked_network.url) as shoal:
         for op in (
-            AssocOp(world.ben, BLOCKED_BY.number, world.ann, 1 << 40, alive=True, plain=True),
-            AssocOp(world.ann, LIKES.number, world.post, 1 << 40, alive=True, plain=True),
-            AssocOp(world.post, TAGGED.number, -5, world.post, alive=True, plain=True),
-            AssocOp(-6, TAG_OF.number, world.post, world.post, alive=True, plain=True),
+            AssocOp(checked_network.ben, BLOCKED_BY.number, checked_network.ann, 1 << 40, alive=True, plain=True),
+            AssocOp(checked_network.ann, LIKES.number, checked_network.post, 1 << 40, alive=True, plain=True),
+            AssocOp(checked_network.post, TAGGED.number, -5, checked_network.post, alive=True, plain=True),
+            AssocOp(-6, TAG_OF.number, checked_network.post, checked_network.post, alive=True, plain=True),
         ):
             batch = Batch(shard_of(op.id1))
             batch.put(op)
@@ -322,16 +327,18 @@ async def test_shoal_check_detects_plain_operations_on_one_end(tmp_path: Path) -
 
 @in_loop
 async def test_shoal_check_incomplete_home_timeline_is_reported_and_dropped(tmp_path: Path) -> None:
-    world = await world_in(tmp_path)
-    async with Shoal.open(world.url) as shoal:
+    checked_network = await network_in(tmp_path)
+    async with Shoal.open(checked_network.url) as shoal:
         ben = await shoal.member("ben")
         # Otherwise the share of the post would appear instead.
         await ben.update_profile(folds_shares=False)
         whole = await ben.home()
-        await shoal.network.timelines.subtract(ben.id, [world.post])
+        await shoal.network.timelines.subtract(ben.id, [checked_network.post])
         report = await check(shoal.network, repair=True)
         assert found(report) == {"I1"}
-        assert report["I1"].examples == [f"the home timeline of @ben lacks {world.post} and has nothing in excess"]
+        assert report["I1"].examples == [
+            f"the home timeline of @ben lacks {checked_network.post} and has nothing in excess"
+        ]
         assert await shoal.network.timelines.floor(ben.id) is None
         assert await ben.home() == whole
         assert (await check(shoal.network)).clean
@@ -349,8 +356,8 @@ WRONG_ROWS: dict[str, tuple[Callable[[TagRow], TagRow], str]] = {
 @in_loop
 async def test_shoal_check_wrong_tag_counts_are_reported_and_recounted(tmp_path: Path, wrong: str) -> None:
     change, words = WRONG_ROWS[wrong]
-    world, dawn = await world_in(tmp_path), tag_id("dawn")
-    async with Shoal.open(world.url) as shoal:
+    checked_network, dawn = await network_in(tmp_path), tag_id("dawn")
+    async with Shoal.open(checked_network.url) as shoal:
         right = (await shoal.network.tag_store.tags((dawn,)))[dawn]
         await shoal.network.amend_tags(Amendment(rows=(change(right),), authors={(dawn, 1 << 20, 12): 3}))
         report = await check(shoal.network, repair=True)
@@ -363,11 +370,11 @@ async def test_shoal_check_wrong_tag_counts_are_reported_and_recounted(tmp_path:
 
 @in_loop
 async def test_tag_cloud_is_rebuilt_from_posts(tmp_path: Path) -> None:
-    world = await world_in(tmp_path)
-    async with Shoal.open(world.url) as shoal:
+    checked_network = await network_in(tmp_path)
+    async with Shoal.open(checked_network.url) as shoal:
         right = await shoal.network.tag_store.scan(-(2**63), 100)
     _lose_cloud(tmp_path)
-    async with Shoal.open(world.url) as shoal:
+    async with Shoal.open(checked_network.url) as shoal:
         assert await count_all(shoal.network, nothing) == 3
         counted = await shoal.network.tag_store.scan(-(2**63), 100)
         assert [(row.name, row.n, row.forms, row.days) for row in counted] == [
@@ -378,27 +385,27 @@ async def test_tag_cloud_is_rebuilt_from_posts(tmp_path: Path) -> None:
 
 @in_loop
 async def test_shoal_check_stale_search_index_is_reported_and_repaired(tmp_path: Path) -> None:
-    world = await world_in(tmp_path)
-    async with Shoal.open(world.url) as shoal:
+    checked_network = await network_in(tmp_path)
+    async with Shoal.open(checked_network.url) as shoal:
         index = shoal.network.reads.search
-        right = await index.rows([world.ann, world.post])
-        stray = PostRow(7, world.ann, 7, (PUBLIC,), ("stray",))
-        await index.write(IndexChange(posts=[stray], gone=[world.ann, world.post]))
-    report = await checked(world)
+        right = await index.rows([checked_network.ann, checked_network.post])
+        stray = PostRow(7, checked_network.ann, 7, (PUBLIC,), ("stray",))
+        await index.write(IndexChange(posts=[stray], gone=[checked_network.ann, checked_network.post]))
+    report = await checked(checked_network)
     assert found(report) == {"search"}
     assert report["search"].found == 3
     assert "the row of @ann in the search index is outdated or missing" in report["search"].examples
     assert "the search index has a row of 7 (no such object), which does not exist" in report["search"].examples
-    assert (await checked(world, repair=True)).repaired == 3
-    assert (await checked(world)).clean
-    async with Shoal.open(world.url) as shoal:
-        assert await shoal.network.reads.search.rows([7, world.ann, world.post]) == right
+    assert (await checked(checked_network, repair=True)).repaired == 3
+    assert (await checked(checked_network)).clean
+    async with Shoal.open(checked_network.url) as shoal:
+        assert await shoal.network.reads.search.rows([7, checked_network.ann, checked_network.post]) == right
 
 
 @in_loop
 async def test_shoal_check_stale_media_description_in_search_index_is_repaired(tmp_path: Path) -> None:
-    world = await world_in(tmp_path)
-    async with Shoal.open(world.url) as shoal:
+    checked_network = await network_in(tmp_path)
+    async with Shoal.open(checked_network.url) as shoal:
         ann = await shoal.member("ann")
         photo = await ann.upload(picture(), description="a boat")
         post = await ann.create("Look", media=[photo])
@@ -408,21 +415,21 @@ async def test_shoal_check_stale_media_description_in_search_index_is_repaired(t
         batch = Batch(shard_of(ann.id))
         batch.obj_set(replace(held, description="a quay", version=held.version + 1))
         await shoal.network.store.commit(batch)
-    report = await checked(world)
+    report = await checked(checked_network)
     assert found(report) == {"search"}
-    assert (await checked(world, repair=True)).repaired == 1
-    assert (await checked(world)).clean
-    async with Shoal.open(world.url) as shoal:
+    assert (await checked(checked_network, repair=True)).repaired == 1
+    assert (await checked(checked_network)).clean
+    async with Shoal.open(checked_network.url) as shoal:
         row = (await shoal.network.reads.search.rows([post.id]))[post.id]
         assert row.words == ("look", "a", "quay")
 
 
 @in_loop
 async def test_shoal_check_skips_search_index_during_initial_build(tmp_path: Path) -> None:
-    world = await world_in(tmp_path)
-    async with Shoal.open(world.url) as shoal:
+    checked_network = await network_in(tmp_path)
+    async with Shoal.open(checked_network.url) as shoal:
         await shoal.network.reads.search.clear()
-    report = await checked(world)
+    report = await checked(checked_network)
     assert report.clean
     assert "search" not in {line.name for line in report.invariants}
 
@@ -434,9 +441,9 @@ def _lose_cloud(folder: Path) -> None:
 
 @in_loop
 async def test_shoal_check_lost_tag_cloud_is_rebuilt(tmp_path: Path) -> None:
-    world = await world_in(tmp_path)
+    checked_network = await network_in(tmp_path)
     _lose_cloud(tmp_path)
-    async with Shoal.open(world.url) as shoal:
+    async with Shoal.open(checked_network.url) as shoal:
         assert (await check(shoal.network, repair=True))["cloud"].found == 3
         assert (await check(shoal.network)).clean
         shown = clouds.decode((await shoal.network.tag_store.head()).cloud)
@@ -461,17 +468,17 @@ async def test_shoal_check_detects_missing_entry_deep_in_home_timeline(tmp_path:
 
 @in_loop
 async def test_shoal_check_samples_cold_timelines_without_warming_them(tmp_path: Path) -> None:
-    world = await world_in(tmp_path)
-    async with Shoal.open(world.url) as shoal:
+    checked_network = await network_in(tmp_path)
+    async with Shoal.open(checked_network.url) as shoal:
         assert (await check(shoal.network))["I1"].checked == 3
         assert await shoal.network.timelines.members(9) == []
 
 
 @in_loop
 async def test_shoal_check_read_only_reports_findings_without_timelines(tmp_path: Path) -> None:
-    world = await world_in(tmp_path)
-    world.sql("UPDATE association SET time = 7 WHERE alive = -1 AND atype = 2")
-    async with open_network(load({}, store=world.url), read_only=True) as network:
+    checked_network = await network_in(tmp_path)
+    checked_network.sql("UPDATE association SET time = 7 WHERE alive = -1 AND atype = 2")
+    async with open_network(load({}, store=checked_network.url), read_only=True) as network:
         report = await check(network, read_only=True)
     assert found(report) == {"I2"}
     assert "I1" not in [line.name for line in report.invariants]
@@ -504,9 +511,9 @@ async def test_shoal_check_repair_covers_every_store(tmp_path: Path) -> None:
 @pytest.mark.parametrize("damage", ["n = n + 1", "upto = upto + (40000 << 23)"])
 @in_loop
 async def test_shoal_check_wrong_position_block_is_reported_and_rebuilt(tmp_path: Path, damage: str) -> None:
-    world = await world_in(tmp_path)
+    checked_network = await network_in(tmp_path)
     with patch.multiple(ranks, BLOCK=3, FAN=2, OPEN=5):
-        async with Shoal.open(world.url) as shoal:
+        async with Shoal.open(checked_network.url) as shoal:
             ann = await shoal.member("ann")
             for number in range(40):
                 await ann.create(f"{number} #dawn")
@@ -514,12 +521,12 @@ async def test_shoal_check_wrong_position_block_is_reported_and_rebuilt(tmp_path
             report = await check(shoal.network)
             assert report.clean
             assert report["positions"].checked > 20
-        world.sql(f"UPDATE block SET {damage} WHERE level = 1")  # noqa: S608  # constants of this module
-        assert found(await checked(world)) == {"positions"}
-        repaired = await checked(world, repair=True)
+        checked_network.sql(f"UPDATE block SET {damage} WHERE level = 1")  # noqa: S608  # constants of this module
+        assert found(await checked(checked_network)) == {"positions"}
+        repaired = await checked(checked_network, repair=True)
         assert "a block of the list 'posted' of @ann has" in repaired["positions"].examples[0]
         assert repaired.repaired == repaired["positions"].found > 0
-        async with Shoal.open(world.url) as shoal:
+        async with Shoal.open(checked_network.url) as shoal:
             assert await shoal.network.store.assoc_ranks([ann.id], POSTED, [0, MAX_TIME]) == wanted
             report = await check(shoal.network)
             assert report.clean
@@ -528,10 +535,10 @@ async def test_shoal_check_wrong_position_block_is_reported_and_rebuilt(tmp_path
 
 @in_loop
 async def test_shoal_check_likes_of_deleted_post_count_until_cleanup(tmp_path: Path) -> None:
-    world = await world_in(tmp_path)
-    off = Finding("the sum of likes", (world.ann,), recount=(world.ann, LIKED_BY.number))
-    async with open_network(load({}, store=world.url), background=False) as network:
-        await posts.delete(network.writes, world.ann, world.post)
+    checked_network = await network_in(tmp_path)
+    off = Finding("the sum of likes", (checked_network.ann,), recount=(checked_network.ann, LIKED_BY.number))
+    async with open_network(load({}, store=checked_network.url), background=False) as network:
+        await posts.delete(network.writes, checked_network.ann, checked_network.post)
         assert await miscount(network, off) == 0
         await recount(network, [off])
         await network.settle()
@@ -543,17 +550,17 @@ async def test_shoal_check_likes_of_deleted_post_count_until_cleanup(tmp_path: P
 async def test_shoal_check_count_changed_during_check_is_not_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = await world_in(tmp_path)
-    off = Finding("the sum of likes", (world.ann,), recount=(world.ann, LIKED_BY.number))
-    async with open_network(load({}, store=world.url), background=False) as network:
-        await posts.delete(network.writes, world.ann, world.post)
+    checked_network = await network_in(tmp_path)
+    off = Finding("the sum of likes", (checked_network.ann,), recount=(checked_network.ann, LIKED_BY.number))
+    async with open_network(load({}, store=checked_network.url), background=False) as network:
+        await posts.delete(network.writes, checked_network.ann, checked_network.post)
         scan = network.store.assoc_scan
 
         async def scan_and_go_on(*args: Any) -> Sequence[AssocRow]:
             rows = await scan(*args)
             monkeypatch.undo()
-            post = await posts.create(network.writes, world.ann, posts.Draft(text="Foam at #dawn"))
-            await reactions.like(network.writes, world.ben, post.id)
+            post = await posts.create(network.writes, checked_network.ann, posts.Draft(text="Foam at #dawn"))
+            await reactions.like(network.writes, checked_network.ben, post.id)
             await network.settle()
             return rows
 
@@ -563,8 +570,8 @@ async def test_shoal_check_count_changed_during_check_is_not_reported(
 
 @in_loop
 async def test_shoal_check_of_network_in_use_reports_no_false_findings(tmp_path: Path) -> None:
-    world = await world_in(tmp_path)
-    async with Shoal.open(world.url, most_behind_seconds=0) as shoal:
+    checked_network = await network_in(tmp_path)
+    async with Shoal.open(checked_network.url, most_behind_seconds=0) as shoal:
         ann, ben = await shoal.member("ann"), await shoal.member("ben")
         done = asyncio.Event()
 

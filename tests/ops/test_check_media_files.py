@@ -25,7 +25,7 @@ from shoal.graph.contract import Batch
 from shoal.library import Handle
 
 
-class World(NamedTuple):
+class MediaNetwork(NamedTuple):
     """Ann has a post with a picture, an unused upload, and an avatar."""
 
     shoal: Shoal
@@ -57,59 +57,59 @@ class World(NamedTuple):
 
 
 @asynccontextmanager
-async def world(url: str = "memory://") -> AsyncIterator[World]:
+async def media_network(url: str = "memory://") -> AsyncIterator[MediaNetwork]:
     async with Shoal.open(url) as shoal:
         (ann,) = await register(shoal, "ann")
         shown, waiting = await ann.upload(picture()), await ann.upload(picture((9, 9)))
         await ann.create("look", media=[shown])
         await ann.update_profile(avatar=picture(), header=picture())
         await shoal.settle()
-        yield World(shoal, ann, shown.id, waiting.id)
+        yield MediaNetwork(shoal, ann, shown.id, waiting.id)
 
 
-async def an_orphan(world: World) -> str:
+async def an_orphan(media_network: MediaNetwork) -> str:
     key = f"{media_path('ann')}/avatar-0a1b2c3d.jpg"
-    await world.shoal.network.media._store.put(key, b"face", "image/jpeg")
+    await media_network.shoal.network.media._store.put(key, b"face", "image/jpeg")
     return f"the file {key} belongs to no media object"
 
 
-async def a_lost_picture(world: World) -> str:
-    await world.remove((await world.media(world.shown)).key)
-    return f"a file of media {world.shown} is missing"
+async def a_lost_picture(media_network: MediaNetwork) -> str:
+    await media_network.remove((await media_network.media(media_network.shown)).key)
+    return f"a file of media {media_network.shown} is missing"
 
 
-async def a_lost_preview(world: World) -> str:
-    await world.remove((await world.media(world.waiting)).preview_key)
-    return f"a file of media {world.waiting} is missing"
+async def a_lost_preview(media_network: MediaNetwork) -> str:
+    await media_network.remove((await media_network.media(media_network.waiting)).preview_key)
+    return f"a file of media {media_network.waiting} is missing"
 
 
-async def a_lost_face(world: World) -> str:
-    await world.remove((await world.member()).avatar)
+async def a_lost_face(media_network: MediaNetwork) -> str:
+    await media_network.remove((await media_network.member()).avatar)
     return "a file of @ann is missing"
 
 
-async def media_that_forgot_to_wait(world: World) -> str:
-    media = await world.media(world.waiting)
-    await world.put(replace(media, unused_since=0))
-    return f"media {world.waiting} is in no post, and does not know it"
+async def media_that_forgot_to_wait(media_network: MediaNetwork) -> str:
+    media = await media_network.media(media_network.waiting)
+    await media_network.put(replace(media, unused_since=0))
+    return f"media {media_network.waiting} is in no post, and does not know it"
 
 
-async def media_that_wait_in_a_post(world: World) -> str:
-    await world.put(replace(await world.media(world.shown), unused_since=5, let_go=True))
-    return f"media {world.shown} is in a post, and does not know it"
+async def media_that_wait_in_a_post(media_network: MediaNetwork) -> str:
+    await media_network.put(replace(await media_network.media(media_network.shown), unused_since=5, let_go=True))
+    return f"media {media_network.shown} is in a post, and does not know it"
 
 
-async def a_look_that_is_not_planned(world: World) -> str:
-    media = await world.media(world.waiting)
+async def a_look_that_is_not_planned(media_network: MediaNetwork) -> str:
+    media = await media_network.media(media_network.waiting)
     batch = Batch(shard_of(media.id))
-    take_off(batch, media.ticket_id, world.shoal.network.writes.new_id(batch.shard))
-    await world.shoal.network.store.commit(batch)
-    return f"media {world.waiting} is in no post and has no ticket for its deletion"
+    take_off(batch, media.ticket_id, media_network.shoal.network.writes.new_id(batch.shard))
+    await media_network.shoal.network.store.commit(batch)
+    return f"media {media_network.waiting} is in no post and has no ticket for its deletion"
 
 
-async def a_wrong_sum(world: World) -> str:
-    member = await world.member()
-    await world.put(replace(member, media_bytes=member.media_bytes + 7))
+async def a_wrong_sum(media_network: MediaNetwork) -> str:
+    member = await media_network.member()
+    await media_network.put(replace(member, media_bytes=member.media_bytes + 7))
     return f"the media of @ann have {member.media_bytes} bytes, but the count says {member.media_bytes + 7}"
 
 
@@ -128,9 +128,9 @@ DAMAGES = [
 @pytest.mark.parametrize("damage", DAMAGES)
 @in_loop
 async def test_shoal_check_media_file_damage_is_reported_and_repaired(
-    damage: Callable[[World], Awaitable[str]],
+    damage: Callable[[MediaNetwork], Awaitable[str]],
 ) -> None:
-    async with world() as small:
+    async with media_network() as small:
         assert await small.checked() == []
         said = await damage(small)
         assert said in await small.checked()
@@ -149,7 +149,7 @@ async def test_shoal_check_media_file_damage_is_reported_and_repaired(
 
 @in_loop
 async def test_shoal_check_media_without_stored_sizes_is_reported_and_repaired(tmp_path: Path) -> None:
-    async with world(f"sqlite:///{tmp_path}/shoal.db") as small:
+    async with media_network(f"sqlite:///{tmp_path}/shoal.db") as small:
         media = await small.media(small.shown)
         await small.put(replace(media, file_bytes=0, preview_bytes=0))
         assert len(await small.checked()) == 2
@@ -161,7 +161,7 @@ async def test_shoal_check_media_without_stored_sizes_is_reported_and_repaired(t
 
 @in_loop
 async def test_shoal_check_recent_and_foreign_files_are_kept() -> None:
-    async with world() as small:
+    async with media_network() as small:
         key = f"{media_path('ann')}/7-0a1b2c3d.jpg"
         for name in (key, "backup/of/something.tar"):
             await small.shoal.network.media._store.put(name, b"x", "image/jpeg")

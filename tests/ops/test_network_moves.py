@@ -38,12 +38,12 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 async def network_with_everything(graph: Store) -> None:
-    """Fill a graph with data of each kind, including pending and buried events and an expiring key."""
+    """Fill a graph with data of each kind, including pending and parked jobs and an expiring key."""
     await populate(graph)
     batch = Batch(shard_of(id_on(9)))
     batch.emit(PostCreated(post_id=1, author_id=id_on(9)))
     await graph.commit(batch)
-    await graph.bury((await graph.claim(1, 60))[0], "it would not")
+    await graph.park((await graph.claim(1, 60))[0], "it would not")
     for source in (9, 40):
         batch = Batch(shard_of(id_on(source)))
         batch.emit(PostCreated(post_id=2, author_id=id_on(source)))
@@ -65,7 +65,7 @@ async def sqlite(path: Path) -> AsyncIterator[Store]:
 
 async def events_of(graph: Store) -> tuple[list[object], list[object]]:
     waiting = [job.event for job in await graph.claim(100, 60)]
-    return sorted(waiting, key=repr), [(job.event, error) for job, error in await graph.buried()]
+    return sorted(waiting, key=repr), [(job.event, error) for job, error in await graph.parked()]
 
 
 @in_loop
@@ -78,7 +78,7 @@ async def test_network_move_from_sqlite_to_two_postgresql_and_back_keeps_all_dat
         async with process(stores) as there:
             moved = await move_network(here, there, nothing)
             assert await contents_of(there) == await contents_of(here)
-            assert (moved.events, moved.buried) == (2, 1)
+            assert (moved.events, moved.parked) == (2, 1)
     async with process(stores) as there, sqlite(returned) as back:
         again = await move_network(there, back, nothing)
         assert again.sums.digest == moved.sums.digest

@@ -132,11 +132,11 @@ def test_queueing_wait_p99_is_at_least_mean_wait(busy: float) -> None:
 def test_plan_tables_name_currency_only_if_set() -> None:
     of = Assumptions(members=1_000, budget=100)
     named, unnamed = (plan(of, Prices(currency=currency), COSTS) for currency in ("EUR", ""))
-    assert [sentence for sentence in summary(named) if "EUR a month" in sentence] == [
+    assert [sentence for sentence in summary(named) if "EUR per month" in sentence] == [
         summary(named)[0],
         summary(named)[-1],
     ]
-    assert "EUR a month" in tables(named)[0].columns
+    assert "EUR per month" in tables(named)[0].columns
     assert "EUR if low" in tables(named)[-1].columns
-    assert " a month." in summary(unnamed)[0]
-    assert "money a month" in tables(unnamed)[0].columns
+    assert " per month." in summary(unnamed)[0]
+    assert "cost per month" in tables(unnamed)[0].columns

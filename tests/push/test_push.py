@@ -18,7 +18,7 @@ from shoal.core.tokens import TokenUse
 from shoal.graph.contract import Batch, Cursor
 from shoal.graph.schema import PUSHES
 from shoal.push.encryption import new_key
-from tests.api.in_memory_network import Someone, World, world
+from tests.api.in_memory_network import NetworkFixture, Someone, network_fixture
 from tests.push.service import App, PushService, push_service
 
 PATH = "/api/v1/push/subscription"
@@ -36,8 +36,8 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PushService]:
 
 
 @pytest.fixture
-def here(service: PushService) -> Iterator[World]:
-    with world(push_key=new_key(), push_networks=["127.0.0.0/8"], base_url="https://shoal.test") as made:
+def here(service: PushService) -> Iterator[NetworkFixture]:
+    with network_fixture(push_key=new_key(), push_networks=["127.0.0.0/8"], base_url="https://shoal.test") as made:
         yield made
 
 
@@ -47,20 +47,20 @@ def wish(service: PushService, app: App, path: str, *, standard: bool = True, **
     return {"subscription": target, "data": {"alerts": EVERYTHING, **data}}
 
 
-def again(here: World, someone: Someone) -> Someone:
+def again(here: NetworkFixture, someone: Someone) -> Someone:
     """A member in another session."""
     return someone._replace(token=here.token(someone.app_id, someone.member.id))
 
 
-def subscribed(here: World, someone: Someone) -> int:
+def subscribed(here: NetworkFixture, someone: Someone) -> int:
     return len(here.run(here.graph.assoc_range(someone.member.id, PUSHES, Cursor(limit=200))))
 
 
-def post(here: World, author: Someone, text: str) -> int:
+def post(here: NetworkFixture, author: Someone, text: str) -> int:
     return here.run(posts.create(here.writes, author.member.id, Draft(text=text))).id
 
 
-def liked(here: World, fan: Someone, author: Someone, text: str = "Low tide") -> int:
+def liked(here: NetworkFixture, fan: Someone, author: Someone, text: str = "Low tide") -> int:
     made = post(here, author, text)
     here.run(reactions.like(here.writes, fan.member.id, made))
     here.settle()
@@ -69,7 +69,7 @@ def liked(here: World, fan: Someone, author: Someone, text: str = "Low tide") ->
 
 @pytest.mark.parametrize("standard", [True, False])
 def test_push_message_for_like_is_encrypted_and_contains_notification(
-    here: World, service: PushService, standard: bool
+    here: NetworkFixture, service: PushService, standard: bool
 ) -> None:
     ann, ben = here.join("ann"), here.join("ben")
     app, path = App(), f"/like-{standard}"
@@ -100,7 +100,7 @@ def test_push_message_for_like_is_encrypted_and_contains_notification(
 
 
 def test_push_subscription_missing_returns_404_and_deletion_or_session_end_removes_it(
-    here: World, service: PushService
+    here: NetworkFixture, service: PushService
 ) -> None:
     ann, ben = here.join("ann"), here.join("ben")
     assert here.ask("GET", PATH, ann).json() == {"error": "Record not found"}
@@ -129,7 +129,7 @@ def test_push_subscription_missing_returns_404_and_deletion_or_session_end_remov
     ],
 )
 def test_push_subscription_alerts_and_policy_filter_messages(
-    here: World, service: PushService, alerts: dict[str, bool], policy: str, expected: list[str]
+    here: NetworkFixture, service: PushService, alerts: dict[str, bool], policy: str, expected: list[str]
 ) -> None:
     ann, ben = here.join("ann"), here.join("ben")
     app, path = App(), f"/wanted-{policy}-{'-'.join(alerts)}"
@@ -145,7 +145,9 @@ def test_push_subscription_alerts_and_policy_filter_messages(
     assert [kind for kind in found if policy != "follower" or kind != "follow"] == expected
 
 
-def test_push_messages_are_localized_and_carry_token_of_their_session(here: World, service: PushService) -> None:
+def test_push_messages_are_localized_and_carry_token_of_their_session(
+    here: NetworkFixture, service: PushService
+) -> None:
     ann, ben = here.join("ann"), here.join("ben")
     apps = [App(), App()]
     here.json("POST", PATH, ann, json=wish(service, apps[0], "/one"))
@@ -172,7 +174,7 @@ def test_push_subscription_of_session_idle_for_a_year_is_deleted_without_message
     long_ago = time.time_ns() // 1_000_000 - 367 * 86_400_000
     # Simulates a network that recorded token uses since then.
     monkeypatch.setattr(scheduler, "now_ms", lambda: long_ago)
-    with world(push_key=new_key(), push_networks=["127.0.0.0/8"], base_url="https://shoal.test") as here:
+    with network_fixture(push_key=new_key(), push_networks=["127.0.0.0/8"], base_url="https://shoal.test") as here:
         ann, ben = here.join("ann"), here.join("ben")
         other = again(here, ann)
         for one, path in ((ann, "/idle"), (other, "/busy")):
@@ -187,7 +189,7 @@ def test_push_subscription_of_session_idle_for_a_year_is_deleted_without_message
         assert idle.id not in here.run(here.network.store.obj_get((idle.id,)))
 
 
-def test_push_subscription_is_deleted_after_410_response(here: World, service: PushService) -> None:
+def test_push_subscription_is_deleted_after_410_response(here: NetworkFixture, service: PushService) -> None:
     ann, ben = here.join("ann"), here.join("ben")
     service.answers["/gone"] = 410
     here.json("POST", PATH, ann, json=wish(service, App(), "/gone"))
@@ -198,7 +200,7 @@ def test_push_subscription_is_deleted_after_410_response(here: World, service: P
 
 @pytest.mark.parametrize("status", [302, 307, 400, 401, 413])
 def test_push_message_refused_by_service_is_not_retried_and_redirects_are_not_followed(
-    here: World, service: PushService, status: int
+    here: NetworkFixture, service: PushService, status: int
 ) -> None:
     ann, ben = here.join("ann"), here.join("ben")
     path = f"/refused-{status}"
@@ -210,7 +212,7 @@ def test_push_message_refused_by_service_is_not_retried_and_redirects_are_not_fo
     assert subscribed(here, ann) == 1
 
 
-def tried(here: World, service: PushService, path: str) -> None:
+def tried(here: NetworkFixture, service: PushService, path: str) -> None:
     """Wait until a message was sent for the first time."""
     end = time.monotonic() + SECONDS
     while not service.at(path):
@@ -218,7 +220,7 @@ def tried(here: World, service: PushService, path: str) -> None:
         here.run(asyncio.sleep(0.02))
 
 
-def test_push_message_after_503_response_is_retried_until_accepted(here: World, service: PushService) -> None:
+def test_push_message_after_503_response_is_retried_until_accepted(here: NetworkFixture, service: PushService) -> None:
     ann, ben = here.join("ann"), here.join("ben")
     app = App()
     service.answers["/trouble"] = 503
@@ -230,7 +232,7 @@ def test_push_message_after_503_response_is_retried_until_accepted(here: World, 
     assert app.read(service.at("/trouble")[-1])["notification_type"] == "favourite"
 
 
-def test_push_service_endless_response_is_not_read(here: World, service: PushService) -> None:
+def test_push_service_endless_response_is_not_read(here: NetworkFixture, service: PushService) -> None:
     ann, ben = here.join("ann"), here.join("ben")
     service.answers["/endless"] = -1
     here.json("POST", PATH, ann, json=wish(service, App(), "/endless"))
@@ -238,7 +240,7 @@ def test_push_service_endless_response_is_not_read(here: World, service: PushSer
     assert len(service.at("/endless")) == 1
 
 
-def test_push_message_for_withdrawn_like_is_not_retried(here: World, service: PushService) -> None:
+def test_push_message_for_withdrawn_like_is_not_retried(here: NetworkFixture, service: PushService) -> None:
     ann, ben = here.join("ann"), here.join("ben")
     service.answers["/back"] = 503
     here.json("POST", PATH, ann, json=wish(service, App(), "/back"))
@@ -251,7 +253,7 @@ def test_push_message_for_withdrawn_like_is_not_retried(here: World, service: Pu
     assert service.at("/back") == []
 
 
-def test_push_subscriptions_per_member_are_limited_to_fifty(here: World, service: PushService) -> None:
+def test_push_subscriptions_per_member_are_limited_to_fifty(here: NetworkFixture, service: PushService) -> None:
     ann = here.join("ann")
     sessions = [ann, *(again(here, ann) for _ in range(51))]
     for n, session in enumerate(sessions):
@@ -271,7 +273,7 @@ def test_push_subscriptions_per_member_are_limited_to_fifty(here: World, service
     ],
 )
 def test_push_subscription_with_invalid_field_returns_422(
-    here: World, service: PushService, path: tuple[str, ...], said: str
+    here: NetworkFixture, service: PushService, path: tuple[str, ...], said: str
 ) -> None:
     ann = here.join("ann")
     wanted: Any = wish(service, App(), "/never")
@@ -284,7 +286,7 @@ def test_push_subscription_with_invalid_field_returns_422(
 
 
 def test_push_subscription_on_server_without_key_returns_404(service: PushService) -> None:
-    with world() as here:
+    with network_fixture() as here:
         ann = here.join("ann")
         assert here.json("GET", "/api/v2/instance")["configuration"]["vapid"]["public_key"] == ""
         answer = here.ask("POST", PATH, ann, json=wish(service, App(), "/none"))

@@ -22,7 +22,7 @@ from shoal.http.connection_passing import Balance, OwnerPassing, ReadableRoutes,
 from shoal.mastodon_api.routes import table
 from shoal.multiprocess.rpc import Passed, Service, connect, serving
 from shoal.multiprocess.shared_memory import OWNER, SharedMemory
-from tests.api.in_memory_network import world
+from tests.api.in_memory_network import network_fixture
 from tests.async_runner import eventually, in_loop
 
 READABLE = ReadableRoutes(table(configuration.load({})))
@@ -75,16 +75,16 @@ def test_connection_balancing_moves_connections_to_less_busy_process() -> None:
         return ReaderPassing(READABLE, Balance(busy, 1), OWNER, sends)
 
     busy[0], busy[1], busy[2], busy[3] = 900, 800, 500, 0
-    assert owner().place(reads=True, streak=5) == 2, "the least busy reader available"
-    assert owner().place(reads=True, streak=1) is None, "the connection may send a write next"
-    assert owner().place(reads=False, streak=5) is None
-    assert reader().place(reads=True, streak=0) is None
-    assert reader().place(reads=False, streak=0) == OWNER
+    assert owner().target(reads=True, streak=5) == 2, "the least busy reader available"
+    assert owner().target(reads=True, streak=1) is None, "the connection may send a write next"
+    assert owner().target(reads=False, streak=5) is None
+    assert reader().target(reads=True, streak=0) is None
+    assert reader().target(reads=False, streak=0) == OWNER
     busy[0], busy[1], busy[2] = 300, 800, 200
-    assert owner().place(reads=True, streak=5) is None, "both processes are about equally busy"
-    assert reader().place(reads=True, streak=0) == OWNER
+    assert owner().target(reads=True, streak=5) is None, "both processes are about equally busy"
+    assert reader().target(reads=True, streak=0) == OWNER
     both = reader()
-    assert [both.place(reads=True, streak=0) for _ in range(2)] == [OWNER, None], (
+    assert [both.target(reads=True, streak=0) for _ in range(2)] == [OWNER, None], (
         "only one of two connections is passed"
     )
 
@@ -171,7 +171,7 @@ async def _length(of: list[bytes]) -> int:
 
 def test_token_use_seen_by_reader_is_reported_to_owner() -> None:
     told: list[tuple[int, str]] = []
-    with world() as here:
+    with network_fixture() as here:
         ann = here.join("ann")
         (token,) = here.run(here.network.store.obj_get((opened(ann.token).id,))).values()
         assert isinstance(token, Token)

@@ -29,7 +29,7 @@ REEF, SURF = -7, -8
 WITH_HISTORY, CAPACITY = 8, 5
 
 
-class World:
+class HubFixture:
     """A hub with its channel and graph. While `held` is not set, the reads named in `slow` wait for their answer."""
 
     def __init__(self, *, length: int = 100, retained: int = WITH_HISTORY) -> None:
@@ -82,10 +82,10 @@ class World:
 
 
 @asynccontextmanager
-async def a_world(**more: int) -> AsyncIterator[World]:
-    world = World(**more)
-    yield world
-    await world.hub.close()
+async def hub_fixture(**more: int) -> AsyncIterator[HubFixture]:
+    fixture = HubFixture(**more)
+    yield fixture
+    await fixture.hub.close()
 
 
 async def waiting(connection: Connection) -> list[int | str]:
@@ -101,22 +101,22 @@ def _entry(heard: PlacedUpdate) -> int:
 
 @in_loop
 async def test_streaming_hub_viewer_receives_posts_of_followed_authors_tags_and_own_posts_only() -> None:
-    async with a_world() as world:
-        await world.follow(BEN, ANN)
-        await world.follow(BEN, REEF)
-        async with world.hub.connect(BEN) as ben, world.hub.connect(CYD) as cyd:
-            mine = await world.post(BEN)
-            hers = await world.post(ANN, SURF)
-            tagged = await world.post(DAN, SURF, REEF)
-            await world.post(DAN, SURF)
-            await world.post(DAN, REEF, visibility=Visibility.UNLISTED)
+    async with hub_fixture() as fixture:
+        await fixture.follow(BEN, ANN)
+        await fixture.follow(BEN, REEF)
+        async with fixture.hub.connect(BEN) as ben, fixture.hub.connect(CYD) as cyd:
+            mine = await fixture.post(BEN)
+            hers = await fixture.post(ANN, SURF)
+            tagged = await fixture.post(DAN, SURF, REEF)
+            await fixture.post(DAN, SURF)
+            await fixture.post(DAN, REEF, visibility=Visibility.UNLISTED)
             assert await waiting(ben) == [mine, hers, tagged]
             assert await waiting(cyd) == []
 
 
 @in_loop
 async def test_streaming_hub_each_stream_type_receives_only_its_updates() -> None:
-    async with a_world() as world, AsyncExitStack() as stack:
+    async with hub_fixture() as fixture, AsyncExitStack() as stack:
         interests = {
             "home": HOME,
             "notifications": NOTIFICATIONS,
@@ -126,7 +126,7 @@ async def test_streaming_hub_each_stream_type_receives_only_its_updates() -> Non
             "presence": PRESENCE,
         }
         enter = stack.enter_async_context
-        listening = {name: await enter(world.hub.connect(BEN, to=one)) for name, one in interests.items()}
+        listening = {name: await enter(fixture.hub.connect(BEN, to=one)) for name, one in interests.items()}
         public = updates.PostCreated(1, ANN, Visibility.PUBLIC)
         tagged = updates.PostCreated(2, ANN, Visibility.PUBLIC, (REEF,))
         unlisted = updates.PostCreated(3, ANN, Visibility.UNLISTED, (REEF,))
@@ -137,7 +137,7 @@ async def test_streaming_hub_each_stream_type_receives_only_its_updates() -> Non
             updates.FiltersChanged(BEN),
         )
         others = (updates.NotificationMade(CYD, 5), updates.ConversationChanged(CYD, 6), updates.FiltersChanged(CYD))
-        await world.tell(public, tagged, unlisted, direct, notified, talked, filters, *others)
+        await fixture.tell(public, tagged, unlisted, direct, notified, talked, filters, *others)
         assert {name: await told(one) for name, one in listening.items()} == {
             "home": [direct, notified, filters],
             "notifications": [notified],
@@ -150,63 +150,66 @@ async def test_streaming_hub_each_stream_type_receives_only_its_updates() -> Non
 
 @in_loop
 async def test_streaming_hub_notification_stream_resumes_from_position() -> None:
-    async with a_world() as world:
-        async with world.hub.connect(BEN, to=NOTIFICATIONS) as ben:
-            await world.tell(updates.NotificationMade(BEN, 1))
+    async with hub_fixture() as fixture:
+        async with fixture.hub.connect(BEN, to=NOTIFICATIONS) as ben:
+            await fixture.tell(updates.NotificationMade(BEN, 1))
             (before,) = await ben.take()
         missed: list[updates.AnyUpdate] = [
             updates.NotificationMade(BEN, 2),
             updates.FiltersChanged(BEN),
             updates.NotificationMade(BEN, 3),
         ]
-        await world.tell(*missed)
-        async with world.hub.connect(BEN, before.position, to=NOTIFICATIONS) as ben:
+        await fixture.tell(*missed)
+        async with fixture.hub.connect(BEN, before.position, to=NOTIFICATIONS) as ben:
             assert await told(ben) == [missed[0], missed[2]]
-        async with world.hub.connect(BEN, before.position) as ben:
+        async with fixture.hub.connect(BEN, before.position) as ben:
             assert await told(ben) == missed
 
 
 @in_loop
 async def test_streaming_hub_list_change_reloads_only_that_list() -> None:
-    async with a_world() as world:
-        one, two = world.new_id(shard_of(BEN)), world.new_id(shard_of(BEN))
-        async with world.hub.connect(BEN, to=Listed(one)) as first, world.hub.connect(BEN, to=Listed(two)) as second:
-            await world.post(ANN)
+    async with hub_fixture() as fixture:
+        one, two = fixture.new_id(shard_of(BEN)), fixture.new_id(shard_of(BEN))
+        async with (
+            fixture.hub.connect(BEN, to=Listed(one)) as first,
+            fixture.hub.connect(BEN, to=Listed(two)) as second,
+        ):
+            await fixture.post(ANN)
             batch = Batch(shard_of(one))
-            batch.assoc_add(one, LISTS, ANN, world.new_id(batch.shard))
-            await world.graph.commit(batch)
-            before = world.loads
-            await world.tell(updates.ListChanged(one, BEN))
-            assert world.loads == before + 1
-            post = await world.post(ANN)
+            batch.assoc_add(one, LISTS, ANN, fixture.new_id(batch.shard))
+            await fixture.graph.commit(batch)
+            before = fixture.loads
+            await fixture.tell(updates.ListChanged(one, BEN))
+            assert fixture.loads == before + 1
+            post = await fixture.post(ANN)
             assert await waiting(first) == [post]
             assert await waiting(second) == []
 
 
 @in_loop
 async def test_streaming_hub_ended_session_or_suspended_member_receives_nothing() -> None:
-    async with a_world() as world, AsyncExitStack() as stack:
+    async with hub_fixture() as fixture, AsyncExitStack() as stack:
         enter = stack.enter_async_context
-        seven, eight = [await enter(world.hub.connect(BEN, session=token)) for token in (7, 8)]
-        cyd = await enter(world.hub.connect(CYD, session=7))
-        await world.post(BEN)
-        await world.tell(updates.SessionsEnded(BEN, (7, 9)))
+        seven, eight = [await enter(fixture.hub.connect(BEN, session=token)) for token in (7, 8)]
+        cyd = await enter(fixture.hub.connect(CYD, session=7))
+        await fixture.post(BEN)
+        await fixture.tell(updates.SessionsEnded(BEN, (7, 9)))
         assert (seven.dismissed, await seven.take()) == (True, [])
         assert (eight.dismissed, cyd.dismissed) == (False, False)
-        await world.tell(updates.MemberSuspended(BEN))
+        await fixture.tell(updates.MemberSuspended(BEN))
         assert (eight.dismissed, await eight.take()) == (True, [])
         assert not cyd.dismissed
 
 
 @in_loop
 async def test_streaming_hub_public_updates_cost_home_streams_no_reads() -> None:
-    async with a_world() as world, world.hub.connect(BEN) as ben, world.hub.connect(CYD, to=Everybody()):
+    async with hub_fixture() as fixture, fixture.hub.connect(BEN) as ben, fixture.hub.connect(CYD, to=Everybody()):
         offered: list[object] = []
         ben.offer = offered.append  # type: ignore[assignment,method-assign]
-        before = world.loads
+        before = fixture.loads
         for _ in range(3):
-            await world.post(ANN, REEF)
-        assert (offered, world.loads) == ([], before)
+            await fixture.post(ANN, REEF)
+        assert (offered, fixture.loads) == ([], before)
 
 
 async def told(connection: Connection) -> list[updates.AnyUpdate]:
@@ -217,146 +220,146 @@ async def told(connection: Connection) -> list[updates.AnyUpdate]:
 
 @in_loop
 async def test_streaming_hub_post_matching_several_sources_is_delivered_once() -> None:
-    async with a_world() as world:
+    async with hub_fixture() as fixture:
         for source in (ANN, REEF, SURF):
-            await world.follow(BEN, source)
-        async with world.hub.connect(BEN) as ben:
-            post = await world.post(ANN, REEF, SURF)
+            await fixture.follow(BEN, source)
+        async with fixture.hub.connect(BEN) as ben:
+            post = await fixture.post(ANN, REEF, SURF)
             assert await waiting(ben) == [post]
 
 
 @in_loop
 async def test_streaming_hub_direct_post_is_delivered_only_to_author_and_mentioned_members() -> None:
-    async with a_world() as world:
-        await world.follow(BEN, ANN)
-        await world.follow(CYD, ANN)
-        async with world.hub.connect(ANN) as ann, world.hub.connect(BEN) as ben, world.hub.connect(CYD) as cyd:
-            await world.tell(updates.PostCreated(9, ANN, Visibility.DIRECT, (REEF,), (BEN,)))
+    async with hub_fixture() as fixture:
+        await fixture.follow(BEN, ANN)
+        await fixture.follow(CYD, ANN)
+        async with fixture.hub.connect(ANN) as ann, fixture.hub.connect(BEN) as ben, fixture.hub.connect(CYD) as cyd:
+            await fixture.tell(updates.PostCreated(9, ANN, Visibility.DIRECT, (REEF,), (BEN,)))
             assert [await waiting(one) for one in (ann, ben, cyd)] == [[9], [9], []]
 
 
 @in_loop
 async def test_streaming_hub_all_connections_of_viewer_receive_posts_until_disconnect() -> None:
-    async with a_world() as world, world.hub.connect(BEN) as one:
-        async with world.hub.connect(BEN) as two:
-            await world.follow(BEN, ANN)
-            first = await world.post(ANN)
-            assert world.hub.connected == 2
-        second = await world.post(ANN)
+    async with hub_fixture() as fixture, fixture.hub.connect(BEN) as one:
+        async with fixture.hub.connect(BEN) as two:
+            await fixture.follow(BEN, ANN)
+            first = await fixture.post(ANN)
+            assert fixture.hub.connected == 2
+        second = await fixture.post(ANN)
         assert await waiting(one) == [first, second]
         assert await waiting(two) == [first]
-        assert world.hub.connected == 1
+        assert fixture.hub.connected == 1
 
 
 @in_loop
 async def test_streaming_hub_follow_and_unfollow_take_effect_immediately() -> None:
-    async with a_world() as world, world.hub.connect(BEN) as ben:
-        await world.post(ANN)
-        await world.follow(BEN, ANN)
-        post = await world.post(ANN)
+    async with hub_fixture() as fixture, fixture.hub.connect(BEN) as ben:
+        await fixture.post(ANN)
+        await fixture.follow(BEN, ANN)
+        post = await fixture.post(ANN)
         assert await waiting(ben) == [post]
-        await world.follow(BEN, ANN, alive=False)
-        await world.post(ANN)
+        await fixture.follow(BEN, ANN, alive=False)
+        await fixture.post(ANN)
         assert await waiting(ben) == []
 
 
 @in_loop
 async def test_streaming_hub_post_between_follow_and_its_update_is_delivered() -> None:
-    async with a_world() as world, world.hub.connect(BEN) as ben:
-        await world.post(ANN)
-        await world.follow(BEN, ANN, tell=False)
-        post = await world.post(ANN)
+    async with hub_fixture() as fixture, fixture.hub.connect(BEN) as ben:
+        await fixture.post(ANN)
+        await fixture.follow(BEN, ANN, tell=False)
+        post = await fixture.post(ANN)
         assert await waiting(ben) == []
-        await world.tell(updates.FollowChanged(BEN, ANN))
+        await fixture.tell(updates.FollowChanged(BEN, ANN))
         assert await waiting(ben) == [post]
 
 
 @in_loop
 async def test_streaming_hub_posts_during_loading_of_follows_are_delivered() -> None:
-    async with a_world() as world, AsyncExitStack() as stack:
-        await world.follow(BEN, ANN)
-        world.held.clear()
-        connecting = asyncio.create_task(stack.enter_async_context(world.hub.connect(BEN)))
-        await world.quiet()
-        first = await world.post(ANN)
+    async with hub_fixture() as fixture, AsyncExitStack() as stack:
+        await fixture.follow(BEN, ANN)
+        fixture.held.clear()
+        connecting = asyncio.create_task(stack.enter_async_context(fixture.hub.connect(BEN)))
+        await fixture.quiet()
+        first = await fixture.post(ANN)
         # The list being loaded does not contain this follow yet.
-        await world.follow(BEN, CYD)
-        second = await world.post(CYD)
-        await world.tell(updates.PostCreated(9, DAN, Visibility.DIRECT, (), (BEN,)))
+        await fixture.follow(BEN, CYD)
+        second = await fixture.post(CYD)
+        await fixture.tell(updates.PostCreated(9, DAN, Visibility.DIRECT, (), (BEN,)))
         assert not connecting.done()
-        world.held.set()
+        fixture.held.set()
         ben = await connecting
-        await world.quiet()
+        await fixture.quiet()
         assert sorted(await waiting(ben)) == sorted([first, second, 9])
 
 
 @in_loop
 async def test_streaming_hub_late_follow_list_does_not_undo_later_follow() -> None:
-    async with a_world() as world, AsyncExitStack() as stack:
-        world.slow = {"assoc_range"}
-        world.held.clear()
-        connecting = asyncio.create_task(stack.enter_async_context(world.hub.connect(BEN)))
-        await world.quiet()
-        await world.follow(BEN, CYD)
-        world.held.set()
+    async with hub_fixture() as fixture, AsyncExitStack() as stack:
+        fixture.slow = {"assoc_range"}
+        fixture.held.clear()
+        connecting = asyncio.create_task(stack.enter_async_context(fixture.hub.connect(BEN)))
+        await fixture.quiet()
+        await fixture.follow(BEN, CYD)
+        fixture.held.set()
         ben = await connecting
-        await world.quiet()
-        post = await world.post(CYD)
+        await fixture.quiet()
+        post = await fixture.post(CYD)
         assert await waiting(ben) == [post]
 
 
 @in_loop
 async def test_streaming_hub_unfollow_after_follow_wins_despite_slow_reads() -> None:
-    async with a_world() as world, world.hub.connect(BEN) as ben:
-        world.held.clear()
-        await world.follow(BEN, ANN)
-        await world.follow(BEN, ANN, alive=False)
-        world.held.set()
-        await world.quiet()
-        await world.post(ANN)
+    async with hub_fixture() as fixture, fixture.hub.connect(BEN) as ben:
+        fixture.held.clear()
+        await fixture.follow(BEN, ANN)
+        await fixture.follow(BEN, ANN, alive=False)
+        fixture.held.set()
+        await fixture.quiet()
+        await fixture.post(ANN)
         assert await waiting(ben) == []
 
 
 @in_loop
 async def test_streaming_hub_failed_read_of_follow_is_retried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shoal.streaming.hub._BACKOFF_SECONDS", 0)
-    async with a_world() as world, world.hub.connect(BEN) as ben:
+    async with hub_fixture() as fixture, fixture.hub.connect(BEN) as ben:
         failures = iter([True, True, False])
-        read = world.graph.assoc_get
+        read = fixture.graph.assoc_get
 
         async def away(*args: object) -> object:
             if next(failures):
                 raise Unavailable("the store is away")
             return await read(*args)  # type: ignore[arg-type]
 
-        monkeypatch.setattr(world.graph, "assoc_get", away)
-        await world.follow(BEN, ANN)
-        post = await world.post(ANN)
+        monkeypatch.setattr(fixture.graph, "assoc_get", away)
+        await fixture.follow(BEN, ANN)
+        post = await fixture.post(ANN)
         assert await waiting(ben) == [post]
 
 
 @in_loop
 async def test_streaming_hub_reconnect_delivers_missed_posts_in_order() -> None:
-    async with a_world() as world:
-        await world.follow(BEN, ANN)
-        async with world.hub.connect(BEN) as ben:
-            await world.post(ANN)
+    async with hub_fixture() as fixture:
+        await fixture.follow(BEN, ANN)
+        async with fixture.hub.connect(BEN) as ben:
+            await fixture.post(ANN)
             (before,) = await ben.take()
-        missed = [await world.post(ANN), await world.post(CYD), await world.post(ANN)]
-        async with world.hub.connect(BEN, before.position) as ben:
-            after = await world.post(ANN)
+        missed = [await fixture.post(ANN), await fixture.post(CYD), await fixture.post(ANN)]
+        async with fixture.hub.connect(BEN, before.position) as ben:
+            after = await fixture.post(ANN)
             assert await waiting(ben) == [missed[0], missed[2], after]
 
 
 @in_loop
 async def test_streaming_hub_reconnect_to_another_process_delivers_missed_posts() -> None:
-    async with a_world() as world:
-        await world.follow(BEN, ANN)
-        async with world.hub.connect(BEN) as ben:
-            await world.post(ANN)
+    async with hub_fixture() as fixture:
+        await fixture.follow(BEN, ANN)
+        async with fixture.hub.connect(BEN) as ben:
+            await fixture.post(ANN)
             (before,) = await ben.take()
-        missed = [await world.post(ANN) for _ in range(3)]
-        another = Hub(world.channel, world.graph, retained=WITH_HISTORY)
+        missed = [await fixture.post(ANN) for _ in range(3)]
+        another = Hub(fixture.channel, fixture.graph, retained=WITH_HISTORY)
         async with another.connect(BEN, before.position) as ben:
             assert await waiting(ben) == missed
         await another.close()
@@ -365,29 +368,29 @@ async def test_streaming_hub_reconnect_to_another_process_delivers_missed_posts(
 @pytest.mark.parametrize("position", ["", "x", "nonsense-5"])
 @in_loop
 async def test_streaming_hub_reconnect_with_expired_or_invalid_position_reports_gap_once(position: str) -> None:
-    async with a_world() as world:
-        await world.follow(BEN, ANN)
-        async with world.hub.connect(BEN) as ben:
-            await world.post(ANN)
+    async with hub_fixture() as fixture:
+        await fixture.follow(BEN, ANN)
+        async with fixture.hub.connect(BEN) as ben:
+            await fixture.post(ANN)
             (before,) = await ben.take()
         for _ in range(WITH_HISTORY + 1):
-            await world.post(CYD)
+            await fixture.post(CYD)
         for after in (before.position, Position(position)):
-            async with world.hub.connect(BEN, after) as ben:
-                post = await world.post(ANN)
+            async with fixture.hub.connect(BEN, after) as ben:
+                post = await fixture.post(ANN)
                 assert await waiting(ben) == ["missed", post]
                 assert await waiting(ben) == []
 
 
 @in_loop
 async def test_streaming_hub_slow_viewer_gets_gap_once_and_does_not_delay_others() -> None:
-    async with a_world() as world:
+    async with hub_fixture() as fixture:
         for viewer in (BEN, CYD):
-            await world.follow(viewer, ANN)
-        async with world.hub.connect(BEN) as slow, world.hub.connect(CYD) as quick:
+            await fixture.follow(viewer, ANN)
+        async with fixture.hub.connect(BEN) as slow, fixture.hub.connect(CYD) as quick:
             posts = []
             for _ in range(CAPACITY * 3 + 2):
-                posts.append(await world.post(ANN))
+                posts.append(await fixture.post(ANN))
                 assert await waiting(quick) == posts[-1:]
             # The queue overflowed twice.
             assert await waiting(slow) == ["missed", *posts[-CAPACITY:]]
@@ -396,63 +399,63 @@ async def test_streaming_hub_slow_viewer_gets_gap_once_and_does_not_delay_others
 
 @in_loop
 async def test_streaming_hub_reconnect_with_gap_position_resumes_after_gap() -> None:
-    async with a_world() as world:
-        await world.follow(BEN, ANN)
-        async with world.hub.connect(BEN) as ben:
+    async with hub_fixture() as fixture:
+        await fixture.follow(BEN, ANN)
+        async with fixture.hub.connect(BEN) as ben:
             for _ in range(CAPACITY + 1):
-                await world.post(ANN)
+                await fixture.post(ANN)
             (missed,) = await ben.take()
             assert isinstance(missed, Missed)
-            post = await world.post(ANN)
-        async with world.hub.connect(BEN, missed.position) as ben:
+            post = await fixture.post(ANN)
+        async with fixture.hub.connect(BEN, missed.position) as ben:
             assert await waiting(ben) == [post]
 
 
 @in_loop
 async def test_streaming_hub_channel_gap_is_reported_to_all_and_follows_are_reloaded() -> None:
-    async with a_world(length=4) as world:
+    async with hub_fixture(length=4) as fixture:
         for viewer in (BEN, CYD):
-            await world.follow(viewer, ANN)
-        async with world.hub.connect(BEN) as ben, world.hub.connect(CYD) as cyd:
+            await fixture.follow(viewer, ANN)
+        async with fixture.hub.connect(BEN) as ben, fixture.hub.connect(CYD) as cyd:
             # More messages in one iteration than the hub can follow, including updates that are lost.
-            await world.follow(CYD, ANN, alive=False, tell=False)
-            await world.follow(BEN, DAN, tell=False)
+            await fixture.follow(CYD, ANN, alive=False, tell=False)
+            await fixture.follow(BEN, DAN, tell=False)
             for told in [updates.FollowChanged(CYD, ANN)] + [updates.ShareCreated(n, ANN) for n in range(1, 20)]:
-                await world.channel.publish(updates.encode(told))
-            await world.quiet()
-            posts = [await world.post(ANN), await world.post(DAN)]
+                await fixture.channel.publish(updates.encode(told))
+            await fixture.quiet()
+            posts = [await fixture.post(ANN), await fixture.post(DAN)]
             assert await waiting(ben) == ["missed", *posts]
             assert await waiting(cyd) == ["missed"]
 
 
 @in_loop
 async def test_streaming_hub_message_of_another_version_is_skipped_and_logged(caplog: pytest.LogCaptureFixture) -> None:
-    async with a_world() as world, world.hub.connect(BEN) as ben:
-        await world.follow(BEN, ANN)
+    async with hub_fixture() as fixture, fixture.hub.connect(BEN) as ben:
+        await fixture.follow(BEN, ANN)
         for message in (b"", b"\x93\x63\x01\x02", b"\x91\x01"):
-            await world.channel.publish(message)
-        post = await world.post(ANN)
+            await fixture.channel.publish(message)
+        post = await fixture.post(ANN)
         assert await waiting(ben) == [post]
         assert len(caplog.records) == 3
 
 
 @in_loop
 async def test_streaming_hub_updates_for_unconnected_members_cause_no_reads() -> None:
-    async with a_world() as world, world.hub.connect(BEN):
-        before = world.loads
-        await world.follow(CYD, ANN)
-        await world.post(ANN)
-        assert world.loads == before
+    async with hub_fixture() as fixture, fixture.hub.connect(BEN):
+        before = fixture.loads
+        await fixture.follow(CYD, ANN)
+        await fixture.post(ANN)
+        assert fixture.loads == before
 
 
 @in_loop
 async def test_streaming_hub_close_disconnects_viewers_and_refuses_new_ones() -> None:
-    async with a_world() as world, world.hub.connect(BEN) as ben:
-        await world.hub.close()
+    async with hub_fixture() as fixture, fixture.hub.connect(BEN) as ben:
+        await fixture.hub.close()
         assert await ben.take() == []
         assert await ben.take() == []
         with pytest.raises(Unavailable):
-            async with world.hub.connect(CYD):
+            async with fixture.hub.connect(CYD):
                 pass
 
 
@@ -476,13 +479,13 @@ def test_streaming_hub_delivers_exactly_matching_posts_or_reports_gap(
 
 
 async def _told_exactly(acts: list[tuple[str, int, object]]) -> None:
-    async with a_world(retained=6) as world:
-        follower_set = {member: FollowerSet(world, member) for member in MEMBERS}
+    async with hub_fixture(retained=6) as fixture:
+        follower_set = {member: FollowerSet(fixture, member) for member in MEMBERS}
         for member in MEMBERS:
             await follower_set[member].come()
         for verb, member, what in acts:
             if verb == "post":
-                post = await world.post(member, *cast("set[int]", what))
+                post = await fixture.post(member, *cast("set[int]", what))
                 for viewer in follower_set.values():
                     viewer.expect(post, {member, *cast("set[int]", what)})
             elif verb in ("follow", "unfollow"):
@@ -500,8 +503,8 @@ async def _told_exactly(acts: list[tuple[str, int, object]]) -> None:
 class FollowerSet:
     """One viewer and the entries that the hub must deliver to them."""
 
-    def __init__(self, world: World, member: int) -> None:
-        self.world = world
+    def __init__(self, fixture: HubFixture, member: int) -> None:
+        self.fixture = fixture
         self.member = member
         self.sources = {member}
         self.owed: list[int] = []
@@ -511,7 +514,7 @@ class FollowerSet:
         self.stack = AsyncExitStack()
 
     async def come(self) -> None:
-        self.connection = await self.stack.enter_async_context(self.world.hub.connect(self.member, self.at))
+        self.connection = await self.stack.enter_async_context(self.fixture.hub.connect(self.member, self.at))
 
     async def leave(self) -> None:
         """Disconnect and lose queued entries; the viewer resumes after the last received entry, with the current sources."""
@@ -522,7 +525,7 @@ class FollowerSet:
         if source == self.member:
             return
         await self.look()
-        await self.world.follow(self.member, source, alive=alive)
+        await self.fixture.follow(self.member, source, alive=alive)
         (self.sources.add if alive else self.sources.discard)(source)
 
     def expect(self, post: int, sources: set[int]) -> None:

@@ -129,7 +129,7 @@ def test_constraint_of_scripting_languages_is_missed_if_one_program_differs(
 def test_constraint_of_scripting_languages_without_interpreters_is_not_decided(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scripting, "LANGUAGES", (Language("None", ("no-such-interpreter",), "place.pl"),))
     found = outcomes(studied(schemes=["md5"]), 4)["md5"]
-    assert (found.met, found.words) == (None, "0 interpreters are installed, and 3 must agree")
+    assert (found.met, found.words) == (None, "0 interpreters are installed, and at least 3 are needed")
 
 
 @pytest.mark.parametrize("language", [*LANGUAGES, *PLATFORMS], ids=lambda language: language.name)
@@ -177,7 +177,7 @@ def test_constraint_of_one_to_one_needs_the_name_in_the_path(monkeypatch: pytest
     for outcome in found.values():
         shared = int(outcome.words.split()[0].replace(",", ""))
         assert shared > 0
-        assert outcome.words.endswith("without the name in it, 0 with it")
+        assert outcome.words.endswith(", and 0 a complete path")
     monkeypatch.setattr(placement, "media_path", lambda name: "/".join(map(str, placement.place(name))))
     assert {key: each.met for key, each in outcomes(studied(schemes=FIVE), 7).items()} == {
         "letters": True,

@@ -53,10 +53,10 @@ def test_level_curve_rises_from_fullest_buckets_to_all_members() -> None:
     assert unequal[50:] == pytest.approx([1.0] * 51)
 
 
-def test_level_chance_curve_matches_random_placement() -> None:
+def test_level_random_curve_matches_random_placement() -> None:
     found = level_figures("level", loads([1_000] * 500))
     # The fullest half of binomial counts holds about half of the members plus 0.4 deviations.
-    assert found.chance_curve[50] == pytest.approx(0.5 + 0.399 / sqrt(1_000), abs=0.002)
+    assert found.random_curve[50] == pytest.approx(0.5 + 0.399 / sqrt(1_000), abs=0.002)
 
 
 def test_level_statistics_of_many_buckets_have_extremes_of_runs_in_place_of_counts() -> None:

@@ -60,9 +60,9 @@ def test_placement_study_page_mapping_examples_equal_command_output(options: str
 
 
 def test_placement_study_report_plots_equal_command_output(drawn: tuple[str, str]) -> None:
-    # Another NumPy release may draw a different chance curve.
-    chance = re.compile(r'<polyline class="cool dashed"[^>]*/>')
-    kept, new = (chance.sub("", "".join(re.findall(r"<svg.*?</svg>", page, re.DOTALL))) for page in (REPORT, drawn[1]))
+    # Another NumPy release may draw a different random distribution.
+    random = re.compile(r'<polyline class="cool dashed"[^>]*/>')
+    kept, new = (random.sub("", "".join(re.findall(r"<svg.*?</svg>", page, re.DOTALL))) for page in (REPORT, drawn[1]))
     assert new.count("<svg") == 16
     assert kept == new, "shoal placement study NAMES --report docs/placement-report.html"
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from shoal.core.errors import InvalidInput
 from shoal_study import map_schemes
-from shoal_study.map_schemes import Ranges, Units, cooled, dealt, dealt_members, moved_members, taken_in
+from shoal_study.map_schemes import Ranges, Units, cooled, evenly_assigned, expanded, members_by_server, moved_members
 from shoal_study.study import zipf_activity
 
 member_counts = st.lists(st.integers(0, 1_000), min_size=2, max_size=60).map(np.array)
@@ -26,7 +26,7 @@ def held(
 def test_unit_distribution_is_within_greedy_bound(
     members: np.ndarray[tuple[int], np.dtype[np.int64]], servers: int
 ) -> None:
-    owners = dealt(members, servers)
+    owners = evenly_assigned(members, servers)
     loads = held(owners, members, servers)
     assert sum(loads) == members.sum()
     # Greedy distribution is at most a third worse than the optimum (Graham 1969), which is at least the mean and the largest unit.
@@ -39,9 +39,9 @@ def test_unit_distribution_is_within_greedy_bound(
 def test_unit_rebalancing_moves_units_only_to_new_servers_up_to_their_share(
     members: np.ndarray[tuple[int], np.dtype[np.int64]], servers: int, more: int
 ) -> None:
-    before = dealt(members, servers)
+    before = evenly_assigned(members, servers)
     used = int(before.max()) + 1
-    after = taken_in(before, members, used + more)
+    after = expanded(before, members, used + more)
     moved = before != after
     assert np.all(after[moved] >= used)
     loads = held(after, members, used + more)
@@ -53,8 +53,8 @@ def test_unit_rebalancing_moves_units_only_to_new_servers_up_to_their_share(
 
 def test_unit_rebalancing_skips_unit_larger_than_server_share() -> None:
     members = np.array([100, 10, 10])
-    before = dealt(members, 2)
-    assert taken_in(before, members, 3)[0] == before[0]
+    before = evenly_assigned(members, 2)
+    assert expanded(before, members, 3)[0] == before[0]
 
 
 @given(st.lists(st.floats(0, 100), min_size=2, max_size=50), st.integers(2, 6), st.integers(0, 1_000))
@@ -94,7 +94,7 @@ def test_mapping_ranges_hold_members_and_activity_of_their_numbers(
     assert found.units.members.tolist() == np.bincount(ranges).tolist()
     assert found.units.activity == pytest.approx(np.bincount(ranges, activity))
     assert found.owners(servers).tolist() == [at % servers for at in range(int(ranges[-1]) + 1)]
-    assert dealt_members(count, size, servers).tolist() == np.bincount(ranges % servers, minlength=servers).tolist()
+    assert members_by_server(count, size, servers).tolist() == np.bincount(ranges % servers, minlength=servers).tolist()
     assert found.full_next() % size == size - 1
     assert 0 <= found.full_next() + 1 - count <= size
 

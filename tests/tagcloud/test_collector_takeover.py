@@ -31,7 +31,7 @@ INCREMENT = Increment(increment_id(1), b"emitter", AT, tuple(USES))
 TAKEOVER_SECONDS = 5.0
 
 
-class Stage:
+class TakeoverFixture:
     """A store and a transport with one large increment, and another process whose collector works step by step."""
 
     def __init__(self, store: CloudStore, transport: Transport, process: asyncio.subprocess.Process) -> None:
@@ -85,7 +85,7 @@ async def taken_after(store: CloudStore) -> float:
 
 
 @asynccontextmanager
-async def staged(name: str, carrier: str, folder: Path) -> AsyncIterator[Stage]:
+async def staged(name: str, carrier: str, folder: Path) -> AsyncIterator[TakeoverFixture]:
     backend = CloudBackend(name, folder)
     broker, namespace = (rabbitmq.node().url, rabbitmq.namespace()) if carrier == "rabbitmq" else ("", "")
     async with backend.open() as store:
@@ -95,7 +95,7 @@ async def staged(name: str, carrier: str, folder: Path) -> AsyncIterator[Stage]:
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(*command, broker, namespace, stdin=pipe, stdout=pipe)
         try:
-            yield Stage(store, transport, process)
+            yield TakeoverFixture(store, transport, process)
         finally:
             if process.returncode is None:
                 process.kill()
@@ -109,13 +109,13 @@ async def staged(name: str, carrier: str, folder: Path) -> AsyncIterator[Stage]:
 async def test_tag_collector_killed_between_parts_of_increment_is_replaced_and_uses_count_once(
     name: str, carrier: str, tmp_path: Path
 ) -> None:
-    async with staged(name, carrier, tmp_path) as stage:
-        await stage.writes(2)
-        await stage.reaches("write")
-        await stage.kill()
-        assert await taken_after(stage.store) < TAKEOVER_SECONDS
-        assert await stage.store.version() == 2
-        await stage.merge_rest()
+    async with staged(name, carrier, tmp_path) as fixture:
+        await fixture.writes(2)
+        await fixture.reaches("write")
+        await fixture.kill()
+        assert await taken_after(fixture.store) < TAKEOVER_SECONDS
+        assert await fixture.store.version() == 2
+        await fixture.merge_rest()
 
 
 @pytest.mark.parametrize("carrier", ["inbox", *deep("rabbitmq")])
@@ -124,36 +124,36 @@ async def test_tag_collector_killed_between_parts_of_increment_is_replaced_and_u
 async def test_tag_collector_killed_before_acknowledging_increment_does_not_repeat_its_uses(
     name: str, carrier: str, tmp_path: Path
 ) -> None:
-    async with staged(name, carrier, tmp_path) as stage:
-        await stage.writes(PARTS)
-        await stage.reaches("done")
-        await stage.kill()
-        assert await taken_after(stage.store) < TAKEOVER_SECONDS
-        await stage.merge_rest()
+    async with staged(name, carrier, tmp_path) as fixture:
+        await fixture.writes(PARTS)
+        await fixture.reaches("done")
+        await fixture.kill()
+        assert await taken_after(fixture.store) < TAKEOVER_SECONDS
+        await fixture.merge_rest()
 
 
 @pytest.mark.parametrize("name", DURABLE_CLOUDS)
 @in_loop
 async def test_tag_collector_paused_until_lock_is_taken_cannot_write(name: str, tmp_path: Path) -> None:
-    async with staged(name, "inbox", tmp_path) as stage:
-        await stage.writes(2)
-        await stage.reaches("write")
-        stage.process.send_signal(signal.SIGSTOP)
+    async with staged(name, "inbox", tmp_path) as fixture:
+        await fixture.writes(2)
+        await fixture.reaches("write")
+        fixture.process.send_signal(signal.SIGSTOP)
         began = time.monotonic()
         while True:
-            async with locked(stage.store) as token:
+            async with locked(fixture.store) as token:
                 if token:
                     assert time.monotonic() - began < TAKEOVER_SECONDS
                     # The version is still the next one: only the fencing token tells that the process is late.
-                    stage.go_on()
-                    stage.process.send_signal(signal.SIGCONT)
-                    await stage.reaches("overtaken")
-                    assert await stage.store.version() == 2
+                    fixture.go_on()
+                    fixture.process.send_signal(signal.SIGCONT)
+                    await fixture.reaches("overtaken")
+                    assert await fixture.store.version() == 2
                     break
             await asyncio.sleep(0.02)
-        await stage.reaches("write")
-        await stage.kill()
-        await stage.merge_rest()
+        await fixture.reaches("write")
+        await fixture.kill()
+        await fixture.merge_rest()
 
 
 @in_loop

@@ -73,7 +73,7 @@ class Unsafe:
         """Do nothing: there are no resources to release."""
 
 
-class World:
+class TagCloudSimulation:
     """Pending jobs, emitters that process them, and collectors; each of these processes may die."""
 
     def __init__(self, seed: int, uses: Sequence[Use], store: CloudStore | None = None) -> None:
@@ -151,14 +151,14 @@ def uses_of(random: Random, count: int) -> list[Use]:
 @given(seed=st.integers(0, 2**32), count=st.integers(1, 25))
 def test_tag_counts_after_crashes_and_duplicates_equal_recount(seed: int, count: int) -> None:
     uses = uses_of(Random(seed), count)
-    world = World(seed, uses)
+    simulation = TagCloudSimulation(seed, uses)
     logging.disable(logging.CRITICAL)
     try:
         # Collectors wait for the lock of a dead collector. With this clock that takes no time, and a seed is deterministic.
-        run(world.run(), TurnClock)
+        run(simulation.run(), TurnClock)
     finally:
         logging.disable(logging.NOTSET)
-    run(_as_recounted(world.store, uses))
+    run(_as_recounted(simulation.store, uses))
 
 
 class SteppedClock:
@@ -189,7 +189,7 @@ def test_tag_counts_in_sqlite_after_crashes_and_duplicates_equal_recount(seed: i
     async def story(path: Path) -> None:
         store = await Hasty.open(path)
         try:
-            await World(seed, uses, store).run()
+            await TagCloudSimulation(seed, uses, store).run()
             await _as_recounted(store, uses)
         finally:
             await store.close()

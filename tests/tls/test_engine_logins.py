@@ -245,10 +245,10 @@ async def test_rabbitmq_documented_permissions_suffice_for_outbox_and_tag_counts
                 taken += await outbox.claim(3, 60.0)
                 await asyncio.sleep(0.01)
         await outbox.put_back(taken[0], 0.1)
-        await outbox.bury(taken[1], "why")
+        await outbox.park(taken[1], "why")
         await outbox.ack(taken[2:])
-        assert [job.seq for job, _ in await outbox.buried()] == [taken[1].seq]
-        assert await outbox.unbury([taken[1]]) == 1
+        assert [job.seq for job, _ in await outbox.parked()] == [taken[1].seq]
+        assert await outbox.unpark([taken[1]]) == 1
         assert (await outbox.figures()).workers == 1
         await transport.send(b"one", b"an increment")
         await anext(transport.arrivals())

@@ -19,7 +19,7 @@ from shoal.core.model import Role
 from shoal.graph.shard_map import shown_url
 from shoal.monitoring.metrics_server import telling
 from shoal_devcluster.program import free_port
-from tests.api.in_memory_network import world
+from tests.api.in_memory_network import network_fixture
 from tests.engines.certificates import trusted
 from tests.tls import servers
 from tests.web.browser import member, visitor
@@ -52,7 +52,7 @@ def test_engine_passwords_are_absent_from_logs_pages_metrics_and_errors(caplog: 
         async with telling(here_network), httpx.AsyncClient() as client:  # type: ignore[arg-type]
             return (await client.get(f"http://127.0.0.1:{settings['metrics_port']}/metrics")).text
 
-    with world(**settings) as here:
+    with network_fixture(**settings) as here:
         ann = member(here, "ann")
         here.run(moderation.set_role(here.writes, ann.id, Role.ADMIN))
         operator = visitor(here, "ann")

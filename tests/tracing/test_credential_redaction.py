@@ -24,7 +24,7 @@ from shoal.push.encryption import new_key
 from shoal.scheduler import Agenda
 from shoal.settings import Settings
 from shoal_devcluster.program import free_port
-from tests.api.in_memory_network import World, world
+from tests.api.in_memory_network import NetworkFixture, network_fixture
 from tests.api.oauth_browser import CALLBACK, CHALLENGE, VERIFIER
 from tests.engines.authenticator_app import code_of
 from tests.engines.smtp import PostOffice, post_office
@@ -69,7 +69,7 @@ class Client:
     def browser(self) -> Visitor:
         """Return a new browser without a login."""
         here = SimpleNamespace(app=None, run=self._runner.run)
-        made = Visitor(cast("World", here))
+        made = Visitor(cast("NetworkFixture", here))
         made._client = httpx.AsyncClient(
             base_url=self.url, follow_redirects=True, headers=made._client.headers, timeout=60
         )
@@ -315,8 +315,8 @@ def test_credentials_are_absent_from_debug_log_metrics_spans_and_errors(tmp_path
 
 
 @pytest.fixture
-def here() -> Iterator[World]:
-    with world() as made:
+def here() -> Iterator[NetworkFixture]:
+    with network_fixture() as made:
         yield made
 
 
@@ -330,7 +330,7 @@ def here() -> Iterator[World]:
     ],
 )
 def test_internal_error_log_contains_route_and_not_path(
-    here: World, path: str, broken: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    here: NetworkFixture, path: str, broken: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def fail(*_args: object, **_named: object) -> None:
         raise RuntimeError("out of order")
@@ -343,7 +343,7 @@ def test_internal_error_log_contains_route_and_not_path(
 
 
 def test_scheduler_failed_attempt_log_omits_stored_object(
-    here: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    here: NetworkFixture, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def fail(*_args: object) -> None:
         raise RuntimeError("out of order")

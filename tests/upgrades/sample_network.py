@@ -23,10 +23,10 @@ _done = asyncio.Event()
 
 
 async def _set_one_aside(runner: Any) -> int:
-    """Bury the first event and process no others, so that later events stay in the outbox."""
+    """Park the first event and process no others, so that later events stay in the outbox."""
     jobs = [] if _done.is_set() else await runner._outbox.claim(1, 60.0)
     for job in jobs:
-        await runner._outbox.bury(job, "set aside to be kept")
+        await runner._outbox.park(job, "set aside to be kept")
         _done.set()
     return 0
 

@@ -61,7 +61,7 @@ async def test_unknown_event_stays_in_outbox_and_blocks_no_other_events(
 
         await eventually(posted_and_shown, True)
         await eventually(store.backlog, 1)
-        assert not await store.buried()
+        assert not await store.parked()
     # The event is unchanged after a restart.
     graph = await SqliteGraph.open(tmp_path / "shoal.db")
     (job,) = await graph.claim(10, 60.0)
@@ -96,7 +96,7 @@ async def test_post_with_unknown_value_is_not_treated_as_deleted(
         await eventually(store.backlog, 1)
         # A like of a deleted post would be removed.
         assert set((await store.assoc_get(ben.id, [LIKES], [post.id]))[LIKES]) == {post.id}
-        assert not await store.buried()
+        assert not await store.parked()
         assert (await ben.read(other)).post.id == other.id
     graph = await SqliteGraph.open(path)
     await graph._write(

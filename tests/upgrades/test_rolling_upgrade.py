@@ -22,7 +22,7 @@ from shoal.graph.schema import FOLLOWS, POSTED
 from shoal.graph.sqlite import sql as sqlite_sql
 from shoal.settings import build
 from shoal_devcluster.program import Program
-from tests.faults.cluster import SCOPES, a_place
+from tests.faults.cluster import SCOPES, cluster_fixture
 from tests.faults.load import Load, Person
 from tests.server_process import served
 from tests.upgrades.next_version import MADE, WANTED
@@ -102,7 +102,7 @@ async def _holds(store: Path, people: Collection[Person]) -> None:
             assert counts[POSTED].get(person.id, 0) == len(person.posts)
             follows = await network.store.assoc_range(person.id, FOLLOWS, Cursor(limit=100))
             assert {follow.id2 for follow in follows} == {id_ for id_, on in person.follows.items() if on}
-        assert not await network.store.buried()
+        assert not await network.store.parked()
         report = await check(network)
         assert report.clean, report
 
@@ -119,7 +119,7 @@ def _replace(program: Program, module: str) -> None:
 
 @pytest.mark.deep
 def test_cluster_rolling_upgrade_and_rollback_under_load_loses_no_data() -> None:
-    with a_place() as here:
+    with cluster_fixture() as here:
         web, workers = here.cluster.web, here.cluster.workers
         with here.load(1) as load:
             load.more(3 * _ANSWERS)

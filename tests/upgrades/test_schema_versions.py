@@ -80,10 +80,10 @@ async def test_stored_network_of_each_schema_version_opens_with_all_data(
             # Unlike the first version, a share does not show a post again that the member has seen.
             assert set(shown) - late == set(home), who
             assert (late <= set(shown)) == (who in {"ann", "ben", "cyd"}), who
-        # The buried event is kept and can be processed.
-        (aside,) = await shoal.network.store.buried()
+        # The parked job is kept and can be processed.
+        (aside,) = await shoal.network.store.parked()
         assert aside[1] == "set aside to be kept"
-        await shoal.network.store.unbury([aside[0]])
+        await shoal.network.store.unpark([aside[0]])
         new = await ann.create("written by today's #tide")
         await cyd.like(new)
         await ben.unfollow(ann)

@@ -17,7 +17,7 @@ from shoal.core.model import Member
 from shoal.http.routes import ANONYMOUS
 from shoal.mastodon_api.context import Context, app_context_of
 from shoal.web.request_context import PageContext, ctx_of
-from tests.api.in_memory_network import BASE, World
+from tests.api.in_memory_network import BASE, NetworkFixture
 from tests.web.link_parameters import ignored, undeclared
 
 PASSWORD = "low tide at dawn"
@@ -140,10 +140,10 @@ class Page:
 class Visitor:
     """A user with a separate browser that runs no scripts."""
 
-    def __init__(self, world: World, language: str = "en") -> None:
-        self._world = world
+    def __init__(self, fixture: NetworkFixture, language: str = "en") -> None:
+        self._fixture = fixture
         self._client = httpx.AsyncClient(
-            transport=httpx.ASGITransport(world.app),
+            transport=httpx.ASGITransport(fixture.app),
             base_url=BASE,
             follow_redirects=True,
             headers={"Accept-Language": language, "Sec-Fetch-Site": "same-origin", "Accept": "text/html"},
@@ -179,9 +179,9 @@ class Visitor:
 
     def come_in(self, name: str) -> None:
         """Log in as a member, without the form and its slow password hash."""
-        found = self._world.run(members.find(self._world.network.writes, name))
+        found = self._fixture.run(members.find(self._fixture.network.writes, name))
         assert found is not None, name
-        begun = self._world.run(sessions.begin(self._world.network.writes, found, proved=True))
+        begun = self._fixture.run(sessions.begin(self._fixture.network.writes, found, proved=True))
         self._client.cookies.set("shoal_login", begun.text, domain="shoal.test", path="/")
 
     def cookie(self, name: str) -> str:
@@ -189,7 +189,7 @@ class Visitor:
         return self._client.cookies.get(name) or ""
 
     def _page(self, asked: Coroutine[Any, Any, httpx.Response]) -> Page:
-        answer = self._world.run(asked)
+        answer = self._fixture.run(asked)
         for redirect in answer.history:
             target = urljoin(str(redirect.url), redirect.headers["location"])
             assert not ignored(target), (
@@ -200,9 +200,11 @@ class Visitor:
         return page
 
 
-def member(world: World, name: str, **more: Any) -> Member:
+def member(fixture: NetworkFixture, name: str, **more: Any) -> Member:
     """Register a member who can log in."""
-    return world.run(members.register(world.network.writes, name, hashed=hashed(), email=f"{name}@example.org", **more))
+    return fixture.run(
+        members.register(fixture.network.writes, name, hashed=hashed(), email=f"{name}@example.org", **more)
+    )
 
 
 @cache
@@ -211,18 +213,18 @@ def hashed() -> str:
     return asyncio.run(authentication.hashed(PASSWORD))
 
 
-def visitor(world: World, name: str = "", language: str = "en") -> Visitor:
+def visitor(fixture: NetworkFixture, name: str = "", language: str = "en") -> Visitor:
     """Return a visitor, logged in as the member with this name if one is given."""
-    made = Visitor(world, language)
+    made = Visitor(fixture, language)
     if name:
         made.come_in(name)
     return made
 
 
-def plain_ctx(world: World) -> PageContext:
+def plain_ctx(fixture: NetworkFixture) -> PageContext:
     """Return the context of an anonymous request for the start page, for tests of views."""
     scope = {"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": []}
-    return world.run(ctx_of(Context(ANONYMOUS, Request(scope), app_context_of(world.app_parts), {})))
+    return fixture.run(ctx_of(Context(ANONYMOUS, Request(scope), app_context_of(fixture.app_parts), {})))
 
 
 def _values(fields: Sequence[Tag]) -> Sequence[tuple[str, str]]:

@@ -17,16 +17,16 @@ T = TypeVar("T")
 
 
 class Networked(Protocol):
-    """A network with a function that runs coroutines, such as `World` or `Stage`."""
+    """A network with a function that runs coroutines, such as `NetworkFixture` or `LiveServer`."""
 
     network: Network
 
     def run(self, what: Coroutine[Any, Any, T], /) -> T: ...
 
 
-def photo(world: Networked, owner: Member, description: str = "") -> int:
+def photo(fixture: Networked, owner: Member, description: str = "") -> int:
     """Create a photo of a member, and return its id."""
-    writes = world.network.writes
+    writes = fixture.network.writes
     shard = shard_of(owner.id)
     id_ = writes.new_id(shard)
     media = Media(
@@ -44,11 +44,11 @@ def photo(world: Networked, owner: Member, description: str = "") -> int:
     batch = Batch(shard)
     batch.obj_add(media)
     batch.assoc_add(owner.id, OWNS, id_, id_)
-    world.run(writes.graph.commit(batch))
+    fixture.run(writes.graph.commit(batch))
     return id_
 
 
-def posted(world: Networked, author: Member, text: str = "", photos: int = 0, **more: Any) -> Post:
+def posted(fixture: Networked, author: Member, text: str = "", photos: int = 0, **more: Any) -> Post:
     """Create a post of a member with a number of photos."""
-    media = [photo(world, author, f"photo {n} of {text}") for n in range(photos)]
-    return world.run(posts.create(world.network.writes, author.id, Draft(text=text, media=media, **more)))
+    media = [photo(fixture, author, f"photo {n} of {text}") for n in range(photos)]
+    return fixture.run(posts.create(fixture.network.writes, author.id, Draft(text=text, media=media, **more)))

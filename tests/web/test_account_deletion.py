@@ -10,18 +10,18 @@ from shoal.commands import account_deletions, members, moderation, posts, report
 from shoal.commands.posts import Draft
 from shoal.commands.reports import Complaint
 from shoal.core.model import Member, Role
-from tests.api.in_memory_network import World, world
+from tests.api.in_memory_network import NetworkFixture, network_fixture
 from tests.web.browser import PASSWORD, member, visitor
 
 
 @pytest.fixture
-def here() -> Iterator[World]:
-    with world() as made:
+def here() -> Iterator[NetworkFixture]:
+    with network_fixture() as made:
         member(made, "ann")
         yield made
 
 
-def test_account_deletion_requires_password_and_can_be_cancelled(here: World) -> None:
+def test_account_deletion_requires_password_and_can_be_cancelled(here: NetworkFixture) -> None:
     ann, other = visitor(here, "ann"), visitor(here, "ann")
     page = ann.open("/settings/account")
     assert "after 30 days" in page.text
@@ -43,7 +43,7 @@ def test_account_deletion_requires_password_and_can_be_cancelled(here: World) ->
     assert asked.press("Keep my account", username="ann", password=PASSWORD).status == 403
 
 
-def test_account_deletion_is_shown_to_moderators_who_can_disable_login(here: World) -> None:
+def test_account_deletion_is_shown_to_moderators_who_can_disable_login(here: NetworkFixture) -> None:
     member(here, "moe")
     mod = here.run(members.find(here.writes, "moe"))
     ann = here.run(members.find(here.writes, "ann"))
@@ -59,7 +59,7 @@ def test_account_deletion_is_shown_to_moderators_who_can_disable_login(here: Wor
     assert late.status == 403
 
 
-def test_account_deletion_receipt_confirms_deletion_and_requires_secret_link(here: World) -> None:
+def test_account_deletion_receipt_confirms_deletion_and_requires_secret_link(here: NetworkFixture) -> None:
     ann = visitor(here, "ann")
     gone = ann.open("/settings/account").press("Delete account", password=PASSWORD, sure="on")
     text = gone.path.removeprefix("/goodbye/")
@@ -74,7 +74,7 @@ def test_account_deletion_receipt_confirms_deletion_and_requires_secret_link(her
 
 
 @pytest.mark.parametrize("gone", ["ann", "ben"])
-def test_report_remains_after_deletion_of_reporter_or_reported_member(here: World, gone: str) -> None:
+def test_report_remains_after_deletion_of_reporter_or_reported_member(here: NetworkFixture, gone: str) -> None:
     found = {"ann": found_member(here, "ann")}
     for name in ("ben", "moe"):
         member(here, name)
@@ -93,7 +93,7 @@ def test_report_remains_after_deletion_of_reporter_or_reported_member(here: Worl
     assert (page.status, "This is rude." in page.text) == (200, True)
 
 
-def found_member(here: World, name: str) -> Member:
+def found_member(here: NetworkFixture, name: str) -> Member:
     """Return a member by name."""
     found = here.run(members.find(here.writes, name))
     assert found is not None

@@ -12,7 +12,7 @@ import pytest
 
 from shoal.web.assets import assets, read_assets
 from shoal.web.rendering import icon_names
-from tests.api.in_memory_network import world
+from tests.api.in_memory_network import network_fixture
 
 TOKEN = re.compile("[0-9a-f]{128}")
 IMPORTED = re.compile(r"""(?:\bfrom |\bimport\()["']\./([\w-]+\.js)["']""")
@@ -42,7 +42,7 @@ def test_web_scripts_have_no_import_cycles() -> None:
 
 
 def test_static_files_are_immutable_by_version_and_gzip_compressed() -> None:
-    with world() as here:
+    with network_fixture() as here:
         version = assets().version
         for name in ("styles/app.css", "icons.svg", "scripts/app.js"):
             plain = here.ask("GET", f"/static/{version}/{name}", headers={"Accept-Encoding": "identity"})
@@ -69,7 +69,7 @@ def test_static_files_are_immutable_by_version_and_gzip_compressed() -> None:
     ],
 )
 def test_page_compression_follows_accept_encoding(accepted: str, is_packed: bool) -> None:
-    with world() as here:
+    with network_fixture() as here:
         plain = here.ask("GET", "/about", headers={"Accept-Encoding": "identity"})
         found = here.ask("GET", "/about", headers={"Accept-Encoding": accepted})
         assert (found.headers.get("content-encoding") == "gzip") == is_packed
@@ -86,16 +86,16 @@ def test_asset_version_is_reproducible_and_icons_decompress() -> None:
 
 
 def test_component_page_exists_only_in_development() -> None:
-    with world(development=True) as here:
+    with network_fixture(development=True) as here:
         page = here.ask("GET", "/dev/components")
         assert page.status_code == 200
         assert page.text.count("<article") > 15
-    with world() as here:
+    with network_fixture() as here:
         assert here.ask("GET", "/dev/components").status_code == 404
 
 
 def test_web_manifest_icons_and_service_worker_are_served() -> None:
-    with world(title="The Harbour") as here:
+    with network_fixture(title="The Harbour") as here:
         told = here.ask("GET", "/manifest.webmanifest").json()
         assert told["name"] == "The Harbour"
         for icon in told["icons"]:

@@ -10,19 +10,19 @@ from shoal.commands import polls, posts
 from shoal.commands.polls import PollDraft
 from shoal.commands.posts import Draft
 from shoal.core.model import Post, Visibility
-from tests.api.in_memory_network import World, world
+from tests.api.in_memory_network import NetworkFixture, network_fixture
 from tests.web.browser import Visitor, member, visitor
 
 SCRIPT = {"HX-Request": "true"}
 
 
 @pytest.fixture(scope="module")
-def here() -> Iterator[World]:
-    with world() as made:
+def here() -> Iterator[NetworkFixture]:
+    with network_fixture() as made:
         yield made
 
 
-def a_post(here: World, name: str, text: str = "Low tide", **more: object) -> Post:
+def a_post(here: NetworkFixture, name: str, text: str = "Low tide", **more: object) -> Post:
     author = member(here, name)
     return here.run(posts.create(here.writes, author.id, Draft(text=text, **more)))  # type: ignore[arg-type]  # of a draft
 
@@ -33,7 +33,7 @@ def scripted(browser: Visitor) -> Visitor:
     return browser
 
 
-def test_comment_form_creates_comment_and_reply_mentions_author(here: World) -> None:
+def test_comment_form_creates_comment_and_reply_mentions_author(here: NetworkFixture) -> None:
     post = a_post(here, "ann")
     member(here, "ben")
     page = visitor(here, "ben").open(f"/@ann/{post.id}")
@@ -53,7 +53,7 @@ def test_comment_form_creates_comment_and_reply_mentions_author(here: World) -> 
     assert ["Lower tomorrow" in below.text, "So low" in below.text] == [True, True]
 
 
-def test_comment_form_htmx_response_contains_comment_and_empty_form(here: World) -> None:
+def test_comment_form_htmx_response_contains_comment_and_empty_form(here: NetworkFixture) -> None:
     post = a_post(here, "cyd")
     browser = visitor(here, "cyd")
     token = browser.open(f"/@cyd/{post.id}").form_token
@@ -71,7 +71,7 @@ def test_comment_form_htmx_response_contains_comment_and_empty_form(here: World)
     assert below.html.find("form", class_="comment-form") is None
 
 
-def test_comment_form_with_empty_or_too_long_text_is_refused(here: World) -> None:
+def test_comment_form_with_empty_or_too_long_text_is_refused(here: NetworkFixture) -> None:
     post = a_post(here, "dan")
     member(here, "eve")
     browser = visitor(here, "eve")
@@ -88,7 +88,7 @@ def test_comment_form_with_empty_or_too_long_text_is_refused(here: World) -> Non
     assert answer.html.find("textarea").text == "x" * 5_001  # type: ignore[union-attr]
 
 
-def test_comment_on_direct_post_inherits_direct_visibility(here: World) -> None:
+def test_comment_on_direct_post_inherits_direct_visibility(here: NetworkFixture) -> None:
     gus = member(here, "gus")
     post = a_post(here, "fay", "Only @gus", visibility=Visibility.DIRECT)
     page = visitor(here, "gus").open(f"/@fay/{post.id}")
@@ -100,7 +100,7 @@ def test_comment_on_direct_post_inherits_direct_visibility(here: World) -> None:
     assert (node.visibility, node.author_id, node.parent_id) == (Visibility.DIRECT, gus.id, post.id)
 
 
-def test_comment_on_invisible_post_returns_404(here: World) -> None:
+def test_comment_on_invisible_post_returns_404(here: NetworkFixture) -> None:
     post = a_post(here, "hal", visibility=Visibility.FOLLOWERS)
     member(here, "ivy")
     browser = visitor(here, "ivy")
@@ -109,14 +109,14 @@ def test_comment_on_invisible_post_returns_404(here: World) -> None:
     assert browser.post(f"/posts/{post.id}/comments", [("form_token", token), ("text", "Psst")]).status == 404
 
 
-def test_comment_form_is_hidden_from_anonymous_visitors(here: World) -> None:
+def test_comment_form_is_hidden_from_anonymous_visitors(here: NetworkFixture) -> None:
     post = a_post(here, "jim")
     page = visitor(here).open(f"/@jim/{post.id}")
     assert page.html.find("textarea") is None
     assert not page.links("Reply")
 
 
-def test_poll_form_records_vote_and_shows_result(here: World) -> None:
+def test_poll_form_records_vote_and_shows_result(here: NetworkFixture) -> None:
     asked = PollDraft(options=("Tea", "Coffee"), seconds=3_600)
     post = a_post(here, "kim", "Which?", poll=asked)
     member(here, "leo")
@@ -135,7 +135,7 @@ def test_poll_form_records_vote_and_shows_result(here: World) -> None:
     assert poll is not None
 
 
-def test_poll_form_htmx_response_contains_only_poll(here: World) -> None:
+def test_poll_form_htmx_response_contains_only_poll(here: NetworkFixture) -> None:
     post = a_post(here, "mia", "Which?", poll=PollDraft(options=("Tea", "Coffee"), seconds=3_600))
     member(here, "ned")
     browser = visitor(here, "ned")

@@ -20,18 +20,18 @@ from shoal.graph.contract import Assoc, Cursor
 from shoal.graph.schema import OWNS, POSTED
 from shoal.queries.posts import waiting
 from shoal.scheduler import Agenda
-from tests.api.in_memory_network import World, picture, world
+from tests.api.in_memory_network import NetworkFixture, network_fixture, picture
 from tests.web.browser import Page, Visitor, member, visitor
 
 
 @pytest.fixture(scope="module")
-def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NetworkFixture]:
     # SQLite rejects numbers of custom types, unlike the memory store.
-    with world(store=f"sqlite:///{tmp_path_factory.mktemp('here')}/shoal.db") as made:
+    with network_fixture(store=f"sqlite:///{tmp_path_factory.mktemp('here')}/shoal.db") as made:
         yield made
 
 
-def newest(here: World, author: Member) -> Post:
+def newest(here: NetworkFixture, author: Member) -> Post:
     """Return the newest post of a member."""
     entry = here.run(here.network.store.assoc_range(author.id, POSTED, Cursor(limit=1)))[0]
     node = here.run(here.network.store.obj_get((entry.id2,)))[entry.id2]
@@ -39,7 +39,7 @@ def newest(here: World, author: Member) -> Post:
     return node
 
 
-def media_of(here: World, post: Post) -> list[Media]:
+def media_of(here: NetworkFixture, post: Post) -> list[Media]:
     nodes = here.run(here.network.store.obj_get(post.media))
     return [node for id_ in post.media if isinstance(node := nodes[id_], Media)]
 
@@ -61,7 +61,7 @@ def card(page: Page, n: int) -> Tag:
     return found
 
 
-def test_compose_form_without_script_describes_orders_and_posts_pictures(here: World) -> None:
+def test_compose_form_without_script_describes_orders_and_posts_pictures(here: NetworkFixture) -> None:
     ann = member(here, "ann")
     form = visitor(here, "ann").open("/compose")
     page = form.press("Upload", files=files("one.jpg", "two.jpg"), text="Low tide", visibility="unlisted")
@@ -83,7 +83,7 @@ def test_compose_form_without_script_describes_orders_and_posts_pictures(here: W
     ]
 
 
-def test_compose_form_asks_once_for_missing_picture_description(here: World) -> None:
+def test_compose_form_asks_once_for_missing_picture_description(here: NetworkFixture) -> None:
     ben = member(here, "ben")
     page = visitor(here, "ben").open("/compose").press("Post", files=files("one.jpg"), text="Nothing said")
     assert page.status == 422
@@ -93,7 +93,7 @@ def test_compose_form_asks_once_for_missing_picture_description(here: World) -> 
     assert done.path == f"/@ben/{newest(here, ben).id}"
 
 
-def test_compose_form_remembers_disabled_description_reminder(here: World) -> None:
+def test_compose_form_remembers_disabled_description_reminder(here: NetworkFixture) -> None:
     cyd = member(here, "cyd")
     browser = visitor(here, "cyd")
     form = browser.open("/compose")
@@ -107,7 +107,7 @@ def test_compose_form_remembers_disabled_description_reminder(here: World) -> No
     assert not again.has_attr("checked")
 
 
-def test_compose_form_names_rejected_file_with_reason_and_keeps_others(here: World) -> None:
+def test_compose_form_names_rejected_file_with_reason_and_keeps_others(here: NetworkFixture) -> None:
     member(here, "dan")
     sent = [*files("good.jpg"), *files("letter.jpg", data=b"Dear Ann, this is a letter.")]
     page = visitor(here, "dan").open("/compose").press("Post", files=sent, text="Both")
@@ -116,7 +116,7 @@ def test_compose_form_names_rejected_file_with_reason_and_keeps_others(here: Wor
     assert (len(page.texts("picture")), page.field("Text").text) == (1, "Both")
 
 
-def test_compose_form_when_refused_keeps_all_values_and_shows_error(here: World) -> None:
+def test_compose_form_when_refused_keeps_all_values_and_shows_error(here: NetworkFixture) -> None:
     member(here, "eve")
     tomorrow = (datetime.now(UTC) + timedelta(days=1)).strftime("%Y-%m-%dT%H:%M")
     page = (
@@ -171,20 +171,22 @@ def test_compose_form_when_refused_keeps_all_values_and_shows_error(here: World)
         ({"text": "a", "spoiler": "x" * 501}, "This has 501 characters"),
     ],
 )
-def test_compose_form_with_invalid_field_shows_error_message(here: World, typed: dict[str, Any], says: str) -> None:
+def test_compose_form_with_invalid_field_shows_error_message(
+    here: NetworkFixture, typed: dict[str, Any], says: str
+) -> None:
     browser = visitor(here, _somebody(here))
     page = browser.open("/compose").press("Post", **typed)
     assert page.status == 422
     assert says in page.text
 
 
-def _somebody(here: World) -> str:
+def _somebody(here: NetworkFixture) -> str:
     if here.run(members.find(here.writes, "fay")) is None:
         member(here, "fay")
     return "fay"
 
 
-def test_compose_form_saves_poll_content_warning_language_and_place(here: World) -> None:
+def test_compose_form_saves_poll_content_warning_language_and_place(here: NetworkFixture) -> None:
     gus = member(here, "gus")
     form = visitor(here, "gus").open("/compose?tag=dawn")
     assert form.field("Text").text == "#dawn"
@@ -209,14 +211,14 @@ def test_compose_form_saves_poll_content_warning_language_and_place(here: World)
     assert round(post.place.latitude, 2) == 47.38
 
 
-def test_compose_form_sent_twice_creates_one_post(here: World) -> None:
+def test_compose_form_sent_twice_creates_one_post(here: NetworkFixture) -> None:
     hal = member(here, "hal")
     form = visitor(here, "hal").open("/compose")
     assert form.press("Post", text="Once").path == form.press("Post", text="Once").path
     assert len(here.run(here.network.store.assoc_range(hal.id, POSTED, Cursor(limit=9)))) == 1
 
 
-def test_scheduled_post_is_listed_rescheduled_edited_and_cancelled(here: World) -> None:
+def test_scheduled_post_is_listed_rescheduled_edited_and_cancelled(here: NetworkFixture) -> None:
     ivy = member(here, "ivy")
     browser = visitor(here, "ivy")
     assert "No scheduled posts" in browser.open("/scheduled").text
@@ -243,7 +245,7 @@ def test_scheduled_post_is_listed_rescheduled_edited_and_cancelled(here: World) 
     assert answer.status == 404
 
 
-def test_scheduled_post_that_failed_to_publish_shows_reason(here: World) -> None:
+def test_scheduled_post_that_failed_to_publish_shows_reason(here: NetworkFixture) -> None:
     member(here, "una")
     browser = visitor(here, "una")
     browser.open("/compose").press("Post", text="x" * 400, at="2030-05-01T18:30", zone="UTC")
@@ -263,7 +265,7 @@ def test_scheduled_post_that_failed_to_publish_shows_reason(here: World) -> None
     moved.press("Cancel post")
 
 
-def test_compose_form_uses_default_visibility_and_language_of_member(here: World) -> None:
+def test_compose_form_uses_default_visibility_and_language_of_member(here: NetworkFixture) -> None:
     kim = member(here, "kim")
     here.run(
         members.update_profile(
@@ -278,7 +280,7 @@ def test_compose_form_uses_default_visibility_and_language_of_member(here: World
     assert "French" in page.text
 
 
-def test_compose_form_requires_login_and_form_token(here: World) -> None:
+def test_compose_form_requires_login_and_form_token(here: NetworkFixture) -> None:
     assert visitor(here).open("/compose").path == "/login?to=%2Fcompose"
     member(here, "leo")
     answer = visitor(here, "leo").post("/compose", [("text", "No token")])
@@ -286,7 +288,7 @@ def test_compose_form_requires_login_and_form_token(here: World) -> None:
     assert "has expired" in answer.text
 
 
-def test_file_upload_forms_refuse_anonymous_uploads(here: World) -> None:
+def test_file_upload_forms_refuse_anonymous_uploads(here: NetworkFixture) -> None:
     stranger = visitor(here)
     before = here.files()
     for path in ("/compose", "/compose/files", "/settings/profile", "/settings/contacts"):
@@ -299,7 +301,7 @@ def test_file_upload_forms_refuse_anonymous_uploads(here: World) -> None:
 
 
 def test_compose_form_uploads_count_against_media_rate_limit() -> None:
-    with world(rate_limits=True, limits={"media": "3/1h"}) as slow:
+    with network_fixture(rate_limits=True, limits={"media": "3/1h"}) as slow:
         quy = member(slow, "quy")
         browser = visitor(slow, "quy")
         page = browser.open("/compose").press("Post", files=files(*(f"{n}.jpg" for n in range(5))), text="Five")
@@ -308,11 +310,11 @@ def test_compose_form_uploads_count_against_media_rate_limit() -> None:
         assert len(media_of_member(slow, quy)) == 3
 
 
-def media_of_member(here: World, owner: Member) -> list[Assoc]:
+def media_of_member(here: NetworkFixture, owner: Member) -> list[Assoc]:
     return here.run(here.network.store.assoc_range(owner.id, OWNS, Cursor(limit=10)))
 
 
-def test_compose_form_with_media_of_other_member_is_refused(here: World) -> None:
+def test_compose_form_with_media_of_other_member_is_refused(here: NetworkFixture) -> None:
     mia, ned = member(here, "mia"), member(here, "ned")
     browser = visitor(here, "mia")
     browser.open("/compose").press("Post", files=files("one.jpg"), text="Mine").press("Post without descriptions")
@@ -327,7 +329,7 @@ def test_compose_form_with_media_of_other_member_is_refused(here: World) -> None
     assert here.run(here.network.store.assoc_range(ned.id, POSTED, Cursor(limit=1))) == []
 
 
-def test_compose_form_draft_with_deleted_file_shows_message(here: World) -> None:
+def test_compose_form_draft_with_deleted_file_shows_message(here: NetworkFixture) -> None:
     member(here, "ole")
     browser = visitor(here, "ole")
     token = browser.open("/compose").form_token
@@ -335,7 +337,7 @@ def test_compose_form_draft_with_deleted_file_shows_message(here: World) -> None
     assert "files that are not in a post are kept for one day only" in browser.post("/compose", fields).text
 
 
-def test_compose_file_upload_by_script_returns_card_or_error(here: World) -> None:
+def test_compose_file_upload_by_script_returns_card_or_error(here: NetworkFixture) -> None:
     member(here, "pam")
     browser = visitor(here, "pam")
     token = browser.open("/compose").form_token
@@ -351,7 +353,7 @@ def test_compose_file_upload_by_script_returns_card_or_error(here: World) -> Non
     assert "type of this file is not supported" in bad.answer.text
 
 
-def test_compose_autocomplete_offers_tags_and_members(here: World) -> None:
+def test_compose_autocomplete_offers_tags_and_members(here: NetworkFixture) -> None:
     quin = member(here, "quin", display_name="Quin Quayside")
     here.run(posts.create(here.writes, quin.id, Draft(text="Out #harbour #harvest")))
     here.run(posts.create(here.writes, quin.id, Draft(text="In #harbour")))
@@ -371,7 +373,7 @@ def test_compose_autocomplete_offers_tags_and_members(here: World) -> None:
     ("path", "field"),
     [("/compose", "#files"), ("/settings/profile", "#avatar"), ("/welcome/profile", "#header, #avatar")],
 )
-def test_file_picker_accept_types_match_server_media_types(here: World, path: str, field: str) -> None:
+def test_file_picker_accept_types_match_server_media_types(here: NetworkFixture, path: str, field: str) -> None:
     member(here, f"picks{len(path)}")
     instance = here.ask("GET", "/api/v2/instance").json()
     accepted = instance["configuration"]["media_attachments"]["supported_mime_types"]

@@ -16,7 +16,7 @@ from shoal.core.ranking.recipes import BALANCED, recipe_link
 from shoal.http.params import Upload
 from shoal.http.routes import Route
 from shoal.web.routes import pages
-from tests.api.in_memory_network import World, picture, world
+from tests.api.in_memory_network import NetworkFixture, network_fixture, picture
 from tests.web.browser import Visitor, member, visitor
 from tests.web.pictures import posted
 
@@ -37,13 +37,13 @@ FIELDS: dict[str, str] = {
 
 
 @pytest.fixture(scope="module")
-def here() -> Iterator[World]:
-    with world(invitations="members") as made:
+def here() -> Iterator[NetworkFixture]:
+    with network_fixture(invitations="members") as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def subjects(here: World) -> Subjects:
+def subjects(here: NetworkFixture) -> Subjects:
     hal, ann = member(here, "hal"), member(here, "ann")
     posted(here, ann, "Low tide at the #sea", 1)
     posted(here, hal, "My first #sea", 1)
@@ -116,7 +116,7 @@ def _is_file(field: inspect.Field) -> bool:
     return any(isinstance(one, inspect.CustomType) and one.cls is Upload for one in types)
 
 
-def state_of(here: World) -> list[bytes]:
+def state_of(here: NetworkFixture) -> list[bytes]:
     """Return everything that is stored: objects and associations."""
     objects = here.run(here.network.store.obj_scan(0, 10_000))
     associations = here.run(here.network.store.assoc_scan((0, 0, 0), 10_000))
@@ -124,7 +124,7 @@ def state_of(here: World) -> list[bytes]:
 
 
 @pytest.fixture(scope="module")
-def hal(here: World, subjects: Subjects) -> Visitor:
+def hal(here: NetworkFixture, subjects: Subjects) -> Visitor:
     return visitor(here, "hal")
 
 
@@ -135,7 +135,7 @@ def token(hal: Visitor) -> str:
 
 
 @pytest.fixture(scope="module")
-def authorization(here: World) -> list[tuple[str, str]]:
+def authorization(here: NetworkFixture) -> list[tuple[str, str]]:
     """The fields of an authorization request of an app."""
     app = here.run(oauth.register(here.writes, "Tide", redirect_uris=("https://app.example/",), scopes=("read",))).app
     asked = {"client_id": str(app.id), "response_type": "code", "redirect_uri": "https://app.example/", "scope": "read"}
@@ -143,14 +143,14 @@ def authorization(here: World) -> list[tuple[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def other(here: World, subjects: Subjects) -> str:
+def other(here: NetworkFixture, subjects: Subjects) -> str:
     """A valid form token of another member."""
     return visitor(here, "ann").open("/settings/appearance").form_token
 
 
 @pytest.mark.parametrize("row", FORMS, ids=[row.path for row in FORMS])
 def test_forged_form_is_refused_without_changes(
-    here: World,
+    here: NetworkFixture,
     subjects: Subjects,
     hal: Visitor,
     token: str,

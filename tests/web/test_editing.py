@@ -16,24 +16,24 @@ from shoal.commands.polls import PollDraft
 from shoal.commands.posts import Draft
 from shoal.core.model import Media, Post, Visibility
 from shoal.web.revisions import MOST_WORDINGS, difference
-from tests.api.in_memory_network import World, picture, world
+from tests.api.in_memory_network import NetworkFixture, network_fixture, picture
 from tests.web.browser import Page, member, visitor
 
 
 @pytest.fixture(scope="module")
-def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NetworkFixture]:
     # SQLite rejects numbers of custom types, unlike the memory store.
-    with world(store=f"sqlite:///{tmp_path_factory.mktemp('here')}/shoal.db") as made:
+    with network_fixture(store=f"sqlite:///{tmp_path_factory.mktemp('here')}/shoal.db") as made:
         yield made
 
 
-def stored(here: World, post_id: int) -> Post:
+def stored(here: NetworkFixture, post_id: int) -> Post:
     node = here.run(here.network.store.obj_get((post_id,)))[post_id]
     assert isinstance(node, Post)
     return node
 
 
-def with_pictures(here: World, name: str, *texts: str) -> Post:
+def with_pictures(here: NetworkFixture, name: str, *texts: str) -> Post:
     """Create a post of a new member with a picture for each description."""
     author = member(here, name)
     files = [here.run(media.upload(here.writes, author.id, picture(), description=text)) for text in texts]
@@ -46,7 +46,7 @@ def card(page: Page, n: int) -> Tag:
     return found
 
 
-def test_post_edit_form_removes_adds_describes_and_reorders_pictures(here: World) -> None:
+def test_post_edit_form_removes_adds_describes_and_reorders_pictures(here: NetworkFixture) -> None:
     post = with_pictures(here, "ann", "first", "second", "third")
     page = visitor(here, "ann").open(f"/posts/{post.id}/edit")
     assert page.field("Text").text == "Low tide"
@@ -68,7 +68,7 @@ def test_post_edit_form_removes_adds_describes_and_reorders_pictures(here: World
     assert [one.name for one in history.html.find_all(["ins", "del"])] == ["del", "ins"]
 
 
-def test_post_edit_form_allows_only_narrower_visibility(here: World) -> None:
+def test_post_edit_form_allows_only_narrower_visibility(here: NetworkFixture) -> None:
     post = with_pictures(here, "ben")
     browser = visitor(here, "ben")
     page = browser.open(f"/posts/{post.id}/edit")
@@ -85,7 +85,7 @@ def test_post_edit_form_allows_only_narrower_visibility(here: World) -> None:
     assert "An edit can only reduce the visibility" in refused.text
 
 
-def test_post_edit_keeps_unchanged_poll_and_replaces_changed_poll(here: World) -> None:
+def test_post_edit_keeps_unchanged_poll_and_replaces_changed_poll(here: NetworkFixture) -> None:
     cyd = member(here, "cyd")
     asked = PollDraft(options=("Yes", "No"), seconds=3_600)
     post = here.run(posts.create(here.writes, cyd.id, Draft(text="Well?", poll=asked)))
@@ -102,7 +102,7 @@ def test_post_edit_keeps_unchanged_poll_and_replaces_changed_poll(here: World) -
     assert "Poll options: Yes, No, Perhaps" in browser.open(f"/posts/{post.id}/history").text
 
 
-def test_post_edit_form_when_refused_keeps_typed_values(here: World) -> None:
+def test_post_edit_form_when_refused_keeps_typed_values(here: NetworkFixture) -> None:
     post = with_pictures(here, "dan")
     page = visitor(here, "dan").open(f"/posts/{post.id}/edit").press("Save", text="  ", spoiler="Wet")
     assert page.status == 422
@@ -111,13 +111,13 @@ def test_post_edit_form_when_refused_keeps_typed_values(here: World) -> None:
     assert stored(here, post.id).text == "Low tide"
 
 
-def test_post_history_of_unedited_post_is_empty(here: World) -> None:
+def test_post_history_of_unedited_post_is_empty(here: NetworkFixture) -> None:
     post = with_pictures(here, "eve")
     assert "Never edited" in visitor(here).open(f"/@eve/{post.id}/history").text
     assert visitor(here).open(f"/@ann/{post.id}/history").status == 404
 
 
-def test_post_deletion_page_asks_for_confirmation_and_deletes_post(here: World) -> None:
+def test_post_deletion_page_asks_for_confirmation_and_deletes_post(here: NetworkFixture) -> None:
     post = with_pictures(here, "fay")
     page = visitor(here, "fay").open(f"/posts/{post.id}/delete?to=/@fay/{post.id}")
     assert "Low tide" in page.text
@@ -126,7 +126,7 @@ def test_post_deletion_page_asks_for_confirmation_and_deletes_post(here: World) 
     assert visitor(here, "fay").open(f"/@fay/{post.id}").status == 404
 
 
-def test_delete_and_redraft_replaces_post_when_new_one_is_posted(here: World) -> None:
+def test_delete_and_redraft_replaces_post_when_new_one_is_posted(here: NetworkFixture) -> None:
     post = with_pictures(here, "gus", "A boat")
     browser = visitor(here, "gus")
     page = browser.open(f"/posts/{post.id}/delete").follow("Delete and redraft")
@@ -143,7 +143,7 @@ def test_delete_and_redraft_replaces_post_when_new_one_is_posted(here: World) ->
 
 
 @pytest.mark.parametrize("page", ["edit", "delete"])
-def test_post_edit_and_delete_pages_of_other_members_return_404(here: World, page: str) -> None:
+def test_post_edit_and_delete_pages_of_other_members_return_404(here: NetworkFixture, page: str) -> None:
     post = with_pictures(here, f"hal_{page}")
     member(here, f"ivy_{page}")
     browser = visitor(here, f"ivy_{page}")
@@ -182,7 +182,7 @@ def test_post_history_diff_pieces_reconstruct_both_texts(before: str, after: str
     assert "".join(piece.text for piece in pieces if piece.kind != "del") == after
 
 
-def test_post_history_with_many_long_revisions_renders_limited_revisions_quickly(here: World) -> None:
+def test_post_history_with_many_long_revisions_renders_limited_revisions_quickly(here: NetworkFixture) -> None:
     ivo, dice = member(here, "ivo"), Random(1)
     post = here.run(posts.create(here.writes, ivo.id, Draft(text="first")))
     for _ in range(MOST_WORDINGS + 10):

@@ -8,14 +8,14 @@ import pytest
 
 from shoal.commands import relationships
 from shoal.tagcloud.rules import allowing, denying
-from tests.api.in_memory_network import World, world
+from tests.api.in_memory_network import NetworkFixture, network_fixture
 from tests.web.browser import found_in, member, visitor
 from tests.web.pictures import posted
 
 
 @pytest.fixture(scope="module")
-def here() -> Iterator[World]:
-    with world() as made:
+def here() -> Iterator[NetworkFixture]:
+    with network_fixture() as made:
         ann, ben, cyd = member(made, "ann"), member(made, "ben"), member(made, "cyd")
         for other in (ben, cyd):
             made.run(relationships.follow(made.writes, other.id, ann.id))
@@ -27,7 +27,7 @@ def here() -> Iterator[World]:
         yield made
 
 
-def test_explore_page_shows_photos_tag_cloud_and_members(here: World) -> None:
+def test_explore_page_shows_photos_tag_cloud_and_members(here: NetworkFixture) -> None:
     page = visitor(here).open("/explore")
     assert len(page.html.select(".wall a")) == 4
     drawn = page.html.select("svg.drawn-cloud a")
@@ -37,7 +37,7 @@ def test_explore_page_shows_photos_tag_cloud_and_members(here: World) -> None:
     assert "style=" not in str(page.one("main"))
 
 
-def test_tag_page_shows_weekly_chart_usage_and_posts(here: World) -> None:
+def test_tag_page_shows_weekly_chart_usage_and_posts(here: NetworkFixture) -> None:
     page = visitor(here).open("/tags/VENICE")
     assert page.one("h1").get_text(strip=True) == "#Venice"
     assert "3 posts" in page.text
@@ -49,7 +49,7 @@ def test_tag_page_shows_weekly_chart_usage_and_posts(here: World) -> None:
     assert page.press("Follow").path == "/login?to=%2Ftags%2FVENICE"
 
 
-def test_tag_page_buttons_follow_and_unfollow_tag(here: World) -> None:
+def test_tag_page_buttons_follow_and_unfollow_tag(here: NetworkFixture) -> None:
     browser = visitor(here, "cyd")
     page = browser.open("/tags/boats").press("Follow #boats")
     assert "Following" in page.text
@@ -58,7 +58,7 @@ def test_tag_page_buttons_follow_and_unfollow_tag(here: World) -> None:
     assert page.press("Unfollow #boats").html.select("nav.tabs") == []
 
 
-def test_denied_tag_page_shows_posts_without_tag_statistics(here: World) -> None:
+def test_denied_tag_page_shows_posts_without_tag_statistics(here: NetworkFixture) -> None:
     here.run(here.network.reads.tags.rule(denying("boats")))
     try:
         page = visitor(here).open("/tags/boats")
@@ -71,14 +71,14 @@ def test_denied_tag_page_shows_posts_without_tag_statistics(here: World) -> None
         here.run(here.network.reads.tags.rule(allowing("boats")))
 
 
-def test_tag_page_returns_404_for_invalid_tag_and_invites_to_unused_tag(here: World) -> None:
+def test_tag_page_returns_404_for_invalid_tag_and_invites_to_unused_tag(here: NetworkFixture) -> None:
     assert visitor(here).open("/tags/%20").status == 404
     page = visitor(here).open("/tags/nobody")
     assert page.status == 200
     assert "Be the first to post" in page.text
 
 
-def test_nearby_page_shows_posts_within_radius_on_map(here: World) -> None:
+def test_nearby_page_shows_posts_within_radius_on_map(here: NetworkFixture) -> None:
     page = visitor(here).open("/explore/nearby?at=45.4,12.3&km=25")
     assert len(page.posts) == 3
     assert len(page.html.select("svg.map a.spot")) == 1
@@ -89,7 +89,7 @@ def test_nearby_page_shows_posts_within_radius_on_map(here: World) -> None:
     assert "No posts near here yet" in visitor(here).open("/explore/nearby?at=-45,170").text
 
 
-def test_nearby_page_with_invalid_coordinates_shows_error(here: World) -> None:
+def test_nearby_page_with_invalid_coordinates_shows_error(here: NetworkFixture) -> None:
     browser = visitor(here)
     page = browser.open("/explore/nearby")
     assert "Your location is rounded to a kilometer" in page.text
@@ -101,12 +101,12 @@ def test_nearby_page_with_invalid_coordinates_shows_error(here: World) -> None:
     assert browser.open("/explore/nearby?at=1,1&km=5000").status == 422
 
 
-def test_post_place_link_opens_nearby_page(here: World) -> None:
+def test_post_place_link_opens_nearby_page(here: NetworkFixture) -> None:
     page = visitor(here).open("/@ben?show=posts")
     assert "Rome" in page.follow("place").text
 
 
-def test_member_directory_orders_by_followers_and_recent_activity(here: World) -> None:
+def test_member_directory_orders_by_followers_and_recent_activity(here: NetworkFixture) -> None:
     browser = visitor(here)
     names = [one.get_text(strip=True) for one in browser.open("/explore/people").html.select(".handle")]
     assert names[0] == "@ann"
@@ -121,7 +121,7 @@ def test_member_directory_orders_by_followers_and_recent_activity(here: World) -
 
 
 def test_closed_network_shows_anonymous_visitors_only_front_page() -> None:
-    with world(public_pages=False, registrations=True) as closed:
+    with network_fixture(public_pages=False, registrations=True) as closed:
         ann = member(closed, "ann")
         post = posted(closed, ann, "Low tide #dawn", 1)
         closed.settle()

@@ -11,36 +11,36 @@ from shoal.commands.filters import FilterChange
 from shoal.commands.posts import Draft
 from shoal.core.filters import Filter, FilterAction, FilterContext
 from shoal.graph.access import filters_of
-from tests.api.in_memory_network import World, world
+from tests.api.in_memory_network import NetworkFixture, network_fixture
 from tests.web.browser import Visitor, member, visitor
 
 
 @pytest.fixture(scope="module")
-def here() -> Iterator[World]:
-    with world() as made:
+def here() -> Iterator[NetworkFixture]:
+    with network_fixture() as made:
         member(made, "ann")
         yield made
 
 
 @pytest.fixture(scope="module")
-def ann(here: World) -> Visitor:
+def ann(here: NetworkFixture) -> Visitor:
     return visitor(here, "ann")
 
 
 @pytest.fixture(autouse=True)
-def no_filters(here: World) -> None:
+def no_filters(here: NetworkFixture) -> None:
     for one in held(here):
         here.run(filters.delete(here.writes, one.owner_id, one.id))
 
 
-def held(here: World, name: str = "ann") -> list[Filter]:
+def held(here: NetworkFixture, name: str = "ann") -> list[Filter]:
     """Return the filters of a member."""
     found = here.run(members.find(here.writes, name))
     assert found is not None
     return here.run(filters_of(here.graph, found.id))
 
 
-def test_filter_settings_mute_word_folds_matching_posts(here: World, ann: Visitor) -> None:
+def test_filter_settings_mute_word_folds_matching_posts(here: NetworkFixture, ann: Visitor) -> None:
     ben, me = member(here, "ben"), here.run(members.find(here.writes, "ann"))
     assert me is not None
     here.run(relationships.follow(here.writes, me.id, ben.id))
@@ -56,7 +56,7 @@ def test_filter_settings_mute_word_folds_matching_posts(here: World, ann: Visito
     assert "Filtered: football" in ann.open("/").text
 
 
-def test_filter_settings_create_change_and_delete_filter(here: World, ann: Visitor) -> None:
+def test_filter_settings_create_change_and_delete_filter(here: NetworkFixture, ann: Visitor) -> None:
     page = ann.open("/settings/filters").follow("New filter")
     page = page.press(
         "Save",
@@ -99,7 +99,7 @@ def test_filter_settings_create_change_and_delete_filter(here: World, ann: Visit
     assert held(here) == []
 
 
-def test_filter_settings_with_invalid_values_show_field_errors(here: World, ann: Visitor) -> None:
+def test_filter_settings_with_invalid_values_show_field_errors(here: NetworkFixture, ann: Visitor) -> None:
     page = ann.open("/settings/filters/new").press("Save", title=" ", words="cats", contexts=["home"])
     assert page.status == 422
     assert "Enter a name." in str(page.html.find(id="title-wrong"))
@@ -115,7 +115,7 @@ def test_filter_settings_with_invalid_values_show_field_errors(here: World, ann:
     assert (page.status, page.field("A word or a tag")["aria-invalid"]) == (422, "true")
 
 
-def test_filter_settings_list_and_remove_filtered_posts(here: World, ann: Visitor) -> None:
+def test_filter_settings_list_and_remove_filtered_posts(here: NetworkFixture, ann: Visitor) -> None:
     me, cyd = here.run(members.find(here.writes, "ann")), member(here, "cyd")
     assert me is not None
     shown = here.run(posts.create(here.writes, cyd.id, Draft(text="This again")))
@@ -132,7 +132,7 @@ def test_filter_settings_list_and_remove_filtered_posts(here: World, ann: Visito
     assert page.path == f"/settings/filters/{made.id}"
 
 
-def test_filter_of_other_member_returns_404(here: World, ann: Visitor) -> None:
+def test_filter_of_other_member_returns_404(here: NetworkFixture, ann: Visitor) -> None:
     dee = member(here, "dee")
     theirs = here.run(filters.create(here.writes, dee.id, FilterChange(title="Mine", contexts=(FilterContext.HOME,))))
     assert ann.open(f"/settings/filters/{theirs.id}").status == 404
@@ -143,7 +143,7 @@ def test_filter_of_other_member_returns_404(here: World, ann: Visitor) -> None:
     assert [one.title for one in held(here, "dee")] == ["Mine"]
 
 
-def test_filter_settings_save_grouping_of_repeated_shares(here: World, ann: Visitor) -> None:
+def test_filter_settings_save_grouping_of_repeated_shares(here: NetworkFixture, ann: Visitor) -> None:
     page = ann.open("/settings/filters").press("Save", folds_shares=[])
     found = here.run(members.find(here.writes, "ann"))
     assert found is not None

@@ -9,17 +9,17 @@ import pytest
 from shoal.commands import lists, posts, ranking, relationships
 from shoal.commands.posts import Draft
 from shoal.core.model import Visibility
-from tests.api.in_memory_network import World, world
+from tests.api.in_memory_network import NetworkFixture, network_fixture
 from tests.web.browser import member, visitor
 
 
 @pytest.fixture(scope="module")
-def here() -> Iterator[World]:
-    with world() as made:
+def here() -> Iterator[NetworkFixture]:
+    with network_fixture() as made:
         yield made
 
 
-def test_home_page_shows_newest_posts_of_followees_and_links_to_older_posts(here: World) -> None:
+def test_home_page_shows_newest_posts_of_followees_and_links_to_older_posts(here: NetworkFixture) -> None:
     ann, ben = member(here, "ann"), member(here, "ben")
     here.run(relationships.follow(here.writes, ann.id, ben.id))
     for n in range(25):
@@ -33,7 +33,7 @@ def test_home_page_shows_newest_posts_of_followees_and_links_to_older_posts(here
     assert not older.links("Older posts")
 
 
-def test_like_button_adds_and_removes_like(here: World) -> None:
+def test_like_button_adds_and_removes_like(here: NetworkFixture) -> None:
     cyd = member(here, "cyd")
     post = here.run(posts.create(here.writes, cyd.id, Draft(text="Low tide")))
     page = visitor(here, "cyd").open(f"/@cyd/{post.id}")
@@ -42,7 +42,7 @@ def test_like_button_adds_and_removes_like(here: World) -> None:
     assert "Like, 0 likes" in liked.press("Like", liked.post("Low tide")).text
 
 
-def test_front_page_is_public_and_for_you_redirects_to_login(here: World) -> None:
+def test_front_page_is_public_and_for_you_redirects_to_login(here: NetworkFixture) -> None:
     stranger = visitor(here)
     assert "Sign up" in stranger.open("/").text
     page = stranger.open("/for-you")
@@ -50,21 +50,21 @@ def test_front_page_is_public_and_for_you_redirects_to_login(here: World) -> Non
     assert page.press("Log in", username="ann", password="low tide at dawn").path == "/for-you"
 
 
-def test_post_action_with_forged_form_token_is_refused(here: World) -> None:
+def test_post_action_with_forged_form_token_is_refused(here: NetworkFixture) -> None:
     browser = visitor(here, "ann")
     answer = browser.post("/posts/1/act", [("do", "like"), ("form_token", "guessed")])
     assert answer.status == 403
     assert "has expired" in answer.text
 
 
-def test_demo_login_outside_demo_returns_404(here: World) -> None:
+def test_demo_login_outside_demo_returns_404(here: NetworkFixture) -> None:
     browser = visitor(here)
     token = browser.open("/login").form_token
     assert visitor(here).post("/login/demo", [("form_token", token)]).status == 403
     assert browser.post("/login/demo", [("form_token", token)]).status == 404
 
 
-def test_home_and_list_pages_exclude_direct_messages_and_stay_full(here: World) -> None:
+def test_home_and_list_pages_exclude_direct_messages_and_stay_full(here: NetworkFixture) -> None:
     dan, eve = member(here, "dan"), member(here, "eve")
     here.run(relationships.follow(here.writes, eve.id, dan.id))
     shown = here.run(lists.create(here.writes, eve.id, "Close friends"))
@@ -84,7 +84,7 @@ def test_home_and_list_pages_exclude_direct_messages_and_stay_full(here: World) 
         assert [*page.texts("prose"), *older.texts("prose")] == numbers, path
 
 
-def test_ranked_feed_page_without_ranking_excludes_direct_messages(here: World) -> None:
+def test_ranked_feed_page_without_ranking_excludes_direct_messages(here: NetworkFixture) -> None:
     fay = member(here, "fay")
     here.run(posts.create(here.writes, fay.id, Draft(text="@ann secret", visibility=Visibility.DIRECT)))
     here.run(posts.create(here.writes, fay.id, Draft(text="No secret")))

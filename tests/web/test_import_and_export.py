@@ -14,14 +14,14 @@ from shoal.commands import media, members, posts
 from shoal.commands.members import ProfileChange
 from shoal.commands.posts import Draft
 from shoal.graph.schema import FOLLOWS
-from tests.api.in_memory_network import World, picture, world
+from tests.api.in_memory_network import NetworkFixture, network_fixture, picture
 from tests.web.browser import Visitor, member, visitor
 
 
 @pytest.fixture(scope="module")
-def here() -> Iterator[World]:
+def here() -> Iterator[NetworkFixture]:
     """Ann; Ben, whose profile links to an account elsewhere; and Cyd, whose name is also used on another network."""
-    with world() as made:
+    with network_fixture() as made:
         member(made, "ann")
         ben = member(made, "ben")
         link = ("Photos", "https://pixelfed.example/@benphotos")
@@ -32,11 +32,11 @@ def here() -> Iterator[World]:
 
 
 @pytest.fixture(scope="module")
-def ann(here: World) -> Visitor:
+def ann(here: NetworkFixture) -> Visitor:
     return visitor(here, "ann")
 
 
-def test_follow_list_import_finds_and_follows_members(here: World, ann: Visitor) -> None:
+def test_follow_list_import_finds_and_follows_members(here: NetworkFixture, ann: Visitor) -> None:
     listed = "Account address,Show boosts\nbenphotos@pixelfed.example,true\ncyd@other.example,true\nnobody@other.example,true\n"
     page = ann.open("/settings/contacts").press("Search", files={"file": ("following_accounts.csv", listed.encode())})
     assert "Searched for 3 accounts." in page.text
@@ -67,7 +67,7 @@ def test_follow_list_import_without_matches_or_with_invalid_file_shows_message(a
     assert (wrong.status, "nknown follow list format" in wrong.text) == (422, True)
 
 
-def test_archive_download_contains_posts_and_media_of_member(here: World, ann: Visitor) -> None:
+def test_archive_download_contains_posts_and_media_of_member(here: NetworkFixture, ann: Visitor) -> None:
     me = here.run(members.find(here.writes, "ann"))
     assert me is not None
     photo = here.run(media.upload(here.writes, me.id, picture()))
@@ -86,13 +86,13 @@ def test_archive_download_contains_posts_and_media_of_member(here: World, ann: V
     assert page.press("Download").status == 200
 
 
-def test_archive_download_requires_login_and_form_token(here: World, ann: Visitor) -> None:
+def test_archive_download_requires_login_and_form_token(here: NetworkFixture, ann: Visitor) -> None:
     assert visitor(here).open("/settings/archive").path == "/login?to=%2Fsettings%2Farchive"
     assert ann.post("/settings/archive", []).status == 403
 
 
 def test_archive_download_during_another_download_returns_503(
-    here: World, ann: Visitor, monkeypatch: pytest.MonkeyPatch
+    here: NetworkFixture, ann: Visitor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     me = here.run(members.find(here.writes, "ann"))
     assert me is not None
@@ -102,7 +102,7 @@ def test_archive_download_during_another_download_returns_503(
     assert "already being uploaded" in page.text
 
 
-def test_archive_downloads_requested_concurrently_run_one_after_another(here: World) -> None:
+def test_archive_downloads_requested_concurrently_run_one_after_another(here: NetworkFixture) -> None:
     member(here, "dee")
     browser = visitor(here, "dee")
     token = browser.open("/settings/archive").form_token

@@ -10,18 +10,18 @@ import pytest
 from shoal.commands import members, posts
 from shoal.commands.posts import Draft
 from shoal.i18n import language_for, language_tag
-from tests.api.in_memory_network import World, world
+from tests.api.in_memory_network import NetworkFixture, network_fixture
 from tests.web.browser import member, visitor
 
 
 @pytest.fixture(scope="module")
-def here() -> Iterator[World]:
-    with world() as made:
+def here() -> Iterator[NetworkFixture]:
+    with network_fixture() as made:
         member(made, "ann")
         yield made
 
 
-def test_language_parameter_is_kept_for_following_pages(here: World) -> None:
+def test_language_parameter_is_kept_for_following_pages(here: NetworkFixture) -> None:
     stranger = visitor(here)
     page = stranger.open("/?lang=de")
     assert (page.one("html")["lang"], page.links("Anmelden") != []) == ("de", True)
@@ -35,17 +35,19 @@ def test_language_parameter_is_kept_for_following_pages(here: World) -> None:
     ("asked", "language"),
     [("de-AT", "de"), ("DE", "de"), ("xx", "en"), ("", "en"), ("../de", "en"), ("de&lang=en", "en")],
 )
-def test_language_parameter_with_unknown_language_falls_back_to_english(here: World, asked: str, language: str) -> None:
+def test_language_parameter_with_unknown_language_falls_back_to_english(
+    here: NetworkFixture, asked: str, language: str
+) -> None:
     assert visitor(here).open(f"/about?lang={asked}").one("html")["lang"] == language
 
 
-def test_language_parameter_is_kept_on_redirect_to_login(here: World) -> None:
+def test_language_parameter_is_kept_on_redirect_to_login(here: NetworkFixture) -> None:
     page = visitor(here).open("/saved?lang=de")
     assert (page.path.startswith("/login"), page.one("html")["lang"]) == (True, "de")
 
 
 @pytest.mark.parametrize("path", ["/", "/about", "/login?to=%2Fsaved", "/signup"])
-def test_anonymous_pages_link_to_themselves_in_each_language(here: World, path: str) -> None:
+def test_anonymous_pages_link_to_themselves_in_each_language(here: NetworkFixture, path: str) -> None:
     page = visitor(here).open(path)
     german = page.follow("Deutsch")
     assert german.one("html")["lang"] == "de"
@@ -53,14 +55,14 @@ def test_anonymous_pages_link_to_themselves_in_each_language(here: World, path: 
     assert german.follow("English").one("html")["lang"] == "en"
 
 
-def test_language_parameter_applies_to_logged_in_member(here: World) -> None:
+def test_language_parameter_applies_to_logged_in_member(here: NetworkFixture) -> None:
     ann = visitor(here, "ann")
     assert ann.open("/?lang=de").one("html")["lang"] == "de"
     assert ann.open("/settings").one("html")["lang"] == "de"
 
 
 @pytest.mark.parametrize("path", ["/@ann.atom", "/embed/@ann/{post}", "/manifest.webmanifest"])
-def test_language_parameter_on_publicly_cached_page_sets_no_cookie(here: World, path: str) -> None:
+def test_language_parameter_on_publicly_cached_page_sets_no_cookie(here: NetworkFixture, path: str) -> None:
     ann = here.run(members.find(here.writes, "ann"))
     assert ann is not None
     post = here.run(posts.create(here.writes, ann.id, Draft(text="Low tide")))

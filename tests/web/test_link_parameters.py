@@ -10,20 +10,20 @@ from scripts.web_pages import MEMBERS, STRANGERS, Subjects, prepared
 
 from shoal.commands import posts, reactions
 from shoal.commands.posts import Draft
-from tests.api.in_memory_network import BASE, World, world
+from tests.api.in_memory_network import BASE, NetworkFixture, network_fixture
 from tests.web.browser import Page, Visitor, member, visitor
 from tests.web.link_parameters import ignored, undeclared
 from tests.web.pictures import posted
 
 
 @pytest.fixture(scope="module")
-def here() -> Iterator[World]:
-    with world(invitations="members") as made:
+def here() -> Iterator[NetworkFixture]:
+    with network_fixture(invitations="members") as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def subjects(here: World) -> Subjects:
+def subjects(here: NetworkFixture) -> Subjects:
     hal, ann, ben = (member(here, name) for name in ("hal", "ann", "ben"))
     sea = posted(here, ann, "Low tide at the #sea", 2)
     posted(here, hal, "My first #sea", 1)
@@ -39,7 +39,7 @@ def opened(browser: Visitor, pages: dict[str, str], subjects: Subjects) -> list[
     return [browser.open(path.format(**subjects._asdict())) for path in pages.values()]
 
 
-def test_page_links_and_forms_send_only_declared_parameters(here: World, subjects: Subjects) -> None:
+def test_page_links_and_forms_send_only_declared_parameters(here: NetworkFixture, subjects: Subjects) -> None:
     pages = [
         *opened(visitor(here), STRANGERS, subjects),
         *opened(visitor(here, "hal"), MEMBERS, subjects),

@@ -14,7 +14,7 @@ from shoal.core.visibility import STRANGER
 from shoal.queries.hydration import Entry, Profile
 from shoal.web.maps import map_of
 from shoal.web.request_context import PageContext
-from tests.api.in_memory_network import world
+from tests.api.in_memory_network import network_fixture
 from tests.example_counts import examples
 from tests.web.browser import plain_ctx
 
@@ -23,7 +23,7 @@ ANN = Profile(Member(id=1, name="ann"))
 
 @pytest.fixture(scope="module")
 def ctx() -> Iterator[PageContext]:
-    with world() as made:
+    with network_fixture() as made:
         yield plain_ctx(made)
 
 

@@ -9,14 +9,14 @@ import pytest
 from shoal.commands import members, moderation, reactions, relationships, tags
 from shoal.commands.members import ProfileChange
 from shoal.core.model import Visibility
-from tests.api.in_memory_network import World, world
+from tests.api.in_memory_network import NetworkFixture, network_fixture
 from tests.web.browser import Page, found_in, member, visitor
 from tests.web.pictures import posted
 
 
 @pytest.fixture(scope="module")
-def here() -> Iterator[World]:
-    with world() as made:
+def here() -> Iterator[NetworkFixture]:
+    with network_fixture() as made:
         yield made
 
 
@@ -24,7 +24,7 @@ def handles(page: Page) -> list[str]:
     return [one.get_text(strip=True).removeprefix("@") for one in page.html.select(".people .handle")]
 
 
-def test_profile_shows_totals_tags_featured_members_and_familiar_followers(here: World) -> None:
+def test_profile_shows_totals_tags_featured_members_and_familiar_followers(here: NetworkFixture) -> None:
     ann, ben, cyd = (member(here, name) for name in ("ann", "ben", "cyd"))
     post = posted(here, ann, "Low tide #dawn", 1)
     for other in (ben, cyd):
@@ -46,11 +46,11 @@ def test_profile_shows_totals_tags_featured_members_and_familiar_followers(here:
     own = visitor(here, "ann").open("/@ann")
     assert "you know" not in own.text
     assert {"Messages", "Saved", "Lists", "Settings"} <= {
-        one.get_text(strip=True) for one in own.html.select(".own-places a")
+        one.get_text(strip=True) for one in own.html.select(".own-links a")
     }
 
 
-def test_followers_page_is_paginated_with_follow_buttons(here: World) -> None:
+def test_followers_page_is_paginated_with_follow_buttons(here: NetworkFixture) -> None:
     dee = member(here, "dee")
     for n in range(27):
         here.run(relationships.follow(here.writes, member(here, f"fan{n:02}").id, dee.id))
@@ -65,7 +65,7 @@ def test_followers_page_is_paginated_with_follow_buttons(here: World) -> None:
     assert "isn't following anyone yet" in page.follow("Following").text
 
 
-def test_followers_page_when_hidden_is_visible_only_to_owner(here: World) -> None:
+def test_followers_page_when_hidden_is_visible_only_to_owner(here: NetworkFixture) -> None:
     eve, fay = member(here, "eve"), member(here, "fay")
     here.run(members.update_profile(here.writes, eve.id, ProfileChange(hides_connections=True)))
     here.run(relationships.follow(here.writes, fay.id, eve.id))
@@ -75,7 +75,7 @@ def test_followers_page_when_hidden_is_visible_only_to_owner(here: World) -> Non
     assert handles(visitor(here, "eve").open("/@eve/followers")) == ["fay"]
 
 
-def test_locked_profile_offers_follow_request(here: World) -> None:
+def test_locked_profile_offers_follow_request(here: NetworkFixture) -> None:
     gil = member(here, "gil")
     member(here, "hal")
     here.run(members.update_profile(here.writes, gil.id, ProfileChange(locked=True)))
@@ -84,7 +84,7 @@ def test_locked_profile_offers_follow_request(here: World) -> None:
     assert "Requested" in page.press("Request to follow").text
 
 
-def test_profile_mute_button_supports_duration_and_undo(here: World) -> None:
+def test_profile_mute_button_supports_duration_and_undo(here: NetworkFixture) -> None:
     member(here, "ida")
     member(here, "jon")
     browser = visitor(here, "ida")
@@ -99,7 +99,7 @@ def test_profile_mute_button_supports_duration_and_undo(here: World) -> None:
     assert "indefinitely" in forever.text
 
 
-def test_profile_block_button_hides_posts_and_can_be_undone(here: World) -> None:
+def test_profile_block_button_hides_posts_and_can_be_undone(here: NetworkFixture) -> None:
     member(here, "kim")
     lea = member(here, "lea")
     posted(here, lea, "a secret pier", 1)
@@ -113,7 +113,7 @@ def test_profile_block_button_hides_posts_and_can_be_undone(here: World) -> None
     assert browser.open("/@lea").html.select(".grid a")
 
 
-def test_profile_options_save_note_follow_settings_lists_and_featuring(here: World) -> None:
+def test_profile_options_save_note_follow_settings_lists_and_featuring(here: NetworkFixture) -> None:
     max_, ned = member(here, "max"), member(here, "ned")
     here.run(relationships.follow(here.writes, max_.id, ned.id))
     here.run(relationships.follow(here.writes, ned.id, max_.id))
@@ -142,7 +142,7 @@ def test_profile_options_save_note_follow_settings_lists_and_featuring(here: Wor
     assert browser.open("/@max/more").status == 403
 
 
-def test_profile_map_shows_places_of_visible_posts(here: World) -> None:
+def test_profile_map_shows_places_of_visible_posts(here: NetworkFixture) -> None:
     olga, pit = member(here, "olga"), member(here, "pit")
     posted(here, olga, "Venice", 1, place=(45.43, 12.33))
     posted(here, olga, "Venice again", place=(45.43, 12.34))
@@ -163,7 +163,7 @@ def test_profile_map_shows_places_of_visible_posts(here: World) -> None:
     assert "No places yet" in visitor(here, "pit").open("/@pit/places").text
 
 
-def test_album_is_created_filled_reordered_and_deleted(here: World) -> None:
+def test_album_is_created_filled_reordered_and_deleted(here: NetworkFixture) -> None:
     quin = member(here, "quin")
     first, second = posted(here, quin, "first", 1), posted(here, quin, "second", 2)
     browser = visitor(here, "quin")
@@ -196,7 +196,7 @@ def test_album_is_created_filled_reordered_and_deleted(here: World) -> None:
     assert "Ebb and flow" not in gone.text
 
 
-def test_album_order_by_script_is_saved(here: World) -> None:
+def test_album_order_by_script_is_saved(here: NetworkFixture) -> None:
     ray = member(here, "ray")
     post = posted(here, ray, "three", 3)
     browser = visitor(here, "ray")
@@ -211,7 +211,7 @@ def test_album_order_by_script_is_saved(here: World) -> None:
     assert [one["data-media"] for one in edit.html.select(".arrange li")] == ids[::-1]
 
 
-def test_post_photos_are_added_to_and_removed_from_albums(here: World) -> None:
+def test_post_photos_are_added_to_and_removed_from_albums(here: NetworkFixture) -> None:
     sue = member(here, "sue")
     post = posted(here, sue, "two", 2)
     browser = visitor(here, "sue")
@@ -227,7 +227,7 @@ def test_post_photos_are_added_to_and_removed_from_albums(here: World) -> None:
     assert refused.status == 422
 
 
-def test_albums_of_other_member_show_visible_photos_and_are_read_only(here: World) -> None:
+def test_albums_of_other_member_show_visible_photos_and_are_read_only(here: NetworkFixture) -> None:
     tom = member(here, "tom")
     member(here, "una")
     open_one, quiet = posted(here, tom, "open", 1), posted(here, tom, "quiet", 1, visibility=Visibility.FOLLOWERS)
@@ -252,7 +252,7 @@ def test_albums_of_other_member_show_visible_photos_and_are_read_only(here: Worl
     assert "No albums yet" in browser.open("/@una/albums").text
 
 
-def test_profile_pages_of_suspended_member_return_410(here: World) -> None:
+def test_profile_pages_of_suspended_member_return_410(here: NetworkFixture) -> None:
     vic = member(here, "vic")
     here.run(moderation.suspend(here.writes, vic.id))
     for path in ("", "/followers", "/places", "/albums", ".atom"):

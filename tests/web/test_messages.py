@@ -12,33 +12,33 @@ from shoal.commands.posts import Draft
 from shoal.core.model import Post, Visibility
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import POSTED, user_name_key
-from tests.api.in_memory_network import World, picture, world
+from tests.api.in_memory_network import NetworkFixture, network_fixture, picture
 from tests.web.browser import Page, Visitor, member, visitor
 
 TEXT = "The key is under the mat"
 
 
 @pytest.fixture(scope="module")
-def here() -> Iterator[World]:
-    with world() as made:
+def here() -> Iterator[NetworkFixture]:
+    with network_fixture() as made:
         for name in ("ann", "ben", "cyd"):
             member(made, name)
         yield made
 
 
-def id_of(here: World, name: str) -> int:
+def id_of(here: NetworkFixture, name: str) -> int:
     key = user_name_key(name)
     return here.run(here.network.store.key_get([key]))[key]
 
 
-def direct(here: World, author: str, text: str, parent: int = 0) -> Post:
+def direct(here: NetworkFixture, author: str, text: str, parent: int = 0) -> Post:
     draft = Draft(text=text, visibility=Visibility.DIRECT, parent_id=parent)
     made = here.run(posts.create(here.writes, id_of(here, author), draft))
     here.settle()
     return made
 
 
-def newest(here: World, author: str) -> Post:
+def newest(here: NetworkFixture, author: str) -> Post:
     """Return the last post of a member."""
     entry = here.run(here.network.store.assoc_range(id_of(here, author), POSTED, Cursor(limit=1)))[0]
     node = here.run(here.network.store.obj_get((entry.id2,)))[entry.id2]
@@ -46,7 +46,7 @@ def newest(here: World, author: str) -> Post:
     return node
 
 
-def from_an_empty_list_of_messages(here: World, ann: Visitor) -> Page:
+def from_an_empty_list_of_messages(here: NetworkFixture, ann: Visitor) -> Page:
     member(here, "eve")
     page = visitor(here, "eve").open("/conversations")
     assert "No messages yet" in page.text
@@ -54,44 +54,44 @@ def from_an_empty_list_of_messages(here: World, ann: Visitor) -> Page:
     return visitor(here, "eve").open(f"/@eve/{newest(here, 'eve').id}")
 
 
-def from_the_list_of_messages(here: World, ann: Visitor) -> Page:
+def from_the_list_of_messages(here: NetworkFixture, ann: Visitor) -> Page:
     direct(here, "ben", "@ann hello")
     return ann.open("/conversations").follow("New message").press("Send", recipients="@ben", text=TEXT)
 
 
-def from_a_profile(here: World, ann: Visitor) -> Page:
+def from_a_profile(here: NetworkFixture, ann: Visitor) -> Page:
     return ann.open("/@ben/more").follow("Message ben").press("Send", text=TEXT)
 
 
-def from_a_conversation(here: World, ann: Visitor) -> Page:
+def from_a_conversation(here: NetworkFixture, ann: Visitor) -> Page:
     talk = direct(here, "ben", "@ann hello")
     ann.open(f"/conversations/{talk.id}").press("Send", text=TEXT)
     return ann.open(f"/@ann/{newest(here, 'ann').id}")
 
 
-def from_the_comment_form_of_a_message(here: World, ann: Visitor) -> Page:
+def from_the_comment_form_of_a_message(here: NetworkFixture, ann: Visitor) -> Page:
     talk = direct(here, "ben", "@ann hello")
     page = ann.open(f"/@ben/{talk.id}")
     return page.press("Comment", page.html.find(class_="comment-form"), text=f"@ben {TEXT}")
 
 
-def from_the_link_to_the_long_form_below_a_message(here: World, ann: Visitor) -> Page:
+def from_the_link_to_the_long_form_below_a_message(here: NetworkFixture, ann: Visitor) -> Page:
     talk = direct(here, "ben", "@ann hello")
     return ann.open(f"/@ben/{talk.id}").follow("with pictures").press("Post", text=f"@ben {TEXT}")
 
 
-def from_an_answer_to_a_message(here: World, ann: Visitor) -> Page:
+def from_an_answer_to_a_message(here: NetworkFixture, ann: Visitor) -> Page:
     talk = direct(here, "ann", "@ben hello")
     direct(here, "ben", "@ann yes?", talk.id)
     return ann.open(f"/@ann/{talk.id}").follow("Reply").press("Post", text=f"@ben {TEXT}")
 
 
-def from_a_message_that_is_deleted_and_written_again(here: World, ann: Visitor) -> Page:
+def from_a_message_that_is_deleted_and_written_again(here: NetworkFixture, ann: Visitor) -> Page:
     sent = direct(here, "ann", f"@ben {TEXT}, I think")
     return ann.open(f"/compose?again={sent.id}").press("Post", text=f"@ben {TEXT}")
 
 
-def from_a_scheduled_message(here: World, ann: Visitor) -> Page:
+def from_a_scheduled_message(here: NetworkFixture, ann: Visitor) -> Page:
     draft = Draft(text=f"@ben {TEXT}", visibility=Visibility.DIRECT)
     at = int(time.time() * 1_000) + 3_600_000
     plan = here.run(scheduled_posts.schedule(here.writes, id_of(here, "ann"), draft, at))
@@ -112,7 +112,9 @@ def from_a_scheduled_message(here: World, ann: Visitor) -> Page:
         from_a_scheduled_message,
     ],
 )
-def test_direct_message_is_visible_only_to_recipient(here: World, sent: Callable[[World, Visitor], Page]) -> None:
+def test_direct_message_is_visible_only_to_recipient(
+    here: NetworkFixture, sent: Callable[[NetworkFixture, Visitor], Page]
+) -> None:
     page = sent(here, visitor(here, "ann"))
     here.settle()
     assert TEXT in page.text
@@ -125,7 +127,7 @@ def test_direct_message_is_visible_only_to_recipient(here: World, sent: Callable
 
 
 @pytest.mark.parametrize(("link", "readers"), [("/compose?tag=sea", 3), ("/compose?text=Hello", 3)])
-def test_compose_link_creates_post_with_displayed_visibility(here: World, link: str, readers: int) -> None:
+def test_compose_link_creates_post_with_displayed_visibility(here: NetworkFixture, link: str, readers: int) -> None:
     form = visitor(here, "ann").open(link)
     assert form.one("input[name=visibility][checked]")["value"] == "public"
     page = form.press("Post")
@@ -133,7 +135,7 @@ def test_compose_link_creates_post_with_displayed_visibility(here: World, link: 
     assert sum(other.open(page.path).status == 200 for other in others) == readers
 
 
-def test_message_form_with_public_visibility_sends_direct_message(here: World) -> None:
+def test_message_form_with_public_visibility_sends_direct_message(here: NetworkFixture) -> None:
     ann = visitor(here, "ann")
     form = ann.open("/conversations/new?recipients=ben")
     assert form.html.select("[name=visibility]") == []
@@ -142,7 +144,7 @@ def test_message_form_with_public_visibility_sends_direct_message(here: World) -
     assert newest(here, "ann").visibility is Visibility.DIRECT
 
 
-def test_message_form_sends_pictures_to_several_recipients(here: World) -> None:
+def test_message_form_sends_pictures_to_several_recipients(here: NetworkFixture) -> None:
     form = visitor(here, "ann").open("/conversations/new")
     page = form.press(
         "Send",
@@ -159,7 +161,7 @@ def test_message_form_sends_pictures_to_several_recipients(here: World) -> None:
 @pytest.mark.parametrize(
     "text", ["Write to me@ben.example", "See https://a.example/@ben", "Ask @ben@elsewhere.example"]
 )
-def test_message_form_with_recipient_name_inside_address_mentions_recipient(here: World, text: str) -> None:
+def test_message_form_with_recipient_name_inside_address_mentions_recipient(here: NetworkFixture, text: str) -> None:
     ann = visitor(here, "ann")
     ann.open("/conversations/new").press("Send", recipients="ben", text=text)
     assert newest(here, "ann").text == f"@ben {text}"
@@ -181,7 +183,7 @@ def test_message_form_with_recipient_name_inside_address_mentions_recipient(here
     ],
 )
 def test_message_form_with_invalid_values_is_refused_with_reason(
-    here: World, recipients: str, text: str, says: str
+    here: NetworkFixture, recipients: str, text: str, says: str
 ) -> None:
     before = direct(here, "ann", "@ben hello")
     page = visitor(here, "ann").open("/conversations/new").press("Send", recipients=recipients, text=text)

@@ -10,19 +10,19 @@ from shoal.commands import moderation, posts, reports
 from shoal.commands.posts import Draft
 from shoal.commands.reports import Complaint
 from shoal.core.model import Role
-from tests.api.in_memory_network import World, world
+from tests.api.in_memory_network import NetworkFixture, network_fixture
 from tests.web.browser import member, visitor
 
 
 @pytest.fixture(scope="module")
-def here() -> Iterator[World]:
-    with world(rules=("Be kind", "No advertising")) as made:
+def here() -> Iterator[NetworkFixture]:
+    with network_fixture(rules=("Be kind", "No advertising")) as made:
         chief = member(made, "chief")
         made.run(moderation.set_role(made.writes, chief.id, Role.MODERATOR))
         yield made
 
 
-def file(here: World, reporter: str, target: str, text: str, **more: object) -> int:
+def file(here: NetworkFixture, reporter: str, target: str, text: str, **more: object) -> int:
     """Report a new post; return the id of the post."""
     author = member(here, target)
     post = here.run(posts.create(here.writes, author.id, Draft(text=text)))
@@ -32,7 +32,7 @@ def file(here: World, reporter: str, target: str, text: str, **more: object) -> 
     return post.id
 
 
-def test_moderation_queue_shows_report_with_context_and_upholds_it(here: World) -> None:
+def test_moderation_queue_shows_report_with_context_and_upholds_it(here: NetworkFixture) -> None:
     post = file(here, "ann", "ben", "Buy my boat", comment="Again and again", category="violation", rule_ids=("2",))
     chief = visitor(here, "chief")
     page = chief.open("/moderation")
@@ -50,7 +50,7 @@ def test_moderation_queue_shows_report_with_context_and_upholds_it(here: World) 
     assert "Report reopened" in done.press("Reopen report").text
 
 
-def test_moderation_queue_dismisses_several_reports_at_once(here: World) -> None:
+def test_moderation_queue_dismisses_several_reports_at_once(here: NetworkFixture) -> None:
     for n in (1, 2):
         file(here, f"cyd{n}", f"dan{n}", f"Harmless {n}", comment=f"Bad {n}")
     chief = visitor(here, "chief")
@@ -62,7 +62,7 @@ def test_moderation_queue_dismisses_several_reports_at_once(here: World) -> None
     assert "Bad 2" not in done.text
 
 
-def test_member_suspension_by_moderator_is_confirmed_and_can_be_undone(here: World) -> None:
+def test_member_suspension_by_moderator_is_confirmed_and_can_be_undone(here: NetworkFixture) -> None:
     eve = member(here, "eve")
     here.run(posts.create(here.writes, eve.id, Draft(text="Here I am")))
     here.settle()
@@ -77,7 +77,7 @@ def test_member_suspension_by_moderator_is_confirmed_and_can_be_undone(here: Wor
     assert visitor(here).open("/@eve").status == 200
 
 
-def test_moderation_action_with_report_about_other_member_returns_404(here: World) -> None:
+def test_moderation_action_with_report_about_other_member_returns_404(here: NetworkFixture) -> None:
     file(here, "gia", "gus", "Buy this", comment="Not again")
     ida = member(here, "ida")
     chief = visitor(here, "chief")
@@ -92,7 +92,7 @@ def test_moderation_action_with_report_about_other_member_returns_404(here: Worl
     assert not here.run(here.network.store.obj_get((ida.id,)))[ida.id].silenced  # type: ignore[union-attr]
 
 
-def test_moderation_pages_require_role_and_protect_higher_roles(here: World) -> None:
+def test_moderation_pages_require_role_and_protect_higher_roles(here: NetworkFixture) -> None:
     fay = member(here, "fay")
     head = member(here, "head")
     here.run(moderation.set_role(here.writes, head.id, Role.ADMIN))
@@ -107,7 +107,7 @@ def test_moderation_pages_require_role_and_protect_higher_roles(here: World) -> 
 
 
 def test_moderation_queue_when_empty_shows_message() -> None:
-    with world() as empty:
+    with network_fixture() as empty:
         boss = member(empty, "boss")
         empty.run(moderation.set_role(empty.writes, boss.id, Role.MODERATOR))
         assert "No open reports" in visitor(empty, "boss").open("/moderation").text

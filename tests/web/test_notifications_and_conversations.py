@@ -11,14 +11,14 @@ from shoal.commands.members import ProfileChange
 from shoal.commands.posts import Draft
 from shoal.commands.reports import Complaint
 from shoal.core.model import Treatment, Visibility
-from tests.api.in_memory_network import World, world
+from tests.api.in_memory_network import NetworkFixture, network_fixture
 from tests.web.browser import Page, found_in, member, visitor
 from tests.web.pictures import posted
 
 
 @pytest.fixture(scope="module")
-def here() -> Iterator[World]:
-    with world() as made:
+def here() -> Iterator[NetworkFixture]:
+    with network_fixture() as made:
         yield made
 
 
@@ -27,7 +27,7 @@ def notices(page: Page) -> list[str]:
     return [" ".join(one.get_text(" ").split()) for one in page.html.select("ul.notices > li p.line")]
 
 
-def test_notifications_of_likes_are_grouped_with_post_picture(here: World) -> None:
+def test_notifications_of_likes_are_grouped_with_post_picture(here: NetworkFixture) -> None:
     ann, ben, cyd, dee = (member(here, name) for name in ("ann", "ben", "cyd", "dee"))
     post = posted(here, ann, "Low tide", 1)
     for other in (ben, cyd, dee):
@@ -47,7 +47,7 @@ def test_notifications_of_likes_are_grouped_with_post_picture(here: World) -> No
     assert "like your post" in page.follow("Likes and shares").text
 
 
-def test_notifications_page_marks_notifications_read_and_clears_badge(here: World) -> None:
+def test_notifications_page_marks_notifications_read_and_clears_badge(here: NetworkFixture) -> None:
     eve, fay = member(here, "eve"), member(here, "fay")
     here.run(relationships.follow(here.writes, fay.id, eve.id))
     here.settle()
@@ -60,7 +60,7 @@ def test_notifications_page_marks_notifications_read_and_clears_badge(here: Worl
     assert "New:" not in browser.open("/notifications").text
 
 
-def test_notifications_are_dismissed_individually_and_all_at_once(here: World) -> None:
+def test_notifications_are_dismissed_individually_and_all_at_once(here: NetworkFixture) -> None:
     gil, hal, ida = (member(here, name) for name in ("gil", "hal", "ida"))
     post = posted(here, gil, "Harbour")
     for other in (hal, ida):
@@ -82,7 +82,7 @@ def test_notifications_are_dismissed_individually_and_all_at_once(here: World) -
     assert "No notifications yet" in page.text
 
 
-def test_notification_dismissal_by_script_returns_empty_response(here: World) -> None:
+def test_notification_dismissal_by_script_returns_empty_response(here: NetworkFixture) -> None:
     jon, kim = member(here, "jon"), member(here, "kim")
     here.run(relationships.follow(here.writes, kim.id, jon.id))
     here.settle()
@@ -96,7 +96,7 @@ def test_notification_dismissal_by_script_returns_empty_response(here: World) ->
     assert browser.post("/notifications/dismiss", [("key", "no-key"), ("form_token", str(token))]).status == 404
 
 
-def test_notifications_of_mentions_and_replies_show_full_post(here: World) -> None:
+def test_notifications_of_mentions_and_replies_show_full_post(here: NetworkFixture) -> None:
     lea, max_ = member(here, "lea"), member(here, "max")
     mine = posted(here, lea, "Who is at the pier?")
     here.run(posts.create(here.writes, max_.id, Draft(text="@lea I am", parent_id=mine.id)))
@@ -113,7 +113,7 @@ def test_notifications_of_mentions_and_replies_show_full_post(here: World) -> No
     assert page.press("Like", page.post("I am")).status == 200
 
 
-def test_follow_requests_are_accepted_and_rejected_on_page(here: World) -> None:
+def test_follow_requests_are_accepted_and_rejected_on_page(here: NetworkFixture) -> None:
     ned, olga, pit = (member(here, name) for name in ("ned", "olga", "pit"))
     here.run(members.update_profile(here.writes, ned.id, ProfileChange(locked=True)))
     for other in (olga, pit):
@@ -134,7 +134,7 @@ def test_follow_requests_are_accepted_and_rejected_on_page(here: World) -> None:
     assert "olga" not in followers
 
 
-def test_notification_requests_page_lists_filtered_senders(here: World) -> None:
+def test_notification_requests_page_lists_filtered_senders(here: NetworkFixture) -> None:
     quin, ray, sue = (member(here, name) for name in ("quin", "ray", "sue"))
     here.run(notifications.set_policy(here.writes, quin.id, {"not_following": Treatment.FILTER}))
     for other in (ray, sue):
@@ -155,7 +155,7 @@ def test_notification_requests_page_lists_filtered_senders(here: World) -> None:
     assert browser.open(f"/notifications/requests/{ray.id}").status == 404
 
 
-def test_notification_of_upheld_report_is_shown_to_reporter(here: World) -> None:
+def test_notification_of_upheld_report_is_shown_to_reporter(here: NetworkFixture) -> None:
     tom, una = member(here, "tom"), member(here, "una")
     bad = posted(here, una, "Buy this")
     filed = here.run(reports.file(here.writes, tom.id, una.id, Complaint(post_ids=(bad.id,))))
@@ -164,12 +164,12 @@ def test_notification_of_upheld_report_is_shown_to_reporter(here: World) -> None
     assert "Your report was upheld" in visitor(here, "tom").open("/notifications").text
 
 
-def test_inbox_pages_redirect_anonymous_visitors_to_login(here: World) -> None:
+def test_inbox_pages_redirect_anonymous_visitors_to_login(here: NetworkFixture) -> None:
     for path in ("/notifications", "/notifications/requests", "/requests", "/conversations"):
         assert visitor(here).open(path).path.startswith("/login")
 
 
-def test_conversation_is_read_answered_and_archived(here: World) -> None:
+def test_conversation_is_read_answered_and_archived(here: NetworkFixture) -> None:
     member(here, "vic")
     wim = member(here, "wim")
     first = posted(here, wim, "@vic are you there?", visibility=Visibility.DIRECT)
@@ -197,7 +197,7 @@ def test_conversation_is_read_answered_and_archived(here: World) -> None:
     assert "No messages yet" in browser.open(f"/conversations/{first.id}").press("Archive conversation").text
 
 
-def test_conversation_message_too_long_is_refused_and_kept_in_field(here: World) -> None:
+def test_conversation_message_too_long_is_refused_and_kept_in_field(here: NetworkFixture) -> None:
     member(here, "xan")
     yve = member(here, "yve")
     post = posted(here, yve, "@xan hi", visibility=Visibility.DIRECT)
@@ -207,7 +207,7 @@ def test_conversation_message_too_long_is_refused_and_kept_in_field(here: World)
     assert page.one("textarea").text == "x" * 6_000
 
 
-def test_conversation_message_form_sent_twice_creates_one_message(here: World) -> None:
+def test_conversation_message_form_sent_twice_creates_one_message(here: NetworkFixture) -> None:
     member(here, "eli")
     flo = member(here, "flo")
     post = posted(here, flo, "@eli hi", visibility=Visibility.DIRECT)
@@ -220,7 +220,7 @@ def test_conversation_message_form_sent_twice_creates_one_message(here: World) -
     assert len(again.press("Send", text="once").html.select(".bubble .prose")) == 3
 
 
-def test_conversation_of_other_members_returns_404(here: World) -> None:
+def test_conversation_of_other_members_returns_404(here: NetworkFixture) -> None:
     zoe, abe, bea = (member(here, name) for name in ("zoe", "abe", "bea"))
     post = posted(here, zoe, "@abe secret", visibility=Visibility.DIRECT)
     here.settle()
@@ -230,7 +230,7 @@ def test_conversation_of_other_members_returns_404(here: World) -> None:
     assert abe.id
 
 
-def test_conversation_with_deleted_first_message_shows_remaining_messages(here: World) -> None:
+def test_conversation_with_deleted_first_message_shows_remaining_messages(here: NetworkFixture) -> None:
     cal, dot = member(here, "cal"), member(here, "dot")
     first = posted(here, cal, "@dot one", visibility=Visibility.DIRECT)
     second = here.run(

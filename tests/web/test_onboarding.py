@@ -10,14 +10,14 @@ from shoal.commands import media, members, posts, relationships
 from shoal.commands.posts import Draft
 from shoal.graph.payloads.members import personalization_of
 from shoal.queries.suggestions import portfolios
-from tests.api.in_memory_network import World, picture, world
+from tests.api.in_memory_network import NetworkFixture, network_fixture, picture
 from tests.web.browser import member, visitor
 
 
 @pytest.fixture(scope="module")
-def here() -> Iterator[World]:
+def here() -> Iterator[NetworkFixture]:
     """A network with photos of three members."""
-    with world() as made:
+    with network_fixture() as made:
         for name, tag, color in (("ann", "dawn", "red"), ("ben", "tide", "navy"), ("cyd", "dawn", "green")):
             author = member(made, name)
             for n in range(4):
@@ -27,7 +27,7 @@ def here() -> Iterator[World]:
         yield made
 
 
-def test_welcome_steps_pick_tags_follow_members_and_fill_home(here: World) -> None:
+def test_welcome_steps_pick_tags_follow_members_and_fill_home(here: NetworkFixture) -> None:
     new = member(here, "dee")
     page = visitor(here, "dee").open("/welcome")
     assert (page.path, [step.get_text(" ", strip=True) for step in page.html.select("nav.steps li")]) == (
@@ -53,7 +53,7 @@ def test_welcome_steps_pick_tags_follow_members_and_fill_home(here: World) -> No
     assert len(page.follow("Go to Home").posts) == 12
 
 
-def test_welcome_steps_when_skipped_leave_popular_photos_on_home(here: World) -> None:
+def test_welcome_steps_when_skipped_leave_popular_photos_on_home(here: NetworkFixture) -> None:
     new = member(here, "eve")
     page = visitor(here, "eve").open("/welcome/interests").follow("Not now")
     assert page.path == "/welcome/people"
@@ -65,7 +65,7 @@ def test_welcome_steps_when_skipped_leave_popular_photos_on_home(here: World) ->
     assert here.run(personalization_of(here.graph, new.id)).feedback.picked == ()
 
 
-def test_home_with_interests_and_without_followees_shows_matching_photos(here: World) -> None:
+def test_home_with_interests_and_without_followees_shows_matching_photos(here: NetworkFixture) -> None:
     member(here, "nia")
     page = visitor(here, "nia").open("/welcome/interests").press("Continue", tags=["dawn"])
     page.follow("Continue").follow("Not now")
@@ -82,14 +82,14 @@ def test_home_with_interests_and_without_followees_shows_matching_photos(here: W
 
 
 def test_home_in_empty_network_suggests_finding_people() -> None:
-    with world() as alone:
+    with network_fixture() as alone:
         member(alone, "ann")
         home = visitor(alone, "ann").open("/")
         assert "No posts yet" in home.text
         assert home.links("Find people")[0]["href"] == "/welcome/people"
 
 
-def test_welcome_people_dismissed_suggestion_is_not_shown_again(here: World) -> None:
+def test_welcome_people_dismissed_suggestion_is_not_shown_again(here: NetworkFixture) -> None:
     member(here, "fay")
     page = visitor(here, "fay").open("/welcome/people")
     assert "@ben" in page.text
@@ -97,7 +97,7 @@ def test_welcome_people_dismissed_suggestion_is_not_shown_again(here: World) -> 
     assert ("@ben" in page.text, "@ann" in page.text) == (False, True)
 
 
-def test_welcome_profile_with_invalid_name_or_picture_shows_field_error(here: World) -> None:
+def test_welcome_profile_with_invalid_name_or_picture_shows_field_error(here: NetworkFixture) -> None:
     member(here, "gus")
     page = visitor(here, "gus").open("/welcome/profile").press("Continue", display_name="g" * 101, note="Still here")
     assert (page.status, "the maximum is 100" in page.text, "Still here" in page.text) == (422, True, True)
@@ -108,7 +108,7 @@ def test_welcome_profile_with_invalid_name_or_picture_shows_field_error(here: Wo
 
 
 def test_welcome_steps_in_empty_network_show_messages() -> None:
-    with world() as empty:
+    with network_fixture() as empty:
         member(empty, "ann")
         page = visitor(empty, "ann").open("/welcome/interests")
         assert "No tags yet" in page.text
@@ -116,11 +116,11 @@ def test_welcome_steps_in_empty_network_show_messages() -> None:
 
 
 @pytest.mark.parametrize("path", ["/welcome", "/welcome/people", "/welcome/profile", "/welcome/first"])
-def test_welcome_pages_redirect_anonymous_visitors_to_login(here: World, path: str) -> None:
+def test_welcome_pages_redirect_anonymous_visitors_to_login(here: NetworkFixture, path: str) -> None:
     assert visitor(here).open(path).path.startswith("/login?to=")
 
 
-def test_portfolio_contains_only_public_photos_newest_first(here: World) -> None:
+def test_portfolio_contains_only_public_photos_newest_first(here: NetworkFixture) -> None:
     ann, viewer = member(here, "hal"), member(here, "ivy")
     made = []
     for n, text in enumerate(("old", "", "new")):

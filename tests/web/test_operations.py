@@ -14,7 +14,7 @@ from shoal.commands.posts import Draft
 from shoal.core.model import Member, Role, Visibility
 from shoal.graph.bulk import Spread
 from shoal.graph.contract import Store
-from tests.api.in_memory_network import World, world
+from tests.api.in_memory_network import NetworkFixture, network_fixture
 from tests.web.browser import Visitor, member, visitor
 
 PUSHED, POPULAR = "Fan-out writes", "High fan-out members and tags"
@@ -28,13 +28,13 @@ def tile(operator: Visitor, name: str) -> list[str]:
     return [one.text for one in found.parent.find_all("dd")]
 
 
-def post(here: World, author: Member, text: str, visibility: Visibility = Visibility.PUBLIC) -> None:
+def post(here: NetworkFixture, author: Member, text: str, visibility: Visibility = Visibility.PUBLIC) -> None:
     here.run(posts.create(here.writes, author.id, Draft(text=text, visibility=visibility)))
     here.settle()
 
 
 def test_operations_page_counts_pushed_posts_and_merged_lists() -> None:
-    with world(high_fan_out_from=2) as here:
+    with network_fixture(high_fan_out_from=2) as here:
         star, dan, ann, *others = (member(here, name) for name in ("star", "dan", "ann", "bob", "cat"))
         for fan in (ann, *others):
             here.run(relationships.follow(here.writes, fan.id, star.id))
@@ -57,7 +57,7 @@ def test_operations_page_counts_pushed_posts_and_merged_lists() -> None:
 
 
 def test_shards_page_caches_network_scan_between_requests(monkeypatch: pytest.MonkeyPatch) -> None:
-    with world() as here:
+    with network_fixture() as here:
         ann = member(here, "ann")
         here.run(moderation.set_role(here.writes, ann.id, Role.ADMIN))
         operator, scans = visitor(here, "ann"), []
@@ -74,7 +74,7 @@ def test_shards_page_caches_network_scan_between_requests(monkeypatch: pytest.Mo
 
 
 def test_operations_page_shows_engine_sizes_and_unreachable_engine(tmp_path: Path) -> None:
-    with world(store=f"sqlite:///{tmp_path / 'own.db'}") as here:
+    with network_fixture(store=f"sqlite:///{tmp_path / 'own.db'}") as here:
         ann = member(here, "ann")
         here.run(moderation.set_role(here.writes, ann.id, Role.ADMIN))
         operator = visitor(here, "ann")

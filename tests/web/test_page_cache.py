@@ -26,7 +26,7 @@ from shoal.web import request_context
 from tests.api.http.response_cache_scenario import FrontEnd, Story, at_rest, told
 from tests.api.http.test_response_cache import unnoted
 from tests.api.http.test_response_cache_multiprocess import two_processes
-from tests.api.in_memory_network import Someone, World, world
+from tests.api.in_memory_network import NetworkFixture, Someone, network_fixture
 from tests.example_counts import examples
 
 STEPS = 60
@@ -44,7 +44,7 @@ class Look(NamedTuple):
 class Browsers:
     """Browsers of all members of a story, and an anonymous one."""
 
-    def __init__(self, here: World, people: list[Someone]) -> None:
+    def __init__(self, here: NetworkFixture, people: list[Someone]) -> None:
         self.cookies = {"": f"shoal_form={'s' * 43}"}
         for n, one in enumerate(people):
             begun = here.run(sessions.begin(here.network.writes, one.member, proved=True))
@@ -99,7 +99,7 @@ def _differs(asked: Look, ours: FrontEnd, fresh: FrontEnd) -> str:
     return next((f"{asked}: {one}\nfresh: {before}" for one in found if one not in wanted), "")
 
 
-def played(here: World, seed: int, app_parts: AppParts | None = None) -> str:
+def played(here: NetworkFixture, seed: int, app_parts: AppParts | None = None) -> str:
     """Return the first difference in a story, or an empty string. `app_parts`: of the process under test."""
     story = Story(here, seed)
     browsers = Browsers(here, story.people)
@@ -110,7 +110,7 @@ def played(here: World, seed: int, app_parts: AppParts | None = None) -> str:
 
 @pytest.mark.parametrize("seed", range(examples(3)))
 def test_cached_page_equals_fresh_page(seed: int) -> None:
-    with world() as here:
+    with network_fixture() as here:
         assert played(here, seed) == ""
 
 
@@ -135,7 +135,7 @@ def test_cached_page_differs_from_fresh_page_without_dependency_tracking(
     monkeypatch.setattr(where, what, unnoted if what == "compared" else lambda *_: what == "unchanged")
 
     def wrong(seed: int) -> str:
-        with world() as here:
+        with network_fixture() as here:
             return played(here, seed)
 
     assert any(wrong(seed) for seed in range(4))
@@ -150,10 +150,10 @@ def test_cached_page_differs_in_two_processes_without_version_token_comparison(m
         assert played(here, 1, there)
 
 
-class Place(NamedTuple):
+class CachedPages(NamedTuple):
     """A network with a post, and a front end with a page cache."""
 
-    here: World
+    here: NetworkFixture
     ours: FrontEnd
     ann: Someone
     path: str
@@ -173,13 +173,13 @@ class Place(NamedTuple):
 
 
 @pytest.fixture
-def place() -> Iterator[Place]:
-    with world() as here:
+def cached() -> Iterator[CachedPages]:
+    with network_fixture() as here:
         ann = here.join("ann")
         post = here.json("POST", "/api/v1/statuses", ann, json={"status": "Low tide"})
         here.settle()
         with contextlib.closing(FrontEnd(here, 64_000)) as ours:
-            yield Place(here, ours, ann, f"/@ann/{post['id']}")
+            yield CachedPages(here, ours, ann, f"/@ann/{post['id']}")
 
 
 def _token(page: httpx.Response) -> str:
@@ -188,14 +188,14 @@ def _token(page: httpx.Response) -> str:
     return found[1]
 
 
-def test_cached_page_contains_form_tokens_of_requesting_browser(place: Place) -> None:
-    one, two = place.cookie("1", place.ann), place.cookie("2", place.ann)
+def test_cached_page_contains_form_tokens_of_requesting_browser(cached: CachedPages) -> None:
+    one, two = cached.cookie("1", cached.ann), cached.cookie("2", cached.ann)
     for _ in range(2):
-        place.open(place.path, one)
-    response_cache = place.ours.app_context.response_cache
+        cached.open(cached.path, one)
+    response_cache = cached.ours.app_context.response_cache
     assert response_cache is not None
     missed = response_cache.missed
-    first, second, third = place.open(place.path, one), place.open(place.path, one), place.open(place.path, two)
+    first, second, third = cached.open(cached.path, one), cached.open(cached.path, one), cached.open(cached.path, two)
     assert response_cache.missed == missed
     tokens = [_token(page) for page in (first, second, third)]
     assert len(set(tokens)) == 3
@@ -209,28 +209,28 @@ def test_cached_page_contains_form_tokens_of_requesting_browser(place: Place) ->
 
     def like(token: str, cookie: str) -> int:
         form = {"form_token": token, "do": "like"}
-        asked = place.ours.send(f"/posts/{place.path.rsplit('/', 1)[1]}/act", form, cookie)
+        asked = cached.ours.send(f"/posts/{cached.path.rsplit('/', 1)[1]}/act", form, cookie)
         return asked.status_code
 
     assert [like(tokens[1], one), like(tokens[2], two), like(tokens[2], one)] == [303, 303, 403]
 
 
-def test_page_etag_is_sent_to_anonymous_visitors_and_not_to_members(place: Place) -> None:
-    new = [place.open("/@ann") for _ in range(3)]
+def test_page_etag_is_sent_to_anonymous_visitors_and_not_to_members(cached: CachedPages) -> None:
+    new = [cached.open("/@ann") for _ in range(3)]
     assert all("shoal_form=" in page.headers["set-cookie"] and "etag" not in page.headers for page in new)
-    stranger, other = place.cookie("1"), place.cookie("2")
-    page = place.open("/@ann", stranger)
+    stranger, other = cached.cookie("1"), cached.cookie("2")
+    page = cached.open("/@ann", stranger)
     tag = page.headers["etag"]
     assert (tag[:3], page.headers["cache-control"]) == ('W/"', "private, no-cache")
-    had = place.open("/@ann", stranger, **{"If-None-Match": tag})
+    had = cached.open("/@ann", stranger, **{"If-None-Match": tag})
     assert (had.status_code, had.content, had.headers["etag"]) == (304, b"", tag)
     assert had.headers["vary"] == page.headers["vary"].replace(", Accept-Encoding", "")
-    assert place.open("/@ann", other, **{"If-None-Match": tag}).status_code == 200
-    assert place.open("/@ann", stranger, **{"If-None-Match": tag, "Accept-Language": "de"}).status_code == 200
-    place.here.json("POST", "/api/v1/statuses", place.ann, json={"status": "High tide"})
-    assert place.open("/@ann", stranger, **{"If-None-Match": tag}).status_code == 200
-    mine = place.cookie("3", place.ann)
-    shown = [place.open("/@ann", mine).headers for _ in range(3)]
+    assert cached.open("/@ann", other, **{"If-None-Match": tag}).status_code == 200
+    assert cached.open("/@ann", stranger, **{"If-None-Match": tag, "Accept-Language": "de"}).status_code == 200
+    cached.here.json("POST", "/api/v1/statuses", cached.ann, json={"status": "High tide"})
+    assert cached.open("/@ann", stranger, **{"If-None-Match": tag}).status_code == 200
+    mine = cached.cookie("3", cached.ann)
+    shown = [cached.open("/@ann", mine).headers for _ in range(3)]
     assert all((one["cache-control"], "etag" in one) == ("private, no-store", False) for one in shown)
 
 
@@ -238,7 +238,7 @@ def test_cached_page_updates_relative_post_time(monkeypatch: pytest.MonkeyPatch)
     ahead = 0
     real = time.time_ns
     monkeypatch.setattr("time.time_ns", lambda: real() + ahead)
-    with world() as here:
+    with network_fixture() as here:
         ann = here.join("ann")
         poll = {"options": ["yes", "no"], "expires_in": 3_600}
         here.json("POST", "/api/v1/statuses", ann, json={"status": "A tide?", "poll": poll})

@@ -19,13 +19,13 @@ from shoal.tagcloud.rules import denying
 from shoal.web import explore
 from tests.api.http.response_cache_scenario import FrontEnd, never_old
 from tests.api.http.test_response_cache import unnoted
-from tests.api.in_memory_network import Someone, World, picture, world
+from tests.api.in_memory_network import NetworkFixture, Someone, network_fixture, picture
 from tests.web.test_page_cache import Look, seen
 
 _COOKIE = (("Cookie", f"shoal_form={'s' * 43}"),)
 
 
-def post(here: World, who: Someone, status: str, *, photo: bool = False) -> str:
+def post(here: NetworkFixture, who: Someone, status: str, *, photo: bool = False) -> str:
     """Create a post, and return its id."""
     form: dict[str, object] = {"status": status}
     if photo:
@@ -34,20 +34,20 @@ def post(here: World, who: Someone, status: str, *, photo: bool = False) -> str:
     return str(here.json("POST", "/api/v1/statuses", who, json=form)["id"])
 
 
-def _denied(here: World, _post: str) -> None:
+def _denied(here: NetworkFixture, _post: str) -> None:
     here.run(here.network.tags.rule(denying("harbour")))
 
 
-def _used(here: World, _post: str) -> None:
+def _used(here: NetworkFixture, _post: str) -> None:
     post(here, here.join("dan"), "Fog #harbour #fog")
 
 
-def _liked(here: World, post_id: str) -> None:
+def _liked(here: NetworkFixture, post_id: str) -> None:
     for name in ("dan", "eva"):
         here.json("POST", f"/api/v1/statuses/{post_id}/favourite", here.join(name))
 
 
-def _joined(here: World, _post: str) -> None:
+def _joined(here: NetworkFixture, _post: str) -> None:
     post(here, here.join("dan"), "Hello")
 
 
@@ -55,7 +55,7 @@ class Move(NamedTuple):
     """A page, an action that changes only data outside the graph, and the modules that compare that data."""
 
     path: str
-    act: Callable[[World, str], None]
+    act: Callable[[NetworkFixture, str], None]
     where: tuple[ModuleType, ...]
 
 
@@ -77,7 +77,7 @@ MOVES = (
 
 def looked(move: Move) -> tuple[str, str, str]:
     """Return the anonymous page before a change, and after it from the cache and freshly rendered."""
-    with world() as here:
+    with network_fixture() as here:
         ann = here.join("ann")
         ids = [post(here, ann, "Low tide #harbour #boats", photo=n == 0) for n in range(3)]
         here.settle()
@@ -113,7 +113,7 @@ def test_page_cache_shows_time_dependent_tag_data_like_fresh_page(path: str, mon
     """Trends and related tags are cached for a minute, and the days of a tag depend on the clock."""
     real, ahead = time.time_ns, 0
     monkeypatch.setattr("time.time_ns", lambda: real() + ahead * 1_000_000)
-    with world() as here:
+    with network_fixture() as here:
         ann = here.join("ann")
         ids = [post(here, ann, "Low tide #harbour #boats", photo=True) for _ in range(2)]
         here.settle()
@@ -135,7 +135,7 @@ def test_page_cache_shows_time_dependent_tag_data_like_fresh_page(path: str, mon
 def test_page_cache_of_unused_tag_updates_history_on_new_day(monkeypatch: pytest.MonkeyPatch) -> None:
     real, ahead = time.time_ns, 0
     monkeypatch.setattr("time.time_ns", lambda: real() + ahead * 1_000_000)
-    with world() as here, contextlib.closing(FrontEnd(here, 64_000)) as ours:
+    with network_fixture() as here, contextlib.closing(FrontEnd(here, 64_000)) as ours:
 
         def today() -> int:
             return int(ours.ask("/api/v1/tags/nobody").json()["history"][0]["day"])
@@ -147,7 +147,7 @@ def test_page_cache_of_unused_tag_updates_history_on_new_day(monkeypatch: pytest
 
 @pytest.mark.parametrize("path", ["/tags/harbour", "/explore", "/", "/api/v1/tags/harbour"])
 def test_page_cache_skips_pages_rendered_without_tag_cloud(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with world() as here:
+    with network_fixture() as here:
         post(here, here.join("ann"), "Low tide #harbour #boats")
         here.settle()
         app_parts = replace(here.app_parts, reads=never_old(here.network, here.app_parts.reads))
@@ -167,7 +167,7 @@ def test_page_cache_skips_pages_rendered_without_tag_cloud(path: str, monkeypatc
 
 @pytest.mark.parametrize("path", ["/explore", "/explore/people"])
 def test_page_cache_skips_pages_rendered_without_member_relations(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with world() as here:
+    with network_fixture() as here:
         post(here, here.join("ann"), "Low tide")
         here.settle()
 

@@ -14,7 +14,7 @@ import pytest
 from shoal.commands import members, moderation
 from shoal.core.model import Role
 from shoal.server import build
-from tests.api.in_memory_network import BASE, STAFF_SCOPES, World, world
+from tests.api.in_memory_network import BASE, STAFF_SCOPES, NetworkFixture, network_fixture
 from tests.api.oauth_browser import Client
 from tests.api.oauth_browser import Visitor as AppVisitor
 from tests.engines.authenticator_app import code_of
@@ -26,8 +26,8 @@ PATH, SECOND, QUESTION = "/settings/passkeys", "/settings/second_factor", "/logi
 
 
 @pytest.fixture
-def here() -> Iterator[World]:
-    with world() as made:
+def here() -> Iterator[NetworkFixture]:
+    with network_fixture() as made:
         member(made, "ann")
         yield made
 
@@ -39,7 +39,7 @@ def question(browser: Visitor, kind: str) -> Any:
     return json.loads(page.answer.text)
 
 
-def visitor_from(here: World, address: str) -> Visitor:
+def visitor_from(here: NetworkFixture, address: str) -> Visitor:
     """Return a browser at an IP address."""
     made = visitor(here)
     transport = httpx.ASGITransport(here.app, client=(address, 1))
@@ -78,7 +78,7 @@ def guarded(ann: Visitor, device: SoftDevice) -> list[str]:
     return codes
 
 
-def test_passkey_is_added_renamed_used_and_removed(here: World) -> None:
+def test_passkey_is_added_renamed_used_and_removed(here: NetworkFixture) -> None:
     ann = visitor(here, "ann")
     device = added(ann)
     page = ann.open(PATH)
@@ -101,7 +101,7 @@ def test_passkey_is_added_renamed_used_and_removed(here: World) -> None:
     assert stranger.open("/settings").status == 200, "existing logins remain valid"
 
 
-def test_passkey_logins_from_two_browsers_succeed_in_any_order(here: World) -> None:
+def test_passkey_logins_from_two_browsers_succeed_in_any_order(here: NetworkFixture) -> None:
     device = added(visitor(here, "ann"))
     first, second = visitor(here), visitor(here)
     answers = [device.answer(question(one, "login")) for one in (first, second)]
@@ -110,7 +110,7 @@ def test_passkey_logins_from_two_browsers_succeed_in_any_order(here: World) -> N
         assert send(browser, "/login", "/login/passkey", answer=answer).path == "/"
 
 
-def test_passkey_response_replayed_or_from_wrong_origin_is_refused(here: World) -> None:
+def test_passkey_response_replayed_or_from_wrong_origin_is_refused(here: NetworkFixture) -> None:
     device = added(visitor(here, "ann"))
     answer = device.answer(question(visitor(here), "login"))
     assert send(visitor(here), "/login", "/login/passkey", answer=answer).path == "/"
@@ -125,7 +125,7 @@ def test_passkey_response_replayed_or_from_wrong_origin_is_refused(here: World) 
     assert visitor(here).post("/login/passkey", [("form_token", "0" * 128), ("answer", answer)]).status == 403
 
 
-def test_passkey_challenge_reveals_no_account(here: World) -> None:
+def test_passkey_challenge_reveals_no_account(here: NetworkFixture) -> None:
     added(visitor(here, "ann"))
     stranger = visitor(here)
     plain = question(stranger, "login")
@@ -142,7 +142,7 @@ def test_passkey_challenge_reveals_no_account(here: World) -> None:
     assert (unknown.status, unknown.text) == (known.status, known.text)
 
 
-def test_passkey_as_second_factor_is_required_after_password(here: World) -> None:
+def test_passkey_as_second_factor_is_required_after_password(here: NetworkFixture) -> None:
     ann = visitor(here, "ann")
     device = added(ann)
     assert visitor(here).open("/login").press("Log in", username="ann", password=PASSWORD).path == "/"
@@ -174,7 +174,7 @@ def test_passkey_as_second_factor_is_required_after_password(here: World) -> Non
     assert visitor(here).open("/login").press("Log in", username="ann", password=PASSWORD).path == "/"
 
 
-def test_second_factor_accepts_authenticator_app_or_passkey(here: World) -> None:
+def test_second_factor_accepts_authenticator_app_or_passkey(here: NetworkFixture) -> None:
     ann = visitor(here, "ann")
     page = ann.open(SECOND)
     key = page.one("code.key").text.replace(" ", "")
@@ -191,7 +191,7 @@ def test_second_factor_accepts_authenticator_app_or_passkey(here: World) -> None
     assert len(made.html.select(".recovery-codes code")) == 10
 
 
-def test_oauth_authorization_accepts_passkey_alone_or_as_second_factor(here: World) -> None:
+def test_oauth_authorization_accepts_passkey_alone_or_as_second_factor(here: NetworkFixture) -> None:
     ann = visitor(here, "ann")
     device, app = added(ann), Client(here)
     query = app.query(state="s" * 3_900)
@@ -221,7 +221,7 @@ def test_oauth_authorization_accepts_passkey_alone_or_as_second_factor(here: Wor
     assert app.exchange(sent[1]).status_code == 200
 
 
-def test_passkey_login_of_suspended_member_shows_password_login_error(here: World) -> None:
+def test_passkey_login_of_suspended_member_shows_password_login_error(here: NetworkFixture) -> None:
     ann = here.run(members.find(here.network.writes, "ann"))
     assert ann is not None
     device = added(visitor(here, "ann"))
@@ -234,7 +234,7 @@ def test_passkey_login_of_suspended_member_shows_password_login_error(here: Worl
 
 def test_passkey_failures_are_rate_limited_without_blocking_password_login() -> None:
     limits = {"login": "off", "account_guesses": "3/24h", "network_guesses": "100/24h"}
-    with world(rate_limits=True, limits=limits) as busy:
+    with network_fixture(rate_limits=True, limits=limits) as busy:
         member(busy, "ann")
         device = added(visitor(busy, "ann"))
         answers = [by_passkey(visitor(busy), device, signature=b"x") for _ in range(4)]
@@ -248,7 +248,7 @@ def test_passkey_failures_are_rate_limited_without_blocking_password_login() -> 
 
 
 def test_passkey_satisfies_staff_second_factor_requirement() -> None:
-    with world(staff_second_factor=True) as strict:
+    with network_fixture(staff_second_factor=True) as strict:
         ann = member(strict, "ann")
         strict.run(moderation.set_role(strict.network.writes, ann.id, Role.ADMIN))
         browser = visitor(strict, "ann")
@@ -266,7 +266,7 @@ def test_passkey_satisfies_staff_second_factor_requirement() -> None:
 
 
 def test_passkey_login_from_new_network_sends_mail() -> None:
-    with post_office() as office, world(mail=office.url) as here:
+    with post_office() as office, network_fixture(mail=office.url) as here:
         member(here, "ann")
         device = added(visitor(here, "ann"))
         here.settle()
@@ -286,7 +286,7 @@ def test_passkey_login_from_new_network_sends_mail() -> None:
 
 
 def test_password_reset_keeps_passkeys_and_second_factor() -> None:
-    with post_office() as office, world(mail=office.url) as here:
+    with post_office() as office, network_fixture(mail=office.url) as here:
         member(here, "ann")
         ann = visitor(here, "ann")
         device = added(ann)
@@ -307,7 +307,7 @@ def test_password_reset_keeps_passkeys_and_second_factor() -> None:
         assert by_passkey(visitor(here), device).path == "/"
 
 
-def test_passkey_for_shared_demo_account_is_refused(here: World) -> None:
+def test_passkey_for_shared_demo_account_is_refused(here: NetworkFixture) -> None:
     ann = here.run(members.find(here.network.writes, "ann"))
     assert ann is not None
     here.app = build(replace(here.app_parts, demo_member=ann.id))

@@ -12,14 +12,14 @@ from shoal.commands import members, posts, reactions, relationships
 from shoal.commands.members import ProfileChange
 from shoal.commands.posts import Draft
 from shoal.core.model import Report, Visibility
-from tests.api.in_memory_network import World, world
+from tests.api.in_memory_network import NetworkFixture, network_fixture
 from tests.web.browser import Page, found_in, member, visitor
 from tests.web.pictures import posted
 
 
 @pytest.fixture(scope="module")
-def here() -> Iterator[World]:
-    with world(title="Shoal", rules=("Be kind.", "Your own photos.")) as made:
+def here() -> Iterator[NetworkFixture]:
+    with network_fixture(title="Shoal", rules=("Be kind.", "Your own photos.")) as made:
         yield made
 
 
@@ -27,7 +27,7 @@ def handles(page: Page) -> list[str]:
     return [one.get_text(strip=True).removeprefix("@") for one in page.html.select(".people .handle")]
 
 
-def test_post_likes_page_lists_likers_sharers_and_emoji_reactions(here: World) -> None:
+def test_post_likes_page_lists_likers_sharers_and_emoji_reactions(here: NetworkFixture) -> None:
     ann, ben, cyd = (member(here, name) for name in ("ann", "ben", "cyd"))
     post = posted(here, ann, "Low tide", 1)
     for other in (ben, cyd):
@@ -44,7 +44,7 @@ def test_post_likes_page_lists_likers_sharers_and_emoji_reactions(here: World) -
     assert visitor(here).open(f"/posts/{quiet.id}/likes").status == 404
 
 
-def test_post_comments_page_is_paginated(here: World) -> None:
+def test_post_comments_page_is_paginated(here: NetworkFixture) -> None:
     dee = member(here, "dee")
     post = posted(here, dee, "Ask me")
     for n in range(24):
@@ -56,7 +56,7 @@ def test_post_comments_page_is_paginated(here: World) -> None:
     assert "No comments yet" in visitor(here).open(f"/posts/{posted(here, dee, 'quiet').id}/comments").text
 
 
-def test_post_why_page_explains_rank_in_for_you(here: World) -> None:
+def test_post_why_page_explains_rank_in_for_you(here: NetworkFixture) -> None:
     eve, fay, gil = (member(here, name) for name in ("eve", "fay", "gil"))
     here.run(relationships.follow(here.writes, eve.id, fay.id))
     shown = posted(here, fay, "seen by friends", 1)
@@ -75,7 +75,7 @@ def test_post_why_page_explains_rank_in_for_you(here: World) -> None:
     assert visitor(here).open(f"/posts/{shown.id}/why").path.startswith("/login")
 
 
-def test_post_embed_code_shows_public_post_in_frame(here: World) -> None:
+def test_post_embed_code_shows_public_post_in_frame(here: NetworkFixture) -> None:
     hal = member(here, "hal")
     post = posted(here, hal, "Low tide <at> dawn", 1)
     page = visitor(here, "hal").open(f"/posts/{post.id}/more").follow("Embed")
@@ -92,7 +92,7 @@ def test_post_embed_code_shows_public_post_in_frame(here: World) -> None:
     assert visitor(here).open("/explore").answer.headers["x-frame-options"] == "DENY"
 
 
-def test_post_embed_of_followers_only_post_is_refused(here: World) -> None:
+def test_post_embed_of_followers_only_post_is_refused(here: NetworkFixture) -> None:
     ida = member(here, "ida")
     post = posted(here, ida, "for followers", visibility=Visibility.FOLLOWERS)
     assert "This post is not public" in visitor(here, "ida").open(f"/posts/{post.id}/embed").text
@@ -101,7 +101,7 @@ def test_post_embed_of_followers_only_post_is_refused(here: World) -> None:
         assert visitor(here, name).open(f"/api/oembed?url=http://shoal.test/@ida/{post.id}").status == 404
 
 
-def test_oembed_returns_embed_code_and_refuses_unknown_urls(here: World) -> None:
+def test_oembed_returns_embed_code_and_refuses_unknown_urls(here: NetworkFixture) -> None:
     jon = member(here, "jon")
     post = posted(here, jon, "Low tide", 1)
     page = visitor(here).open(f"/@jon/{post.id}")
@@ -127,7 +127,7 @@ def test_oembed_returns_embed_code_and_refuses_unknown_urls(here: World) -> None
     assert visitor(here).open(f"{link}&maxwidth=100").status == 422
 
 
-def test_post_and_profile_pages_contain_opengraph_and_json_ld_metadata(here: World) -> None:
+def test_post_and_profile_pages_contain_opengraph_and_json_ld_metadata(here: NetworkFixture) -> None:
     kim = member(here, "kim")
     here.run(
         members.update_profile(here.writes, kim.id, ProfileChange(display_name="Kim </script>", note="By the sea"))
@@ -162,7 +162,7 @@ def test_post_and_profile_pages_contain_opengraph_and_json_ld_metadata(here: Wor
     assert meta("og:title") == []
 
 
-def test_report_form_files_report_and_offers_next_steps(here: World) -> None:
+def test_report_form_files_report_and_offers_next_steps(here: NetworkFixture) -> None:
     lea, max_ = member(here, "lea"), member(here, "max")
     here.run(relationships.follow(here.writes, lea.id, max_.id))
     bad, other = posted(here, max_, "Buy this"), posted(here, max_, "Low tide")
@@ -192,11 +192,11 @@ def test_report_form_files_report_and_offers_next_steps(here: World) -> None:
     )
 
 
-async def reported(here: World) -> Report:
+async def reported(here: NetworkFixture) -> Report:
     return next(node for node in await here.network.store.obj_scan(0, 100_000) if isinstance(node, Report))
 
 
-def test_report_form_for_self_or_unknown_member_is_refused(here: World) -> None:
+def test_report_form_for_self_or_unknown_member_is_refused(here: NetworkFixture) -> None:
     ned = member(here, "ned")
     browser = visitor(here, "ned")
     assert browser.open(f"/report?member={ned.id}").status == 403
@@ -205,7 +205,7 @@ def test_report_form_for_self_or_unknown_member_is_refused(here: World) -> None:
     assert visitor(here).open(f"/report?member={ned.id}").path.startswith("/login")
 
 
-def test_report_form_ignores_external_return_url(here: World) -> None:
+def test_report_form_ignores_external_return_url(here: NetworkFixture) -> None:
     olga, _ = member(here, "olga"), member(here, "pit")
     page = visitor(here, "pit").open(f"/report?member={olga.id}&to=https://elsewhere.example/")
     assert page.links("Cancel")[0]["href"] == "/"

@@ -14,7 +14,7 @@ from shoal.web.components import samples
 from shoal.web.ranking import WhyView
 from shoal.web.rendering import PostHtmlCache, templates
 from shoal.web.view_models import Button, PostView, post_of
-from tests.api.in_memory_network import world
+from tests.api.in_memory_network import network_fixture
 from tests.web.browser import plain_ctx
 
 TOKEN = "of-this-page"
@@ -26,7 +26,7 @@ QUOTED = "%2Ftags%2Ftide%3Fshow%3D%3Call%3E%26q%3D%22it%27s%22"
 @pytest.fixture(scope="module")
 def views() -> list[PostView]:
     """A post in each state that pages can show."""
-    with world() as made:
+    with network_fixture() as made:
         ctx = plain_ctx(made)
         return [post_of(ctx, entry) for _, entry in samples(ctx.now_ms)]
 

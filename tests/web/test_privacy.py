@@ -14,7 +14,7 @@ from shoal.core.model import Role
 from shoal.graph.contract import Cursor
 from shoal.web import profiles
 from shoal.web.routes import pages
-from tests.api.in_memory_network import World, world
+from tests.api.in_memory_network import NetworkFixture, network_fixture
 from tests.api.oauth_browser import Client
 from tests.api.oauth_browser import Visitor as AppVisitor
 from tests.web.browser import PASSWORD, Page, Visitor, member, visitor
@@ -23,8 +23,8 @@ _SECRET = re.compile(r"\{(proof|receipt|code|token|secret)\}")
 
 
 @pytest.fixture
-def here() -> Iterator[World]:
-    with world(invitations="members") as made:
+def here() -> Iterator[NetworkFixture]:
+    with network_fixture(invitations="members") as made:
         member(made, "ann")
         yield made
 
@@ -45,7 +45,7 @@ def kept_secret(page: Page) -> bool:
 
 
 @pytest.mark.parametrize("path", secret_paths())
-def test_page_with_secret_in_url_is_not_cached_and_sends_no_referrer(here: World, path: str) -> None:
+def test_page_with_secret_in_url_is_not_cached_and_sends_no_referrer(here: NetworkFixture, path: str) -> None:
     assert kept_secret(visitor(here).open(path))
 
 
@@ -59,28 +59,28 @@ def test_page_with_secret_in_url_is_not_cached_and_sends_no_referrer(here: World
         "/moderation/members/{id}",
     ],
 )
-def test_page_with_secret_content_is_not_cached(here: World, path: str) -> None:
+def test_page_with_secret_content_is_not_cached(here: NetworkFixture, path: str) -> None:
     chief = member(here, "chief")
     here.run(moderation.set_role(here.writes, chief.id, Role.MODERATOR))
     page = visitor(here, "chief").open(path.format(id=chief.id))
     assert (page.status, kept_secret(page)) == (200, True)
 
 
-def test_password_reset_error_page_is_not_cached(here: World) -> None:
+def test_password_reset_error_page_is_not_cached(here: NetworkFixture) -> None:
     visited = visitor(here)
     token = visited.open("/login").form_token
     assert kept_secret(visited.post("/reset/over", [("form_token", token), ("password", "x")]))
 
 
-def _logs_out(here: World, browser: Visitor) -> Page:
+def _logs_out(here: NetworkFixture, browser: Visitor) -> Page:
     return browser.post("/logout", [("form_token", browser.open("/about").form_token)])
 
 
-def _deletes_the_account(here: World, browser: Visitor) -> Page:
+def _deletes_the_account(here: NetworkFixture, browser: Visitor) -> Page:
     return browser.open("/settings/account").press("Delete account", password=PASSWORD, sure="on")
 
 
-def _ends_the_own_session(here: World, browser: Visitor) -> Page:
+def _ends_the_own_session(here: NetworkFixture, browser: Visitor) -> Page:
     token = browser.open("/settings/sessions").form_token
     ann = here.run(members.find(here.writes, "ann"))
     assert ann is not None
@@ -88,18 +88,18 @@ def _ends_the_own_session(here: World, browser: Visitor) -> Page:
     return browser.post(f"/settings/sessions/{session}/end", [("form_token", token)])
 
 
-async def _session_of(here: World, member_id: int) -> int:
+async def _session_of(here: NetworkFixture, member_id: int) -> int:
     return (await sessions.page(here.writes, member_id, Cursor(limit=1))).sessions[0].token.id
 
 
 @pytest.mark.parametrize("leave", [_logs_out, _deletes_the_account, _ends_the_own_session])
-def test_logout_sends_clear_site_data(here: World, leave: Callable[[World, Visitor], Page]) -> None:
+def test_logout_sends_clear_site_data(here: NetworkFixture, leave: Callable[[NetworkFixture, Visitor], Page]) -> None:
     page = leave(here, visitor(here, "ann"))
     answers = [*page.answer.history, page.answer]
     assert any(one.headers.get("Clear-Site-Data") == '"cache", "storage"' for one in answers)
 
 
-def test_logout_on_oauth_authorization_page_sends_clear_site_data(here: World) -> None:
+def test_logout_on_oauth_authorization_page_sends_clear_site_data(here: NetworkFixture) -> None:
     app, browser = Client(here), AppVisitor(here)
     browser.open(app.query())
     browser.press("login", username="ann", password=PASSWORD)
@@ -107,7 +107,9 @@ def test_logout_on_oauth_authorization_page_sends_clear_site_data(here: World) -
     assert browser.press("switch").headers["Clear-Site-Data"] == '"cache", "storage"'
 
 
-def test_profile_of_member_suspended_during_request_returns_410(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_profile_of_member_suspended_during_request_returns_410(
+    here: NetworkFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ann = here.run(members.find(here.writes, "ann"))
     assert ann is not None
     read = profiles._posts

@@ -13,16 +13,16 @@ from shoal.core.ranking.recipes import BALANCED, PRESETS, TERM_NAMES, Recipe, We
 from shoal.core.ranking.terms import TERMS
 from shoal.graph.payloads.members import personalization_of
 from shoal.queries.foryou.preview import preview
-from tests.api.in_memory_network import BASE, World, world
+from tests.api.in_memory_network import BASE, NetworkFixture, network_fixture
 from tests.web.browser import Page, Visitor, member, visitor
 
 QUIET = Recipe(weights=Weights(reactions=-10.0, freshness=0.0, author=0.0, friends=0.0, velocity=-10.0, quality=0.0))
 
 
 @pytest.fixture(scope="module")
-def here() -> Iterator[World]:
+def here() -> Iterator[NetworkFixture]:
     """Ann follows Ben, who has written posts. All other members like the first one."""
-    with world() as made:
+    with network_fixture() as made:
         ann, ben = member(made, "ann"), member(made, "ben")
         made.run(relationships.follow(made.writes, ann.id, ben.id))
         written = [made.run(posts.create(made.writes, ben.id, Draft(text=f"Wave number {n}"))) for n in range(4)]
@@ -34,12 +34,12 @@ def here() -> Iterator[World]:
 
 
 @pytest.fixture(scope="module")
-def ann(here: World) -> Visitor:
+def ann(here: NetworkFixture) -> Visitor:
     return visitor(here, "ann")
 
 
 @pytest.fixture(autouse=True)
-def usual(here: World) -> None:
+def usual(here: NetworkFixture) -> None:
     """Reset the ranking of Ann to the default."""
     found = here.run(members.find(here.writes, "ann"))
     assert found is not None
@@ -47,7 +47,7 @@ def usual(here: World) -> None:
     here.run(ranking.switch(here.writes, found.id, off=False))
 
 
-def chosen(here: World) -> Recipe | None:
+def chosen(here: NetworkFixture) -> Recipe | None:
     """Return the recipe saved by Ann, or None."""
     found = here.run(members.find(here.writes, "ann"))
     assert found is not None
@@ -64,7 +64,7 @@ def weights(page: Page) -> dict[str, float]:
     return {name: float(str(page.html.select_one(f"input[name={name}]")["value"])) for name in TERM_NAMES}  # type: ignore[index]
 
 
-def test_ranking_settings_show_labeled_slider_for_each_term(here: World, ann: Visitor) -> None:
+def test_ranking_settings_show_labeled_slider_for_each_term(here: NetworkFixture, ann: Visitor) -> None:
     page = ann.open("/settings/ranking")
     assert list(weights(page).values()) == list(BALANCED.row())
     for name in TERM_NAMES:
@@ -77,7 +77,7 @@ def test_ranking_settings_show_labeled_slider_for_each_term(here: World, ann: Vi
     assert first(page)[0] == "Wave number 0"
 
 
-def test_ranking_settings_preset_is_previewed_before_saving(here: World, ann: Visitor) -> None:
+def test_ranking_settings_preset_is_previewed_before_saving(here: NetworkFixture, ann: Visitor) -> None:
     page = ann.open("/settings/ranking").follow("Fresh")
     assert tuple(weights(page).values()) == PRESETS["fresh"].row()
     assert "Not saved yet" in page.text
@@ -89,7 +89,7 @@ def test_ranking_settings_preset_is_previewed_before_saving(here: World, ann: Vi
     assert (chosen(here), tuple(weights(page).values())) == (None, BALANCED.row())
 
 
-def test_ranking_settings_preview_button_works_without_scripts(here: World, ann: Visitor) -> None:
+def test_ranking_settings_preview_button_works_without_scripts(here: NetworkFixture, ann: Visitor) -> None:
     page = ann.open("/settings/ranking").press("Preview", reactions="-10", velocity="-10", freshness="0", quality="0")
     assert (page.status, first(page)[-1]) == (200, "Wave number 0")
     assert "3 ranks lower" in page.text
@@ -97,7 +97,7 @@ def test_ranking_settings_preview_button_works_without_scripts(here: World, ann:
     assert chosen(here) is None
 
 
-def test_ranking_preview_fragment_shows_unsaved_weights(here: World, ann: Visitor) -> None:
+def test_ranking_preview_fragment_shows_unsaved_weights(here: NetworkFixture, ann: Visitor) -> None:
     query = "reactions=-10&velocity=-10&freshness=0&author=0&friends=0&quality=0"
     page = ann.open(f"/settings/ranking/preview?{query}", **{"HX-Request": "true"})
     assert page.html.find("html") is None
@@ -109,14 +109,16 @@ def test_ranking_preview_fragment_shows_unsaved_weights(here: World, ann: Visito
 
 
 @pytest.mark.parametrize(("name", "value"), [("reactions", "11"), ("half_life_hours", "0"), ("author_most", "11")])
-def test_ranking_settings_number_out_of_range_is_refused(here: World, ann: Visitor, name: str, value: str) -> None:
+def test_ranking_settings_number_out_of_range_is_refused(
+    here: NetworkFixture, ann: Visitor, name: str, value: str
+) -> None:
     typed: dict[str, Any] = {name: value}
     page = ann.open("/settings/ranking").press("Save", **typed)
     assert (page.status, name in page.text) == (422, True)
     assert chosen(here) is None
 
 
-def test_ranking_settings_turn_ranking_off_and_on(here: World, ann: Visitor) -> None:
+def test_ranking_settings_turn_ranking_off_and_on(here: NetworkFixture, ann: Visitor) -> None:
     page = ann.open("/settings/ranking").press("Turn off")
     assert "Ranking is off" in page.text
     assert not page.html.select(".preview-card")
@@ -124,7 +126,7 @@ def test_ranking_settings_turn_ranking_off_and_on(here: World, ann: Visitor) -> 
     assert "Ranking is on" in page.press("Turn on").text
 
 
-def test_ranking_settings_open_recipe_link_without_saving(here: World, ann: Visitor) -> None:
+def test_ranking_settings_open_recipe_link_without_saving(here: NetworkFixture, ann: Visitor) -> None:
     link = recipe_link("https://elsewhere.example", Recipe(weights=Weights(tags=7.25), near_km=80.0))
     page = ann.open("/settings/ranking").press("Open", link=link)
     assert (weights(page)["tags"], chosen(here)) == (7.25, None)
@@ -133,7 +135,7 @@ def test_ranking_settings_open_recipe_link_without_saving(here: World, ann: Visi
     assert (wrong.status, "Numbers by their names" in wrong.text) == (422, True)
 
 
-def test_recipe_page_explains_recipe_and_saves_it(here: World, ann: Visitor) -> None:
+def test_recipe_page_explains_recipe_and_saves_it(here: NetworkFixture, ann: Visitor) -> None:
     page = ann.open("/recipe?friends=8&seen=-6&half_life_hours=12&exploration=0.25&author_most=1")
     assert "People you follow default: 2 8" in page.text
     assert "\N{MINUS SIGN}6" in page.text
@@ -147,20 +149,20 @@ def test_recipe_page_explains_recipe_and_saves_it(here: World, ann: Visitor) -> 
     assert "Use this recipe" not in again.text
 
 
-def test_recipe_page_names_preset_and_asks_anonymous_visitors_to_log_in(here: World) -> None:
+def test_recipe_page_names_preset_and_asks_anonymous_visitors_to_log_in(here: NetworkFixture) -> None:
     page = visitor(here).open(recipe_link(BASE, PRESETS["friends_first"]).removeprefix(BASE))
     assert "the preset “Friends first”" in page.text
     assert page.follow("Log in to use this recipe").path.startswith("/login?to=%2Frecipe%3F")
 
 
 @pytest.mark.parametrize("query", ["", "nonsense", "reactions=x", "reactions=11", "reactions=1&reactions=2", "who=1"])
-def test_recipe_page_with_invalid_recipe_returns_422(here: World, query: str) -> None:
+def test_recipe_page_with_invalid_recipe_returns_422(here: NetworkFixture, query: str) -> None:
     page = visitor(here).open(f"/recipe?{query}")
     assert page.status == 422
     assert page.html.find("h1") is not None
 
 
-def test_ranking_preview_equals_feed_after_saving_recipe(here: World) -> None:
+def test_ranking_preview_equals_feed_after_saving_recipe(here: NetworkFixture) -> None:
     found = here.run(members.find(here.writes, "ann"))
     assert found is not None
     reads = here.network.reads

@@ -10,7 +10,7 @@ import pytest
 
 from shoal.commands import members, moderation
 from shoal.core.model import Role
-from tests.api.in_memory_network import World, world
+from tests.api.in_memory_network import NetworkFixture, network_fixture
 from tests.api.oauth_browser import Client
 from tests.engines.smtp import PostOffice, post_office
 from tests.web.browser import PASSWORD, member, visitor
@@ -26,13 +26,13 @@ def office() -> Iterator[PostOffice]:
 
 
 @pytest.fixture
-def here(office: PostOffice) -> Iterator[World]:
-    with world(mail=office.url) as made:
+def here(office: PostOffice) -> Iterator[NetworkFixture]:
+    with network_fixture(mail=office.url) as made:
         member(made, "ann")
         yield made
 
 
-def test_password_reset_by_mail_works_once_and_ends_sessions(here: World, office: PostOffice) -> None:
+def test_password_reset_by_mail_works_once_and_ends_sessions(here: NetworkFixture, office: PostOffice) -> None:
     ann = visitor(here, "ann")
     asked = visitor(here).open("/login").follow("Forgot your password?").press("Send e-mail", username="ann")
     assert (asked.status, "If this account exists" in asked.text) == (200, True)
@@ -57,14 +57,14 @@ def test_password_reset_by_mail_works_once_and_ends_sessions(here: World, office
     assert visitor(here).open("/login").press("Log in", username="ann", password=OTHER).status == 200
 
 
-def test_password_reset_mail_is_in_page_language(here: World, office: PostOffice) -> None:
+def test_password_reset_mail_is_in_page_language(here: NetworkFixture, office: PostOffice) -> None:
     german = visitor(here, language="de")
     german.open("/forgotten").press("E-Mail senden", username="ann")
     here.settle()
     assert office.mails[0].subject == "Ein neues Passwort für @ann"
 
 
-def test_recovery_with_empty_name_or_invalid_link_is_refused(here: World) -> None:
+def test_recovery_with_empty_name_or_invalid_link_is_refused(here: NetworkFixture) -> None:
     empty = visitor(here).open("/forgotten").press("Send e-mail", username=" ")
     assert (empty.status, "This field is required." in empty.text) == (422, True)
     for path in ("/reset/x", "/confirm/x", "/undo/x"):
@@ -74,7 +74,9 @@ def test_recovery_with_empty_name_or_invalid_link_is_refused(here: World) -> Non
 
 
 def test_password_reset_mails_are_rate_limited_per_account_and_network(office: PostOffice) -> None:
-    with world(mail=office.url, rate_limits=True, limits={"account_mails": "2/1h", "network_mails": "3/1h"}) as busy:
+    with network_fixture(
+        mail=office.url, rate_limits=True, limits={"account_mails": "2/1h", "network_mails": "3/1h"}
+    ) as busy:
         member(busy, "ann")
         pages = [visitor(busy).open("/forgotten").press("Send e-mail", username="ann") for _ in range(3)]
         assert [page.status for page in pages] == [200, 200, 429]
@@ -85,7 +87,7 @@ def test_password_reset_mails_are_rate_limited_per_account_and_network(office: P
 
 
 def test_email_change_beyond_mail_limit_reports_too_many_mails(office: PostOffice) -> None:
-    with world(mail=office.url, rate_limits=True, limits={"account_mails": "1/1h"}) as busy:
+    with network_fixture(mail=office.url, rate_limits=True, limits={"account_mails": "1/1h"}) as busy:
         member(busy, "ann")
         page = visitor(busy, "ann").open("/settings/email")
         assert page.press("Change address", email=NEW, password=PASSWORD).status == 200
@@ -99,14 +101,14 @@ def test_email_change_beyond_mail_limit_reports_too_many_mails(office: PostOffic
 
 
 def test_password_reset_without_mail_server_names_contact() -> None:
-    with world(contact_email="help@example.org") as made:
+    with network_fixture(contact_email="help@example.org") as made:
         member(made, "ann")
         page = visitor(made).open("/forgotten")
         assert ("does not send e-mail" in page.text, "Write to help@example.org" in page.text) == (True, True)
         assert "to change your address" in visitor(made, "ann").open("/settings/email").text
 
 
-def test_email_change_requires_confirmation_and_can_be_reverted(here: World, office: PostOffice) -> None:
+def test_email_change_requires_confirmation_and_can_be_reverted(here: NetworkFixture, office: PostOffice) -> None:
     ann = visitor(here, "ann")
     page = ann.open("/settings/email")
     assert (ANN in page.text, "Not confirmed yet." in page.text) == (True, True)
@@ -138,7 +140,7 @@ def test_email_change_requires_confirmation_and_can_be_reverted(here: World, off
     assert "We sent an e-mail to" not in visitor(here, "ann").open("/settings/email?sent=call+0800+555").text
 
 
-def test_email_confirmation_of_current_address_succeeds(here: World, office: PostOffice) -> None:
+def test_email_confirmation_of_current_address_succeeds(here: NetworkFixture, office: PostOffice) -> None:
     visitor(here, "ann").open("/settings/email").press("Send confirmation e-mail")
     here.settle()
     done = visitor(here).open(office.to(ANN).path).press("Confirm the address")
@@ -146,7 +148,7 @@ def test_email_confirmation_of_current_address_succeeds(here: World, office: Pos
     assert "Send confirmation e-mail" not in visitor(here, "ann").open("/settings/email").text
 
 
-def signed_up(at: World) -> tuple[str, str]:
+def signed_up(at: NetworkFixture) -> tuple[str, str]:
     """Sign up, and return the path and text of the resulting page."""
     page = visitor(at).open("/signup")
     done = page.press("Sign up", username="ben", email="ben@example.org", password=PASSWORD, agreement="on")
@@ -154,7 +156,7 @@ def signed_up(at: World) -> tuple[str, str]:
 
 
 def test_signup_with_required_confirmation_activates_account_after_mail_link(office: PostOffice) -> None:
-    with world(mail=office.url, email_confirmation="required") as strict:
+    with network_fixture(mail=office.url, email_confirmation="required") as strict:
         path, text = signed_up(strict)
         assert (path, "Check your e-mail." in text) == ("/signup/confirm", True)
         strict.settle()
@@ -175,14 +177,14 @@ def test_signup_with_required_confirmation_activates_account_after_mail_link(off
 
 @pytest.mark.parametrize(("wanted", "mails"), [("asked", 1), ("none", 0)])
 def test_signup_without_required_confirmation_logs_in_immediately(office: PostOffice, wanted: str, mails: int) -> None:
-    with world(mail=office.url, email_confirmation=wanted) as open_to_all:
+    with network_fixture(mail=office.url, email_confirmation=wanted) as open_to_all:
         assert signed_up(open_to_all)[0].startswith("/welcome")
         open_to_all.settle()
         assert len(office.mails) == mails
 
 
 def test_post_emails_confirmations_sends_confirmation_mail_again(office: PostOffice) -> None:
-    with world(mail=office.url) as made:
+    with network_fixture(mail=office.url) as made:
         client = Client(made)
         form = {
             "username": "ben",
@@ -205,7 +207,7 @@ def test_post_emails_confirmations_sends_confirmation_mail_again(office: PostOff
 
 
 def test_signup_with_approval_records_reason_and_sends_mail_when_approved(office: PostOffice) -> None:
-    with world(mail=office.url, approval=True, email_confirmation="none") as strict:
+    with network_fixture(mail=office.url, approval=True, email_confirmation="none") as strict:
         page = visitor(strict).open("/signup")
         asked: dict[str, Any] = {"username": "ben", "email": "ben@example.org", "password": PASSWORD, "agreement": "on"}
         done = page.press("Sign up", **asked, reason="I like boats")
@@ -225,7 +227,7 @@ def test_signup_with_approval_records_reason_and_sends_mail_when_approved(office
 
 def test_login_of_locked_out_member_offers_reset_mail_and_passkey(office: PostOffice) -> None:
     limits = {"login": "off", "account_guesses": "2/10m"}
-    with world(mail=office.url, rate_limits=True, limits=limits) as here:
+    with network_fixture(mail=office.url, rate_limits=True, limits=limits) as here:
         member(here, "ann")
         for _ in range(2):
             visitor(here).open("/login").press("Log in", username="ann", password="a guess")
@@ -246,7 +248,7 @@ def test_login_of_locked_out_member_offers_reset_mail_and_passkey(office: PostOf
 
 def test_login_of_locked_out_member_without_mail_server_names_contact() -> None:
     limits = {"login": "off", "account_guesses": "2/10m"}
-    with world(rate_limits=True, limits=limits, contact_email="help@example.org") as here:
+    with network_fixture(rate_limits=True, limits=limits, contact_email="help@example.org") as here:
         member(here, "ann")
         for _ in range(2):
             visitor(here).open("/login").press("Log in", username="ann", password="a guess")

@@ -8,14 +8,14 @@ import pytest
 
 from shoal.commands import reactions, relationships
 from shoal.graph.schema import BOOKMARK
-from tests.api.in_memory_network import World, world
+from tests.api.in_memory_network import NetworkFixture, network_fixture
 from tests.web.browser import Page, found_in, member, visitor
 from tests.web.pictures import posted
 
 
 @pytest.fixture(scope="module")
-def here() -> Iterator[World]:
-    with world() as made:
+def here() -> Iterator[NetworkFixture]:
+    with network_fixture() as made:
         yield made
 
 
@@ -27,7 +27,7 @@ def tabs(page: Page) -> list[str]:
     return [" ".join(tab.get_text(" ").split()) for tab in page.html.select("nav.tabs a")]
 
 
-def test_saved_and_liked_pages_show_most_recent_first(here: World) -> None:
+def test_saved_and_liked_pages_show_most_recent_first(here: NetworkFixture) -> None:
     ann, ben = member(here, "ann"), member(here, "ben")
     first, second = posted(here, ben, "first"), posted(here, ben, "second")
     browser = visitor(here, "ann")
@@ -42,7 +42,7 @@ def test_saved_and_liked_pages_show_most_recent_first(here: World) -> None:
     assert said(page.press("Save", page.post("first"))) == ["second"]
 
 
-def test_saved_page_links_to_older_posts(here: World) -> None:
+def test_saved_page_links_to_older_posts(here: NetworkFixture) -> None:
     cyd, dee = member(here, "cyd"), member(here, "dee")
     for n in range(23):
         here.run(reactions.mark(here.writes, cyd.id, posted(here, dee, f"post {n}").id, BOOKMARK))
@@ -51,7 +51,7 @@ def test_saved_page_links_to_older_posts(here: World) -> None:
     assert said(page.follow("Older posts")) == ["post 2", "post 1", "post 0"]
 
 
-def test_list_is_created_filled_read_changed_and_deleted(here: World) -> None:
+def test_list_is_created_filled_read_changed_and_deleted(here: NetworkFixture) -> None:
     eve, fay, gil = (member(here, name) for name in ("eve", "fay", "gil"))
     for other in (fay, gil):
         here.run(relationships.follow(here.writes, eve.id, other.id))
@@ -83,7 +83,7 @@ def test_list_is_created_filled_read_changed_and_deleted(here: World) -> None:
     assert "No lists yet" in gone.text
 
 
-def test_list_member_search_finds_only_followees(here: World) -> None:
+def test_list_member_search_finds_only_followees(here: NetworkFixture) -> None:
     hal, ida, kit = (member(here, name) for name in ("hal", "idalia", "kit"))
     member(here, "idared")
     for other in (ida, kit):
@@ -99,7 +99,7 @@ def test_list_member_search_finds_only_followees(here: World) -> None:
     assert "No one you follow matches" in page.press("Search", q="zzz").text
 
 
-def test_list_form_with_blank_title_is_refused_and_keeps_choices(here: World) -> None:
+def test_list_form_with_blank_title_is_refused_and_keeps_choices(here: NetworkFixture) -> None:
     member(here, "jon")
     page = visitor(here, "jon").open("/lists").press("Choose people", title="   ", replies="none")
     assert page.status == 422
@@ -108,13 +108,13 @@ def test_list_form_with_blank_title_is_refused_and_keeps_choices(here: World) ->
     assert page.one("#title")["aria-invalid"] == "true"
 
 
-def test_list_form_error_is_shown_in_page_language(here: World) -> None:
+def test_list_form_error_is_shown_in_page_language(here: NetworkFixture) -> None:
     member(here, "kai")
     page = visitor(here, "kai", language="de").open("/lists").press("Leute wählen", title="   ")
     assert (page.status, "Der Titel darf nicht leer sein." in page.text) == (422, True)
 
 
-def test_list_of_other_member_returns_404(here: World) -> None:
+def test_list_of_other_member_returns_404(here: NetworkFixture) -> None:
     member(here, "lea")
     member(here, "max")
     page = visitor(here, "lea").open("/lists").press("Choose people", title="Mine")
@@ -125,7 +125,7 @@ def test_list_of_other_member_returns_404(here: World) -> None:
     assert other.post(path, [("form_token", token), ("title", "x"), ("do", "delete")]).status == 404
 
 
-def test_home_tabs_show_five_lists_and_followed_tags(here: World) -> None:
+def test_home_tabs_show_five_lists_and_followed_tags(here: NetworkFixture) -> None:
     ned = member(here, "ned")
     browser = visitor(here, "ned")
     for n in range(6):

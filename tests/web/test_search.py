@@ -8,7 +8,7 @@ import pytest
 
 from shoal.commands import relationships
 from shoal.core.errors import Unavailable
-from tests.api.in_memory_network import BASE, World, world
+from tests.api.in_memory_network import BASE, NetworkFixture, network_fixture
 from tests.web.browser import Page, member, visitor
 from tests.web.pictures import posted
 
@@ -16,8 +16,8 @@ SCRIPT = {"HX-Request": "true"}
 
 
 @pytest.fixture(scope="module")
-def here() -> Iterator[World]:
-    with world(title="Shoal") as made:
+def here() -> Iterator[NetworkFixture]:
+    with network_fixture(title="Shoal") as made:
         ann, ben = member(made, "ann"), member(made, "ben")
         member(made, "annika")
         for n in range(24):
@@ -33,7 +33,7 @@ def people(page: Page) -> list[str]:
     return [one.get_text(strip=True).removeprefix("@") for one in page.html.select(".people .handle")]
 
 
-def test_search_page_finds_members_tags_and_posts(here: World) -> None:
+def test_search_page_finds_members_tags_and_posts(here: NetworkFixture) -> None:
     page = visitor(here, "ben").open("/search").press("Search", q="ann")
     assert people(page) == ["ann", "annika"]
     page = page.press("Search", q="tide")
@@ -46,21 +46,21 @@ def test_search_page_finds_members_tags_and_posts(here: World) -> None:
     assert people(page.follow("People")) == []
 
 
-def test_search_results_of_many_members_are_paginated(here: World) -> None:
+def test_search_results_of_many_members_are_paginated(here: NetworkFixture) -> None:
     page = visitor(here).open("/search?q=sailor&type=people")
     assert len(people(page)) == 20
     more = page.follow("More people")
     assert len({*people(page), *people(more)}) == 24
 
 
-def test_search_htmx_response_contains_only_results(here: World) -> None:
+def test_search_htmx_response_contains_only_results(here: NetworkFixture) -> None:
     answer = visitor(here, "ben").open("/search?q=ann", **SCRIPT)
     assert "annika" in answer.answer.text
     assert "<html" not in answer.answer.text
     assert '<form class="search-bar' not in answer.answer.text
 
 
-def test_search_page_explains_operators_and_reports_invalid_values(here: World) -> None:
+def test_search_page_explains_operators_and_reports_invalid_values(here: NetworkFixture) -> None:
     browser = visitor(here, "ben")
     page = browser.open("/search")
     for operator in ("from:ann", "before:2026-03-01", "after:", "has:media", "in:library", "near:45.44,12.32"):
@@ -74,7 +74,7 @@ def test_search_page_explains_operators_and_reports_invalid_values(here: World) 
         assert hint in browser.open(f"/search?q=tide+{typed}").text
 
 
-def test_search_for_local_url_or_full_handle_redirects_to_page(here: World) -> None:
+def test_search_for_local_url_or_full_handle_redirects_to_page(here: NetworkFixture) -> None:
     browser = visitor(here, "ben")
     post = browser.open("/@ann?show=posts").one(".at a")["href"]
     assert browser.open("/search").press("Search", q=f"{BASE}/@ann").path == "/@ann"
@@ -88,7 +88,7 @@ def test_search_for_local_url_or_full_handle_redirects_to_page(here: World) -> N
         assert browser.open("/search").press("Search", q=typed).path.startswith("/search")
 
 
-def test_search_by_anonymous_visitor_excludes_posts_and_asks_to_log_in(here: World) -> None:
+def test_search_by_anonymous_visitor_excludes_posts_and_asks_to_log_in(here: NetworkFixture) -> None:
     page = visitor(here).open("/search?q=dawn")
     assert "#dawn" in page.text
     assert not page.posts
@@ -96,12 +96,12 @@ def test_search_by_anonymous_visitor_excludes_posts_and_asks_to_log_in(here: Wor
     assert page.one('p.notice a[href^="/login"]')
 
 
-def test_search_without_results_shows_help(here: World) -> None:
+def test_search_without_results_shows_help(here: NetworkFixture) -> None:
     assert "No results for zzzzz" in visitor(here, "ben").open("/search?q=zzzzz").text
     assert "Search operators" in visitor(here, "ben").open("/search?q=").text
 
 
-def test_search_suggestions_offer_members_and_tags(here: World) -> None:
+def test_search_suggestions_offer_members_and_tags(here: NetworkFixture) -> None:
     browser = visitor(here, "ben")
     offered = browser.open("/search/offers?q=da", **SCRIPT)
     assert [link["href"] for link in offered.links()] == ["/tags/dawn", "/search?q=da"]
@@ -112,7 +112,7 @@ def test_search_suggestions_offer_members_and_tags(here: World) -> None:
     assert not browser.open("/search/offers?q=", **SCRIPT).links()
 
 
-def test_search_with_unavailable_index_shows_message(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_search_with_unavailable_index_shows_message(here: NetworkFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     async def away(*_: object, **__: object) -> list[int]:
         raise Unavailable("away")
 

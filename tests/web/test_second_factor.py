@@ -11,7 +11,7 @@ import pytest
 from shoal.commands import account_deletions, members, moderation, second_factor
 from shoal.core.model import Role
 from shoal.server import build
-from tests.api.in_memory_network import STAFF_SCOPES, World, world
+from tests.api.in_memory_network import STAFF_SCOPES, NetworkFixture, network_fixture
 from tests.api.oauth_browser import Client
 from tests.api.oauth_browser import Visitor as AppVisitor
 from tests.engines.authenticator_app import code_of
@@ -22,8 +22,8 @@ PATH = "/settings/second_factor"
 
 
 @pytest.fixture
-def here() -> Iterator[World]:
-    with world() as made:
+def here() -> Iterator[NetworkFixture]:
+    with network_fixture() as made:
         member(made, "ann")
         yield made
 
@@ -42,7 +42,7 @@ def turned_on(ann: Visitor) -> tuple[str, list[str]]:
     return key, [one.text for one in done.html.select(".recovery-codes code")]
 
 
-def test_second_factor_is_enabled_and_required_at_login(here: World) -> None:
+def test_second_factor_is_enabled_and_required_at_login(here: NetworkFixture) -> None:
     ann = visitor(here, "ann")
     page = ann.open(PATH)
     key = key_on(page)
@@ -74,7 +74,7 @@ def test_second_factor_is_enabled_and_required_at_login(here: World) -> None:
     assert other.open("/login/code").path == "/", "logged-in members are redirected"
 
 
-def test_recovery_code_logs_in_and_new_codes_replace_old_codes(here: World) -> None:
+def test_recovery_code_logs_in_and_new_codes_replace_old_codes(here: NetworkFixture) -> None:
     ann = visitor(here, "ann")
     _, codes = turned_on(ann)
     asked = visitor(here).open("/login").press("Log in", username="ann", password=PASSWORD)
@@ -95,7 +95,7 @@ def test_recovery_code_logs_in_and_new_codes_replace_old_codes(here: World) -> N
 
 
 def test_second_factor_is_required_after_password_reset_and_deletion_cancellation() -> None:
-    with post_office() as office, world(mail=office.url) as here:
+    with post_office() as office, network_fixture(mail=office.url) as here:
         member(here, "ann")
         ann = visitor(here, "ann")
         _, codes = turned_on(ann)
@@ -114,7 +114,7 @@ def test_second_factor_is_required_after_password_reset_and_deletion_cancellatio
         assert back.path.startswith("/login/code"), back.text
 
 
-def test_login_code_page_requires_password_first(here: World) -> None:
+def test_login_code_page_requires_password_first(here: NetworkFixture) -> None:
     turned_on(visitor(here, "ann"))
     member(here, "ben")
     stranger = visitor(here)
@@ -127,7 +127,7 @@ def test_login_code_page_requires_password_first(here: World) -> None:
     assert stranger.open("/login/code?to=//elsewhere.example").press("Log in", code=codes[0]).path == "/"
 
 
-def test_oauth_authorization_requires_second_factor_code(here: World) -> None:
+def test_oauth_authorization_requires_second_factor_code(here: NetworkFixture) -> None:
     key, codes = turned_on(visitor(here, "ann"))
     app, browser = Client(here), AppVisitor(here)
     query = app.query(state="s" * 3_900)
@@ -154,7 +154,7 @@ def test_oauth_authorization_requires_second_factor_code(here: World) -> None:
     assert second.press("code", second=codes[0]).status_code == 403
 
 
-def test_oauth_password_grant_with_second_factor_is_refused(here: World) -> None:
+def test_oauth_password_grant_with_second_factor_is_refused(here: NetworkFixture) -> None:
     turned_on(visitor(here, "ann"))
     app = Client(here)
     form = {"grant_type": "password", "username": "ann", "password": PASSWORD, **app.keys}
@@ -164,7 +164,9 @@ def test_oauth_password_grant_with_second_factor_is_refused(here: World) -> None
 
 
 def test_second_factor_codes_are_rate_limited() -> None:
-    with world(rate_limits=True, limits={"login": "off", "account_guesses": "3/24h", "code_guesses": "2/24h"}) as busy:
+    with network_fixture(
+        rate_limits=True, limits={"login": "off", "account_guesses": "3/24h", "code_guesses": "2/24h"}
+    ) as busy:
         ann = member(busy, "ann")
         browser = visitor(busy, "ann")
         _, codes = turned_on(browser)
@@ -184,7 +186,7 @@ def test_second_factor_codes_are_rate_limited() -> None:
 
 
 def test_staff_second_factor_setting_restricts_moderation_without_second_factor() -> None:
-    with world(staff_second_factor=True) as strict:
+    with network_fixture(staff_second_factor=True) as strict:
         ann = member(strict, "ann")
         strict.run(moderation.set_role(strict.network.writes, ann.id, Role.ADMIN))
         browser = visitor(strict, "ann")
@@ -216,7 +218,7 @@ def test_staff_second_factor_setting_restricts_moderation_without_second_factor(
         assert browser.open("/moderation").path == f"{PATH}?needed=1"
 
 
-def test_second_factor_for_shared_demo_account_is_refused(here: World) -> None:
+def test_second_factor_for_shared_demo_account_is_refused(here: NetworkFixture) -> None:
     ann = here.run(members.find(here.network.writes, "ann"))
     assert ann is not None
     here.app = build(replace(here.app_parts, demo_member=ann.id))

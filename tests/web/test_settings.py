@@ -11,39 +11,39 @@ from shoal.commands import members, oauth, ranking, relationships
 from shoal.core.model import Member, NoticePolicy, Treatment, Visibility
 from shoal.core.places import PlacePrecision
 from shoal.graph.payloads.members import personalization_of
-from tests.api.in_memory_network import World, picture, world
+from tests.api.in_memory_network import NetworkFixture, network_fixture, picture
 from tests.web.browser import PASSWORD, Visitor, member, visitor
 
 
 @pytest.fixture(scope="module")
-def here() -> Iterator[World]:
-    with world() as made:
+def here() -> Iterator[NetworkFixture]:
+    with network_fixture() as made:
         member(made, "ann")
         yield made
 
 
 @pytest.fixture(scope="module")
-def ann(here: World) -> Visitor:
+def ann(here: NetworkFixture) -> Visitor:
     """The browser of Ann."""
     return visitor(here, "ann")
 
 
-def now(here: World, name: str = "ann") -> Member:
+def now(here: NetworkFixture, name: str = "ann") -> Member:
     """Return the current state of a member."""
     found = here.run(members.find(here.writes, name))
     assert found is not None
     return found
 
 
-def test_settings_overview_and_navigation_link_to_all_pages(here: World, ann: Visitor) -> None:
+def test_settings_overview_and_navigation_link_to_all_pages(here: NetworkFixture, ann: Visitor) -> None:
     overview = ann.open("/").follow("Settings")
     paths = [str(link["href"]) for link in overview.html.select("main .menu-link")]
     assert len(paths) == 18
     for path in paths:
         page = ann.open(path)
         assert page.status == 200, path
-        assert [str(link["href"]) for link in page.html.select("nav.settings-places li a")] == paths
-        assert [str(link["href"]) for link in page.html.select("nav.settings-places [aria-current]")] == [path]
+        assert [str(link["href"]) for link in page.html.select("nav.settings-menu li a")] == paths
+        assert [str(link["href"]) for link in page.html.select("nav.settings-menu [aria-current]")] == [path]
         assert page.html.find("h1") is not None
         assert len(page.html.find_all("h1")) == 1
         for field in page.html.select("main input:not([type=hidden]), main select, main textarea"):
@@ -55,7 +55,7 @@ def test_settings_overview_and_navigation_link_to_all_pages(here: World, ann: Vi
             assert named or field.get("aria-hidden"), f"{path}: {field} has no name"
 
 
-def test_profile_settings_save_pictures_and_fields(here: World, ann: Visitor) -> None:
+def test_profile_settings_save_pictures_and_fields(here: NetworkFixture, ann: Visitor) -> None:
     files = {"avatar": ("a.png", picture(40, 40)), "header": ("h.png", picture(90, 30))}
     fields: dict[str, Any] = {
         "fields[0][name]": "Camera",
@@ -79,7 +79,9 @@ def test_profile_settings_save_pictures_and_fields(here: World, ann: Visitor) ->
     assert "Remove header image" not in page.text
 
 
-def test_profile_settings_with_invalid_values_show_field_errors_and_keep_input(here: World, ann: Visitor) -> None:
+def test_profile_settings_with_invalid_values_show_field_errors_and_keep_input(
+    here: NetworkFixture, ann: Visitor
+) -> None:
     page = ann.open("/settings/profile").press(
         "Save", display_name="Annie", note="n" * 501, files={"header": ("h.png", b"nothing")}
     )
@@ -90,7 +92,7 @@ def test_profile_settings_with_invalid_values_show_field_errors_and_keep_input(h
     assert page.field("Bio").text.strip() == "n" * 501
 
 
-def test_privacy_settings_save_checked_options(here: World, ann: Visitor) -> None:
+def test_privacy_settings_save_checked_options(here: NetworkFixture, ann: Visitor) -> None:
     page = ann.open("/settings/privacy").press(
         "Save",
         locked="true",
@@ -109,14 +111,14 @@ def test_privacy_settings_save_checked_options(here: World, ann: Visitor) -> Non
     assert (member.locked, member.discoverable, member.findable_by_email) == (False, True, False)
 
 
-def test_privacy_settings_find_by_email_without_address_is_refused(here: World) -> None:
+def test_privacy_settings_find_by_email_without_address_is_refused(here: NetworkFixture) -> None:
     here.run(members.register(here.writes, "noemail", password=PASSWORD))
     page = visitor(here, "noemail").open("/settings/privacy").press("Save", findable_by_email="true")
     assert (page.status, "has no e-mail address" in page.text) == (422, True)
     assert page.field("Let people find me by my e-mail address").has_attr("checked")
 
 
-def test_posting_settings_save_default_visibility_sensitivity_and_language(here: World, ann: Visitor) -> None:
+def test_posting_settings_save_default_visibility_sensitivity_and_language(here: NetworkFixture, ann: Visitor) -> None:
     page = ann.open("/settings/posting")
     page = page.press("Save", default_visibility="followers", default_sensitive="true", default_language="de")
     member = now(here)
@@ -129,7 +131,7 @@ def test_posting_settings_save_default_visibility_sensitivity_and_language(here:
     assert now(here).default_visibility is Visibility.PUBLIC
 
 
-def test_notification_settings_save_policy_for_five_kinds(here: World, ann: Visitor) -> None:
+def test_notification_settings_save_policy_for_five_kinds(here: NetworkFixture, ann: Visitor) -> None:
     page = ann.open("/settings/notifications")
     page = page.press("Save", not_following="filter", private_mentions="drop")
     chosen = {str(one["name"]): str(one["value"]) for one in page.html.select("main input[type=radio][checked]")}
@@ -137,10 +139,10 @@ def test_notification_settings_save_policy_for_five_kinds(here: World, ann: Visi
     assert [chosen[name] for name in NoticePolicy.__struct_fields__] == ["filter", "accept", "accept", "drop", "accept"]
 
 
-def test_appearance_settings_apply_to_anonymous_browser(here: World) -> None:
+def test_appearance_settings_apply_to_anonymous_browser(here: NetworkFixture) -> None:
     stranger = visitor(here)
     page = stranger.open("/settings/appearance")
-    assert len(page.html.select("nav.settings-places li")) == 1
+    assert len(page.html.select("nav.settings-menu li")) == 1
     page = page.press("Save", scheme="dark", contrast="true", still="true", language="de")
     assert page.html.html is not None
     assert (page.html.html["class"], page.html.html["lang"]) == (["look-dark", "look-contrast", "look-still"], "de")
@@ -152,7 +154,7 @@ def test_appearance_settings_apply_to_anonymous_browser(here: World) -> None:
     assert (stranger.cookie("shoal_look"), stranger.cookie("shoal_language")) == ("", "")
 
 
-def test_feedback_settings_list_and_remove_feedback(here: World, ann: Visitor) -> None:
+def test_feedback_settings_list_and_remove_feedback(here: NetworkFixture, ann: Visitor) -> None:
     me, ben = now(here), member(here, "ben")
     for _ in range(2):
         here.run(ranking.tap_author(here.writes, me.id, ben.id, 1))
@@ -168,7 +170,7 @@ def test_feedback_settings_list_and_remove_feedback(here: World, ann: Visitor) -
     assert (feedback.authors, feedback.tags, feedback.picked) == ({}, {}, ("tide",))
 
 
-def test_people_settings_unmute_and_unblock_members(here: World, ann: Visitor) -> None:
+def test_people_settings_unmute_and_unblock_members(here: NetworkFixture, ann: Visitor) -> None:
     me, cyd, dee = now(here), member(here, "cyd"), member(here, "dee")
     assert "No muted people" in ann.open("/settings/people").text
     here.run(relationships.mute(here.writes, me.id, cyd.id))
@@ -182,7 +184,7 @@ def test_people_settings_unmute_and_unblock_members(here: World, ann: Visitor) -
     assert "No blocked people" in page.press("Unblock dee").text
 
 
-def test_password_change_ends_other_sessions_and_keeps_current_session(here: World) -> None:
+def test_password_change_ends_other_sessions_and_keeps_current_session(here: NetworkFixture) -> None:
     member(here, "eve")
     one, other = visitor(here, "eve"), visitor(here, "eve")
     page = one.open("/settings/password")
@@ -197,7 +199,7 @@ def test_password_change_ends_other_sessions_and_keeps_current_session(here: Wor
 
 
 def test_password_change_with_wrong_passwords_is_rate_limited() -> None:
-    with world(rate_limits=True, limits={"account_guesses": "1/10m"}) as busy:
+    with network_fixture(rate_limits=True, limits={"account_guesses": "1/10m"}) as busy:
         member(busy, "ann")
         page = visitor(busy, "ann").open("/settings/password")
         for status in (422, 429):
@@ -207,7 +209,7 @@ def test_password_change_with_wrong_passwords_is_rate_limited() -> None:
         assert int(page.answer.headers["retry-after"]) > 0
 
 
-def test_session_settings_end_single_or_all_other_sessions(here: World) -> None:
+def test_session_settings_end_single_or_all_other_sessions(here: NetworkFixture) -> None:
     fay = member(here, "fay")
     app = here.run(
         oauth.register(here.writes, "Tide", scopes=("read", "write:statuses"), website="https://tide.example")
@@ -232,7 +234,7 @@ def test_session_settings_end_single_or_all_other_sessions(here: World) -> None:
     assert [one.open("/settings").path for one in (second, third)] == ["/login?to=%2Fsettings"] * 2
 
 
-def test_session_of_other_member_returns_404(here: World, ann: Visitor) -> None:
+def test_session_of_other_member_returns_404(here: NetworkFixture, ann: Visitor) -> None:
     gus = member(here, "gus")
     token = here.run(
         oauth.issue_token(here.writes, here.run(oauth.register(here.writes, "Ebb")).app.id, gus.id, ("read",))
@@ -242,17 +244,17 @@ def test_session_of_other_member_returns_404(here: World, ann: Visitor) -> None:
 
 
 @pytest.mark.parametrize("path", ["", "/profile", "/ranking", "/filters/new", "/sessions", "/archive"])
-def test_settings_pages_redirect_anonymous_visitors_to_login(here: World, path: str) -> None:
+def test_settings_pages_redirect_anonymous_visitors_to_login(here: NetworkFixture, path: str) -> None:
     assert visitor(here).open(f"/settings{path}").path.startswith("/login?to=%2Fsettings")
 
 
-def test_settings_form_without_token_is_refused(here: World, ann: Visitor) -> None:
+def test_settings_form_without_token_is_refused(here: NetworkFixture, ann: Visitor) -> None:
     assert ann.post("/settings/privacy", [("locked", "true")]).status == 403
     assert not now(here).locked
 
 
 def test_profile_picture_too_large_is_refused() -> None:
-    with world(max_upload_bytes=200_000) as small:
+    with network_fixture(max_upload_bytes=200_000) as small:
         member(small, "ann")
         page = visitor(small, "ann").open("/settings/profile")
         page = page.press("Save", files={"avatar": ("a.png", b"\x89PNG" + bytes(300_000))})

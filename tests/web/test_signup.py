@@ -11,7 +11,7 @@ import pytest
 from shoal.commands import blocklists, members, moderation
 from shoal.core.blocklists import IpSeverity
 from shoal.core.model import Role
-from tests.api.in_memory_network import BASE, World, world
+from tests.api.in_memory_network import BASE, NetworkFixture, network_fixture
 from tests.proof_of_work import find_proof
 from tests.web.browser import PASSWORD, Page, member, visitor
 
@@ -19,12 +19,12 @@ RULES = ("Be kind.", "Describe your pictures.")
 
 
 @pytest.fixture(scope="module")
-def here() -> Iterator[World]:
-    with world(rules=RULES) as made:
+def here() -> Iterator[NetworkFixture]:
+    with network_fixture(rules=RULES) as made:
         yield made
 
 
-def joining(here: World, name: str, **fields: Any) -> Page:
+def joining(here: NetworkFixture, name: str, **fields: Any) -> Page:
     """Fill in the form and press the button."""
     typed: dict[str, Any] = {
         "username": name,
@@ -45,7 +45,7 @@ def wrong(page: Page, name: str) -> str:
     return " ".join(one.get_text(" ", strip=True) for one in told if one is not None)
 
 
-def test_signup_form_logs_in_and_asks_for_interests(here: World) -> None:
+def test_signup_form_logs_in_and_asks_for_interests(here: NetworkFixture) -> None:
     page = visitor(here).open("/").follow("Sign up")
     assert [rule in page.text for rule in RULES] == [True, True]
     page = page.press("Sign up", username="Ann", email="ann@example.org", password=PASSWORD, agreement="true")
@@ -53,7 +53,7 @@ def test_signup_form_logs_in_and_asks_for_interests(here: World) -> None:
     assert page.links("Profile")[0]["href"] == "/@ann"
 
 
-def test_signup_form_shows_all_field_errors_and_keeps_input(here: World) -> None:
+def test_signup_form_shows_all_field_errors_and_keeps_input(here: NetworkFixture) -> None:
     member(here, "ben")
     page = joining(here, "Ben", email="nowhere", password="short", agreement=[])
     assert page.status == 422
@@ -74,36 +74,36 @@ def test_signup_form_shows_all_field_errors_and_keeps_input(here: World) -> None
         ("x" * 31, "up to 30"),
     ],
 )
-def test_signup_with_invalid_user_name_shows_reason(here: World, name: str, said: str) -> None:
+def test_signup_with_invalid_user_name_shows_reason(here: NetworkFixture, name: str, said: str) -> None:
     assert said in wrong(joining(here, name, email="c@example.org"), "username")
 
 
-def test_signup_with_used_or_blocked_email_address_is_refused(here: World) -> None:
+def test_signup_with_used_or_blocked_email_address_is_refused(here: NetworkFixture) -> None:
     here.run(members.register(here.writes, "dee", password=PASSWORD, email="dee@example.org"))
     assert "This address is already in use" in wrong(joining(here, "dee2", email="dee@example.org"), "email")
     here.run(blocklists.block_domain(here.writes, "spam.example"))
     assert "provider" in wrong(joining(here, "dee3", email="dee@spam.example"), "email")
 
 
-def test_signup_with_filled_honeypot_field_is_refused(here: World) -> None:
+def test_signup_with_filled_honeypot_field_is_refused(here: NetworkFixture) -> None:
     page = joining(here, "eve", homepage="https://spam.example")
     assert (page.status, "This looks like an automated submission" in page.text) == (422, True)
     assert here.run(members.find(here.writes, "eve")) is None
 
 
-def test_signup_without_form_token_is_refused(here: World) -> None:
+def test_signup_without_form_token_is_refused(here: NetworkFixture) -> None:
     answer = visitor(here).post("/signup", [("username", "fay"), ("password", PASSWORD), ("agreement", "true")])
     assert answer.status == 403
     assert here.run(members.find(here.writes, "fay")) is None
 
 
-def test_signup_page_redirects_logged_in_member(here: World) -> None:
+def test_signup_page_redirects_logged_in_member(here: NetworkFixture) -> None:
     member(here, "gus")
     assert visitor(here, "gus").open("/signup").path == "/"
 
 
 def test_signup_page_with_closed_registrations_shows_contact() -> None:
-    with world(registrations=False, contact_email="crew@example.org") as shut:
+    with network_fixture(registrations=False, contact_email="crew@example.org") as shut:
         page = visitor(shut).open("/signup")
         assert "Sign-ups are closed" in page.text
         assert page.links("Look around")
@@ -112,7 +112,7 @@ def test_signup_page_with_closed_registrations_shows_contact() -> None:
 
 
 def test_signup_attempts_are_rate_limited_by_ip_address() -> None:
-    with world(rate_limits=True, limits={"signup": "2/30m"}) as busy:
+    with network_fixture(rate_limits=True, limits={"signup": "2/30m"}) as busy:
         browser = visitor(busy)
         for _ in range(2):
             assert browser.open("/signup").press("Sign up", username="hal").status == 422
@@ -121,7 +121,7 @@ def test_signup_attempts_are_rate_limited_by_ip_address() -> None:
 
 
 def test_signup_from_ip_range_requiring_approval_is_pending() -> None:
-    with world() as guarded:
+    with network_fixture() as guarded:
         guarded.run(blocklists.block_ip(guarded.writes, "127.0.0.0/8", IpSeverity.SIGN_UP_REQUIRES_APPROVAL))
         page = visitor(guarded).open("/signup")
         sent = page.press(
@@ -137,7 +137,7 @@ def test_signup_from_ip_range_requiring_approval_is_pending() -> None:
         )
 
 
-def made(here: World, page: Page, **chosen: Any) -> str:
+def made(here: NetworkFixture, page: Page, **chosen: Any) -> str:
     """Create an invitation with the form, and return the path of the displayed link."""
     page = page.press("Create link", **chosen)
     assert (page.status, "Saved." in page.text) == (200, True)
@@ -145,7 +145,7 @@ def made(here: World, page: Page, **chosen: Any) -> str:
 
 
 def test_invitation_link_allows_signup_with_closed_registrations() -> None:
-    with world(invitations="members", registrations=False, approval=True) as private:
+    with network_fixture(invitations="members", registrations=False, approval=True) as private:
         member(private, "ann", display_name="Ann of the sea")
         ann = visitor(private, "ann")
         settings = ann.open("/settings").follow("Invitations")
@@ -175,7 +175,7 @@ def test_invitation_link_allows_signup_with_closed_registrations() -> None:
 
 
 def test_invitation_link_used_up_closed_or_unknown_returns_410() -> None:
-    with world(invitations="members") as open_to_all:
+    with network_fixture(invitations="members") as open_to_all:
         member(open_to_all, "ann")
         ann = visitor(open_to_all, "ann")
         link = made(open_to_all, ann.open("/settings/invitations"))
@@ -198,13 +198,13 @@ def test_invitation_link_used_up_closed_or_unknown_returns_410() -> None:
 
 
 def test_invitation_form_with_unlimited_uses_by_member_is_refused() -> None:
-    with world(invitations="members") as small:
+    with network_fixture(invitations="members") as small:
         member(small, "ann")
         page = visitor(small, "ann").open("/settings/invitations").press("Create link", max_uses="0")
         assert (page.status, "Only moderators and admins can create unlimited invitations." in page.text) == (422, True)
 
 
-def test_invitation_settings_without_permission_are_hidden(here: World) -> None:
+def test_invitation_settings_without_permission_are_hidden(here: NetworkFixture) -> None:
     member(here, "joe")
     page = visitor(here, "joe").open("/settings")
     assert not page.links("Invitations")
@@ -212,7 +212,7 @@ def test_invitation_settings_without_permission_are_hidden(here: World) -> None:
 
 
 def test_moderation_member_page_shows_inviter_and_closes_invitations() -> None:
-    with world(invitations="members") as watched:
+    with network_fixture(invitations="members") as watched:
         ann = member(watched, "ann")
         member(watched, "max")
         watched.run(moderation.set_role(watched.writes, member(watched, "eva").id, Role.MODERATOR))
@@ -234,7 +234,7 @@ def test_moderation_member_page_shows_inviter_and_closes_invitations() -> None:
 
 
 def test_signup_with_proof_of_work_accepts_proof_or_waits_for_approval() -> None:
-    with world(signup_work=6) as strict:
+    with network_fixture(signup_work=6) as strict:
         page = visitor(strict).open("/signup")
         form = page.html.find("form", attrs={"data-behavior": "work"})
         assert form is not None
@@ -246,7 +246,7 @@ def test_signup_with_proof_of_work_accepts_proof_or_waits_for_approval() -> None
 
 
 def test_signup_with_wrong_proof_of_work_shows_error_and_keeps_input() -> None:
-    with world(signup_work=20) as strict:
+    with network_fixture(signup_work=20) as strict:
         page = joining(strict, "ann", proof="1:1")
         assert page.status == 422
         assert "The check of your device expired" in page.text

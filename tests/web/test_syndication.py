@@ -12,7 +12,7 @@ from shoal.commands import members, posts, reactions
 from shoal.commands.members import ProfileChange
 from shoal.commands.posts import Draft
 from shoal.core.model import Visibility
-from tests.api.in_memory_network import BASE, World, world
+from tests.api.in_memory_network import BASE, NetworkFixture, network_fixture
 from tests.web.browser import Page, member, visitor
 from tests.web.pictures import posted
 
@@ -20,8 +20,8 @@ ATOM = {"a": "http://www.w3.org/2005/Atom"}
 
 
 @pytest.fixture(scope="module")
-def here() -> Iterator[World]:
-    with world(title="Shoal") as made:
+def here() -> Iterator[NetworkFixture]:
+    with network_fixture(title="Shoal") as made:
         yield made
 
 
@@ -44,7 +44,7 @@ def titles(feed: Element) -> list[str]:
     return [entry.findtext("a:title", "", ATOM) for entry in feed.findall("a:entry", ATOM)]
 
 
-def test_member_feed_contains_public_posts_with_photo_enclosures(here: World) -> None:
+def test_member_feed_contains_public_posts_with_photo_enclosures(here: NetworkFixture) -> None:
     ann, ben = member(here, "ann"), member(here, "ben")
     here.run(members.update_profile(here.writes, ann.id, ProfileChange(display_name="Ann & Co", note="By the <sea>")))
     post = posted(here, ann, "Low tide at <dawn> & dusk #Dawn", 2)
@@ -73,7 +73,7 @@ def test_member_feed_contains_public_posts_with_photo_enclosures(here: World) ->
     assert "&lt;dawn&gt;" in content
 
 
-def test_member_feed_entry_with_content_warning_shows_only_warning(here: World) -> None:
+def test_member_feed_entry_with_content_warning_shows_only_warning(here: NetworkFixture) -> None:
     cyd = member(here, "cyd")
     posted(here, cyd, "eight legs", 1, spoiler="Spiders")
     feed = feed_of(visitor(here).open("/@cyd.atom"))
@@ -82,7 +82,7 @@ def test_member_feed_entry_with_content_warning_shows_only_warning(here: World) 
     assert not feed.findall("a:entry/a:link[@rel='enclosure']", ATOM)
 
 
-def test_tag_feed_contains_only_public_posts(here: World) -> None:
+def test_tag_feed_contains_only_public_posts(here: NetworkFixture) -> None:
     dee = member(here, "dee")
     posted(here, dee, "First #tide")
     posted(here, dee, "Second #Tide", 1)
@@ -92,7 +92,7 @@ def test_tag_feed_contains_only_public_posts(here: World) -> None:
     assert titles(feed_of(visitor(here).open("/tags/unused.atom"))) == []
 
 
-def test_feed_rss_url_redirects_to_atom_and_unchanged_feed_returns_304(here: World) -> None:
+def test_feed_rss_url_redirects_to_atom_and_unchanged_feed_returns_304(here: NetworkFixture) -> None:
     member(here, "eve")
     browser = visitor(here)
     assert browser.open("/@eve.rss").path == "/@eve.atom"
@@ -103,12 +103,12 @@ def test_feed_rss_url_redirects_to_atom_and_unchanged_feed_returns_304(here: Wor
     assert browser.open("/@nobody.atom").status == 404
 
 
-def test_feed_redirect_of_non_latin_tag_for_htmx_is_percent_encoded(here: World) -> None:
+def test_feed_redirect_of_non_latin_tag_for_htmx_is_percent_encoded(here: NetworkFixture) -> None:
     answer = visitor(here).open("/tags/日本.rss", **{"HX-Request": "true"}).answer
     assert (answer.status_code, answer.headers["hx-redirect"]) == (204, "/tags/%E6%97%A5%E6%9C%AC.atom")
 
 
-def test_profile_and_post_pages_link_to_member_feed(here: World) -> None:
+def test_profile_and_post_pages_link_to_member_feed(here: NetworkFixture) -> None:
     fay = member(here, "fay")
     post = posted(here, fay, "Low tide")
     for path in ("/@fay", f"/@fay/{post.id}"):

@@ -25,7 +25,7 @@ from shoal.core.ids import shard_of
 from shoal.core.model import Post
 from shoal.graph.contract import Batch
 from shoal.mastodon_api.routes import table
-from tests.api.in_memory_network import SCOPES, World, world
+from tests.api.in_memory_network import SCOPES, NetworkFixture, network_fixture
 from tests.object_factories import KINDS, _fields
 from tests.web.browser import Page, member, visitor
 from tests.web.pictures import posted
@@ -83,7 +83,7 @@ def hostile(value: Any, place: str) -> Any:
     return value
 
 
-async def write_hostile_text(here: World) -> None:
+async def write_hostile_text(here: NetworkFixture) -> None:
     """Put markup into every text of every stored object."""
     graph = here.network.writes.graph
     for node in await here.network.store.obj_scan(0, 10_000):
@@ -98,16 +98,16 @@ async def write_hostile_text(here: World) -> None:
 
 
 @pytest.fixture(scope="module")
-def here() -> Iterator[World]:
+def here() -> Iterator[NetworkFixture]:
     shown = f"Shoal {MARKUP}"
-    with world(
+    with network_fixture(
         title=shown, description=shown, rules=(shown,), contact_email="a@example.org", invitations="members"
     ) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def subjects(here: World) -> Subjects:
+def subjects(here: NetworkFixture) -> Subjects:
     """Subjects for all pages, with markup in each text."""
     run, writes = here.run, here.writes
     hal, ann = member(here, "hal"), member(here, "ann", reason="Boats")
@@ -168,14 +168,14 @@ def _is_isolated(text: NavigableString) -> bool:
     return any(one.name in _APART or one.get("dir") == "auto" for one in text.parents)
 
 
-def _pages(here: World, subjects: Subjects) -> Iterator[tuple[str, Page]]:
+def _pages(here: NetworkFixture, subjects: Subjects) -> Iterator[tuple[str, Page]]:
     for name, paths in (("", STRANGERS), ("hal", MEMBERS)):
         browser = visitor(here, name)
         for path in paths.values():
             yield path, browser.open(path.format(**subjects._asdict()))
 
 
-def test_hostile_text_on_pages_is_escaped_and_isolated(here: World, subjects: Subjects) -> None:
+def test_hostile_text_on_pages_is_escaped_and_isolated(here: NetworkFixture, subjects: Subjects) -> None:
     wrong: dict[str, list[str]] = {}
     seen: set[str] = set()
     for path, page in _pages(here, subjects):
@@ -240,7 +240,7 @@ def _html_in(value: Any) -> Iterator[str]:
             yield from _html_in(one if key != "source" else None)
 
 
-def test_hostile_text_in_api_html_fields_is_escaped(here: World, subjects: Subjects) -> None:
+def test_hostile_text_in_api_html_fields_is_escaped(here: NetworkFixture, subjects: Subjects) -> None:
     hal = here.run(members.find(here.writes, "hal"))
     assert hal is not None
     app = here.run(oauth.register(here.writes, hostile("", "App.name"), redirect_uris=("urn:x",), scopes=SCOPES)).app
@@ -265,7 +265,7 @@ def test_hostile_text_in_api_html_fields_is_escaped(here: World, subjects: Subje
 
 
 @pytest.mark.parametrize("path", ["/@ann.atom", "/@ann.rss", "/tags/sea.atom", "/tags/sea.rss"])
-def test_hostile_text_in_feeds_is_escaped(here: World, subjects: Subjects, path: str) -> None:
+def test_hostile_text_in_feeds_is_escaped(here: NetworkFixture, subjects: Subjects, path: str) -> None:
     answer = visitor(here).open(path).answer
     assert answer.status_code == 200
     root = ET.fromstring(answer.text)  # noqa: S314 (made by ourselves)
@@ -277,7 +277,7 @@ def test_hostile_text_in_feeds_is_escaped(here: World, subjects: Subjects, path:
     assert not [found for one in contents for found in wrong_in(one) if "not isolated" not in found]
 
 
-def test_hostile_app_name_on_authorization_page_is_escaped(here: World, subjects: Subjects) -> None:
+def test_hostile_app_name_on_authorization_page_is_escaped(here: NetworkFixture, subjects: Subjects) -> None:
     app = here.run(
         oauth.register(here.writes, hostile("Tide", "App.name"), redirect_uris=("https://app.example/",), scopes=SCOPES)
     ).app

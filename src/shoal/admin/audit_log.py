@@ -93,7 +93,7 @@ class ListAudit(Operation[list[AuditRecord]]):
             page = await moderation.audit_page(network.reads.graph, at, query)
             found += page.entries
             before = page.next
-        return [record_of(one) for one in found]
+        return [record_of(entry) for entry in found]
 
 
 class ExportAudit(Operation[int]):
@@ -125,8 +125,8 @@ class ExportAudit(Operation[int]):
 async def _lines(graph: Reader) -> AsyncGenerator[list[bytes], None]:
     lines: list[bytes] = []
     async with aclosing(moderation.everything(graph)) as entries:
-        async for one in entries:
-            lines.append(msgspec.json.encode(record_of(one)) + b"\n")
+        async for entry in entries:
+            lines.append(msgspec.json.encode(record_of(entry)) + b"\n")
             if len(lines) == _WRITTEN_AT_ONCE:
                 yield lines
                 lines = []

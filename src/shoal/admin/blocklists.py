@@ -55,7 +55,7 @@ class Blocklists:
     async def block_network(
         self, network: str, severity: IpSeverity = IpSeverity.NO_ACCESS, *, comment: str = "", seconds: int = 0
     ) -> IpBlock:
-        """Block an IP address or network for `seconds` (0: permanently). Raises `Taken` if already blocked.
+        """Block an IP address or address range for `seconds` (0: permanently). Raises `Taken` if already blocked.
 
         Servers apply the block within a few seconds.
         """
@@ -74,7 +74,7 @@ class Blocklists:
         await blocklists.unblock_name(self._writes, word)
 
     async def unblock(self, what: str) -> None:
-        """Remove the block of a domain, an e-mail address or an IP network. Raises `NotFound` if it is not blocked."""
+        """Remove the block of a domain, an e-mail address or an IP address range. Raises `NotFound` if it is not blocked."""
         if (network := _network(what)) is not None:
             await blocklists.unblock_ip(self._writes, await self._id(ip_block_key(network), what))
         elif "@" in what:
@@ -87,7 +87,7 @@ class Blocklists:
             await blocklists.unblock_domain(self._writes, found)
 
     async def blocks(self) -> AsyncGenerator[AnyBlock, None]:
-        """Iterate over all blocks: of domains, e-mail addresses, IP networks and names, each newest first."""
+        """Iterate over all blocks: of domains, e-mail addresses, IP address ranges and names, each newest first."""
         graph = self._writes.graph
         for atype in _LISTS:
             before = MAX_TIME

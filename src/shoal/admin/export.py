@@ -455,18 +455,18 @@ async def _passkeys(export: Export) -> None:
     export.document(
         "passkeys",
         [
-            {"name": one.name, "made": iso(one.made_at), "last_used": iso(one.used_at) or None}
-            for one in (login.passkeys if login else ())
+            {"name": passkey.name, "made": iso(passkey.made_at), "last_used": iso(passkey.used_at) or None}
+            for passkey in (login.passkeys if login else ())
         ],
     )
 
 
 async def _photos(export: Export, album_id: int) -> list[dict[str, str]]:
-    held = in_order(await export.graph.assoc_range(album_id, COLLECTS, Cursor(limit=MOST_PHOTOS)))
-    nodes = await export.graph.obj_get([assoc.id2 for assoc in held]) if held else {}
+    collected = in_order(await export.graph.assoc_range(album_id, COLLECTS, Cursor(limit=MOST_PHOTOS)))
+    nodes = await export.graph.obj_get([assoc.id2 for assoc in collected]) if collected else {}
     return [
         {"post": str(collected_of(assoc).post_id), "file": file_name(media)}
-        for assoc in held
+        for assoc in collected
         if isinstance(media := nodes.get(assoc.id2), Media)
     ]
 
@@ -476,15 +476,15 @@ async def _filters(export: Export) -> None:
         "filters",
         [
             {
-                "title": held.title,
-                "contexts": held.contexts,
-                "action": held.action,
-                "irreversible": held.irreversible,
-                "until": iso(held.expires_at) or None,
-                "keywords": [{"keyword": word.keyword, "whole_word": word.whole_word} for word in held.keywords],
-                "posts": [str(post.post_id) for post in held.posts],
+                "title": filter_.title,
+                "contexts": filter_.contexts,
+                "action": filter_.action,
+                "irreversible": filter_.irreversible,
+                "until": iso(filter_.expires_at) or None,
+                "keywords": [{"keyword": word.keyword, "whole_word": word.whole_word} for word in filter_.keywords],
+                "posts": [str(post.post_id) for post in filter_.posts],
             }
-            for held in await filters_of(export.graph, export.member.id)
+            for filter_ in await filters_of(export.graph, export.member.id)
         ],
     )
 

@@ -80,11 +80,11 @@ async def show_suggestions(reads: Reads, member: int, limit: int) -> Suggestions
     return SuggestionsShown(
         [
             SuggestionLine(
-                one.profile.member.name,
-                one.score,
-                [TermReason(reason.source, reason.contribution, reason.words) for reason in one.reasons],
+                suggestion.profile.member.name,
+                suggestion.score,
+                [TermReason(reason.source, reason.contribution, reason.words) for reason in suggestion.reasons],
             )
-            for one in found
+            for suggestion in found
         ]
     )
 
@@ -94,14 +94,14 @@ async def show(reads: Reads, member: int, limit: int, *, for_you: bool, explain:
         page = await home.page(reads, member, Cursor(limit=limit))
         return FeedShown([_line(entry) for entry in page.entries])
     ranked = await feed.page(reads, member, limit, explain=explain, deadline=PATIENT_SECONDS)
-    return FeedShown([_ranked(one) for one in ranked.entries], ranked.by_time)
+    return FeedShown([_ranked(ranked_entry) for ranked_entry in ranked.entries], ranked.by_time)
 
 
 async def missed(reads: Reads, member: int, limit: int, *, explain: bool) -> FeedShown:
     """Return the best posts that a member missed since the last visit."""
     found = await catch_up(reads, member, None, limit, explain=explain)
     return FeedShown(
-        [_ranked(one) for one in (*found.quiet, *found.best)],
+        [_ranked(entry) for entry in (*found.quiet, *found.best)],
         "off" if found.by_time else "",
         len(found.quiet),
         found.words,
@@ -112,8 +112,8 @@ def _line(entry: Entry) -> FeedLine:
     return FeedLine(entry.author.member.name, entry.post.text)
 
 
-def _ranked(one: RankedEntry) -> FeedLine:
-    line, why = _line(one.entry), one.why
+def _ranked(entry: RankedEntry) -> FeedLine:
+    line, why = _line(entry.entry), entry.why
     if why is None:
         return line
     line.sources = [source.key for source in why.sources]
@@ -121,7 +121,7 @@ def _ranked(one: RankedEntry) -> FeedLine:
     if why.terms:
         line.score = why.score
         line.reasons = [
-            TermReason(term.name, term.contribution, words_of(term.name, term.value, why.recipe, one.entry.reactions))
+            TermReason(term.name, term.contribution, words_of(term.name, term.value, why.recipe, entry.entry.reactions))
             for term in sorted(why.terms, key=lambda term: -abs(term.contribution))
             if term.contribution
         ]

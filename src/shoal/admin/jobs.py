@@ -1,4 +1,4 @@
-"""Jobs of a network: pending jobs in its outboxes, failed jobs with their errors, and retries of failed jobs.
+"""Jobs of a network: pending jobs in its outboxes, parked jobs with their errors, and retries of parked jobs.
 
 A network has one outbox, in the store. With a broker, it has a second outbox there, from which the jobs are run.
 """
@@ -21,7 +21,7 @@ from shoal.outbox.runner import WorkerFigures
 _NAME = re.compile(r"(?:(\d+):)?(\d+)")
 
 
-class Buried(msgspec.Struct):
+class ParkedJob(msgspec.Struct):
     """A job that failed in all its attempts and is parked. `job` is `store:sequence`."""
 
     job: str
@@ -41,7 +41,7 @@ class Work(msgspec.Struct, omit_defaults=True):
     """Age of the oldest job; a lower bound while workers do not respond, and None if only such workers may have jobs."""
     most_seconds: float
     """The delivery delay beyond which new posts are refused; 0: no limit."""
-    buried: list[Buried]
+    parked: list[ParkedJob] = msgspec.field(name="buried")
     workers: int | None = None
     silent_workers: int | None = None
     in_hand: int | msgspec.UnsetType | None = msgspec.UNSET
@@ -64,9 +64,9 @@ async def survey(outboxes: Mapping[str, Outbox], most_seconds: float = 0.0) -> W
     for name, outbox in outboxes.items():
         work.waiting += await outbox.backlog()
         oldest = max(oldest, await outbox.lag())
-        work.buried += [
-            Buried(f"{job.store}:{job.seq}", name, type(job.event).__name__, job.step, job.attempt, error)
-            for job, error in await outbox.buried()
+        work.parked += [
+            ParkedJob(f"{job.store}:{job.seq}", name, type(job.event).__name__, job.step, job.attempt, error)
+            for job, error in await outbox.parked()
         ]
         if isinstance(outbox, CountedOutbox):
             figures = await outbox.figures()
@@ -94,7 +94,7 @@ async def replay(
     new_id: IdMaker,
     actor: Actor = SYSTEM_ACTOR,
 ) -> int:
-    """Retry failed jobs (None: all) and return their number. A name without a store matches any store.
+    """Retry parked jobs (None: all) and return their number. A name without a store matches any store.
 
     The audit log entry is written first, since outboxes may be outside the graph.
     """
@@ -102,11 +102,11 @@ async def replay(
     for name, outbox in outboxes.items():
         chosen = [
             job
-            for job, _ in await outbox.buried()
+            for job, _ in await outbox.parked()
             if names is None or f"{job.store}:{job.seq}" in names or str(job.seq) in names
         ]
         if chosen:
             target = AuditTarget(TargetKind.JOBS, name=name)
             await commit_entry(graph, new_id, actor, AuditVerb.JOBS_REPLAYED, target, jobs=len(chosen))
-            given += await outbox.unbury(chosen)
+            given += await outbox.unpark(chosen)
     return given

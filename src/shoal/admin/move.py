@@ -34,7 +34,7 @@ _POLL_SECONDS = 0.5
 
 async def forget_events(store: Store) -> None:
     """Delete events that an interrupted run emitted."""
-    await store.unbury([job for job, _ in await store.buried()])
+    await store.unpark([job for job, _ in await store.parked()])
     await store.ack(await claimed(store))
     while await store.backlog():  # noqa: ASYNC110  # acknowledgments may be written a moment later
         await asyncio.sleep(_POLL_SECONDS / 10)
@@ -49,11 +49,11 @@ async def emit_events(store: Store, found: Sequence[AnyEvent]) -> None:
         await store.commit(batch)
 
 
-async def bury_events(store: Store, found: Sequence[tuple[AnyEvent, str]]) -> None:
+async def park_events(store: Store, found: Sequence[tuple[AnyEvent, str]]) -> None:
     """Commit events as parked jobs with their errors. The store must have no other unprocessed events."""
     await emit_events(store, [event for event, _ in found])
     for job, (_, error) in zip(await claimed(store), found, strict=True):
-        await store.bury(job, error)
+        await store.park(job, error)
 
 
 async def claimed(store: Store) -> list[Job]:
@@ -113,7 +113,7 @@ class Sums:
     @property
     def digest(self) -> str:
         """Hash of all rows, for a manual comparison."""
-        whole = repr(sorted((place, count, self._hashes[place]) for place, count in self._counts.items()))
+        whole = repr(sorted((kind, count, self._hashes[kind]) for kind, count in self._counts.items()))
         return blake2b(whole.encode(), digest_size=8).hexdigest()
 
 
@@ -124,7 +124,7 @@ class MovedNetwork(NamedTuple):
     written: int
     """Rows that did not exist yet in the target."""
     events: int
-    buried: int
+    parked: int
 
 
 class _Kind(NamedTuple, Generic[R, K]):
@@ -197,9 +197,9 @@ async def move_network(source: Store, target: Store, tell: Progress) -> MovedNet
         await _add_rows(kind, there, found, tell)
     if differences := sums.differences(found):
         raise Conflict(f"the copy differs from the original: {', '.join(differences[:5])}; run the move again")
-    events, buried = await _move_events(here, there, tell)
+    events, parked = await _move_events(here, there, tell)
     await there.remove_rows(Rows(keys=[_MARK]))
-    return MovedNetwork(sums, written, events, buried)
+    return MovedNetwork(sums, written, events, parked)
 
 
 def whole(store: Store) -> WholeStore:
@@ -225,7 +225,7 @@ async def has_content(store: WholeStore) -> bool:
     for kind in _KINDS:
         if await kind.scan(store, kind.first, 1):
             return True
-    return bool(await store.backlog() or await store.buried())
+    return bool(await store.backlog() or await store.parked())
 
 
 async def _merge(kind: _Kind[R, K], here: WholeStore, there: WholeStore, sums: Sums, tell: Progress) -> int:
@@ -311,19 +311,19 @@ async def _add_rows(kind: _Kind[R, K], store: WholeStore, sums: Sums, tell: Prog
 async def _move_events(here: WholeStore, there: WholeStore, tell: Progress) -> tuple[int, int]:
     """Emit pending events again in the target, also the failed ones; return the numbers of pending and of failed events."""
     await forget_events(there)
-    buried = await here.buried()
-    await bury_events(there, [(job.event, error) for job, error in buried])
+    parked = await here.parked()
+    await park_events(there, [(job.event, error) for job, error in parked])
     jobs = await claimed(here)
     await emit_events(there, [job.event for job in jobs])
     tell("events", len(jobs), len(jobs))
-    if (await there.backlog(), len(await there.buried())) != (len(jobs), len(buried)):
+    if (await there.backlog(), len(await there.parked())) != (len(jobs), len(parked)):
         raise Conflict("the copied events differ from the originals; run the move again")
-    return len(jobs), len(buried)
+    return len(jobs), len(parked)
 
 
 def describe_move(moved: MovedNetwork) -> Iterable[str]:
     """Yield a description of the move, one line per fact."""
     for kind in _KINDS:
         yield f"{moved.sums.rows(kind.name):,} {kind.name}, counts and hashes equal on both sides"
-    yield f"{moved.events:,} events, {moved.buried:,} buried"
+    yield f"{moved.events:,} events, {moved.parked:,} parked jobs"
     yield f"hash of all rows: {moved.sums.digest}"

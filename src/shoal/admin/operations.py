@@ -125,16 +125,16 @@ class ShowSlow(Operation[SlowShown]):
 
 def slowest(requests: Iterable[LoggedRequest], limit: int) -> SlowShown:
     """Return the slowest requests, slowest first, without their spans."""
-    found = heapq.nlargest(limit, requests, key=lambda one: one.ms)
-    return SlowShown([structs.replace(one, spans=[]) for one in found])
+    found = heapq.nlargest(limit, requests, key=lambda record: record.ms)
+    return SlowShown([structs.replace(record, spans=[]) for record in found])
 
 
 def followed(id_: str, requests: Iterable[LoggedRequest], jobs: Iterable[LoggedJob]) -> SlowShown:
     """Return the newest request with this id, if any, and the jobs in its trace."""
     found = None
-    for one in requests:
-        if one.id == id_:
-            found = one
+    for request in requests:
+        if request.id == id_:
+            found = request
     if found is None:
         return SlowShown([])
     of_trace = [job for job in jobs if found.trace and job.trace == found.trace][:_MOST_JOBS]
@@ -181,7 +181,7 @@ class BlockAddress(Operation[None]):
 
 
 class BlockNetwork(Operation[str]):
-    """Block an IP network, or sign-ups from it; return the normalized network."""
+    """Block an IP address range, or sign-ups from it; return the normalized range."""
 
     answer = str
     network: str
@@ -214,7 +214,7 @@ class UnblockName(Operation[None]):
 
 
 class Unblock(Operation[None]):
-    """Remove the block of a domain, an e-mail address or an IP network."""
+    """Remove the block of a domain, an e-mail address or an IP address range."""
 
     what: str
 
@@ -410,7 +410,7 @@ class Check(Operation[CheckReport]):
 
 
 class Replay(Operation[int]):
-    """Retry failed jobs (None: all of them); return their number."""
+    """Retry parked jobs (None: all of them); return their number."""
 
     answer = int
     names: list[str] | None = None
@@ -484,7 +484,7 @@ class AskStatus(Operation[Status]):
     async def carry_out(self, network: AnyNetwork, progress: Progress) -> Status:
         store = network.store
         warm = await network.timelines.members(_MOST_WARM)
-        return Status(os.getpid(), len(warm), await store.backlog(), len(await store.buried()))
+        return Status(os.getpid(), len(warm), await store.backlog(), len(await store.parked()))
 
 
 AnyOperation = (

@@ -137,18 +137,18 @@ def _authors(changes: Sequence[AuthorChange], y: float, height: float) -> Iterat
         yield TextLine(x + 16, y + 58, "no member gains or loses", color="soft")
         return
     middle = x + (_NAMES + width) / 2
-    most = max(abs(one.share.change) for one in changes)
-    for at, one in enumerate(changes):
+    most = max(abs(change.share.change) for change in changes)
+    for at, author in enumerate(changes):
         line = y + 60 + at * _ROW_HEIGHT
-        yield TextLine(x + 16, line, f"@{one.name}")
-        followers = f"{one.followers:,} follower{'' if one.followers == 1 else 's'}"
+        yield TextLine(x + 16, line, f"@{author.name}")
+        followers = f"{author.followers:,} follower{'' if author.followers == 1 else 's'}"
         yield TextLine(x + _NAMES, line, followers, 12, "soft", "end")
-        long = max(abs(one.share.change) / most * _LONGEST_BAR, 1)
-        gains = one.share.change > 0
+        long = max(abs(author.share.change) / most * _LONGEST_BAR, 1)
+        gains = author.share.change > 0
         left = middle if gains else middle - long
         yield Box(left, line - 12, long, 15, "gain" if gains else "loss", 3)
         end = middle + long + 6 if gains else middle - long - 6
-        yield TextLine(end, line, points(one.share.change), 12, "soft", "start" if gains else "end")
+        yield TextLine(end, line, points(author.share.change), 12, "soft", "start" if gains else "end")
     yield Box(middle, y + 44, 1, _ROW_HEIGHT * len(changes), "line")
 
 

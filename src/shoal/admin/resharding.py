@@ -44,31 +44,32 @@ class Evenness(NamedTuple):
 
 async def spread_of(store: Store, tell: Progress) -> list[Spread]:
     """Return the numbers of members, posts and bytes in each of the 64 data sources. A store that cannot report them is scanned."""
-    held = await store.spread() if isinstance(store, Spreading) else await _counted(store, tell)
-    return [held.get(source, Spread()) for source in range(DATA_SOURCES)]
+    spreads = await store.spread() if isinstance(store, Spreading) else await _counted(store, tell)
+    return [spreads.get(source, Spread()) for source in range(DATA_SOURCES)]
 
 
-def by_store(known: ShardMap, held: Sequence[Spread]) -> list[Spread]:
+def by_store(known: ShardMap, spreads: Sequence[Spread]) -> list[Spread]:
     """Return the total contents of each store in a shard map: the sums over the data sources that it holds."""
     empty = Spread()
     return [
-        reduce(Spread.plus, (held[source] for source in known.of(place)), empty) for place in range(len(known.stores))
+        reduce(Spread.plus, (spreads[source] for source in known.of(store)), empty)
+        for store in range(len(known.stores))
     ]
 
 
-def evenness(held: Sequence[Spread]) -> Mapping[str, Evenness]:
+def evenness(spreads: Sequence[Spread]) -> Mapping[str, Evenness]:
     """Return how evenly members, posts and bytes are distributed."""
-    columns = zip(*held, strict=True)
+    columns = zip(*spreads, strict=True)
     return {name: Evenness.of(numbers) for name, numbers in zip(Spread._fields, columns, strict=True)}
 
 
 async def _counted(store: Store, tell: Progress) -> dict[int, Spread]:
-    held: dict[int, Spread] = {}
+    spreads: dict[int, Spread] = {}
     read = 0
 
     def add(id_: int, weight: Spread) -> None:
         source = source_of(shard_of(id_))
-        held[source] = held.get(source, Spread()).plus(weight)
+        spreads[source] = spreads.get(source, Spread()).plus(weight)
 
     after = FIRST
     while objects := await store.obj_scan(after, OBJECTS_AT_ONCE):
@@ -83,7 +84,7 @@ async def _counted(store: Store, tell: Progress) -> dict[int, Spread]:
             add(row.id1, Spread(bytes=ASSOC_BYTES + len(row.data)))
         triple = assocs[-1][:3]
         tell("associations", read := read + len(assocs), 0)
-    return held
+    return spreads
 
 
 K = TypeVar("K")
@@ -142,9 +143,9 @@ class Mover:
             )
         await self._settle_all([source for source in here if source in self.map.moved])
         done = []
-        for place, part in self._by_owner(set(sources) - set(here)):
+        for store, part in self._by_owner(set(sources) - set(here)):
             b = await self._side(url, joins=url not in self.map.stores)
-            work = Move(part, await self._side(self.map.stores[place]), b, secrets.randbits(62))
+            work = Move(part, await self._side(self.map.stores[store]), b, secrets.randbits(62))
             done.append(await self._transfer(work, copies=True))
         return done
 
@@ -158,8 +159,8 @@ class Mover:
         back = [source for source in sources if source in self.map.moved]
         await self._settle_all(back)
         done = []
-        for (place, before), part in _grouped(back, lambda source: (self.map.owners[source], self.map.moved[source])):
-            a, b = await self._side(self.map.stores[place]), await self._side(self.map.stores[before])
+        for (store, before), part in _grouped(back, lambda source: (self.map.owners[source], self.map.moved[source])):
+            a, b = await self._side(self.map.stores[store]), await self._side(self.map.stores[before])
             done.append(await self._transfer(Move(part, a, b, secrets.randbits(62)), copies=False))
         await self._clear([source for source in sources if source in self.map.left])
         return done
@@ -170,7 +171,7 @@ class Mover:
         known = self.map
         if others := [source for source in sources if source not in {*known.moved, *known.left}]:
             raise InvalidInput(f"{ranges_of(others)} has no move to finish: list moves with `shoal shards`")
-        moved = {source: place for source, place in known.moved.items() if source not in sources}
+        moved = {source: store for source, store in known.moved.items() if source not in sources}
         left = {**known.left, **{source: known.moved[source] for source in sources if source in known.moved}}
         await self._settle_all(sources)
         # The map is published first: it makes a rollback impossible, so deleting the rows loses nothing.
@@ -180,13 +181,13 @@ class Mover:
     async def _clear(self, sources: Sequence[int]) -> int:
         await self._settle_all(sources)
         wiped = 0
-        for (place, before), part in _grouped(sources, lambda source: (self.map.owners[source], self.map.left[source])):
-            owner, old = await self._side(self.map.stores[place]), await self._side(self.map.stores[before])
+        for (store, before), part in _grouped(sources, lambda source: (self.map.owners[source], self.map.left[source])):
+            owner, old = await self._side(self.map.stores[store]), await self._side(self.map.stores[before])
             await owner.end(part)
             self.tell("delete", 0, 0)
             wiped += await old.wipe(part)
             await old.forget_recorded(part)
-        left = {source: place for source, place in self.map.left.items() if source not in sources}
+        left = {source: store for source, store in self.map.left.items() if source not in sources}
         if sources:
             await self._publish(self.map._replace(version=self.map.version + 1, left=left))
         return wiped
@@ -307,8 +308,8 @@ class Mover:
     async def _settle_all(self, sources: Iterable[int]) -> None:
         """Complete switches whose mover may have died."""
         olds = {**self.map.moved, **self.map.left}
-        for (place, before), part in _grouped(sources, lambda source: (self.map.owners[source], olds[source])):
-            old, owner = await self._side(self.map.stores[before]), await self._side(self.map.stores[place])
+        for (store, before), part in _grouped(sources, lambda source: (self.map.owners[source], olds[source])):
+            old, owner = await self._side(self.map.stores[before]), await self._side(self.map.stores[store])
             await self._settle(Move(part, old, owner, secrets.randbits(62)))
 
     async def _publish(self, new: ShardMap) -> None:
@@ -317,8 +318,8 @@ class Mover:
         await asyncio.gather(*[side.publish(new) for side in sides])
 
     async def _give_up(self, sources: Sequence[int]) -> None:
-        for place, part in self._by_owner(sources):
-            owner = await self._side(self.map.stores[place])
+        for store, part in self._by_owner(sources):
+            owner = await self._side(self.map.stores[store])
             marks = await owner.marks()
             if unmarked := [source for source in part if source not in marks]:
                 raise InvalidInput(f"{ranges_of(unmarked)} has no move to roll back: list moves with `shoal shards`")

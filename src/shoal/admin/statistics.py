@@ -121,15 +121,15 @@ class Figures:
         chosen = np.flatnonzero((self.joined >= edges[0]) & (self.joined < edges[-1]))
         cohort_of = np.searchsorted(edges, self.joined[chosen], side="right") - 1
         sizes = np.bincount(cohort_of, minlength=len(starts))
-        held: list[list[Held]] = [[] for _ in starts]
-        for place, began in enumerate(starts):
-            together = self._together(range(began, int(edges[place + 1])))
+        periods: list[list[Held]] = [[] for _ in starts]
+        for period, began in enumerate(starts):
+            together = self._together(range(began, int(edges[period + 1])))
             seen = together[chosen >> 3] >> (7 - (chosen & 7)) & 1
             counts = np.bincount(cohort_of[seen.astype(bool)], minlength=len(starts))
-            for cohort in range(place + 1):
+            for cohort in range(period + 1):
                 number, size = int(counts[cohort]), int(sizes[cohort])
-                held[cohort].append(Held(began, number, number / size if size else 0.0))
-        return [Cohort(began, tuple(row)) for began, row in zip(starts, held, strict=True)]
+                periods[cohort].append(Held(began, number, number / size if size else 0.0))
+        return [Cohort(began, tuple(row)) for began, row in zip(starts, periods, strict=True)]
 
     def _together(self, days: Iterable[int]) -> Bits:
         together = np.zeros(-(-len(self.joined) // 8), np.uint8)

@@ -59,9 +59,9 @@ async def lay_down(writes: Writes, tags: TagCloud, ruling: Ruling) -> TagRule:
 
     Raises `InvalidInput` for a rule that is not possible, and `Unavailable` if a store cannot be reached.
     """
-    held = {rule.name: rule for rule in await tags.rules()}
-    rule = ruling.decide(held)
-    if rule != held.get(rule.name, TagRule(rule.name)):
+    rules = {rule.name: rule for rule in await tags.rules()}
+    rule = ruling.decide(rules)
+    if rule != rules.get(rule.name, TagRule(rule.name)):
         details = {"target": rule.target} if ruling.verb is AuditVerb.TAG_MERGED else {}
         await note_alone(writes, ruling.verb, AuditTarget(TargetKind.TAG, name=rule.name), **details)
     return await tags.rule(ruling.decide)

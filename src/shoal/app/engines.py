@@ -33,18 +33,18 @@ def engine_probes(settings: Settings) -> list[EngineProbe]:
 
 def _probes(url: str) -> Iterator[EngineProbe]:
     parts = urlsplit(url)
-    place = parts.netloc.rpartition("@")[2]
+    address = parts.netloc.rpartition("@")[2]
     scheme = parts.scheme
     if scheme == "sqlite":
         yield from _files(sqlite_path(url))
     elif scheme in {"postgresql", "postgres"}:
-        yield EngineProbe("PostgreSQL", place + parts.path, partial(_POSTGRES.load(), url, place + parts.path))
+        yield EngineProbe("PostgreSQL", address + parts.path, partial(_POSTGRES.load(), url, address + parts.path))
     elif scheme == "dynamodb":
-        yield EngineProbe("DynamoDB", place, partial(_DYNAMODB.load(), url))
+        yield EngineProbe("DynamoDB", address, partial(_DYNAMODB.load(), url))
     elif scheme.startswith("redis"):
-        yield EngineProbe("Redis", place, partial(_REDIS.load(), url))
+        yield EngineProbe("Redis", address, partial(_REDIS.load(), url))
     elif scheme.startswith("amqp"):
-        yield EngineProbe("RabbitMQ", place, partial(_RABBITMQ.load(), url, place))
+        yield EngineProbe("RabbitMQ", address, partial(_RABBITMQ.load(), url, address))
 
 
 def _files(path: Path) -> Iterator[EngineProbe]:

@@ -67,7 +67,7 @@ def probes_of(store: Store, timelines: Timelines, outbox: Outbox) -> Mapping[str
 
 
 def runner_of(outbox: Outbox, effects: Effects, recorder: Recorder, *, afar: bool) -> Runner[Effects]:
-    """Return the event runner. `afar` tells whether stores and timelines are remote."""
+    """Return the event runner. `afar`: whether stores and timelines are remote."""
     if not afar:
         return Runner(outbox, TABLE, effects, recorder=recorder)
     return Runner(

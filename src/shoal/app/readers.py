@@ -107,8 +107,8 @@ class StoreOwner:
     def passing(self, routes: ReadableRoutes) -> Passing:
         return OwnerPassing(routes, self._balance, self._readers.keys, self._send)
 
-    def _send(self, place: int, descriptor: int, data: bytes) -> None:
-        reader = self._readers.get(place)
+    def _send(self, slot: int, descriptor: int, data: bytes) -> None:
+        reader = self._readers.get(slot)
         if reader is None:
             raise Unavailable("this reader has disconnected")
         reader.link.send(Passed(data), descriptor)
@@ -186,10 +186,10 @@ _WARM_SECONDS = 10.0
 class StoreReader:
     """The reader's side of the connection to the owner. `path` is the owner's socket."""
 
-    def __init__(self, memory: SharedMemory, place: int, path: Path) -> None:
-        self._place = place
+    def __init__(self, memory: SharedMemory, slot: int, path: Path) -> None:
+        self._slot = slot
         self._path = path
-        self._balance = Balance(memory.busy, place)
+        self._balance = Balance(memory.busy, slot)
         self._client: Client | None = None
         self._reached = asyncio.Event()
         self._take: Continue | None = None
@@ -202,7 +202,7 @@ class StoreReader:
     def passing(self, routes: ReadableRoutes) -> Passing:
         return ReaderPassing(routes, self._balance, OWNER, self._send)
 
-    def _send(self, place: int, descriptor: int, data: bytes) -> None:  # noqa: ARG002  # there is one owner
+    def _send(self, slot: int, descriptor: int, data: bytes) -> None:  # noqa: ARG002  # there is one owner
         self._owner().link.send(Passed(data), descriptor)
 
     def _owner(self) -> Client:
@@ -257,7 +257,7 @@ class StoreReader:
 
     def _join(self) -> None:
         with suppress(Unavailable):
-            self._owner().tell(_encode(Join(self._place)))
+            self._owner().tell(_encode(Join(self._slot)))
 
     async def _stay_connected(self) -> None:
         while True:

@@ -86,7 +86,7 @@ async def open_sharing(settings: Settings, stack: AsyncExitStack, histories: His
 async def open_broker(settings: Settings, stack: AsyncExitStack, *, taking: bool = True) -> Any:
     """Open the broker of the settings, an outbox that can be published to; None without one.
 
-    `taking` tells whether this process runs jobs.
+    `taking`: whether this process runs jobs.
     """
     if not settings.broker:
         return None
@@ -101,7 +101,7 @@ class HostProcess:
     """One of several server processes on a host: the `owner` of the store, or a `reader`."""
 
     memory: SharedMemory
-    place: int
+    slot: int
     limiter: SharedLimiter
     owner: StoreOwner | None
     reader: StoreReader | None = field(default=None)
@@ -124,12 +124,12 @@ class HostProcess:
         return SharedRows(rows, memory.filled, memory.words, VERSION, NEWEST, USED, barrier)
 
 
-def open_host_process(settings: Settings, memory: SharedMemory, place: int) -> HostProcess:
-    """Return the components of process number `place`. Raises `InvalidInput` unless the store is one SQLite file."""
+def open_host_process(settings: Settings, memory: SharedMemory, slot: int) -> HostProcess:
+    """Return the components of process number `slot`. Raises `InvalidInput` unless the store is one SQLite file."""
     path = readers_path(settings)
     if path is None:
         raise InvalidInput("store: reader processes require a store in one SQLite file", field="store")
-    limiter = SharedLimiter(rules(settings), memory.counts, place)
-    if place == OWNER:
-        return HostProcess(memory, place, limiter, StoreOwner(memory, path))
-    return HostProcess(memory, place, limiter, None, StoreReader(memory, place, path))
+    limiter = SharedLimiter(rules(settings), memory.counts, slot)
+    if slot == OWNER:
+        return HostProcess(memory, slot, limiter, StoreOwner(memory, path))
+    return HostProcess(memory, slot, limiter, None, StoreReader(memory, slot, path))

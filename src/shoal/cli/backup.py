@@ -52,7 +52,10 @@ def keeping_options(function: F) -> F:
 
 @click.group(invoke_without_command=True)
 @click.option(
-    "--to", "place", metavar="PLACE", help="A directory, or s3://bucket/prefix?endpoint=... as in media URLs."
+    "--to",
+    "destination",
+    metavar="DESTINATION",
+    help="A directory, or s3://bucket/prefix?endpoint=... as in media URLs.",
 )
 @keeping_options
 @throttle_option
@@ -60,7 +63,7 @@ def keeping_options(function: F) -> F:
 @click.pass_context
 def backup(
     context: click.Context,
-    place: str | None,
+    destination: str | None,
     keep: int,
     keep_daily: int,
     keep_weekly: int,
@@ -74,16 +77,16 @@ def backup(
     """
     if context.invoked_subcommand is not None:
         return
-    if place is None:
+    if destination is None:
         raise click.UsageError("missing --to: name a directory or s3://bucket/prefix")
     settings: Settings = context.obj
     keeping = Keeping(keep, keep_daily, keep_weekly)
     with bars() as progress:
-        made, pruned = asyncio.run(_made(existing(settings), place, keeping, _throttle(mb_per_second), progress))
+        made, pruned = asyncio.run(_made(existing(settings), destination, keeping, _throttle(mb_per_second), progress))
     if as_json:
         click.echo(msgspec.json.encode(plain(made) | _plain(pruned)))
         return
-    click.echo(f"{made.generation} written to {_shown(place)}, state of {made.at:%Y-%m-%d %H:%M:%S} UTC")
+    click.echo(f"{made.generation} written to {_shown(destination)}, state of {made.at:%Y-%m-%d %H:%M:%S} UTC")
     click.echo(f"{sum(part.rows for part in made.parts):,} rows in {made.stored:,} bytes")
     media = made.media
     click.echo(
@@ -98,9 +101,9 @@ def backup(
 
 
 async def _made(
-    settings: Settings, place: str, keeping: Keeping, throttle: Throttle, progress: Progress
+    settings: Settings, destination: str, keeping: Keeping, throttle: Throttle, progress: Progress
 ) -> tuple[Manifest, Pruned | None]:
-    repository = BackupRepository.open(repository_url(place), make=True)
+    repository = BackupRepository.open(repository_url(destination), make=True)
     async with open_backed(settings) as network:
         made = await back_up(network, repository, throttle, progress)
     if not keeping.asks:
@@ -112,11 +115,11 @@ async def _made(
 
 
 @backup.command("list")
-@click.argument("place")
+@click.argument("destination")
 @_json
-def list_(place: str, as_json: bool) -> None:
+def list_(destination: str, as_json: bool) -> None:
     """List the generations at PLACE, oldest first."""
-    repository = BackupRepository.open(repository_url(place), make=False)
+    repository = BackupRepository.open(repository_url(destination), make=False)
     manifests = asyncio.run(repository.manifests())
     if as_json:
         click.echo(msgspec.json.encode([plain(each) for each in manifests]))
@@ -132,17 +135,17 @@ def list_(place: str, as_json: bool) -> None:
 
 
 @backup.command()
-@click.argument("place")
+@click.argument("destination")
 @click.argument("generation", required=False, default="")
 @click.option("--quick", is_flag=True, help="Compare only the sizes of media, not their hashes.")
 @throttle_option
 @_json
-def verify(place: str, generation: str, quick: bool, mb_per_second: float | None, as_json: bool) -> None:
+def verify(destination: str, generation: str, quick: bool, mb_per_second: float | None, as_json: bool) -> None:
     """Read a whole generation at PLACE (by default the newest) and compare it with its hashes.
 
     Exit status 1 if anything differs.
     """
-    repository = BackupRepository.open(repository_url(place), make=False)
+    repository = BackupRepository.open(repository_url(destination), make=False)
     with bars() as progress:
         found = asyncio.run(verifying.verify(repository, generation, _throttle(mb_per_second), progress, quick=quick))
     if as_json:
@@ -154,15 +157,15 @@ def verify(place: str, generation: str, quick: bool, mb_per_second: float | None
 
 
 @backup.command()
-@click.argument("place")
+@click.argument("destination")
 @keeping_options
 @_json
-def prune(place: str, keep: int, keep_daily: int, keep_weekly: int, as_json: bool) -> None:
+def prune(destination: str, keep: int, keep_daily: int, keep_weekly: int, as_json: bool) -> None:
     """Delete the generations at PLACE that no --keep option selects, with their media. The newest always stays."""
     keeping = Keeping(keep, keep_daily, keep_weekly)
     if not keeping.asks:
         raise click.UsageError("no retention given: use --keep, --keep-daily or --keep-weekly")
-    repository = BackupRepository.open(repository_url(place), make=False)
+    repository = BackupRepository.open(repository_url(destination), make=False)
     with bars() as progress:
         pruned = asyncio.run(_pruned(repository, keeping, progress))
     if as_json:
@@ -180,9 +183,9 @@ def _throttle(mb_per_second: float | None) -> Throttle:
     return Throttle(mb_per_second * 1e6 if mb_per_second else None)
 
 
-def _shown(place: str) -> str:
+def _shown(destination: str) -> str:
     """Return the location of backups without the query of its URL, which may contain secrets."""
-    return place.partition("?")[0]
+    return destination.partition("?")[0]
 
 
 def _plain(pruned: Pruned | None) -> dict[str, Any]:
@@ -210,7 +213,7 @@ def _tell_verified(found: VerifiedBackup) -> None:
 
 @click.command()
 @click.option(
-    "--from", "place", required=True, metavar="PLACE", help="Location of the backup: a directory, or s3://..."
+    "--from", "source", required=True, metavar="SOURCE", help="Location of the backup: a directory, or s3://..."
 )
 @click.option(
     "--generation", default="", help="Generation to restore, as in `shoal backup list`.  [default: the newest]"
@@ -224,7 +227,7 @@ def _tell_verified(found: VerifiedBackup) -> None:
 )
 @throttle_option
 @pass_settings
-def restore(settings: Settings, place: str, generation: str, checking: bool, mb_per_second: float | None) -> None:
+def restore(settings: Settings, source: str, generation: str, checking: bool, mb_per_second: float | None) -> None:
     """Restore a backup into the store and the media of the settings (or --store and --media).
 
     The store must be empty, must not be in use, and may be of another kind than the original. Rows are compared with their hashes
@@ -232,7 +235,7 @@ def restore(settings: Settings, place: str, generation: str, checking: bool, mb_
     """
     throttle = Throttle(mb_per_second * 1e6 if mb_per_second else None)
     with bars() as progress:
-        manifest, done = asyncio.run(_restored(settings, place, generation, throttle, progress))
+        manifest, done = asyncio.run(_restored(settings, source, generation, throttle, progress))
     _tell(manifest, done)
     wrong = bool(done.faults)
     with bars() as progress:
@@ -247,9 +250,9 @@ def restore(settings: Settings, place: str, generation: str, checking: bool, mb_
 
 
 async def _restored(
-    settings: Settings, place: str, generation: str, throttle: Throttle, progress: Progress
+    settings: Settings, source: str, generation: str, throttle: Throttle, progress: Progress
 ) -> tuple[Manifest, RestoredNetwork]:
-    repository = BackupRepository.open(repository_url(place), make=False)
+    repository = BackupRepository.open(repository_url(source), make=False)
     manifest = await repository.manifest(generation)
     async with open_target(settings) as target:
         return manifest, await restoring.restore(repository, manifest, target, throttle, progress)
@@ -268,7 +271,7 @@ async def _completed(
 
 def _tell(manifest: Manifest, done: RestoredNetwork) -> None:
     click.echo(f"restored generation {manifest.generation}, state of {manifest.at:%Y-%m-%d %H:%M:%S} UTC")
-    click.echo(f"{done.rows:,} rows, {done.events:,} pending events, {done.buried:,} failed")
+    click.echo(f"{done.rows:,} rows, {done.events:,} pending events, {done.parked:,} parked jobs")
     there = f", {done.media_there:,} already present" if done.media_there else ""
     click.echo(f"{done.media_files:,} media files{there}")
     for words in done.faults[:10]:

@@ -47,15 +47,15 @@ def doctor(ctx: click.Context, as_json: bool) -> None:
         click.echo(msgspec.json.format(msgspec.json.encode(found)))
     else:
         _tell(found)
-    ctx.exit(max(_STATUS[one.grade] for one in found))
+    ctx.exit(max(_STATUS[diagnosis.grade] for diagnosis in found))
 
 
 def _tell(found: list[Diagnosis]) -> None:
-    width = max(len(one.check) for one in found)
-    for one in found:
-        grade = click.style(f"{one.grade:4}", fg=_COLORS[one.grade])
-        advice = f": {one.advice}" if one.advice else ""
-        click.echo(f"{grade}  {one.check:{width}}  {one.said}{advice}")
+    width = max(len(diagnosis.check) for diagnosis in found)
+    for diagnosis in found:
+        grade = click.style(f"{diagnosis.grade:4}", fg=_COLORS[diagnosis.grade])
+        advice = f": {diagnosis.advice}" if diagnosis.advice else ""
+        click.echo(f"{grade}  {diagnosis.check:{width}}  {diagnosis.said}{advice}")
 
 
 _WIDTH = 44
@@ -96,9 +96,9 @@ def tell_list(requests: Sequence[LoggedRequest]) -> None:
         console.print("no request was slow")
         return
     console.print(Text(f"{'ms':>10}  {'when':<24}  {'longest in':<12}  {'id':<20}  request", "bold"))
-    for one in requests:
-        longest = max(one.stages, key=one.stages.__getitem__, default="")
-        line = f"{one.ms:>10,.1f}  {one.time:<24}  {longest:<12}  {one.id:<20}  {one.summary}"
+    for request in requests:
+        longest = max(request.stages, key=request.stages.__getitem__, default="")
+        line = f"{request.ms:>10,.1f}  {request.time:<24}  {longest:<12}  {request.id:<20}  {request.summary}"
         console.print(Text(one_line(line)))
 
 
@@ -113,11 +113,13 @@ def picture(request: LoggedRequest) -> Iterable[Text]:
             continue
         yield _row(stage.what, stage, whole, "cyan")
         within = _within(stage, statements)
-        long = sorted((one for one in within if one.ms >= _SHORT * whole), key=lambda one: -one.ms)[:_MOST_ROWS]
-        for one in sorted(long, key=lambda one: one.at):
-            yield _row(f"  {one.store} {one.what}", one, whole, "yellow")
-        if short := [one for one in within if one not in long]:
-            together = sum(one.ms for one in short)
+        long = sorted((entry for entry in within if entry.ms >= _SHORT * whole), key=lambda entry: -entry.ms)[
+            :_MOST_ROWS
+        ]
+        for entry in sorted(long, key=lambda entry: entry.at):
+            yield _row(f"  {entry.store} {entry.what}", entry, whole, "yellow")
+        if short := [entry for entry in within if entry not in long]:
+            together = sum(entry.ms for entry in short)
             yield Text(f"{f'  {len(short)} short ones':<{_LABEL}} {'':<{_WIDTH}} {together:>9,.1f} ms", "dim")
 
 
@@ -133,7 +135,7 @@ def findings(request: LoggedRequest) -> list[str]:
     stages = [span for span in spans if not span.store]
     if not stages:
         return sentences
-    longest = max(stages, key=lambda one: one.ms)
+    longest = max(stages, key=lambda entry: entry.ms)
     waits = covered(longest, [span for span in spans if span.store])
     if request.spans:
         sentences.append(
@@ -141,7 +143,7 @@ def findings(request: LoggedRequest) -> list[str]:
             f"{longest.ms - waits:,.1f} did not."
         )
         if within := _within(longest, [span for span in spans if span.store]):
-            slow = max(within, key=lambda one: one.ms)
+            slow = max(within, key=lambda entry: entry.ms)
             sentences.append(f"Its longest wait: {slow.store} {slow.what}, {slow.ms:,.1f} ms.")
     else:
         sentences.append(f"Longest: {longest.what}, {longest.ms:,.1f} ms.")
@@ -151,8 +153,8 @@ def findings(request: LoggedRequest) -> list[str]:
 def covered(stage: TimedSpan, statements: Iterable[TimedSpan]) -> float:
     """Return the milliseconds of a stage in which at least one statement was running."""
     total, reached, end = 0.0, stage.at, stage.at + stage.ms
-    for one in sorted(statements, key=lambda one: one.at):
-        began, ended = max(one.at, reached), min(one.at + one.ms, end)
+    for statement in sorted(statements, key=lambda statement: statement.at):
+        began, ended = max(statement.at, reached), min(statement.at + statement.ms, end)
         if ended > began:
             total += ended - began
             reached = ended
@@ -160,7 +162,7 @@ def covered(stage: TimedSpan, statements: Iterable[TimedSpan]) -> float:
 
 
 def _within(stage: TimedSpan, statements: Iterable[TimedSpan]) -> list[TimedSpan]:
-    return [one for one in statements if stage.at <= one.at < stage.at + stage.ms]
+    return [statement for statement in statements if stage.at <= statement.at < stage.at + stage.ms]
 
 
 def _row(label: str, span: TimedSpan, whole: float, style: str) -> Text:

@@ -45,17 +45,17 @@ def feed(
         console.print(_NOTES[shown.by_time], style="yellow")
     if not shown.lines and not shown.words:
         console.print("nothing yet")
-    for place, line in enumerate(shown.lines, 1):
-        if place - 1 in {0, shown.quiet} and shown.quiet:
-            console.print("From friends who post rarely" if place == 1 else "The best of the others", style="bold")
-        _print(console, place, line)
+    for position, line in enumerate(shown.lines, 1):
+        if position - 1 in {0, shown.quiet} and shown.quiet:
+            console.print("From friends who post rarely" if position == 1 else "The best of the others", style="bold")
+        _print(console, position, line)
     if shown.words:
         console.print(shown.words, style="green")
 
 
-def _print(console: Console, place: int, line: FeedLine) -> None:
+def _print(console: Console, position: int, line: FeedLine) -> None:
     first = " ".join(line.text.split()) or "(no words)"
-    head = Text.assemble(f"{place:3}  ", (f"@{line.author}", "bold cyan"), "  ", first)
+    head = Text.assemble(f"{position:3}  ", (f"@{line.author}", "bold cyan"), "  ", first)
     head.truncate(console.width, overflow="ellipsis")
     console.print(head)
     if line.score is None:
@@ -83,8 +83,8 @@ def suggestions(settings: Settings, /, name: str, limit: int, *, as_json: bool) 
     console = Console(highlight=False)
     if not shown.lines:
         console.print("no suggestions")
-    for place, line in enumerate(shown.lines, 1):
-        console.print(Text.assemble(f"{place:3}  ", (f"@{line.name}", "bold cyan"), (f"  {line.score:.2f}", "dim")))
+    for position, line in enumerate(shown.lines, 1):
+        console.print(Text.assemble(f"{position:3}  ", (f"@{line.name}", "bold cyan"), (f"  {line.score:.2f}", "dim")))
         for reason in line.reasons:
             console.print(
                 Text.assemble("     ", (f"{reason.contribution:+.2f}", "green"), f"  {reason.name}: {reason.words}")

@@ -31,7 +31,7 @@ PURPOSES = {
     },
     "Moderation": {
         "post": "Hide and unhide posts.",
-        "block": "Block e-mail addresses and names at sign-up, and block networks.",
+        "block": "Block e-mail addresses and names at sign-up, and IP address ranges.",
         "audit": "List and export the audit log.",
     },
     "Content": {

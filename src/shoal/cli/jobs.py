@@ -1,4 +1,4 @@
-"""`shoal jobs`: show pending and parked jobs, and replay parked ones."""
+"""`shoal jobs`: show pending and parked jobs, and retry parked ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from shoal.settings import Settings
 @click.group(invoke_without_command=True)
 @click.pass_context
 def jobs(ctx: click.Context) -> None:
-    """List pending jobs, and retry failed ones."""
+    """List pending and parked jobs, and retry parked ones."""
     if ctx.invoked_subcommand is None:
         ctx.invoke(list_, as_json=False)
 
@@ -33,7 +33,7 @@ def jobs(ctx: click.Context) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object, for monitoring.")
 @pass_settings
 def list_(settings: Settings, as_json: bool) -> None:
-    """Show the number and age of pending jobs, and list failed jobs. Works while a server is running."""
+    """Show the number and age of pending jobs, and list parked jobs. Works while a server is running."""
     status = asyncio.run(_surveyed(existing(settings)))
     if as_json:
         click.echo(msgspec.json.encode(status))
@@ -62,23 +62,23 @@ def _tell(status: work.Work) -> None:
         else:
             click.echo(f"workers: {status.workers}, {status.in_hand:,} running jobs")
         click.echo(f"throughput: {status.done_per_second:,} jobs/s")
-    click.echo(f"failed: {len(status.buried):,}")
-    for job in status.buried:
+    click.echo(f"parked: {len(status.parked):,}")
+    for job in status.parked:
         click.echo(f"  {job.job}\t{job.event}\tstep {job.step}\t{job.attempts} attempts\t{job.error}")
 
 
 @jobs.command()
 @click.argument("names", nargs=-1, metavar="[JOB ...]")
-@click.option("--all", "everything", is_flag=True, help="Retry all failed jobs.")
+@click.option("--all", "everything", is_flag=True, help="Retry all parked jobs.")
 @pass_settings
 def replay(settings: Settings, names: tuple[str, ...], everything: bool) -> None:
-    """Retry failed jobs from where they stopped. JOB is as shown by `shoal jobs`, such as 0:57."""
+    """Retry parked jobs from where they stopped. JOB is as shown by `shoal jobs`, such as 0:57."""
     if bool(names) == everything:
         raise click.UsageError("name at least one JOB, or use --all, but not both")
     chosen = None if everything else work.check_names(names)
     given = asyncio.run(_replayed(existing(settings), chosen))
     if chosen and not given:
-        raise NotFound(f"{', '.join(chosen)}: no such failed job; list failed jobs with `shoal jobs list`")
+        raise NotFound(f"{', '.join(chosen)}: no such parked job; list parked jobs with `shoal jobs list`")
     click.echo(f"replayed {given:,} {'job' if given == 1 else 'jobs'}")
 
 

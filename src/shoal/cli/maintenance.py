@@ -58,16 +58,16 @@ async def _checked(settings: Settings, asked: Check, progress: Progress) -> Chec
         with suppress(NotListening):
             return await ask(path, asked, progress)
     async with AsyncExitStack() as stack:
-        held = False
+        checked = False
         try:
             network = await stack.enter_async_context(open_network(settings, background=False))
         except Unavailable:
             if asked.repair or asked.members is not None:
                 raise
             # Another process holds the store without a control socket, such as an import.
-            held = True
+            checked = True
             network = await stack.enter_async_context(open_network(settings, read_only=True))
-        if not held:
+        if not checked:
             return await asked.carry_out(network, progress)
         return await checks.check(network, sample=asked.sample, read_only=True, progress=progress)
 
@@ -100,12 +100,12 @@ def upgrade(settings: Settings, dry_run: bool) -> None:
 
 
 async def _upgraded(settings: Settings, *, dry_run: bool) -> None:
-    for name, one in upgrades(settings):
-        steps = await one.plan()
+    for name, pending_upgrade in upgrades(settings):
+        steps = await pending_upgrade.plan()
         _tell(name, steps)
         if steps and not dry_run:
             with bars() as progress:
-                await one.upgrade(progress)
+                await pending_upgrade.upgrade(progress)
             click.echo(f"{name}: done")
 
 

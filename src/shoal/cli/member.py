@@ -214,10 +214,16 @@ def sessions(settings: Settings, /, name: str, ended: str | None) -> None:
         return
     found = perform(settings, ListSessions(name))
     click.echo("id\tapp\tcreated\tlast used\taddress")
-    for one in found:
-        program = f"{one.program} on {one.system}" if one.program and one.system else one.program or one.system
-        what = f"{one.app} ({program})" if one.app and program else one.app or program or "-"
-        click.echo(f"{one.id}\t{what}\t{_day(one.made_at)}\t{_day(one.used_at)}\t{one.used_from or '-'}")
+    for session in found:
+        program = (
+            f"{session.program} on {session.system}"
+            if session.program and session.system
+            else session.program or session.system
+        )
+        what = f"{session.app} ({program})" if session.app and program else session.app or program or "-"
+        click.echo(
+            f"{session.id}\t{what}\t{_day(session.made_at)}\t{_day(session.used_at)}\t{session.used_from or '-'}"
+        )
 
 
 def _day(moment: int) -> str:

@@ -67,7 +67,7 @@ _DAY = 86_400
 
 @click.group()
 def block() -> None:
-    """Block e-mail addresses and names at sign-up, and block networks."""
+    """Block e-mail addresses and names at sign-up, and IP address ranges."""
 
 
 @block.command()
@@ -106,7 +106,7 @@ def email(settings: Settings, /, address: str) -> None:
 )
 @pass_settings
 def network(settings: Settings, /, address: str, severity: str, comment: str, days: int) -> None:
-    """Block an IP ADDRESS or a network such as 203.0.113.0/24. A running server applies the block within seconds.
+    """Block an IP ADDRESS or an address range such as 203.0.113.0/24. A running server applies the block within seconds.
 
     You may also block your own address by mistake; `shoal block end` removes a block.
     """
@@ -132,7 +132,7 @@ def name(settings: Settings, /, word: str, part: bool) -> None:
 @click.option("--name", "is_name", is_flag=True, help="Treat WHAT as a user name.")
 @pass_settings
 def end(settings: Settings, /, what: str, is_name: bool) -> None:
-    """End the block of WHAT: a domain, an e-mail address, a network or a name. Works while a server is running."""
+    """End the block of WHAT: a domain, an e-mail address, an address range or a name. Works while a server is running."""
     perform(settings, UnblockName(what) if is_name else Unblock(what))
     click.echo(f"unblocked {what}")
 

@@ -94,10 +94,10 @@ def _exposure(buckets: Sequence[ExposureBucket]) -> Table:
 
 def _authors(title: str, changes: Sequence[AuthorChange]) -> Table:
     table = _table(title, "before", "after", "points", "followers")
-    for one in changes:
-        style = "green" if one.share.change > 0 else "red"
-        change = f"[{style}]{points(one.share.change)}[/{style}]"
-        table.add_row(f"@{one.name}", *_both(one.share, "{:.2%}".format), change, f"{one.followers:,}")
+    for author in changes:
+        style = "green" if author.share.change > 0 else "red"
+        change = f"[{style}]{points(author.share.change)}[/{style}]"
+        table.add_row(f"@{author.name}", *_both(author.share, "{:.2%}".format), change, f"{author.followers:,}")
     return table
 
 

@@ -34,7 +34,7 @@ from shoal.core.errors import Unavailable
 from shoal.monitoring.metrics_server import telling
 from shoal.multiprocess import service_manager
 from shoal.multiprocess.shared_memory import SharedMemory
-from shoal.multiprocess.supervisor import Supervisor, beating, is_child, place, wait_for_signal
+from shoal.multiprocess.supervisor import Supervisor, beating, is_child, process_slot, wait_for_signal
 from shoal.server import AppParts, listen
 from shoal.server import serve as serve_http
 from shoal.settings import Settings
@@ -145,7 +145,7 @@ async def _serve_with_owner(settings: Settings, listener: socket.socket, memory:
         await stack.enter_async_context(beating())
         host_process = None
         if memory is not None:
-            host_process = open_host_process(settings, SharedMemory.attach(memory), place())
+            host_process = open_host_process(settings, SharedMemory.attach(memory), process_slot())
         if host_process is None or host_process.reader is None:
             await run(settings, lambda _url: None, listener, host_process=host_process)
         else:

@@ -50,8 +50,8 @@ def shards(context: click.Context) -> None:
 def show(settings: Settings, by: str = "members") -> None:
     """Show the shard map, unfinished moves, and the distribution of data."""
     with bars() as progress:
-        mapped, held = asyncio.run(_looked(existing(settings), progress))
-    for lines in (_map_lines(mapped), _move_lines(mapped), _store_lines(mapped, held), _source_lines(held, by)):
+        mapped, spreads = asyncio.run(_looked(existing(settings), progress))
+    for lines in (_map_lines(mapped), _move_lines(mapped), _store_lines(mapped, spreads), _source_lines(spreads, by)):
         for line in lines:
             click.echo(line)
 
@@ -118,8 +118,8 @@ async def _looked(settings: Settings, progress: Progress) -> tuple[Mapped, list[
 
 def _map_lines(mapped: Mapped) -> Iterator[str]:
     yield f"map {mapped.map.version}, kept in the stores" if mapped.map.version else "map from the settings"
-    for place, url in enumerate(mapped.map.stores):
-        yield f"  {shown_url(url)}  {ranges_of(mapped.map.of(place)) or 'none'}"
+    for store, url in enumerate(mapped.map.stores):
+        yield f"  {shown_url(url)}  {ranges_of(mapped.map.of(store)) or 'none'}"
 
 
 def _move_lines(mapped: Mapped) -> Iterator[str]:
@@ -148,8 +148,8 @@ def _move_lines(mapped: Mapped) -> Iterator[str]:
         yield f"  {ranges_of(sources)}  {words}; {noted:,} changes noted"
 
 
-def _store_lines(mapped: Mapped, held: Sequence[Spread]) -> Iterator[str]:
-    totals = by_store(mapped.map, held)
+def _store_lines(mapped: Mapped, spreads: Sequence[Spread]) -> Iterator[str]:
+    totals = by_store(mapped.map, spreads)
     names = [shown_url(url) for url in mapped.map.stores]
     width = max(map(len, names))
     yield ""
@@ -160,18 +160,18 @@ def _store_lines(mapped: Mapped, held: Sequence[Spread]) -> Iterator[str]:
         yield from _evenness_lines("over the stores", totals)
 
 
-def _source_lines(held: Sequence[Spread], by: str) -> Iterator[str]:
-    numbers = [int(getattr(each, by)) for each in held]
+def _source_lines(spreads: Sequence[Spread], by: str) -> Iterator[str]:
+    numbers = [int(getattr(each, by)) for each in spreads]
     most = max(*numbers, 1)
     yield ""
     yield f"data source  {by}"
     for source, number in enumerate(numbers):
         yield f"{source:>11}  {number:>12,} {'█' * round(number * _BAR / most)}".rstrip()
-    yield from _evenness_lines("over the data sources", held)
+    yield from _evenness_lines("over the data sources", spreads)
 
 
-def _evenness_lines(title: str, held: Sequence[Spread]) -> Iterator[str]:
+def _evenness_lines(title: str, spreads: Sequence[Spread]) -> Iterator[str]:
     yield ""
     yield f"{title:24} {'mean':>14} {'deviation':>14} {'least':>14} {'most':>14}"
-    for name, found in evenness(held).items():
+    for name, found in evenness(spreads).items():
         yield f"  {name:22} {found.mean:>14,.1f} {found.deviation:>14,.1f} {found.least:>14,} {found.most:>14,}"

@@ -117,11 +117,13 @@ def tag_lines(tag: Counted, alike: Sequence[RelatedTag]) -> Iterator[Text]:
     if alike:
         yield Text()
         yield Text("  goes with", style="bright_black")
-        widest = max(cell_len(one.form) for one in alike)
-        for one in alike:
-            gap = " " * (widest - cell_len(one.form))
-            line = Text("  ").append(f"#{one.form}", style="cyan").append(f"{gap}  {one.likeness:4.0%}  ")
-            yield line.append(_bar(one.likeness, 24), style="blue").append(f"  {_uses(one.uses)}", style="bright_black")
+        widest = max(cell_len(related.form) for related in alike)
+        for related in alike:
+            gap = " " * (widest - cell_len(related.form))
+            line = Text("  ").append(f"#{related.form}", style="cyan").append(f"{gap}  {related.likeness:4.0%}  ")
+            yield line.append(_bar(related.likeness, 24), style="blue").append(
+                f"  {_uses(related.uses)}", style="bright_black"
+            )
     yield Text()
 
 

@@ -66,9 +66,9 @@ def details(report: ArchiveReport) -> Iterator[str]:
         for sample in report.samples:
             photos = f" [photos: {sample.photos}]" if sample.photos else ""
             yield f"  {_day(sample.written)} {' '.join(sample.text.split())[:80]}{photos}"
-    for one in report.omitted:
-        examples = f" ({', '.join(one.examples)})" if one.examples else ""
-        yield f"{one.kind} omitted, {one.count:,}: {REASONS[one.reason]}{examples}"
+    for omission in report.omitted:
+        examples = f" ({', '.join(omission.examples)})" if omission.examples else ""
+        yield f"{omission.kind} omitted, {omission.count:,}: {REASONS[omission.reason]}{examples}"
     if report.polls:
         yield f"polls converted to text: {report.polls:,}"
     if report.cut:
@@ -181,7 +181,7 @@ _WIDEST = (Visibility.PUBLIC, Visibility.UNLISTED, Visibility.FOLLOWERS)
 @click.option(
     "--visible-to",
     "widest",
-    type=click.Choice([one.value for one in _WIDEST]),
+    type=click.Choice([visibility.value for visibility in _WIDEST]),
     default=Visibility.PUBLIC.value,
     show_default=True,
     help="Widest visibility of imported posts.",

@@ -329,17 +329,17 @@ async def _end_reaction(writes: Writes, member: int, reaction: Assoc) -> None:
     batch = Batch(shard_of(member))
     now = writes.new_id(batch.shard)
     batch.assoc_del(member, schema.REACTS, reaction.id2, now)
-    for place in chosen_of(reaction):
-        batch.assoc_del(member, schema.PUTS_EMOJI, place.id, now)
+    for position in chosen_of(reaction):
+        batch.assoc_del(member, schema.PUTS_EMOJI, position.id, now)
     await writes.graph.commit(batch)
 
 
 async def _end_vote(writes: Writes, member: int, poll_id: int) -> None:
     # The cleanup of a deleted poll removes the vote, because it knows the options.
     if (poll := await find_object(writes.graph, Poll, poll_id)) is not None:
-        held = await writes.graph.key_get(vote_keys(member, poll.id, len(poll.options)))
+        votes = await writes.graph.key_get(vote_keys(member, poll.id, len(poll.options)))
         options = [option.id for option in poll.options]
-        await writes.graph.commit(unvote_batch(member, poll.id, options, held, writes.new_id(shard_of(member))))
+        await writes.graph.commit(unvote_batch(member, poll.id, options, votes, writes.new_id(shard_of(member))))
 
 
 def _plain(atype: schema.AssocType) -> _Step:
@@ -378,12 +378,12 @@ async def _logins(writes: Writes, member: int) -> int:
 
 async def _personalization(writes: Writes, member: int) -> int:
     found = await personalization_of(writes.graph, member)
-    held: list[tuple[schema.Key, Node | None]] = [
+    stored: list[tuple[schema.Key, Node | None]] = [
         (schema.preferences_key(member), found.feed_preferences),
         (schema.seen_key(member), found.seen),
     ]
     batch = Batch(shard_of(member))
-    for key, node in held:
+    for key, node in stored:
         if node is not None:
             batch.obj_del(node.id, node.version)
             batch.key_del(key, node.id)

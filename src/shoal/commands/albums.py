@@ -53,11 +53,11 @@ async def update(
     Raises `NotFound` for another member's album, and `InvalidInput` for an empty title or a text that is too long.
     """
 
-    def change(held: Album) -> Album:
+    def change(album: Album) -> Album:
         return msgspec.structs.replace(
-            held,
-            title=held.title if title is None else _checked_title(writes, title),
-            description=held.description if description is None else _checked_description(writes, description),
+            album,
+            title=album.title if title is None else _checked_title(writes, title),
+            description=album.description if description is None else _checked_description(writes, description),
         )
 
     return await change_object(writes.graph, lambda: own_object(writes.graph, Album, member_id, album_id), change)
@@ -96,8 +96,8 @@ async def put_in(writes: Writes, member_id: int, album_id: int, post_id: int, me
         batch.expect(album_id)
         batch.expect(post.id)
         first = 1 + max((collected_of(assoc).place for assoc in there), default=0)
-        for place, id_ in enumerate(new, first):
-            _place(writes, batch, album_id, id_, Collected(post.id, place))
+        for index, id_ in enumerate(new, first):
+            _place(writes, batch, album_id, id_, Collected(post.id, index))
         await writes.commit(batch)
 
     await serialized(writes, member_id, attempt)
@@ -106,10 +106,10 @@ async def put_in(writes: Writes, member_id: int, album_id: int, post_id: int, me
 async def take_out(writes: Writes, member_id: int, album_id: int, media_ids: Sequence[int]) -> None:
     """Remove photos from an album, ignoring unknown ones. Raises `NotFound` for another member's album."""
     await own_object(writes.graph, Album, member_id, album_id)
-    held = (await writes.graph.assoc_get(album_id, (COLLECTS,), list(dict.fromkeys(media_ids))))[COLLECTS]
-    if held:
+    collected = (await writes.graph.assoc_get(album_id, (COLLECTS,), list(dict.fromkeys(media_ids))))[COLLECTS]
+    if collected:
         batch = Batch(shard_of(member_id))
-        for id_ in held:
+        for id_ in collected:
             batch.assoc_del(album_id, COLLECTS, id_, writes.new_id(batch.shard))
         await writes.graph.commit(batch)
 

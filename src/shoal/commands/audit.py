@@ -94,8 +94,8 @@ async def drop_old(writes: Writes, before: int) -> None:
 async def end_addresses(writes: Writes, member_id: int) -> int:
     """Delete a page of the member's own list of audit entries, which has their IP addresses. Return the number of deletions."""
     batch = Batch(shard_of(member_id))
-    for held in await writes.graph.assoc_range(member_id, AUDITED, Cursor(limit=_DROPPED_AT_ONCE)):
-        batch.assoc_del(member_id, AUDITED, held.id2, writes.new_id(batch.shard))
+    for assoc in await writes.graph.assoc_range(member_id, AUDITED, Cursor(limit=_DROPPED_AT_ONCE)):
+        batch.assoc_del(member_id, AUDITED, assoc.id2, writes.new_id(batch.shard))
     if batch.assocs:
         await writes.graph.commit(batch)
     return len(batch.assocs)

@@ -4,9 +4,9 @@ Passwords are argon2id hashes. Hashing takes about 50 ms on each of four cores a
 threads: one hash at a time, two on a machine with enough cores. At most sixteen outside callers wait; further ones are refused
 at once, so a flood of passwords does not build a queue.
 
-Wrong passwords are counted per account, from all networks together. That alone would let a stranger lock the owner out, so a
-network from which a correct password came before has a separate counter: there the owner is delayed only by failures from
-that network, and at most for the rest of the window.
+Wrong passwords are counted per account, from all addresses together. That alone would let a stranger lock the owner out, so an
+address range from which a correct password came before has a separate counter: there the owner is delayed only by failures from
+that range, and at most for the rest of the window.
 
 A passkey challenge is signed with a server-wide key that the first use creates. The challenge is used up, and the sign count
 of the passkey stored, in one commit.
@@ -180,7 +180,7 @@ async def use_passkey(writes: Writes, site: Site, member: Member, text: str, pur
     async def attempt() -> Login | None:
         login = await login_of(writes.graph, member)
         known = login.passkeys if login else ()
-        passkey = next((one for one in known if one.credential == found.credential), None)
+        passkey = next((candidate for candidate in known if candidate.credential == found.credential), None)
         if login is None or passkey is None:
             return None
         try:
@@ -208,7 +208,7 @@ async def use_passkey(writes: Writes, site: Site, member: Member, text: str, pur
 
 def _used(login: Login, passkey: Passkey, found: Assertion, now: int) -> Login:
     after = replace(passkey, count=found.signatures, used_at=now)
-    return replace(login, passkeys=tuple(after if one is passkey else one for one in login.passkeys))
+    return replace(login, passkeys=tuple(after if each is passkey else each for each in login.passkeys))
 
 
 _KNOWN = 8
@@ -230,12 +230,12 @@ class Asker(Protocol):
 
     @property
     def network(self) -> str:
-        """The /24 or /64 network of the address; empty if unknown."""
+        """The /24 or /64 prefix of the address; empty if unknown."""
 
     async def begin(self, account: str, *, known: bool, code: bool = False) -> None:
         """Count an attempt as failed before it is made, so that concurrent attempts cannot exceed the limit.
 
-        `known` tells that a correct password came from this network before, and `code` that the attempt is a second-factor code.
+        `known`: a correct password came from this address prefix before. `code`: the attempt is a second-factor code.
         Raises `TooMany` if the limit is reached.
         """
 
@@ -258,7 +258,7 @@ async def fits(writes: Writes, login: Login | None, name: str, password: str, as
     if asker is None:
         return True
     await asker.take_back()
-    # With a second factor, the password alone does not prove that the owner uses this network.
+    # With a second factor, the password alone does not prove that the owner uses this address.
     if login is not None and login.second is None:
         await remember(writes, login, asker)
     return True
@@ -344,24 +344,24 @@ async def _begin(
         raise
 
 
-def networks_after(login: Login, asker: Asker | None) -> tuple[bytes, ...]:
-    """Return the known networks after a password change: only the network from which the member changed it.
+def prefixes_after(login: Login, asker: Asker | None) -> tuple[bytes, ...]:
+    """Return the known prefixes after a password change: only the prefix from which the member changed it.
 
-    With a second factor there are none: the password does not prove that the owner uses a network.
+    With a second factor there are none: the password does not prove that the owner uses an address.
     """
     if login.second is not None:
         return ()
-    return networks_of(login.id, asker.network if asker is not None else "")
+    return prefixes_of(login.id, asker.network if asker is not None else "")
 
 
-def networks_of(login_id: int, network: str) -> tuple[bytes, ...]:
+def prefixes_of(login_id: int, network: str) -> tuple[bytes, ...]:
     return (_mark(login_id, network),) if network else ()
 
 
 async def remember(writes: Writes, login: Login, asker: Asker) -> None:
-    """Remember the network of a successful login, and notify the member of a new one by mail.
+    """Remember the address prefix of a successful login, and notify the member of a new one by mail.
 
-    Best effort: if it fails, the next login from this network is counted with the account-wide counter.
+    Best effort: if it fails, the next login from this prefix is counted with the account-wide counter.
     """
     mark = _mark_from(login, asker)
     if not mark or mark in login.networks:
@@ -380,7 +380,7 @@ def _mark_from(login: Login | None, asker: Asker) -> bytes:
 
 
 def _mark(login_id: int, network: str) -> bytes:
-    """Return the hash that is stored for a network. It is keyed by the login, so hashes of two members cannot be compared."""
+    """Return the stored hash of an address prefix. It is keyed by the login, so hashes of two members cannot be compared."""
     return blake2b(network.encode(), digest_size=8, key=login_id.to_bytes(8)).digest()
 
 

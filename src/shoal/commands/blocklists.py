@@ -1,4 +1,4 @@
-"""Server-wide blocklists: email domains, email addresses, user names and IP networks.
+"""Server-wide blocklists: email domains, email addresses, user names and IP address ranges.
 
 A block, its key and its list entry are on one shard, so each change is one commit. A sign-up looks up only the few keys that
 can match; it never reads a list. Operators and imports may give members blocked addresses.
@@ -273,9 +273,9 @@ class IpBlockChanges(NamedTuple):
 async def block_ip(
     writes: Writes, network: str, severity: IpSeverity, *, comment: str = "", seconds: int = 0
 ) -> IpBlock:
-    """Block an IP network for a number of seconds; 0 means permanently.
+    """Block an IP address range for a number of seconds; 0 means permanently.
 
-    Raises `InvalidInput` for a malformed network, `Taken` if it is blocked already, and `Unfit` if the list is full.
+    Raises `InvalidInput` for a malformed address range, `Taken` if it is blocked already, and `Unfit` if the list is full.
     """
     made = _checked(IpBlock(id=0, network="", severity=severity), IpBlockChanges(network, None, comment, seconds))
     await check_capacity(writes.graph, BLOCKS_IP, MAX_IP_BLOCKS)
@@ -300,7 +300,7 @@ async def block_ip(
 async def update_ip_block(writes: Writes, block_id: int, changes: IpBlockChanges) -> IpBlock:
     """Change an IP block.
 
-    Raises `NotFound` for an unknown block, `InvalidInput` for a malformed network, and `Taken` if the new network is blocked
+    Raises `NotFound` for an unknown block, `InvalidInput` for a malformed address range, and `Taken` if the new range is blocked
     already.
     """
 

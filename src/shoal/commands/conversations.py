@@ -13,9 +13,9 @@ from shoal.graph.schema import CONVERSES
 
 async def mark(writes: Writes, member_id: int, root_id: int, *, unread: bool) -> None:
     """Mark a conversation as read up to its newest post, or as unread. Raises `NotFound` if it is not in the member's list."""
-    held = await _held(writes, member_id, root_id)
-    if talk_of(held).unread is not unread:
-        await _put(writes, read_or_not(member_id, held, unread=unread))
+    conversation = await _held(writes, member_id, root_id)
+    if talk_of(conversation).unread is not unread:
+        await _put(writes, read_or_not(member_id, conversation, unread=unread))
 
 
 async def remove(writes: Writes, member_id: int, root_id: int) -> None:
@@ -24,10 +24,10 @@ async def remove(writes: Writes, member_id: int, root_id: int) -> None:
 
 
 async def _held(writes: Writes, member_id: int, root_id: int) -> Assoc:
-    held = await association(writes.graph, member_id, CONVERSES, talk_id(root_id))
-    if held is None:
+    conversation = await association(writes.graph, member_id, CONVERSES, talk_id(root_id))
+    if conversation is None:
         raise NotFound("Record not found")
-    return held
+    return conversation
 
 
 async def _put(writes: Writes, op: AssocOp) -> None:

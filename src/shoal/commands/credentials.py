@@ -57,7 +57,7 @@ async def change_password(
     if login is None or not fits:
         raise InvalidInput(_WRONG_CURRENT, field="current_password")
     secret = await authentication.hashed(password)
-    networks = authentication.networks_after(login, asker)
+    networks = authentication.prefixes_after(login, asker)
     await replace_password(writes, member_id, secret, AuditVerb.PASSWORD_CHANGED, login.password, networks)
 
 
@@ -133,7 +133,7 @@ async def proven(writes: Writes, text: str, *kinds: MailKind) -> Proven:
     """Return the valid email token of a link, if it has one of these kinds. Raises `Gone` if it is unknown, used or expired."""
     id_, secret = opened(text)
     proof = await find_object(writes.graph, EmailToken, id_)
-    if proof is None or not any(fits(one, secret) for one in proof.secret_hashes) or proof.kind not in kinds:
+    if proof is None or not any(fits(hash_, secret) for hash_ in proof.secret_hashes) or proof.kind not in kinds:
         raise Gone(_OVER)
     member = await find_object(writes.graph, Member, proof.member_id)
     now = writes.new_id.now()
@@ -173,7 +173,7 @@ async def reset_password(writes: Writes, text: str, password: str, asker: Asker 
         _use(writes, batch, proof)
 
     login = await members.login_of(writes, member)
-    networks = authentication.networks_after(login, asker) if login is not None else ()
+    networks = authentication.prefixes_after(login, asker) if login is not None else ()
     theirs = writes.by(writes.actor.proved(member))
     verb = AuditVerb.PASSWORD_RESET
     await replace_password(theirs, member.id, secret, verb, networks=networks, extra=used)
@@ -373,8 +373,8 @@ def _moved(login: Login, address: str, proof: EmailToken | None, now: int) -> _M
     if any(until - _UNDO_MS >= at for _, until in login.kept):
         # Changes are ordered by time. If two are within a millisecond, or clocks differ, the second one is refused.
         raise Conflict("the address was changed concurrently; try again")
-    kept = {one: until for one, until in login.kept if until > at}
-    ended = [one for one, until in login.kept if until <= at]
+    kept = {other: until for other, until in login.kept if until > at}
+    ended = [other for other, until in login.kept if until <= at]
     voided = tuple(span for span in login.voided if milliseconds_of(span[1]) + _UNDO_MS > at)
     before = login.email if login.email not in ("", address) else ""
     changed = replace(login, email=address, confirmed=proof is not None, version=login.version + 1)
@@ -383,7 +383,7 @@ def _moved(login: Login, address: str, proof: EmailToken | None, now: int) -> _M
             raise NotAllowed(_TOO_OFTEN)
         if address not in kept:
             kept |= {before: at + _UNDO_MS} if before else {}
-            freed = tuple(one for one in ended if one != address and one not in kept)
+            freed = tuple(other for other in ended if other != address and other not in kept)
             return _Moved(replace(changed, kept=tuple(kept.items()), voided=voided), freed, before)
         end = kept[address]
     elif proof is not None:
@@ -396,8 +396,8 @@ def _moved(login: Login, address: str, proof: EmailToken | None, now: int) -> _M
         changed = replace(changed, password="", networks=(), second=second, passkeys=())
     else:
         end = 0
-    stays = {one: until for one, until in kept.items() if until < end and one != address}
-    freed = tuple(one for one in (*ended, *kept, before) if one and one != address and one not in stays)
+    stays = {other: until for other, until in kept.items() if until < end and other != address}
+    freed = tuple(other for other in (*ended, *kept, before) if other and other != address and other not in stays)
     since = floor_at(end - _UNDO_MS) if end else 1
     return _Moved(replace(changed, kept=tuple(stays.items()), voided=(*voided, (since, now))), freed)
 
@@ -407,8 +407,8 @@ async def _settle(writes: Writes, member_id: int, address: str, freed: Sequence[
     if address:
         await keep_address(writes.graph, member_id, address)
         await release_address(writes.graph, member_id, address, now)
-    for one in freed:
-        await release_address(writes.graph, member_id, one, now)
+    for former in freed:
+        await release_address(writes.graph, member_id, former, now)
 
 
 async def end(writes: Writes, proof: EmailToken) -> None:

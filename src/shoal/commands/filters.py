@@ -100,14 +100,14 @@ async def add_post(writes: Writes, member_id: int, filter_id: int, post_id: int)
     post = await access_post(writes.graph, member_id, post_id)
 
     def change(filter_: Filter) -> Filter:
-        if any(held.post_id == post.id for held in filter_.posts):
+        if any(filtered.post_id == post.id for filtered in filter_.posts):
             return filter_
         if len(filter_.posts) >= MAX_POSTS:
             raise InvalidInput(f"a filter has at most {MAX_POSTS} posts", field="status_id")
         return replace(filter_, posts=(*filter_.posts, FilterPost(writes.new_id(shard_of(member_id)), post.id)))
 
     changed = await _change(writes, member_id, filter_id, change)
-    return next(held for held in changed.posts if held.post_id == post.id)
+    return next(filtered for filtered in changed.posts if filtered.post_id == post.id)
 
 
 async def remove_post(writes: Writes, member_id: int, id_: int) -> None:
@@ -115,7 +115,7 @@ async def remove_post(writes: Writes, member_id: int, id_: int) -> None:
     filter_, _ = await filter_of_post(writes.graph, member_id, id_)
 
     def change(now: Filter) -> Filter:
-        return replace(now, posts=tuple(held for held in now.posts if held.id != id_))
+        return replace(now, posts=tuple(filtered for filtered in now.posts if filtered.id != id_))
 
     await _change(writes, member_id, filter_.id, change)
 
@@ -132,9 +132,9 @@ async def filter_of_keyword(graph: Reader, member_id: int, id_: int) -> tuple[Fi
 async def filter_of_post(graph: Reader, member_id: int, id_: int) -> tuple[Filter, FilterPost]:
     """Return a filtered post of this member by its id within the filter, and the filter. Raises `NotFound` if there is none."""
     for filter_ in await filters_of(graph, member_id):
-        for held in filter_.posts:
-            if held.id == id_:
-                return filter_, held
+        for filtered in filter_.posts:
+            if filtered.id == id_:
+                return filter_, filtered
     raise NotFound("Record not found")
 
 
@@ -204,26 +204,26 @@ def _required_text(text: str, field: str, blank: str) -> str:
 
 def _with(writes: Writes, filter_: Filter, words: Iterable[KeywordChange]) -> tuple[FilterKeyword, ...]:
     """Return the keywords of a filter after these changes. Raises `NotFound` for an unknown keyword."""
-    held = {word.id: word for word in filter_.keywords}
+    keywords = {word.id: word for word in filter_.keywords}
     for word in words:
-        if word.id and word.id not in held:
+        if word.id and word.id not in keywords:
             raise NotFound("Record not found")
         if word.gone:
-            held.pop(word.id, None)
+            keywords.pop(word.id, None)
             continue
-        before = held.get(word.id) or FilterKeyword(writes.new_id(shard_of(filter_.owner_id)), "")
-        held[before.id] = FilterKeyword(
+        before = keywords.get(word.id) or FilterKeyword(writes.new_id(shard_of(filter_.owner_id)), "")
+        keywords[before.id] = FilterKeyword(
             before.id,
             before.keyword if word.keyword is None else word.keyword,
             before.whole_word if word.whole_word is None else word.whole_word,
         )
-    if len(held) > MAX_KEYWORDS:
+    if len(keywords) > MAX_KEYWORDS:
         raise InvalidInput(f"a filter has at most {MAX_KEYWORDS} keywords", field="keywords_attributes")
-    return tuple(held.values())
+    return tuple(keywords.values())
 
 
 def _ids(filter_: Filter) -> set[int]:
-    return {word.id for word in filter_.keywords} | {held.id for held in filter_.posts}
+    return {word.id for word in filter_.keywords} | {filtered.id for filtered in filter_.posts}
 
 
 def _check_ids(others: Iterable[Filter], filter_: Filter) -> None:

@@ -68,9 +68,9 @@ async def create(
     async def attempt(claim: Claim) -> Invitation:
         stored = await of_member(writes, member_id)
         now = writes.new_id.now()
-        if sum(one.is_open(now) for one in stored) >= writes.limits.invitations:
+        if sum(invitation.is_open(now) for invitation in stored) >= writes.limits.invitations:
             raise InvalidInput(f"at most {writes.limits.invitations} open invitations")
-        closed = [one for one in stored if not one.is_open(now) and not one.holds]
+        closed = [invitation for invitation in stored if not invitation.is_open(now) and not invitation.holds]
 
         def build(id_: int) -> tuple[Invitation, Batch]:
             made = Invitation(
@@ -263,9 +263,9 @@ async def _offer(writes: Writes, code: str) -> Offer:
 async def _settled(writes: Writes, invitations: Sequence[Invitation]) -> list[Invitation]:
     """Return invitations without expired reservations (holds): such a hold counts as a use if its member exists."""
     now = writes.new_id.now()
-    ended = [hold.member_id for one in invitations for hold in one.holds if hold.until <= now]
+    ended = [hold.member_id for invitation in invitations for hold in invitation.holds if hold.until <= now]
     came = await members_by_id(writes.graph, ended) if ended else {}
-    return [one.settled(now, came) for one in invitations]
+    return [invitation.settled(now, came) for invitation in invitations]
 
 
 def _used_up() -> InvalidInput:

@@ -62,12 +62,12 @@ async def update(
 ) -> MemberList:
     """Change the given values of a list. Raises `NotFound` for another member's list."""
 
-    def change(held: MemberList) -> MemberList:
+    def change(list_: MemberList) -> MemberList:
         return msgspec.structs.replace(
-            held,
-            title=held.title if title is None else _checked_title(writes, title),
-            replies=held.replies if replies is None else replies,
-            exclusive=held.exclusive if exclusive is None else exclusive,
+            list_,
+            title=list_.title if title is None else _checked_title(writes, title),
+            replies=list_.replies if replies is None else replies,
+            exclusive=list_.exclusive if exclusive is None else exclusive,
         )
 
     return await change_object(
@@ -117,10 +117,10 @@ async def put_on(writes: Writes, member_id: int, list_id: int, others: Sequence[
 async def take_off(writes: Writes, member_id: int, list_id: int, others: Sequence[int]) -> None:
     """Remove members from a list, ignoring any that are not on it."""
     await own_object(writes.graph, MemberList, member_id, list_id)
-    held = (await writes.graph.assoc_get(list_id, (LISTS,), list(dict.fromkeys(others))))[LISTS]
-    if held:
+    listed = (await writes.graph.assoc_get(list_id, (LISTS,), list(dict.fromkeys(others))))[LISTS]
+    if listed:
         batch = _changed(member_id, list_id)
-        for id_ in held:
+        for id_ in listed:
             batch.assoc_del(list_id, LISTS, id_, writes.new_id(batch.shard))
         await writes.graph.commit(batch)
 

@@ -173,10 +173,10 @@ async def describe(
         poster = msgspec.structs.asdict(await writes.media.place_poster(owner.name, media_id, thumbnail))
 
     async def attempt() -> Media:
-        held = await own_object(writes.graph, Media, owner_id, media_id)
-        changed = msgspec.structs.replace(described(writes, held, description=description, focus=focus), **poster)
-        if changed != held:
-            changed = await _replace(writes, held, changed)
+        stored = await own_object(writes.graph, Media, owner_id, media_id)
+        changed = msgspec.structs.replace(described(writes, stored, description=description, focus=focus), **poster)
+        if changed != stored:
+            changed = await _replace(writes, stored, changed)
         return changed
 
     try:
@@ -187,17 +187,17 @@ async def describe(
         raise
 
 
-async def _replace(writes: Writes, held: Media, changed: Media) -> Media:
+async def _replace(writes: Writes, before: Media, changed: Media) -> Media:
     """Store the next version, release the files of a replaced preview, and reindex posts with the new description."""
-    changed = msgspec.structs.replace(changed, version=held.version + 1)
-    batch = Batch(shard_of(held.owner_id))
+    changed = msgspec.structs.replace(changed, version=before.version + 1)
+    batch = Batch(shard_of(before.owner_id))
     batch.obj_set(changed)
-    if changed.preview_key != held.preview_key:
-        life.charge(batch, await access_member(writes.graph, held.owner_id), changed.stored - held.stored)
-        batch.emit(FilesReleased(keys=with_copies(held.preview_key)))
-    if changed.description != held.description and not held.unused_since:
+    if changed.preview_key != before.preview_key:
+        life.charge(batch, await access_member(writes.graph, before.owner_id), changed.stored - before.stored)
+        batch.emit(FilesReleased(keys=with_copies(before.preview_key)))
+    if changed.description != before.description and not before.unused_since:
         # The description is part of the post in the search index. Media that no post uses are indexed when a post attaches them.
-        batch.emit(MediaDescribed(media_id=held.id))
+        batch.emit(MediaDescribed(media_id=before.id))
     await writes.graph.commit(batch)
     return changed
 

@@ -352,8 +352,8 @@ async def issue_code(
         batch = Batch(shard)
         batch.obj_add(grant)
         batch.assoc_add(member.id, EXPIRING, id_, id_)
-        for one in old:
-            drop_login(batch, member.id, one, id_)
+        for login in old:
+            drop_login(batch, member.id, login, id_)
         note(theirs, batch, AuditVerb.APP_AUTHORIZED, member_target(member), app=str(app_id))
         return grant, batch
 
@@ -473,7 +473,7 @@ class TokenUses:
         listed = await graph.assoc_range(owner, LOGGED_IN, Cursor(limit=_UNUSED_LOOKED_AT, oldest_first=True))
         batch = Batch(shard_of(owner))
         batch.obj_set(replace(token, use=use, version=token.version + 1))
-        for other in await objects_of(graph, Token, [one.id2 for one in listed if one.id2 != token.id]):
+        for other in await objects_of(graph, Token, [assoc.id2 for assoc in listed if assoc.id2 != token.id]):
             if self.writes.lifetime.is_over(other.use, use.at):
                 drop_login(batch, owner, other.id, self.writes.new_id(batch.shard))
         await graph.commit(batch)

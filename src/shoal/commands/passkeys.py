@@ -75,7 +75,7 @@ async def add(
     await second_factor.check_owner(writes, member_id, password, code, asker)
 
     def add_to(login: Login, batch: Batch) -> Login:
-        if any(one.credential == passkey.credential for one in login.passkeys):
+        if any(known.credential == passkey.credential for known in login.passkeys):
             raise InvalidInput("This device has a passkey for this account already", field="answer")
         if len(login.passkeys) >= MOST:
             raise NotAllowed("You have the maximum number of passkeys: remove one first")
@@ -95,7 +95,7 @@ async def rename(writes: Writes, member_id: int, id_: str, name: str) -> None:
     def renamed(login: Login, _batch: Batch) -> Login:
         before = _passkey(login.passkeys, id_)
         after = replace(before, name=name)
-        return replace(login, passkeys=tuple(after if one is before else one for one in login.passkeys))
+        return replace(login, passkeys=tuple(after if passkey is before else passkey for passkey in login.passkeys))
 
     await _change(writes, member_id, renamed)
 
@@ -111,7 +111,7 @@ async def remove(writes: Writes, member_id: int, id_: str, password: str, code: 
 
     def removed(login: Login, _batch: Batch) -> Login:
         before = _passkey(login.passkeys, id_)
-        left = tuple(one for one in login.passkeys if one is not before)
+        left = tuple(passkey for passkey in login.passkeys if passkey is not before)
         if not left and login.second is not None and not login.second.key:
             raise NotAllowed(
                 "This passkey is your second factor: add another one first or turn off two-factor authentication"
@@ -146,7 +146,7 @@ async def _change(
 
 
 def _passkey(passkeys: Sequence[Passkey], id_: str) -> Passkey:
-    found = next((one for one in passkeys if one.id == id_), None)
+    found = next((passkey for passkey in passkeys if passkey.id == id_), None)
     if found is None:
         raise NotFound("Record not found")
     return found

@@ -29,7 +29,7 @@ async def subscribe(writes: Writes, member_id: int, token_id: int, subscription:
 
     async def attempt() -> None:
         listed = await writes.graph.assoc_range(member_id, PUSHES, Cursor(limit=2 * MAX_SUBSCRIPTIONS))
-        others = [one.id2 for one in listed if one.id2 != token_id]
+        others = [assoc.id2 for assoc in listed if assoc.id2 != token_id]
         batch = Batch(shard_of(member_id))
         for id_ in others[MAX_SUBSCRIPTIONS - 1 :]:
             batch.assoc_del(member_id, PUSHES, id_, writes.new_id(batch.shard))
@@ -42,10 +42,10 @@ async def subscribe(writes: Writes, member_id: int, token_id: int, subscription:
 
 async def found(graph: Reader, member_id: int, token_id: int) -> PushSubscription:
     """Return the push subscription of a session. Raises `NotFound` if it has none."""
-    held = await association(graph, member_id, PUSHES, token_id)
-    if held is None:
+    subscription = await association(graph, member_id, PUSHES, token_id)
+    if subscription is None:
         raise NotFound("Record not found")
-    return messages.decode(held.data)
+    return messages.decode(subscription.data)
 
 
 async def is_made(graph: Reader, member_id: int, token_id: int) -> bool:

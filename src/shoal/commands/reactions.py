@@ -246,30 +246,30 @@ async def _react(writes: Writes, member_id: int, post: Post, emoji: str, claim: 
     there = (await emoji_positions(writes.graph, (post.id,))).get(post.id, [])
     before = await _chosen(writes, member_id, post.id)
     # The emoji position may have been deleted as unused while the member was reacting with it.
-    chosen = [place for place in before if place in there]
-    if any(place.emoji == emoji for place in chosen):
+    chosen = [position for position in before if position in there]
+    if any(position.emoji == emoji for position in chosen):
         return
     if len(chosen) >= writes.limits.emoji_of_member:
         raise InvalidInput(f"You can react to a post with at most {writes.limits.emoji_of_member} emoji", field="emoji")
-    place = await _place(writes, post, emoji)
+    position = await _place(writes, post, emoji)
     batch = Batch(shard_of(member_id))
     claim(batch)
     now = writes.new_id(batch.shard)
-    batch.assoc_add(member_id, REACTS, post.id, now, encode_chosen((*chosen, place)))
+    batch.assoc_add(member_id, REACTS, post.id, now, encode_chosen((*chosen, position)))
     # An emoji position does not refer to its post. With this id the consumer of the inverse can check that the post still exists.
-    batch.assoc_add(member_id, PUTS_EMOJI, place.id, now, post.id.to_bytes(8))
+    batch.assoc_add(member_id, PUTS_EMOJI, position.id, now, post.id.to_bytes(8))
     for ended in before:
         if ended not in there:
             batch.assoc_del(member_id, PUTS_EMOJI, ended.id, now)
     batch.expect(post.id)
-    batch.emit(_changed(member_id, post, place, now))
+    batch.emit(_changed(member_id, post, position, now))
     await writes.commit(batch)
 
 
 async def _unreact(writes: Writes, member_id: int, post: Post, emoji: str, claim: Claim) -> bool:
     """Remove the emoji, and return whether it was one of the member's reactions to the post."""
     chosen = await _chosen(writes, member_id, post.id)
-    left = [place for place in chosen if place.emoji != emoji]
+    left = [position for position in chosen if position.emoji != emoji]
     if len(left) == len(chosen):
         return False
     batch = Batch(shard_of(member_id))
@@ -279,17 +279,22 @@ async def _unreact(writes: Writes, member_id: int, post: Post, emoji: str, claim
         batch.assoc_add(member_id, REACTS, post.id, now, encode_chosen(left))
     else:
         batch.assoc_del(member_id, REACTS, post.id, now)
-    for place in chosen:
-        if place.emoji == emoji:
-            batch.assoc_del(member_id, PUTS_EMOJI, place.id, now)
-            batch.emit(_changed(member_id, post, place))
+    for position in chosen:
+        if position.emoji == emoji:
+            batch.assoc_del(member_id, PUTS_EMOJI, position.id, now)
+            batch.emit(_changed(member_id, post, position))
     await writes.graph.commit(batch)
     return True
 
 
-def _changed(member_id: int, post: Post, place: EmojiPosition, put: int = 0) -> ReactionChanged:
+def _changed(member_id: int, post: Post, position: EmojiPosition, put: int = 0) -> ReactionChanged:
     return ReactionChanged(
-        member_id=member_id, post_id=post.id, author_id=post.author_id, place_id=place.id, emoji=place.emoji, at=put
+        member_id=member_id,
+        post_id=post.id,
+        author_id=post.author_id,
+        place_id=position.id,
+        emoji=position.emoji,
+        at=put,
     )
 
 
@@ -312,9 +317,9 @@ async def _found_or_made(writes: Writes, post: Post, emoji: str) -> EmojiPositio
     # key is taken and the commit conflicts.
     taken = await writes.graph.key_get(keys)
     there = (await emoji_positions(writes.graph, (post.id,))).get(post.id, [])
-    for place in there:
-        if place.emoji == emoji:
-            return place
+    for position in there:
+        if position.emoji == emoji:
+            return position
     if len(taken) == len(keys):
         taken = await _without_unused(writes, post, there, taken)
     made = EmojiPosition(writes.new_id(shard), emoji)
@@ -338,17 +343,19 @@ async def _without_unused(
 
     Raises `InvalidInput` if no position is unused.
     """
-    counts = (await writes.graph.assoc_count([place.id for place in there], (EMOJI_PUT_BY,)))[EMOJI_PUT_BY]
+    counts = (await writes.graph.assoc_count([position.id for position in there], (EMOJI_PUT_BY,)))[EMOJI_PUT_BY]
     # Keep new positions, because the reaction for which one was created may not be committed yet.
     made_before = writes.new_id.now() - _NEW_MS
-    unused = {place.id for place in there if place.id not in counts and milliseconds_of(place.id) <= made_before}
+    unused = {
+        position.id for position in there if position.id not in counts and milliseconds_of(position.id) <= made_before
+    }
     if not unused:
         raise InvalidInput(f"A post cannot have more than {len(taken)} different emoji reactions", field="emoji")
     batch = Batch(shard_of(post.id))
-    for key, place in taken.items():
-        if place in unused:
-            batch.key_del(key, place)
-            batch.key_del(emoji_id_key(batch.shard, place), place)
-            batch.assoc_del(post.id, SHOWS_EMOJI, place, writes.new_id(batch.shard))
+    for key, position in taken.items():
+        if position in unused:
+            batch.key_del(key, position)
+            batch.key_del(emoji_id_key(batch.shard, position), position)
+            batch.assoc_del(post.id, SHOWS_EMOJI, position, writes.new_id(batch.shard))
     await writes.graph.commit(batch)
-    return {key: place for key, place in taken.items() if place not in unused}
+    return {key: position for key, position in taken.items() if position not in unused}

@@ -72,12 +72,12 @@ async def follow(writes: Writes, member_id: int, other_id: int, options: FollowO
     """
     foresee(member_id)
     other = await access_member(writes.graph, other_id)
-    stand, held = await relation_and_bonds(writes.graph, member_id, other_id)
+    stand, bonds = await relation_and_bonds(writes.graph, member_id, other_id)
     if member_id == other_id or stand.severed:
         raise NotAllowed("This action is not allowed")
     atype = REQUESTS if other.locked and not stand.following else FOLLOWS
-    old = held[atype].get(other_id)
-    before = _terms(old, watching=other_id in held[WATCHES])
+    old = bonds[atype].get(other_id)
+    before = _terms(old, watching=other_id in bonds[WATCHES])
     after = _with_options(before, options)
     if old is None:
         await _begin_one_more(writes, member_id, atype, other_id, after)
@@ -91,7 +91,7 @@ async def follow(writes: Writes, member_id: int, other_id: int, options: FollowO
         shares=after.shares,
         languages=after.languages,
         watching=after.notify,
-        endorsed=atype is FOLLOWS and other_id in held[ENDORSES],
+        endorsed=atype is FOLLOWS and other_id in bonds[ENDORSES],
     )
 
 
@@ -122,10 +122,10 @@ async def _follows_left(writes: Writes, member_id: int) -> int:
     return most - counts[FOLLOWS].get(member_id, 0)
 
 
-def _terms(held: Assoc | None, *, watching: bool) -> FollowTerms:
-    if held is None:
+def _terms(existing: Assoc | None, *, watching: bool) -> FollowTerms:
+    if existing is None:
         return FOLLOW
-    terms = follow_terms(held.data)
+    terms = follow_terms(existing.data)
     return msgspec.structs.replace(terms, notify=terms.notify or watching)
 
 
@@ -197,10 +197,10 @@ def begin_first(writes: Writes, batch: Batch, member_id: int, other: Member) -> 
 
 async def unfollow(writes: Writes, member_id: int, other_id: int) -> Relation:
     """End a follow, or withdraw a follow request. The posts of the other member leave the home timeline."""
-    held = await writes.graph.assoc_get(member_id, _BONDS, (other_id,))
-    if any(held.values()):
+    bonds = await writes.graph.assoc_get(member_id, _BONDS, (other_id,))
+    if any(bonds.values()):
         batch = Batch(shard_of(member_id))
-        _end_bonds(writes, batch, member_id, [atype for atype in _BONDS if held[atype]], other_id)
+        _end_bonds(writes, batch, member_id, [atype for atype in _BONDS if bonds[atype]], other_id)
         await writes.graph.commit(batch)
     return await relation(writes.graph, member_id, other_id)
 
@@ -245,9 +245,9 @@ async def unfollow_tag(writes: Writes, member_id: int, name: str) -> str:
 
     async def attempt(claim: Claim) -> None:
         batch = Batch(shard_of(member_id))
-        for held in await held_tags(writes.graph, member_id, FOLLOWS_TAG, tag):
-            batch.assoc_del(member_id, FOLLOWS_TAG, held.id2, writes.new_id(batch.shard))
-            batch.emit(FollowChanged(follower_id=member_id, source_id=held.id2))
+        for assoc in await held_tags(writes.graph, member_id, FOLLOWS_TAG, tag):
+            batch.assoc_del(member_id, FOLLOWS_TAG, assoc.id2, writes.new_id(batch.shard))
+            batch.emit(FollowChanged(follower_id=member_id, source_id=assoc.id2))
         if batch.assocs:
             claim(batch)
             await writes.graph.commit(batch)
@@ -299,8 +299,8 @@ async def mute(
         raise InvalidInput(f"duration: must be 0 to {MAX_MUTE_SECONDS} seconds", field="duration")
     now = now_ms()
     data = encode(MuteTerms(notifications, now + 1_000 * seconds if seconds else 0))
-    held = await association(writes.graph, member_id, MUTES, other_id)
-    if held is None or held.data != data:
+    existing = await association(writes.graph, member_id, MUTES, other_id)
+    if existing is None or existing.data != data:
         await _begin(writes, member_id, MUTES, other_id, data)
     return await relation(writes.graph, member_id, other_id)
 

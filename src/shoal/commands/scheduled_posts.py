@@ -165,7 +165,7 @@ def _reason(error: ShoalError) -> str:
 async def planned_media(writes: Writes, owner_id: int) -> set[int]:
     plans = await writes.graph.assoc_range(owner_id, SCHEDULES, Cursor(limit=writes.limits.scheduled))
     scheduled = await objects_of(writes.graph, ScheduledPost, [plan.id2 for plan in plans])
-    return {id_ for one in scheduled for id_ in draft_of(one).media}
+    return {id_ for post in scheduled for id_ in draft_of(post).media}
 
 
 def draft_of(scheduled: ScheduledPost) -> Draft:

@@ -63,8 +63,8 @@ async def begin(writes: Writes, member: Member, *, proved: bool = False, origin:
     theirs = writes.by(writes.actor.proved(member))
 
     def extra(batch: Batch, id_: int) -> None:
-        for one in old:
-            drop_login(batch, member.id, one, id_)
+        for session in old:
+            drop_login(batch, member.id, session, id_)
         if not scopes:
             note(theirs, batch, AuditVerb.LOGIN_SUCCEEDED, member_target(member))
 

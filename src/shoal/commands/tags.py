@@ -21,8 +21,8 @@ FOLDED_AT_ONCE = 6
 
 async def held_tags(graph: Reader, member_id: int, atype: AssocType, tag: str) -> list[Assoc]:
     """Return a member's associations with a canonical tag, including those stored with an earlier spelling of the tag."""
-    held = await graph.assoc_range(member_id, atype, Cursor(limit=MAX_FOLLOWED_TAGS))
-    return [assoc for assoc in held if canonical_tag(assoc.data.decode()) == tag]
+    assocs = await graph.assoc_range(member_id, atype, Cursor(limit=MAX_FOLLOWED_TAGS))
+    return [assoc for assoc in assocs if canonical_tag(assoc.data.decode()) == tag]
 
 
 def folded(id2: int, data: bytes) -> str | None:
@@ -44,8 +44,10 @@ async def fold_lists(writes: Writes, member_id: int) -> None:
     for atype in TAG_LISTS:
 
         async def attempt(claim: Claim, atype: AssocType = atype) -> bool:
-            held = await writes.graph.assoc_range(member_id, atype, Cursor(limit=MAX_FOLLOWED_TAGS, oldest_first=True))
-            batch = _moves(writes, member_id, atype, held)
+            assocs = await writes.graph.assoc_range(
+                member_id, atype, Cursor(limit=MAX_FOLLOWED_TAGS, oldest_first=True)
+            )
+            batch = _moves(writes, member_id, atype, assocs)
             if batch.assocs:
                 claim(batch)
                 await writes.graph.commit(batch)
@@ -55,11 +57,11 @@ async def fold_lists(writes: Writes, member_id: int) -> None:
             continue
 
 
-def _moves(writes: Writes, member_id: int, atype: AssocType, held: list[Assoc]) -> Batch:
+def _moves(writes: Writes, member_id: int, atype: AssocType, assocs: list[Assoc]) -> Batch:
     batch = Batch(shard_of(member_id))
-    stored = {assoc.id2 for assoc in held}
+    stored = {assoc.id2 for assoc in assocs}
     changed: list[int] = []
-    outdated = [(assoc, tag) for assoc in held if (tag := folded(assoc.id2, assoc.data)) is not None]
+    outdated = [(assoc, tag) for assoc in assocs if (tag := folded(assoc.id2, assoc.data)) is not None]
     for assoc, tag in outdated[:FOLDED_AT_ONCE]:
         batch.assoc_del(member_id, atype, assoc.id2, writes.new_id(batch.shard))
         changed.append(assoc.id2)
@@ -78,11 +80,11 @@ async def feature(writes: Writes, member_id: int, name: str) -> Assoc:
     tag = check_tag(name)
 
     async def attempt(claim: Claim) -> Assoc | None:
-        held = await writes.graph.assoc_range(member_id, FEATURES_TAG, Cursor(limit=writes.limits.featured_tags))
-        known = next((assoc for assoc in held if assoc.id2 == tag_id(tag)), None)
+        featured = await writes.graph.assoc_range(member_id, FEATURES_TAG, Cursor(limit=writes.limits.featured_tags))
+        known = next((assoc for assoc in featured if assoc.id2 == tag_id(tag)), None)
         if known is not None:
             return known
-        if len(held) >= writes.limits.featured_tags:
+        if len(featured) >= writes.limits.featured_tags:
             raise InvalidInput(f"at most {writes.limits.featured_tags} tags are featured", field="name")
         batch = Batch(shard_of(member_id))
         claim(batch)
@@ -97,17 +99,17 @@ async def feature(writes: Writes, member_id: int, name: str) -> Assoc:
 
 
 async def unfeature(writes: Writes, member_id: int, name: str) -> None:
-    held = await held_tags(writes.graph, member_id, FEATURES_TAG, check_tag(name))
-    if held:
-        await _end(writes, member_id, *(assoc.id2 for assoc in held))
+    featured = await held_tags(writes.graph, member_id, FEATURES_TAG, check_tag(name))
+    if featured:
+        await _end(writes, member_id, *(assoc.id2 for assoc in featured))
 
 
-async def unfeature_at(writes: Writes, member_id: int, place: int) -> None:
+async def unfeature_at(writes: Writes, member_id: int, time: int) -> None:
     """Remove the featured tag at this position. Raises `NotFound` if there is none."""
-    for held in await writes.graph.assoc_range(
-        member_id, FEATURES_TAG, Cursor(before=place + 1, after=place - 1, limit=1)
+    for featured in await writes.graph.assoc_range(
+        member_id, FEATURES_TAG, Cursor(before=time + 1, after=time - 1, limit=1)
     ):
-        await _end(writes, member_id, held.id2)
+        await _end(writes, member_id, featured.id2)
         return
     raise NotFound("Record not found")
 

@@ -50,9 +50,9 @@ class Activity:
         moment = active_at(post_id, at)
         if moment <= (self._known.get(post_id) or 0) or moment <= oldest_active(self._clock()):
             return None
-        held = self._in_hand.get(post_id)
-        if held is not None and moment <= held.time and not held.done.done():
-            return held.done
+        waiting = self._in_hand.get(post_id)
+        if waiting is not None and moment <= waiting.time and not waiting.done.done():
+            return waiting.done
         pending = self._pending.get(post_id)
         if pending is None:
             pending = self._pending[post_id] = _PendingEntry(moment)

@@ -36,10 +36,10 @@ Clear = Callable[[Effects, events.PostDeleted, Assoc], Coroutine[None, None, Non
 async def clear_emoji_positions(effects: Effects, event: events.PostDeleted, mark: int) -> int | None:
     page = await effects.graph.assoc_range(event.post_id, schema.SHOWS_EMOJI, Cursor(limit=_PAGE))
     batch = Batch(shard_of(event.post_id))
-    for place in page:
-        batch.assoc_del(event.post_id, schema.SHOWS_EMOJI, place.id2, effects.new_id(batch.shard))
-        batch.key_del(key_of_position(event.post_id, place), place.id2)
-        batch.key_del(schema.emoji_id_key(batch.shard, place.id2), place.id2)
+    for position in page:
+        batch.assoc_del(event.post_id, schema.SHOWS_EMOJI, position.id2, effects.new_id(batch.shard))
+        batch.key_del(key_of_position(event.post_id, position), position.id2)
+        batch.key_del(schema.emoji_id_key(batch.shard, position.id2), position.id2)
     if page:
         await effects.graph.commit(batch)
     return 1 if len(page) == _PAGE else None
@@ -87,8 +87,8 @@ async def _clear_reaction(effects: Effects, event: events.PostDeleted, member: A
     batch = Batch(shard_of(member.id2))
     now = effects.new_id(batch.shard)
     batch.assoc_del(member.id2, schema.REACTS, event.post_id, now)
-    for place in chosen_of(member):
-        batch.assoc_del(member.id2, schema.PUTS_EMOJI, place.id, now)
+    for position in chosen_of(member):
+        batch.assoc_del(member.id2, schema.PUTS_EMOJI, position.id, now)
     await effects.graph.commit(batch)
 
 
@@ -130,10 +130,10 @@ async def _clear_tag(effects: Effects, event: events.PostDeleted, tag: Assoc) ->
 async def clear_votes(effects: Effects, event: events.PollRemoved, mark: int) -> int | None:
     page = await effects.graph.assoc_range(event.poll_id, schema.VOTED_BY, Cursor(limit=_PAGE))
     keys = {voter.id2: vote_keys(voter.id2, event.poll_id, len(event.option_ids)) for voter in page}
-    held = await effects.graph.key_get([key for each in keys.values() for key in each]) if keys else {}
+    stored = await effects.graph.key_get([key for each in keys.values() for key in each]) if keys else {}
 
     async def clear(voter: int, each: Sequence[schema.Key]) -> None:
-        votes = {key: held[key] for key in each if key in held}
+        votes = {key: stored[key] for key in each if key in stored}
         now = effects.new_id(shard_of(voter))
         await effects.graph.commit(unvote_batch(voter, event.poll_id, event.option_ids, votes, now))
 
@@ -162,9 +162,9 @@ async def _late_reaction(clear: Clear, effects: Effects, op: events.InverseOp) -
 
 async def _late_vote(effects: Effects, op: events.InverseOp) -> None:
     # The association's data contains the chosen options, so there are at most that many keys to look up.
-    held = await effects.graph.key_get(vote_keys(op.id2, op.id1, len(op.data)))
+    votes = await effects.graph.key_get(vote_keys(op.id2, op.id1, len(op.data)))
     options = await _chosen(effects, op.id2, op.id1)
-    await effects.graph.commit(unvote_batch(op.id2, op.id1, options, held, effects.new_id(shard_of(op.id2))))
+    await effects.graph.commit(unvote_batch(op.id2, op.id1, options, votes, effects.new_id(shard_of(op.id2))))
 
 
 async def _chosen(effects: Effects, voter: int, poll_id: int) -> set[int]:
@@ -233,9 +233,9 @@ async def end_late_share(effects: Effects, event: events.ShareCreated, mark: int
     share, post = found.get(event.share_id), found.get(event.shared_id)
     if not isinstance(share, Share) or not isinstance(post, Post) or not _is_invalidated(share, post):
         return
-    held = await association(effects.graph, share.author_id, schema.SHARES, post.id)
-    if held is not None:
-        await _end_invalidated(effects, post, [Assoc(share.author_id, held.time, held.data)])
+    existing = await association(effects.graph, share.author_id, schema.SHARES, post.id)
+    if existing is not None:
+        await _end_invalidated(effects, post, [Assoc(share.author_id, existing.time, existing.data)])
 
 
 def _is_invalidated(share: Share, post: Post) -> bool:
@@ -261,8 +261,8 @@ async def drop_photos(effects: Effects, event: events.PostDeleted, mark: int) ->
         there = await effects.graph.assoc_range(media_id, schema.COLLECTED_IN, Cursor(limit=_ALBUMS))
         batch = Batch(shard_of(media_id))
         for assoc in there:
-            held = await association(effects.graph, assoc.id2, schema.COLLECTS, media_id)
-            if held is None or collected_of(held).post_id == event.post_id:
+            collected = await association(effects.graph, assoc.id2, schema.COLLECTS, media_id)
+            if collected is None or collected_of(collected).post_id == event.post_id:
                 batch.assoc_del(assoc.id2, schema.COLLECTS, media_id, effects.new_id(batch.shard))
         if batch.assocs:
             await effects.graph.commit(batch)

@@ -51,11 +51,11 @@ async def _add(effects: Effects, post: Post, member_id: int) -> None:
 
     Only one of two concurrent additions takes effect; the other raises `Conflict` and is retried.
     """
-    held = await _held(effects, post, member_id)
-    if held is not None and knows(held, post):
+    conversation = await _held(effects, post, member_id)
+    if conversation is not None and knows(conversation, post):
         return
     batch = Batch(shard_of(member_id))
-    batch.put(went_on(member_id, post, held))
+    batch.put(went_on(member_id, post, conversation))
     await effects.graph.commit(batch)
     now = await _held(effects, post, member_id)
     # If `now` is None, the member has removed the conversation in between.

@@ -89,10 +89,10 @@ async def _each_page(effects: Effects, act: Act, sources: tuple[int, ...], page:
     After a page that is not the last of its source, return the mark to continue from; None at the end.
     """
     left = mark & (1 << _LEFT_BITS) - 1
-    for place in range(mark >> _LEFT_BITS, len(sources)):
-        left = await effects.followers.page(sources[place], act, page, left)
+    for index in range(mark >> _LEFT_BITS, len(sources)):
+        left = await effects.followers.page(sources[index], act, page, left)
         if left:
-            return place << _LEFT_BITS | left
+            return index << _LEFT_BITS | left
     return None
 
 

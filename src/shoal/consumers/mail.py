@@ -123,21 +123,21 @@ async def prove(graph: Graph, new_id: IdMaker, event: events.MailDue, whom: Whom
 
     async def attempt() -> str:
         nonlocal id_, refused
-        held = (await graph.obj_get((id_,))).get(id_)
-        if held is None and refused == id_:
+        token = (await graph.obj_get((id_,))).get(id_)
+        if token is None and refused == id_:
             # There is no object with this id, but the commit failed with `IdTaken`: the id is that of a scheduled ticket.
             id_ = new_id(shard)
         batch = Batch(shard)
-        if held is None:
+        if token is None:
             proof = _proof(event, whom, id_, hash_of(secret))
             batch.obj_add(proof)
             put_on(batch, proof.ticket_id, proof.expires_at, id_)
-        elif isinstance(held, EmailToken) and (held.member_id, held.kind) == (whom.member.id, event.kind):
-            hashes = (*held.secret_hashes[1 - _LETTERS :], hash_of(secret))
-            batch.obj_set(replace(held, secret_hashes=hashes, version=held.version + 1))
+        elif isinstance(token, EmailToken) and (token.member_id, token.kind) == (whom.member.id, event.kind):
+            hashes = (*token.secret_hashes[1 - _LETTERS :], hash_of(secret))
+            batch.obj_set(replace(token, secret_hashes=hashes, version=token.version + 1))
         else:
             id_ = new_id(shard)
-            raise IdTaken(held.id)
+            raise IdTaken(token.id)
         try:
             await graph.commit(batch)
         except IdTaken as error:

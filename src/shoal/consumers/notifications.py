@@ -403,7 +403,7 @@ async def forget_reactions(effects: Effects, event: events.PostDeleted, mark: in
     """Retract the author's notifications of emoji, before the list of reactions is cleared."""
 
     def notices(who: Assoc) -> list[Notice]:
-        return [Notice(Kind.REACTION, who.id2, event.post_id, place.emoji) for place in chosen_of(who)]
+        return [Notice(Kind.REACTION, who.id2, event.post_id, position.emoji) for position in chosen_of(who)]
 
     return await _forget_page(effects, event, REACTED_BY, notices, mark)
 

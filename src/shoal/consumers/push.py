@@ -34,7 +34,9 @@ async def due(effects: Effects, member_id: int, notice: Notice, time: int) -> Se
     if effects.push_sender is None:
         return ()
     listed = await effects.graph.assoc_range(member_id, PUSHES, Cursor(limit=MAX_SUBSCRIPTIONS))
-    subscriptions = [(one.id2, found) for one in listed if notice.kind in (found := messages.decode(one.data)).alerts]
+    subscriptions = [
+        (assoc.id2, found) for assoc in listed if notice.kind in (found := messages.decode(assoc.data)).alerts
+    ]
     if not subscriptions:
         return ()
     notification = await association(effects.graph, member_id, NOTIFIED, notice.id)
@@ -58,7 +60,7 @@ async def _allowed(
         allowed.add("followed")
     if between[FOLLOWED_BY]:
         allowed.add("follower")
-    return [one for one in subscriptions if one[1].policy in allowed]
+    return [subscription for subscription in subscriptions if subscription[1].policy in allowed]
 
 
 async def send(effects: Effects, event: events.PushDue, mark: int) -> asyncio.Future[None] | None:
@@ -66,21 +68,21 @@ async def send(effects: Effects, event: events.PushDue, mark: int) -> asyncio.Fu
     push_sender = effects.push_sender
     if push_sender is None or effects.new_id.now() - milliseconds_of(event.asked) > _GIVEN_UP_MS:
         return None
-    held = await association(effects.graph, event.member_id, PUSHES, event.token_id)
-    if held is None:
+    subscription = await association(effects.graph, event.member_id, PUSHES, event.token_id)
+    if subscription is None:
         return None
-    endpoint = messages.decode(held.data).endpoint
-    return push_sender.begin(endpoint, lambda: _send(effects, push_sender, event, held))
+    endpoint = messages.decode(subscription.data).endpoint
+    return push_sender.begin(endpoint, lambda: _send(effects, push_sender, event, subscription))
 
 
-async def _send(effects: Effects, push_sender: PushSender, event: events.PushDue, held: Assoc) -> None:
-    where = messages.decode(held.data)
+async def _send(effects: Effects, push_sender: PushSender, event: events.PushDue, subscription: Assoc) -> None:
+    where = messages.decode(subscription.data)
     notification = await _message_content(effects, push_sender, event, where)
     if (
         notification is not None
         and await push_sender.deliver(where, messages.write(notification, push_sender.root)) is Sent.ENDED
     ):
-        await _end(effects, event, held)
+        await _end(effects, event, subscription)
 
 
 async def _message_content(
@@ -108,10 +110,10 @@ async def _message_content(
     return NoticeToSend(notice, notification.time, member.id, actor, subject, where.language, text)
 
 
-async def _end(effects: Effects, event: events.PushDue, held: Assoc) -> None:
+async def _end(effects: Effects, event: events.PushDue, subscription: Assoc) -> None:
     """Delete a subscription that its push service no longer knows, unless the app has renewed it in between."""
     now = await association(effects.graph, event.member_id, PUSHES, event.token_id)
-    if now is None or now.data != held.data:
+    if now is None or now.data != subscription.data:
         return
     batch = Batch(shard_of(event.member_id))
     batch.assoc_del(event.member_id, PUSHES, event.token_id, effects.new_id(batch.shard))

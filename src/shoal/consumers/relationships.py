@@ -88,17 +88,17 @@ async def _settle(effects: Effects, id1: int, atype: AssocType, id2s: Sequence[i
     """Write the inverses of a post's associations that are missing. Takes two reads if none is missing."""
     if not id2s or not effects.across:
         return
-    held = (await effects.graph.assoc_get(id1, (atype,), id2s))[atype]
-    times = [assoc.time for assoc in held.values()]
+    stored = (await effects.graph.assoc_get(id1, (atype,), id2s))[atype]
+    times = [assoc.time for assoc in stored.values()]
     if not times:
         return
     # All these associations have the time of the post, so read only this time. Writing an inverse with another time again has no
     # effect.
     arrived = await effects.graph.assoc_ranges(
-        list(held), ASSOC_TYPES[atype.inverse], Cursor(before=times[0] + 1, after=times[0] - 1, limit=1)
+        list(stored), ASSOC_TYPES[atype.inverse], Cursor(before=times[0] + 1, after=times[0] - 1, limit=1)
     )
-    for id2 in held.keys() - arrived.keys():
-        await _put_inverse(effects, id1, atype, held[id2])
+    for id2 in stored.keys() - arrived.keys():
+        await _put_inverse(effects, id1, atype, stored[id2])
 
 
 async def _settle_ends(effects: Effects, id1: int, atype: AssocType, id2: int) -> None:
@@ -215,8 +215,12 @@ async def trim_lists(effects: Effects, event: events.FollowChanged, mark: int) -
     if is_tag(source) or source == owner:
         return
     lists = await effects.graph.assoc_range(owner, OWNS_LIST, Cursor(limit=_LISTS))
-    found = await asyncio.gather(*[effects.graph.assoc_get(one.id2, (LISTS,), (source,)) for one in lists])
-    on = {one.id2: held[LISTS][source] for one, held in zip(lists, found, strict=True) if held[LISTS]}
+    found = await asyncio.gather(*[effects.graph.assoc_get(list_.id2, (LISTS,), (source,)) for list_ in lists])
+    on = {
+        member_list.id2: entries[LISTS][source]
+        for member_list, entries in zip(lists, found, strict=True)
+        if entries[LISTS]
+    }
     if on and not (await effects.graph.assoc_get(owner, (FOLLOWS,), (source,)))[FOLLOWS]:
         for list_id, listed in on.items():
             await _take_off_list(effects, list_id, {source: listed})

@@ -135,5 +135,5 @@ async def tell_reporter(effects: Effects, event: events.ReportOutcomeChanged, ma
 async def _closed(effects: Effects, report: Report) -> int | None:
     """Return the time at which the report was closed; None if it is open."""
     found = await effects.graph.assoc_get(report.reporter_id, _OUTCOMES, (report.id,))
-    times = [held[report.id].time for held in found.values() if report.id in held]
+    times = [assocs[report.id].time for assocs in found.values() if report.id in assocs]
     return max(times, default=None)

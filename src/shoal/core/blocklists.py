@@ -1,4 +1,4 @@
-"""Blocklist values and matching rules: email domains, canonical addresses, IP networks and user names.
+"""Blocklist values and matching rules: email domains, canonical addresses, IP address ranges and user names.
 
 Sign-up attempts against an email domain are counted per day. Client addresses are not stored: each sets one bit of a small bitmap,
 from which linear counting (Whang et al. 1990) estimates the number of addresses. Looking up an IP address takes one table lookup
@@ -175,10 +175,10 @@ class IpSeverity(StrEnum):
 
 
 class IpBlock(Node, frozen=True, tag="ip_block"):
-    """A network from which requests or sign-ups are refused, or sign-ups wait for approval."""
+    """An address range from which requests or sign-ups are refused, or sign-ups wait for approval."""
 
     network: str
-    """In CIDR notation, with the first address of the network: `203.0.113.0/24`."""
+    """In CIDR notation, with the first address of the range: `203.0.113.0/24`."""
     severity: IpSeverity
     comment: str = ""
     expires_at: int = 0
@@ -192,16 +192,16 @@ class IpBlock(Node, frozen=True, tag="ip_block"):
 
 
 def check_network(text: str) -> str:
-    """Return the normalized form of a network or a single IP address. Raises `InvalidInput` if it is neither."""
+    """Return the normalized form of an address range or a single IP address. Raises `InvalidInput` if it is neither."""
     try:
         network = _plain(ipaddress.ip_network(text.strip()[: MAX_NETWORK + 1], strict=False))
     except ValueError:
-        raise InvalidInput("Ip is not an address or a network such as 203.0.113.0/24", field="ip") from None
+        raise InvalidInput("Ip is not an IP address or address range such as 203.0.113.0/24", field="ip") from None
     return str(network)
 
 
 def contains(network: str, address: str) -> bool:
-    """Return whether a client's IP address is in a network that `check_network` returned."""
+    """Return whether a client's IP address is in a range that `check_network` returned."""
     parsed = parse_address(address)
     return parsed is not None and parsed in ipaddress.ip_network(network)
 

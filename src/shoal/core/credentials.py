@@ -312,7 +312,7 @@ def _server(site: Site) -> Fido2Server:
 
 
 def _known(passkeys: Sequence[Passkey]) -> list[AttestedCredentialData]:
-    return [_credential(one) for one in passkeys]
+    return [_credential(passkey) for passkey in passkeys]
 
 
 def _credential(passkey: Passkey) -> AttestedCredentialData:
@@ -378,7 +378,7 @@ def used(factor: SecondFactor, code: str, now: int) -> SecondFactor | None:
     if len(typed) == _DIGITS and typed.isascii() and typed.isdigit():
         return _by_app(factor, typed, now // 1000 // STEP_SECONDS)
     given = _hash(typed)
-    left = tuple(one for one in factor.recovery if not hmac.compare_digest(one, given))
+    left = tuple(code_hash for code_hash in factor.recovery if not hmac.compare_digest(code_hash, given))
     return None if len(left) == len(factor.recovery) else msgspec.structs.replace(factor, recovery=left)
 
 

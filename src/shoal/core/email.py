@@ -35,7 +35,7 @@ class MailKind(StrEnum):
     RENEWED = "renewed"
     APPROVED = "approved"
     NEW_PLACE = "new_place"
-    """A login from a new network."""
+    """A login from a new address range."""
     SECOND_ON = "second_on"
     SECOND_OFF = "second_off"
     PASSKEY_ADDED = "passkey_added"

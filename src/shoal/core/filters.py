@@ -81,8 +81,8 @@ class Text:
         """Return the start of the first word at or after a position; -1 after the last."""
         if self._starts is None:
             self._starts = _starts(self.folded)
-        place = bisect_left(self._starts, at)
-        return self._starts[place] if place < len(self._starts) else -1
+        index = bisect_left(self._starts, at)
+        return self._starts[index] if index < len(self._starts) else -1
 
 
 class _Word(msgspec.Struct, frozen=True):

@@ -112,7 +112,7 @@ class TokenUse(msgspec.Struct, frozen=True, array_like=True):
     program: str = ""
     system: str = ""
     made_from: str = ""
-    """The IP address (the /64 network for IPv6) of the request that created the token."""
+    """The IP address (the /64 prefix for IPv6) of the request that created the token."""
     used_from: str = ""
 
     def is_due(self, now: int) -> bool:

@@ -165,7 +165,7 @@ async def relation_and_bonds(
 def _fully_related(targets: Sequence[int], found: Mapping[AssocType, Mapping[int, Assoc]]) -> dict[int, Relation]:
     relationships = _related(dict.fromkeys(targets, STRANGER), found)
     fans, requests, requested_by, watches, endorses, notes = rest = [found[atype] for atype in _REST]
-    for id_ in {id_ for held in rest for id_ in held}:
+    for id_ in {id_ for assocs in rest for id_ in assocs}:
         stand = relationships[id_]
         requested = not stand.following and id_ in requests
         if requested:

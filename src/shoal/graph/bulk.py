@@ -190,7 +190,7 @@ class SnapshotTable(Enum):
     KEYS = "keys"
     EVENTS = "events"
     """Position in the outbox, and the event as `core.events.encode` returns it."""
-    BURIED = "buried"
+    PARKED = "buried"
     """Parked jobs: the columns of an event, and the error of the job."""
 
 
@@ -200,7 +200,7 @@ FIRST_KEYS: Mapping[SnapshotTable, Row] = {
     SnapshotTable.COUNTS: (FIRST, FIRST),
     SnapshotTable.KEYS: ("", ""),
     SnapshotTable.EVENTS: (FIRST,),
-    SnapshotTable.BURIED: (FIRST,),
+    SnapshotTable.PARKED: (FIRST,),
 }
 """Position before the first row of each table. The columns of the primary key are the first columns of a row."""
 

@@ -1,4 +1,4 @@
-"""One-line explanations for operators of why an engine cannot be reached. They are alike for all engines, and show no passwords."""
+"""One-line explanations for operators of why an engine cannot be reached. They contain no passwords."""
 
 from __future__ import annotations
 

@@ -398,8 +398,8 @@ class Outbox(Protocol):
     async def put_back(self, job: Job, delay: float = 0.0) -> None:
         """Return an unfinished job, with its step, mark and attempt. It is delivered again after `delay` seconds."""
 
-    async def bury(self, job: Job, error: str) -> None:
-        """Park a failed job for an operator."""
+    async def park(self, job: Job, error: str) -> None:
+        """Park a job that failed in all its attempts, for an operator."""
 
     async def backlog(self) -> int:
         """Return the number of unacknowledged events, claimed or not."""
@@ -407,10 +407,10 @@ class Outbox(Protocol):
     async def lag(self) -> float:
         """Return the age in seconds of the oldest unacknowledged event; 0 if there is none."""
 
-    async def buried(self) -> list[tuple[Job, str]]:
+    async def parked(self) -> list[tuple[Job, str]]:
         """Return the parked jobs, each with its error."""
 
-    async def unbury(self, jobs: Sequence[Job]) -> int:
+    async def unpark(self, jobs: Sequence[Job]) -> int:
         """Requeue parked jobs at the step that they had reached, with the attempts reset. Returns how many jobs were requeued."""
 
     def on_event(self, wake: WakeUp) -> None:

@@ -76,8 +76,8 @@ async def release(graph: Graph, new_id: IdMaker, post_id: int, media_id: int) ->
 
     async def attempt() -> None:
         media = await find_object(graph, Media, media_id)
-        held = await graph.assoc_get(media_id, (ATTACHED,), (post_id,))
-        if not held[ATTACHED]:
+        attached = await graph.assoc_get(media_id, (ATTACHED,), (post_id,))
+        if not attached[ATTACHED]:
             return
         batch = Batch(shard_of(media_id))
         now = new_id(batch.shard)

@@ -102,9 +102,9 @@ class MemoryGraph:
         self._counts: dict[tuple[int, int], int] = {}
         self._jobs: dict[int, Job] = {}
         self._unclaimed: deque[int] = deque()
-        self._buried: list[tuple[Job, str]] = []
+        self._parked: list[tuple[Job, str]] = []
         self._clock = clock
-        # When each event was committed or requeued by `unbury`, in the order of the jobs.
+        # When each event was committed or requeued by `unpark`, in the order of the jobs.
         self._since: dict[int, float] = {}
         self._leases = Leases(clock)
         self._seq = 0
@@ -190,9 +190,9 @@ class MemoryGraph:
             self._counts[pair] = self._counts.get(pair, 0) + by
         for triple, link in changes.links.items():
             self._relist(triple, link)
-        for name, held in changes.keys.items():
-            if held is not None:
-                self._expire(name, held[1])
+        for name, owner in changes.keys.items():
+            if owner is not None:
+                self._expire(name, owner[1])
         for event in changes.events:
             self._seq += 1
             self._wait(Job(self._seq, event, at=now_ms()))
@@ -237,9 +237,9 @@ class MemoryGraph:
             self._jobs[job.seq] = job
             self._leases.put_back(job, delay)
 
-    async def bury(self, job: Job, error: str) -> None:
+    async def park(self, job: Job, error: str) -> None:
         await self.ack([job])
-        self._buried.append((job, error))
+        self._parked.append((job, error))
 
     async def backlog(self) -> int:
         return len(self._jobs)
@@ -247,13 +247,13 @@ class MemoryGraph:
     async def lag(self) -> float:
         return self._clock() - next(iter(self._since.values()), self._clock())
 
-    async def buried(self) -> list[tuple[Job, str]]:
-        return list(self._buried)
+    async def parked(self) -> list[tuple[Job, str]]:
+        return list(self._parked)
 
-    async def unbury(self, jobs: Sequence[Job]) -> int:
+    async def unpark(self, jobs: Sequence[Job]) -> int:
         seqs = {job.seq for job in jobs}
-        given = [job for job, _ in self._buried if job.seq in seqs]
-        self._buried = [entry for entry in self._buried if entry[0].seq not in seqs]
+        given = [job for job, _ in self._parked if job.seq in seqs]
+        self._parked = [entry for entry in self._parked if entry[0].seq not in seqs]
         for job in given:
             self._wait(job._replace(attempt=0))
         if given and self._wake:
@@ -338,15 +338,15 @@ class MemoryGraph:
             self._known.keys.pop(key[:2], None)
 
     async def spread(self) -> dict[int, Spread]:
-        held: dict[int, Spread] = {}
+        spreads: dict[int, Spread] = {}
         weights = [(id_, weigh(node)) for id_, node in self._objects.items()]
         weights += [
             (id1, Spread(0, 0, ASSOC_BYTES + len(link.data))) for (id1, _, _), link in self._known.links.items()
         ]
         for id_, weight in weights:
             source = source_of(shard_of(id_))
-            held[source] = held.get(source, Spread()).plus(weight)
-        return held
+            spreads[source] = spreads.get(source, Spread()).plus(weight)
+        return spreads
 
     async def close(self) -> None:
         """Do nothing: there are no resources to release."""

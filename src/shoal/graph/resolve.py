@@ -148,7 +148,7 @@ def _check(batch: Batch, known: Known, owns: Owns, now: int) -> None:
         if owns(shard_of(id_)) and not known.versions.get(id_):
             raise Missing("it was deleted concurrently")
     for op in batch.assocs:
-        if op.must_be_new and (held := known.links.get((op.id1, op.atype, op.id2))) is not None and held.alive:
+        if op.must_be_new and (link := known.links.get((op.id1, op.atype, op.id2))) is not None and link.alive:
             raise AssocExists("the association already exists")
     if batch.fresh:
         _check_fresh(batch, known)
@@ -229,15 +229,15 @@ def _remember(
     list contains it.
     """
     past = (op.id1, ASSOC_TYPES[op.atype].history, op.id2)
-    held = known.links.get(past)
-    known_moments = follows.moments_of(held.data) if held is not None else frozenset()
+    link = known.links.get(past)
+    known_moments = follows.moments_of(link.data) if link is not None else frozenset()
     moments = _moments(stored) | _moments_of_operation(op)
     if not after.alive:
         return after._replace(data=follows.encode_moments(moments - known_moments))
     added = moments - _moments(after) - known_moments
     if added:
         data = follows.encode_moments(known_moments | added)
-        if held is None or data != held.data:
+        if link is None or data != link.data:
             time = abs(follows.in_order(known_moments | added)[-1])
             known.links[past] = changes.links[past] = StoredAssoc(time, alive=False, data=data)
     return after

@@ -28,8 +28,8 @@ class ShardMap(NamedTuple):
     moved: Mapping[int, int] = {}
     left: Mapping[int, int] = {}
 
-    def of(self, place: int) -> list[int]:
-        return [source for source, owner in enumerate(self.owners) if owner == place]
+    def of(self, store: int) -> list[int]:
+        return [source for source, owner in enumerate(self.owners) if owner == store]
 
     def place_of(self, url: str) -> int | None:
         return self.stores.index(url) if url in self.stores else None
@@ -44,7 +44,7 @@ class ShardMap(NamedTuple):
         """
         chosen = dict.fromkeys(sources, a)
         owners = tuple(b if source in chosen else owner for source, owner in enumerate(self.owners))
-        moved = {source: place for source, place in self.moved.items() if source not in chosen}
+        moved = {source: store for source, store in self.moved.items() if source not in chosen}
         new = self._replace(owners=owners, version=self.version + 1)
         if returns:
             return new._replace(moved=moved, left={**self.left, **chosen})
@@ -55,13 +55,13 @@ class ShardMap(NamedTuple):
         return {
             "stores": list(self.stores),
             "owners": list(self.owners),
-            "moved": {str(source): place for source, place in self.moved.items()},
-            "left": {str(source): place for source, place in self.left.items()},
+            "moved": {str(source): store for source, store in self.moved.items()},
+            "left": {str(source): store for source, store in self.left.items()},
         }
 
     @classmethod
     def from_plain(cls, version: int, stored: Mapping[str, Any]) -> ShardMap:
-        moved, left = ({int(source): place for source, place in stored[part].items()} for part in ("moved", "left"))
+        moved, left = ({int(source): store for source, store in stored[part].items()} for part in ("moved", "left"))
         return cls(tuple(stored["stores"]), tuple(stored["owners"]), version, moved, left)
 
 

@@ -10,16 +10,16 @@ _SECONDS = 2.0
 
 async def look(url: str) -> list[EngineHealth]:
     """Return size and number of items of the DynamoDB table at `url`. Raises `Unavailable`."""
-    place = parse(url)
-    service = await Service.connect(place, patience=_SECONDS)
+    location = parse(url)
+    service = await Service.connect(location, patience=_SECONDS)
     try:
-        description = (await service.call("describe_table", TableName=place.table))["Table"]
+        description = (await service.call("describe_table", TableName=location.table))["Table"]
     finally:
         await service.close()
     return [
         EngineHealth(
             "DynamoDB",
-            place.table,
+            location.table,
             measurements=(
                 Measurement("stored_bytes", description["TableSizeBytes"]),
                 Measurement("items", description["ItemCount"]),

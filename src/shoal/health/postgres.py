@@ -26,7 +26,7 @@ FROM pg_stat_database d WHERE d.datname = current_database()
 """
 
 
-async def look(url: str, place: str) -> list[EngineHealth]:
+async def look(url: str, address: str) -> list[EngineHealth]:
     """Return the figures of a database. Raises `Unavailable`, or errors of the client."""
     connection = await connect(url, _SETTINGS, _SECONDS)
     try:
@@ -44,4 +44,4 @@ async def look(url: str, place: str) -> list[EngineHealth]:
     ]
     if row["behind"] is not None:
         measurements.append(Measurement("replica_behind_seconds", row["behind"], row["behind"] > _FAR_BEHIND_SECONDS))
-    return [EngineHealth("PostgreSQL", place, row["version"].partition(" ")[0], tuple(measurements))]
+    return [EngineHealth("PostgreSQL", address, row["version"].partition(" ")[0], tuple(measurements))]

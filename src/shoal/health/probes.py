@@ -118,7 +118,7 @@ class EngineWatch:
 
     async def _ask(self) -> list[EngineHealth]:
         answers = await asyncio.gather(*map(self._answer, self._probes))
-        return [one for answer in answers for one in answer]
+        return [health for answer in answers for health in answer]
 
     async def _answer(self, probe: EngineProbe) -> list[EngineHealth]:
         try:

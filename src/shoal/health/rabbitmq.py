@@ -17,7 +17,7 @@ from shoal.outbox.rabbitmq import Queues
 _SECONDS = 2.0
 
 
-async def look(url: str, place: str, namespace: str = "shoal") -> list[EngineHealth]:
+async def look(url: str, address: str, namespace: str = "shoal") -> list[EngineHealth]:
     """Return the figures of a broker, from the first node that answers. Raises errors of the client."""
     queues = Queues(namespace)
     async with asyncio.timeout(_SECONDS):
@@ -31,15 +31,15 @@ async def look(url: str, place: str, namespace: str = "shoal") -> list[EngineHea
         measurements = ()
     finally:
         await connection.close()
-    return [EngineHealth("RabbitMQ", place, version, measurements)]
+    return [EngineHealth("RabbitMQ", address, version, measurements)]
 
 
 async def _figures(channel: AbstractChannel, queues: Queues) -> tuple[Measurement, ...]:
-    work, parked = await depth_of(channel, queues.work), await depth_of(channel, queues.buried)
+    work, parked = await depth_of(channel, queues.work), await depth_of(channel, queues.parked)
     delayed = [await depth_of(channel, name) for name in (queues.again, *queues.waiting.values())]
     return (
         Measurement("jobs_waiting", work.messages),
-        Measurement("jobs_delayed", sum(one.messages for one in delayed)),
+        Measurement("jobs_delayed", sum(queue.messages for queue in delayed)),
         Measurement("jobs_set_aside", parked.messages, parked.messages > 0),
         Measurement("workers", work.consumers, work.consumers == 0),
     )
@@ -47,7 +47,7 @@ async def _figures(channel: AbstractChannel, queues: Queues) -> tuple[Measuremen
 
 async def _connection(url: str) -> Any:
     *others, last = url_of_each(url, heartbeat=0)
-    for one in others:
+    for other in others:
         with suppress(AMQPError, OSError):
-            return await aiormq.connect(one)
+            return await aiormq.connect(other)
     return await aiormq.connect(last)

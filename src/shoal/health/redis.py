@@ -19,7 +19,7 @@ async def look(url: str) -> list[EngineHealth]:
     """Return the figures of each server behind a URL. Raises `OSError` if the servers cannot be determined."""
     where = parse(url)
     addresses = await _servers(where)
-    return list(await asyncio.gather(*[_server(where, one) for one in addresses]))
+    return list(await asyncio.gather(*[_server(where, address) for address in addresses]))
 
 
 async def _servers(where: Url) -> tuple[ServerAddress, ...]:
@@ -39,20 +39,20 @@ async def _servers(where: Url) -> tuple[ServerAddress, ...]:
 
 
 async def _server(where: Url, address: ServerAddress) -> EngineHealth:
-    place = f"{address.host}:{address.port}"
+    name = f"{address.host}:{address.port}"
     client = connect(where, address, 1, _SECONDS, _SECONDS)
     try:
         server_info: dict[str, Any] = await client.info()
         keys: int = await client.dbsize()
     except (RedisError, OSError):
-        return EngineHealth("Redis", place, reached=False)
+        return EngineHealth("Redis", name, reached=False)
     finally:
         await client.aclose()
     used, most = server_info["used_memory"], server_info.get("maxmemory", 0)
     hits, misses = server_info["keyspace_hits"], server_info["keyspace_misses"]
     return EngineHealth(
         "Valkey" if "valkey_version" in server_info else "Redis",
-        place,
+        name,
         str(server_info.get("valkey_version", server_info["redis_version"])),
         (
             Measurement("memory_bytes", used, 0 < most < used / _MOST_MEMORY),

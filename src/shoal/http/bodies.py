@@ -260,9 +260,9 @@ class Spool(Upload):
     def on_disk(self) -> bool:
         return self._file is not None
 
-    def owe(self, held: int) -> None:
-        """Count `held` bytes of this file against the budget `loaded` from now on."""
-        self._lender, self._held = self._memory.loaded, held
+    def owe(self, size: int) -> None:
+        """Count `size` bytes of this file against the budget `loaded` from now on."""
+        self._lender, self._held = self._memory.loaded, size
 
     async def load(self) -> None:
         if (file := self._file) is not None:
@@ -286,9 +286,9 @@ class Spool(Upload):
             self._file = None
 
     def _let_go(self) -> None:
-        held, self._held, self._chunks = self._held, 0, []
-        if held:
-            self._lender.give(held)
+        size, self._held, self._chunks = self._held, 0, []
+        if size:
+            self._lender.give(size)
 
 
 def _all_of(file: IO[bytes], size: int) -> bytes:

@@ -76,15 +76,15 @@ class ReadableRoutes:
 class Balance:
     """The load of the processes in shared memory, and the decision whether a connection should move."""
 
-    def __init__(self, busy: memoryview, place: int) -> None:
+    def __init__(self, busy: memoryview, slot: int) -> None:
         self._busy = busy
-        self._place = place
+        self._slot = slot
         self._moved = 0.0
 
-    def better(self, places: Iterable[int]) -> int | None:
+    def better(self, slots: Iterable[int]) -> int | None:
         """Return the slot of the least busy of these processes if a connection should move there; otherwise None."""
-        least = min(places, key=self._busy.__getitem__, default=None)
-        if least is None or self._busy[self._place] - self._busy[least] < _BUSIER:
+        least = min(slots, key=self._busy.__getitem__, default=None)
+        if least is None or self._busy[self._slot] - self._busy[least] < _BUSIER:
             return None
         now = time.monotonic()
         if now - self._moved < _PAUSE_SECONDS:
@@ -105,7 +105,7 @@ class Balance:
             now_worked, now = time.process_time(), time.monotonic()
             share += _SMOOTHING * (min(1.0, (now_worked - worked) / (now - at)) - share)
             worked, at = now_worked, now
-            self._busy[self._place] = int(1_000 * share)
+            self._busy[self._slot] = int(1_000 * share)
 
 
 class Passing(ABC):
@@ -121,7 +121,7 @@ class Passing(ABC):
         return self._routes.has(data)
 
     @abstractmethod
-    def place(self, *, reads: bool, streak: int) -> int | None:
+    def target(self, *, reads: bool, streak: int) -> int | None:
         """Return the slot of the process that should serve a connection; None for this process.
 
         Args:
@@ -130,7 +130,7 @@ class Passing(ABC):
         """
 
     @abstractmethod
-    def give(self, place: int, descriptor: int, data: bytes) -> None:
+    def give(self, slot: int, descriptor: int, data: bytes) -> None:
         """Have another process continue a connection. Closes the descriptor."""
 
 
@@ -143,12 +143,12 @@ class OwnerPassing(Passing):
         super().__init__(routes, balance, send)
         self._readers = readers
 
-    def place(self, *, reads: bool, streak: int) -> int | None:
+    def target(self, *, reads: bool, streak: int) -> int | None:
         return self._balance.better(self._readers()) if reads and streak >= _STREAK else None
 
-    def give(self, place: int, descriptor: int, data: bytes) -> None:
+    def give(self, slot: int, descriptor: int, data: bytes) -> None:
         try:
-            self._send(place, descriptor, data)
+            self._send(slot, descriptor, data)
         except Unavailable:
             refuse(descriptor)
         else:
@@ -163,20 +163,20 @@ class ReaderPassing(Passing):
         self._owner = owner
         self._giving: set[asyncio.Task[None]] = set()
 
-    def place(self, *, reads: bool, streak: int) -> int | None:  # noqa: ARG002  # the owner can answer any later request
+    def target(self, *, reads: bool, streak: int) -> int | None:  # noqa: ARG002  # the owner can answer any later request
         return self._balance.better((self._owner,)) if reads else self._owner
 
-    def give(self, place: int, descriptor: int, data: bytes) -> None:
-        task = asyncio.create_task(self._give(place, descriptor, data), name="shoal-passing")
+    def give(self, slot: int, descriptor: int, data: bytes) -> None:
+        task = asyncio.create_task(self._give(slot, descriptor, data), name="shoal-passing")
         self._giving.add(task)
         task.add_done_callback(self._giving.discard)
 
-    async def _give(self, place: int, descriptor: int, data: bytes) -> None:
+    async def _give(self, slot: int, descriptor: int, data: bytes) -> None:
         # An owner that has died is restarted within seconds; the client waits.
         deadline = time.monotonic() + _WAIT_SECONDS
         while True:
             try:
-                self._send(place, descriptor, data)
+                self._send(slot, descriptor, data)
             except Unavailable:
                 if time.monotonic() > deadline:
                     refuse(descriptor)

@@ -2,7 +2,7 @@
 
 The total leaves file descriptors to the stores. A connection counts until it is closed, also as a WebSocket or an event stream. A
 trusted proxy has no limit; its requests and WebSockets count for their client. A full server closes idle and slow connections,
-starting with the networks that have the most connections, so a few addresses cannot exhaust it.
+starting with the address ranges that have the most connections, so a few addresses cannot exhaust it.
 
 Requests start in order of arrival, as many per turn of the event loop as fit into two milliseconds, and at least one. Rendering a
 page is one step, so a turn that started a hundred requests would block every other task for 26 ms.
@@ -47,7 +47,7 @@ _FOR = re.compile(r'(?:^|;)\s*for\s*=\s*("[^"]*"|[^;\s]*)\s*(?=;|$)', re.IGNOREC
 
 
 class Proxies:
-    """Trusted proxies. Raises `SettingsError` for an invalid address or network."""
+    """Trusted proxies. Raises `SettingsError` for an invalid address or address range."""
 
     def __init__(self, trusted: Iterable[str]) -> None:
         self._networks = [_network(text) for text in trusted]
@@ -108,7 +108,7 @@ def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
         return ipaddress.ip_network(text.strip(), strict=False)
     except ValueError:
         raise SettingsError(
-            f"settings: trusted_proxies: {text!r} is not an address or a network such as 10.0.0.0/8"
+            f"settings: trusted_proxies: {text!r} is not an IP address or address range such as 10.0.0.0/8"
         ) from None
 
 

@@ -257,7 +257,7 @@ _STALE_SECONDS = 10.0
 _PATIENCE_SECONDS = 5.0
 """Shorter than the timeouts of monitoring, whose requests may wait for a refresh too."""
 
-_REFUSED = "Your network has no access to this server"
+_REFUSED = "Your IP address has no access to this server"
 _REFUSAL = reply_for(NotAllowed(_REFUSED))
 _REFUSAL_JSON = encode(_REFUSAL.body)
 
@@ -345,7 +345,7 @@ class IpGuard:
 
 
 class IpBlocking:
-    """Refuses blocked networks before any other work is done."""
+    """Refuses blocked address ranges before any other work is done."""
 
     def __init__(self, app: ASGIApp, guard: IpGuard) -> None:
         self._app = app

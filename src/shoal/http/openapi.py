@@ -21,6 +21,7 @@ import msgspec
 from msgspec import UNSET, UnsetType, inspect
 
 from shoal.core.ids import MAX_ID
+from shoal.core.model import Role
 from shoal.http.application import parameters
 from shoal.http.authentication import KNOWN
 from shoal.http.errors import TABLE
@@ -39,7 +40,7 @@ _OWN: Final[Mapping[type, Schema]] = {
     Id: {"type": "string", "pattern": _DIGITS},
     CursorId: {"type": "string", "pattern": _DIGITS},
     Limit: {"type": "integer", "minimum": 0, "maximum": MAX_ID},
-    Json: {"description": "Any JSON value; in a form its text."},
+    Json: {"description": "Any JSON value; in a form, its JSON text."},
     Upload: {"type": "string", "format": "binary"},
 }
 
@@ -188,18 +189,21 @@ OAUTH: Final = "OAuth2"
 
 _WINDOW: Final = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset")
 _HEADERS: Final[Mapping[str, Schema]] = {
-    "X-RateLimit-Limit": {"description": "Requests of this class in a window.", "schema": {"type": "integer"}},
-    "X-RateLimit-Remaining": {"description": "What is left of them.", "schema": {"type": "integer"}},
+    "X-RateLimit-Limit": {"description": "Maximum requests of this class in a window.", "schema": {"type": "integer"}},
+    "X-RateLimit-Remaining": {
+        "description": "Remaining requests in the current window.",
+        "schema": {"type": "integer"},
+    },
     "X-RateLimit-Reset": {
-        "description": "When the next window begins.",
+        "description": "Start of the next window.",
         "schema": {"type": "string", "format": "date-time"},
     },
     "Link": {
-        "description": 'The pages beside this one: `rel="next"` is older, `rel="prev"` is newer.',
+        "description": 'Adjacent pages: `rel="next"` is older, `rel="prev"` is newer.',
         "schema": {"type": "string"},
     },
-    "Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer"}},
-    "WWW-Authenticate": {"description": "The kind of token that is asked for.", "schema": {"type": "string"}},
+    "Retry-After": {"description": "Seconds to wait before a retry.", "schema": {"type": "integer"}},
+    "WWW-Authenticate": {"description": "The required kind of token.", "schema": {"type": "string"}},
 }
 _WITH_STATUS: Final = {429: "Retry-After", 503: "Retry-After", 507: "Retry-After", 401: "WWW-Authenticate"}
 _BASIC: Final = (400, 408, 413, 429, 431, 503)
@@ -214,11 +218,11 @@ class Detail(msgspec.Struct, kw_only=True):
     error: str
     """A machine-readable code, such as `ERR_BLANK`."""
     description: str
-    """A description of the error for people."""
+    """A human-readable description of the error."""
 
 
 class Error(msgspec.Struct, kw_only=True):
-    """The reason of a refusal."""
+    """The reason for an error response."""
 
     error: str
     """A message that is safe to show; on `/oauth/`, an OAuth error code."""
@@ -232,7 +236,7 @@ def answers_of(route: Route, components: Components) -> Schema:
     """Return all responses of a route by status."""
     headers = [*_WINDOW, "Link"] if _is_paged(route) else [*_WINDOW]
     good = {"content": _content(route.answer, components), "headers": _references(headers)}
-    found: Schema = {"200": {"description": "Done.", **good}}
+    found: Schema = {"200": {"description": "Success.", **good}}
     found |= {str(status): {"description": what, **good} for status, what in route.also}
     return found | {str(status): {"$ref": f"#/components/responses/{_name(status)}"} for status in statuses_of(route)}
 
@@ -281,7 +285,7 @@ def security_schemes(base: str) -> Schema:
     token = {"tokenUrl": f"{base}/oauth/token", "scopes": scopes}
     return {
         "type": "oauth2",
-        "description": "A token is sent as `Authorization: Bearer`. Each route names the scope that it needs; a parent grants its "
+        "description": "Send a token as `Authorization: Bearer`. Each route names its required scope; a parent scope includes its "
         "children.",
         "flows": {
             "authorizationCode": {"authorizationUrl": f"{base}/oauth/authorize", **token},
@@ -289,6 +293,20 @@ def security_schemes(base: str) -> Schema:
             "password": token,
         },
     }
+
+
+_ACCESS: Final[Mapping[str, str]] = {
+    "public": "public",
+    "optional": "public; more for members",
+    "app": "apps",
+    "client": "apps without a member",
+    "user": "members",
+}
+
+
+def access_of(route: Route) -> str:
+    """Return the callers that may use a route, such as `members`."""
+    return {Role.NONE: _ACCESS[route.auth], Role.MODERATOR: "moderators", Role.ADMIN: "admins"}[route.role]
 
 
 def security_of(route: Route) -> list[Schema]:
@@ -355,12 +373,11 @@ _NO_LIMIT: Final = Limit(-1)
 _RAISES: Final = re.compile(r" Raises `.*")
 """Sentences of a docstring that are for developers, and omitted from the document."""
 _ABOUT: Final = (
-    "The Mastodon client API as this server speaks it, and what it adds below `/api/shoal/`. Ids are texts of digits. Moments are "
-    "ISO 8601 in UTC with milliseconds. Parameters may come in the query, as JSON, urlencoded or as multipart, whichever of them "
-    "an operation lists; numbers and booleans may be texts: `0`, `f`, `false` and `off`, in any case, are false, an empty text is "
-    "no value, and any other text or number is true. A path that takes PUT takes PATCH as well, and the reverse, with the same "
-    "effect. A path that is not there answers 404, a method that a path does not have 405, and a mistake of ours 500, each with "
-    "the same body as any other error."
+    "The Mastodon client API of this server, and its extensions below `/api/shoal/`. Ids are strings of digits. Times are ISO 8601 "
+    "in UTC with milliseconds. Parameters are accepted in the query, as JSON, URL-encoded or as multipart, as listed for each "
+    "operation. Numbers and booleans may be strings: `0`, `f`, `false` and `off`, in any case, are false, an empty string is no "
+    "value, and any other string or number is true. Paths that accept PUT also accept PATCH, and vice versa, with equal effect. "
+    "An unknown path returns 404, an unsupported method 405, and an internal error 500, with the body of any other error."
 )
 
 
@@ -408,7 +425,7 @@ def _operation(part: str, route: Route, components: Components) -> Schema:
         operation["parameters"] = asked
     operation["responses"] = answers_of(route, components)
     operation["security"] = security_of(route)
-    operation["x-auth"] = route.auth
+    operation["x-access"] = access_of(route)
     operation["x-limit-class"] = route.limit_class
     operation["x-max-body"] = route.max_body
     if route.stub:

@@ -534,12 +534,12 @@ async def _multipart(
                 "on_end": parts.end,
             },
         )
-        held = 0
+        counted = 0
         async for chunk in body:
             parser.write(chunk)
             await intake.settle()
-            await intake.hold(parts.words - held)
-            held = parts.words
+            await intake.hold(parts.words - counted)
+            counted = parts.words
     except FormParserError:
         raise Malformed("the multipart body is malformed") from None
     if not options.get(b"boundary") or not parts.ended:

@@ -378,15 +378,15 @@ class PassedConnection(HttpConnection):
             self._hold(data)
             return
         reads = self._passing.only_reads(data)
-        place = self._passing.place(reads=reads, streak=self._streak)
-        if place is None:
+        slot = self._passing.target(reads=reads, streak=self._streak)
+        if slot is None:
             self._feed(data, reads=reads)
         elif self.transport.get_write_buffer_size():
             # The last response is still being written, and the other process would write too.
             self._hold(data)
             self.loop.call_later(_AGAIN_SECONDS, self._release)
         else:
-            self._give(place, data)
+            self._give(slot, data)
 
     def on_message_begin(self) -> None:
         self._within = True
@@ -419,10 +419,10 @@ class PassedConnection(HttpConnection):
             self.flow.resume_reading()
             self.data_received(held)
 
-    def _give(self, place: int, data: bytes) -> None:
+    def _give(self, slot: int, data: bytes) -> None:
         self._given = True
         self.transport.pause_reading()
-        self._passing.give(place, os.dup(self.transport.get_extra_info("socket").fileno()), data)
+        self._passing.give(slot, os.dup(self.transport.get_extra_info("socket").fileno()), data)
         # This closes only our descriptor, not the connection.
         self.transport.close()
 

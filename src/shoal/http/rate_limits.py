@@ -80,7 +80,7 @@ page has many pictures, which clients cache permanently.
 guesses. `archives` are follow lists of other networks, 10,000 look-ups each.
 
 The three classes of `guesses` count only wrong passwords and codes (`mastodon_api/login_attempts.py`): passwords per account,
-both per network, and codes per member. Of a million codes, three are valid at any moment: at 20 guesses per day, an
+both per address range, and codes per member. Of a million codes, three are valid at any moment: at 20 guesses per day, an
 attacker with the password needs 45 years.
 """
 
@@ -211,10 +211,10 @@ def address_of(scope: Scope) -> str:
 
 
 @lru_cache(maxsize=4096)
-def network_key(address: str) -> str:
-    """Return the network of an `address_key`: the /24 of an IPv4 address; that of an IPv6 address is a /64 already.
+def address_prefix(address: str) -> str:
+    """Return the prefix of an `address_key`: the /24 of an IPv4 address; that of an IPv6 address is a /64 already.
 
-    Logins store hashes of it, so another width would make every known network unknown.
+    Logins store hashes of it, so another width would make every known prefix unknown.
     """
     try:
         return str(ipaddress.IPv4Network((address, 24), strict=False))
@@ -233,7 +233,7 @@ def site_key(address: str) -> str:
 
 @lru_cache(maxsize=4096)
 def address_key(address: str) -> str:
-    """Return the key of an address: itself, or the /64 network of an IPv6 address, which is the size of a household."""
+    """Return the key of an address: itself, or the /64 prefix of an IPv6 address, which is the size of a household."""
     parsed = parse_address(address)
     if parsed is None:
         return address
@@ -252,15 +252,15 @@ class SharedLimiter:
         self,
         rules: Mapping[str, RateRule],
         tables: Sequence[memoryview],
-        place: int,
+        slot: int,
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.classes = frozenset(rules)
         self.refused: Counter[str] = Counter()
         self._rules = {name: rule for name, rule in rules.items() if rule.limit}
-        self._mine = tables[place]
-        self._theirs = [table for at, table in enumerate(tables) if at != place]
+        self._mine = tables[slot]
+        self._theirs = [table for at, table in enumerate(tables) if at != slot]
         self._sets = len(self._mine) // (2 * _WAYS)
         self._clock = clock
 
@@ -272,38 +272,38 @@ class SharedLimiter:
         reset = (int(now) // rule.seconds + 1) * rule.seconds
         whom = _hash(key)
         first = whom % self._sets * 2 * _WAYS
-        place = self._place(first, whom, int(now))
-        own = self._used(self._mine, place, whom, reset)
+        index = self._index(first, whom, int(now))
+        own = self._used(self._mine, index, whom, reset)
         used = own + sum(self._found(table, first, whom, reset) for table in self._theirs)
         if used + cost > rule.limit:
             self.refused[key.limit_class] += 1
             return RateWindow(rule.limit, max(0, rule.limit - used), reset, max(1.0, reset - now))
         # A process that reads between the two writes sees a wrong count for a moment.
-        self._mine[place + 1] = reset << _USED_BITS | min(own + cost, _USED)
-        self._mine[place] = whom
+        self._mine[index + 1] = reset << _USED_BITS | min(own + cost, _USED)
+        self._mine[index] = whom
         return RateWindow(rule.limit, rule.limit - used - cost, reset)
 
     async def give_back(self, key: RateKey, window: RateWindow) -> None:
         whom = _hash(key)
-        place = self._place(whom % self._sets * 2 * _WAYS, whom, int(self._clock()))
-        if self._used(self._mine, place, whom, window.reset):
-            self._mine[place + 1] -= 1
+        index = self._index(whom % self._sets * 2 * _WAYS, whom, int(self._clock()))
+        if self._used(self._mine, index, whom, window.reset):
+            self._mine[index + 1] -= 1
 
-    def _place(self, first: int, whom: int, now: int) -> int:
+    def _index(self, first: int, whom: int, now: int) -> int:
         """Return the position of a caller in this table: the current one, or that of the entry that expires first."""
         mine = self._mine
-        places = range(first, first + 2 * _WAYS, 2)
-        for place in places:
-            if mine[place] == whom:
-                return place
-        return min(places, key=lambda place: max(now, mine[place + 1] >> _USED_BITS))
+        indexes = range(first, first + 2 * _WAYS, 2)
+        for index in indexes:
+            if mine[index] == whom:
+                return index
+        return min(indexes, key=lambda index: max(now, mine[index + 1] >> _USED_BITS))
 
     def _found(self, table: memoryview, first: int, whom: int, reset: int) -> int:
-        return max(self._used(table, place, whom, reset) for place in range(first, first + 2 * _WAYS, 2))
+        return max(self._used(table, index, whom, reset) for index in range(first, first + 2 * _WAYS, 2))
 
-    def _used(self, table: memoryview, place: int, whom: int, reset: int) -> int:
-        counted: int = table[place + 1]
-        return counted & _USED if table[place] == whom and counted >> _USED_BITS == reset else 0
+    def _used(self, table: memoryview, index: int, whom: int, reset: int) -> int:
+        counted: int = table[index + 1]
+        return counted & _USED if table[index] == whom and counted >> _USED_BITS == reset else 0
 
 
 @lru_cache(maxsize=16_384)

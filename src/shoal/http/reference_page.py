@@ -17,10 +17,10 @@ import msgspec
 from shoal.http.openapi import OAUTH, REF, Schema
 
 _WORDS: Final = {
-    "string": "text",
-    "integer": "whole number",
+    "string": "string",
+    "integer": "integer",
     "number": "number",
-    "boolean": "true or false",
+    "boolean": "boolean",
     "object": "object",
     "null": "null",
 }
@@ -44,7 +44,7 @@ def kind_of(schema: Schema, *, taken: bool = False) -> str:
     if "anyOf" in schema:
         kinds = [each for each in schema["anyOf"] if not (taken and each == {"type": "null"})]
         return " or ".join(map(kind_of, kinds))
-    first, *rest = _types(schema, "anything")
+    first, *rest = _types(schema, "any JSON value")
     return f"{_first_kind(first, schema)}{' or null' if rest and not taken else ''}"
 
 
@@ -86,9 +86,9 @@ def rows_of(schema: Schema, before: str = "") -> Iterator[tuple[str, Schema, str
     for key, inner in schema["properties"].items():
         name = f"{before}[{key}]" if before else key
         is_list = "array" in _types(inner, "")
-        held = inner["items"] if is_list else inner
-        if "properties" in _plain(held):
-            yield from rows_of(_plain(held), f"{name}[]" if is_list else name)
+        item = inner["items"] if is_list else inner
+        if "properties" in _plain(item):
+            yield from rows_of(_plain(item), f"{name}[]" if is_list else name)
         else:
             yield f"{name}[]" if is_list else name, inner, inner.get("description", ""), not before and key in needed
 
@@ -127,7 +127,7 @@ def curl(method: str, path: str, operation: Schema) -> str:
 def _query(operation: Schema) -> str:
     asked = [parameter for parameter in operation.get("parameters", ()) if parameter["in"] == "query"]
     shown = [parameter for parameter in asked if parameter["required"] or parameter["name"] in {"limit", "id[]"}]
-    return "?" + "&".join(f"{one['name']}={_word(one)}" for one in shown) if shown else ""
+    return "?" + "&".join(f"{parameter['name']}={_word(parameter)}" for parameter in shown) if shown else ""
 
 
 def _word(parameter: Schema) -> object:
@@ -296,21 +296,13 @@ HEADERS: Final = {
     "Referrer-Policy": "same-origin",
 }
 
-_WHO: Final = {
-    "public": "anybody",
-    "optional": "anybody; a member sees more",
-    "app": "an app",
-    "client": "an app by itself",
-    "user": "a member",
-}
-
 
 def page_of(document: Schema) -> str:
     """Return the complete page."""
     parts = [(tag, list(_operations(document, tag["name"]))) for tag in document["tags"]]
     sections = "".join(_section(tag, operations) for tag, operations in parts)
     return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>The API of Shoal</title>'
+        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Shoal API</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<style>{STYLE}</style></head><body><div class="frame">{_contents(document, parts)}'
         f"<main>{_opening(document, parts)}{sections}"
@@ -334,16 +326,16 @@ def _contents(document: Schema, parts: list[tuple[Schema, list[tuple[str, str, S
     return (
         '<nav><a class="mark" href="#top">Shoal<b>API</b></a>'
         '<label class="find" hidden><input type="search" placeholder="Find a route" aria-label="Find a route"></label>'
-        f'<ul>{links}<li><a href="#shapes">shapes</a></li></ul><a class="raw" href="{base}/openapi.json">openapi.json</a></nav>'
+        f'<ul>{links}<li><a href="#shapes">schemas</a></li></ul><a class="raw" href="{base}/openapi.json">openapi.json</a></nav>'
     )
 
 
 def _opening(document: Schema, parts: list[tuple[Schema, list[tuple[str, str, Schema]]]]) -> str:
     info, count = document["info"], sum(len(operations) for _, operations in parts)
     return (
-        f'<header id="top"><p class="over">Version {escape(info["version"])} · {count} routes</p><h1>The API of Shoal</h1>'
+        f'<header id="top"><p class="over">Version {escape(info["version"])} · {count} routes</p><h1>Shoal API</h1>'
         f"<p>{prose(info['description'])}</p>"
-        "<pre><code><i># What the examples below use</i>\nSERVER=https://shoal.example  TOKEN=...</code></pre></header>"
+        "<pre><code><i># Used in the examples below</i>\nSERVER=https://shoal.example  TOKEN=...</code></pre></header>"
     )
 
 
@@ -362,16 +354,16 @@ def _route(method: str, path: str, operation: Schema) -> str:
     return (
         f'<details class="route" id="{id_}"><summary><span class="verb {method}">{method.upper()}</span>'
         f'<code class="path">{shown}</code>{stub}<span class="what">{prose(operation["summary"])}</span></summary>'
-        f'<div class="body"><div>{more}{_needs(operation)}{_asked(operation)}{_answers(operation)}</div>'
+        f'<div class="body"><div>{more}{_access(operation)}{_parameters(operation)}{_responses(operation)}</div>'
         f"<div><h4>Example</h4><pre><code>{escape(curl(method, path, operation))}</code></pre></div></div></details>"
     )
 
 
-def _needs(operation: Schema) -> str:
+def _access(operation: Schema) -> str:
     scopes = [scope for way in operation["security"] for scope in way.get(OAUTH, ())]
-    facts = [("Who", _WHO[operation["x-auth"]])]
+    facts = [("Access", escape(operation["x-access"]))]
     facts += [("Scope", f"<code>{escape(scope)}</code>") for scope in scopes]
-    facts.append(("Limit", f"<code>{escape(operation['x-limit-class'])}</code>"))
+    facts.append(("Rate limit", f"<code>{escape(operation['x-limit-class'])}</code>"))
     if "requestBody" in operation:
         facts.append(("Body", f"at most {operation['x-max-body'] / 1024:,.0f} KiB"))
     return (
@@ -379,7 +371,7 @@ def _needs(operation: Schema) -> str:
     )
 
 
-def _asked(operation: Schema) -> str:
+def _parameters(operation: Schema) -> str:
     rows = [
         _row(item["name"], item["schema"], item.get("description", ""), item["in"], needed=item["required"])
         for item in operation.get("parameters", ())
@@ -388,11 +380,11 @@ def _asked(operation: Schema) -> str:
         # The last content type includes the files.
         schema = [*body["content"].values()][-1]["schema"]
         rows += [_row(name, inner, text, "", needed=needed) for name, inner, text, needed in rows_of(schema)]
-    return f"<h4>Takes</h4><table>{''.join(rows)}</table>" if rows else ""
+    return f"<h4>Parameters</h4><table>{''.join(rows)}</table>" if rows else ""
 
 
 def _row(name: str, schema: Schema, text: str, where: str, *, needed: bool) -> str:
-    marks = ('<span class="chip">needed</span>' if needed else "") + (
+    marks = ('<span class="chip">required</span>' if needed else "") + (
         f'<span class="chip">{where}</span>' if where else ""
     )
     bounds = bounds_of(schema)
@@ -400,7 +392,7 @@ def _row(name: str, schema: Schema, text: str, where: str, *, needed: bool) -> s
     return f"<tr><th><code>{escape(name)}</code>{marks}</th><td>{kind_of(schema, taken=True)} {limit}<p>{prose(text)}</p></td></tr>"
 
 
-def _answers(operation: Schema) -> str:
+def _responses(operation: Schema) -> str:
     good = []
     errors = []
     for status, answer in operation["responses"].items():
@@ -409,23 +401,21 @@ def _answers(operation: Schema) -> str:
             continue
         kind, content = next(iter(answer["content"].items()))
         shape = kind_of(content["schema"]) if kind == "application/json" else f"<code>{escape(kind)}</code>"
-        pages = ' <span class="chip">pages</span>' if "Link" in answer["headers"] else ""
+        pages = ' <span class="chip">paginated</span>' if "Link" in answer["headers"] else ""
         text = f'<span class="soft">{prose(answer["description"])}</span>'
         good.append(f'<p><span class="chip good">{status}</span> {shape}{pages} {text}</p>')
-    return f'<h4>Answers</h4>{"".join(good)}<p class="errors">{"".join(errors)} <a href="#shape-Error">Error</a></p>'
+    return f'<h4>Responses</h4>{"".join(good)}<p class="errors">{"".join(errors)} <a href="#shape-Error">Error</a></p>'
 
 
 def _shapes(document: Schema) -> str:
     cards = "".join(_shape(name, schema) for name, schema in sorted(document["components"]["schemas"].items()))
-    return (
-        f'<section id="shapes"><h2>Shapes</h2><p class="lead">What stands in answers, key by key.</p>{cards}</section>'
-    )
+    return f'<section id="shapes"><h2>Schemas</h2><p class="lead">Fields of responses.</p>{cards}</section>'
 
 
 def _shape(name: str, schema: Schema) -> str:
     needed = set(schema.get("required", ()))
     rows = "".join(
-        f"<tr><th><code>{escape(key)}</code>{'' if key in needed else '<span class=chip>not always</span>'}</th>"
+        f"<tr><th><code>{escape(key)}</code>{'' if key in needed else '<span class=chip>optional</span>'}</th>"
         f"<td>{kind_of(inner)}<p>{prose(inner.get('description', ''))}</p></td></tr>"
         for key, inner in schema["properties"].items()
     )

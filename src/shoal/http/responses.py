@@ -91,7 +91,7 @@ def unless_had(reply: Reply, scope: Scope) -> Reply:
     """Return the response, or a 304 if the client has it already."""
     for name, value in scope["headers"]:
         if name == b"if-none-match":
-            tag = next((held for key, held in reply.headers if key == "ETag"), "")
+            tag = next((etag for key, etag in reply.headers if key == "ETag"), "")
             if tag and tag.encode() in value:
                 return Reply(b"", NOT_MODIFIED, reply.headers, keeps_itself=True)
     return reply

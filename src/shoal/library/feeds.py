@@ -326,10 +326,10 @@ class Listens(Acting):
 
     async def live_list(self, which: AnyList, after: str | None = None) -> AsyncGenerator[News | OfViewer, None]:
         """Iterate over changes of an own list, with the items of `live`. Raises `NotFound` and `Unavailable`."""
-        held = await own_object(self._reads.graph, MemberList, self.id, id_of(which))
-        async with aclosing(self._live_updates(Listed(held.id), after)) as updates:
-            async for one in updates:
-                yield one
+        member_list = await own_object(self._reads.graph, MemberList, self.id, id_of(which))
+        async with aclosing(self._live_updates(Listed(member_list.id), after)) as updates:
+            async for update in updates:
+                yield update
 
     def live_notifications(self, after: str | None = None) -> AsyncGenerator[News | OfViewer, None]:
         """Iterate over notifications: `Notified` has the `time` that identifies each. Raises `Unavailable`."""

@@ -87,14 +87,14 @@ class OwnFilters(Owned):
         self, id_: int, *, keyword: str | None = None, whole_word: bool | None = None
     ) -> FilterKeyword:
         """Change the given values of a keyword. Raises `NotFound`, and `InvalidInput` for an invalid keyword."""
-        held, _ = await filters.filter_of_keyword(self._reads.graph, self._owner, id_)
-        changed = await self._change(held.id, KeywordChange(id=id_, keyword=keyword, whole_word=whole_word))
+        filter_, _ = await filters.filter_of_keyword(self._reads.graph, self._owner, id_)
+        changed = await self._change(filter_.id, KeywordChange(id=id_, keyword=keyword, whole_word=whole_word))
         return next(word for word in changed.keywords if word.id == id_)
 
     async def remove_keyword(self, id_: int) -> Filter:
         """Remove a keyword from its filter. Raises `NotFound`."""
-        held, _ = await filters.filter_of_keyword(self._reads.graph, self._owner, id_)
-        return await self._change(held.id, KeywordChange(id=id_, gone=True))
+        filter_, _ = await filters.filter_of_keyword(self._reads.graph, self._owner, id_)
+        return await self._change(filter_.id, KeywordChange(id=id_, gone=True))
 
     async def add_post(self, which: AnyFilter, post: AnyPost) -> FilterPost:
         """Add a post to a filter, which then matches it whatever its text. Raises `NotFound`, and `InvalidInput` for too many."""

@@ -71,9 +71,11 @@ class OwnLists(Owned):
 
     async def members(self, which: AnyList, before: int | None = None, limit: int = member_queries.PAGE) -> MemberPage:
         """Return a page of the members of a list, newest first. Raises `NotFound`, and `InvalidInput` for a limit below 1."""
-        held = await self.get(which)
+        member_list = await self.get(which)
         cursor = part(before, limit)
-        return await member_queries.page(self._reads, self._owner, held.id, LISTS, cursor, followed_by=self._owner)
+        return await member_queries.page(
+            self._reads, self._owner, member_list.id, LISTS, cursor, followed_by=self._owner
+        )
 
     async def containing(self, who: AnyMember) -> list[MemberList]:
         """Return the lists that a member is on. Raises `NotFound`, and `Gone` for a suspended member."""

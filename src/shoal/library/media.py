@@ -100,16 +100,16 @@ class OwnAlbums(Owned):
 
         Raises `NotFound`, and `InvalidInput` for a direct post, a post without media, or too many photos.
         """
-        ids = [id_of(one) for one in media]
+        ids = [id_of(file) for file in media]
         await albums.put_in(self._writes, self._owner, _id(which), post_id(post), ids)
 
     async def take_out(self, which: AnyAlbum, *media: AnyMedia) -> None:
         """Remove photos from an album. Photos that are not in it are ignored. Raises `NotFound`."""
-        await albums.take_out(self._writes, self._owner, _id(which), [id_of(one) for one in media])
+        await albums.take_out(self._writes, self._owner, _id(which), [id_of(file) for file in media])
 
     async def arrange(self, which: AnyAlbum, *media: AnyMedia) -> None:
         """Move photos of an album to its beginning, in this order. Raises `NotFound`."""
-        await albums.arrange(self._writes, self._owner, _id(which), [id_of(one) for one in media])
+        await albums.arrange(self._writes, self._owner, _id(which), [id_of(file) for file in media])
 
 
 def _id(which: AnyAlbum) -> int:

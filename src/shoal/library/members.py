@@ -133,8 +133,8 @@ class HasProfile(SeesProfiles, Acting):
 
     async def feature(self, tag: str) -> Featured:
         """Feature a tag on the own profile. Raises `InvalidInput` for an invalid tag and for too many tags."""
-        held = await tags.feature(self._writes, self.id, tag)
-        return (await tag_queries.counted(self._reads.graph, self.id, (held,)))[0]
+        featured = await tags.feature(self._writes, self.id, tag)
+        return (await tag_queries.counted(self._reads.graph, self.id, (featured,)))[0]
 
     async def unfeature(self, tag: str) -> None:
         """Undo `feature`. Raises `InvalidInput` for an invalid tag."""

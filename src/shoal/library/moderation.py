@@ -1,4 +1,4 @@
-"""Moderation: reports, reported members, tag rules, and blocks of e-mail addresses and IP networks."""
+"""Moderation: reports, reported members, tag rules, and blocks of e-mail addresses and IP address ranges."""
 
 from __future__ import annotations
 
@@ -208,8 +208,8 @@ class Moderation:
 
     async def reported_posts(self, which: AnyReport) -> list[Entry]:
         """Return the reported posts, including hidden ones. Raises `NotFound`."""
-        held = await self.report(which)
-        return await hydrate_reported(self._reads.graph, held.post_ids)
+        report = await self.report(which)
+        return await hydrate_reported(self._reads.graph, report.post_ids)
 
     async def assign(self, which: AnyReport, to: AnyMember | None) -> Report:
         """Assign a report to a member, or to none. Raises `NotFound`."""
@@ -263,7 +263,7 @@ class Moderation:
 
 
 def _rules(network: Network) -> frozenset[str]:
-    return frozenset(str(place) for place, _ in enumerate(network.settings.rules, 1))
+    return frozenset(str(number) for number, _ in enumerate(network.settings.rules, 1))
 
 
 SeverityName: TypeAlias = Literal["sign_up_requires_approval", "sign_up_block", "no_access"]
@@ -289,7 +289,7 @@ class NetworkBlocklists(Blocklists):
         return await get_object(self._writes.graph, CanonicalEmailBlock, block_id)
 
     async def network(self, block_id: int) -> IpBlock:
-        """Return a blocked network by the id of its block. Raises `NotFound`."""
+        """Return a blocked address range by the id of its block. Raises `NotFound`."""
         return await get_object(self._writes.graph, IpBlock, block_id)
 
     async def update_network(

@@ -184,19 +184,19 @@ class WritesPosts(Acting):
         The `visibility` can be narrowed, from `public` to `unlisted`, `followers` and `direct`, but never widened.
         Raises errors as `create` does, `NotFound` for another member's post, and `Conflict` if it was edited concurrently.
         """
-        held = await own_post(self._network.store, self.id, post_id(post))
+        stored = await own_post(self._network.store, self.id, post_id(post))
         draft = Draft(
-            text=held.text if text is None else text,
-            media=held.media if media is None else [id_of(one) for one in media],
-            spoiler=held.spoiler if spoiler is None else spoiler,
+            text=stored.text if text is None else text,
+            media=stored.media if media is None else [id_of(file) for file in media],
+            spoiler=stored.spoiler if spoiler is None else spoiler,
             sensitive=sensitive,
-            language=held.language if language is None else language,
-            place=held.place if isinstance(place, UnsetType) else place,
+            language=stored.language if language is None else language,
+            place=stored.place if isinstance(place, UnsetType) else place,
             poll=poll,
-            data=held.data if data is UNSET else data,
+            data=stored.data if data is UNSET else data,
         )
         shown = None if visibility is None else one_of(Visibility, visibility, "visibility")
-        return await posts.update(self._writes, self.id, held.id, draft, visibility=shown)
+        return await posts.update(self._writes, self.id, stored.id, draft, visibility=shown)
 
     async def delete(self, post: AnyPost) -> Post:
         """Delete an own post, and return its last state. Raises `NotFound` for another member's post."""
@@ -238,7 +238,7 @@ def draft_of(
     """Return the arguments as a draft. Raises `InvalidInput` for an unknown visibility."""
     return Draft(
         text=text,
-        media=[id_of(one) for one in media],
+        media=[id_of(file) for file in media],
         visibility=one_of(Visibility, visibility, "visibility"),
         spoiler=spoiler,
         sensitive=sensitive,

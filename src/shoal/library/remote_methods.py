@@ -166,7 +166,7 @@ class Values:
         if kind in _PLAIN:
             return value
         if kind is list:
-            return [self._plain(one) for one in value]
+            return [self._plain(item) for item in value]
         number = self._numbers.get(kind)
         if number is None:
             return self._near(value)
@@ -174,9 +174,9 @@ class Values:
 
     def _parts(self, kind: type, value: Any) -> Any:
         if kind in _SEQUENCES or issubclass(kind, tuple):
-            return [self._plain(one) for one in value]
+            return [self._plain(item) for item in value]
         if kind is dict:
-            return [[self._plain(key), self._plain(one)] for key, one in value.items()]
+            return [[self._plain(key), self._plain(item)] for key, item in value.items()]
         if kind is datetime:
             return value.isoformat()
         if kind is msgspec.UnsetType:
@@ -199,12 +199,12 @@ class Values:
         if isinstance(value, Mapping):
             return self._plain(dict(value))
         if isinstance(value, Iterable):
-            return [self._plain(one) for one in value]
+            return [self._plain(item) for item in value]
         raise TypeError(f"{type(value).__name__} cannot be sent to the process that owns the store")
 
     def _made(self, plain: Any) -> Any:
         if isinstance(plain, list):
-            return [self._made(one) for one in plain]
+            return [self._made(item) for item in plain]
         if not isinstance(plain, dict):
             return plain
         ((number, parts),) = plain.items()
@@ -214,7 +214,7 @@ class Values:
         if kind in _SEQUENCES:
             return kind(map(self._made, parts))
         if kind is dict:
-            return {self._made(key): self._made(one) for key, one in parts}
+            return {self._made(key): self._made(item) for key, item in parts}
         if kind is datetime:
             return datetime.fromisoformat(parts)
         if kind is msgspec.UnsetType:
@@ -230,7 +230,10 @@ class Values:
 def _shape(method: Method) -> str:
     """Return the arguments and the result of a method as text, which is identical in every process."""
     given = method.signature.parameters.values()
-    arguments = [(one.name, one.kind.name, str(one.annotation), one.default is one.empty) for one in given]
+    arguments = [
+        (parameter.name, parameter.kind.name, str(parameter.annotation), parameter.default is parameter.empty)
+        for parameter in given
+    ]
     return f"{arguments} {method.signature.return_annotation}"
 
 
@@ -240,7 +243,7 @@ def _name(kind: type) -> str:
 
 def _fields(kind: type) -> tuple[str, ...]:
     if issubclass(kind, Enum):
-        return tuple(str(one.value) for one in kind)
+        return tuple(str(member.value) for member in kind)
     if issubclass(kind, msgspec.Struct):
         return kind.__struct_fields__
     if dataclasses.is_dataclass(kind):

@@ -203,8 +203,8 @@ class FolderMailer:
     def _write(self, letter: Letter) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
         data = message_of(letter, self._sender).as_bytes()
-        held = [int(path.name[:4]) for path in self._folder.glob("[0-9][0-9][0-9][0-9]-*")]
-        for number in range(max(held, default=0) + 1, _MOST):
+        numbers = [int(path.name[:4]) for path in self._folder.glob("[0-9][0-9][0-9][0-9]-*")]
+        for number in range(max(numbers, default=0) + 1, _MOST):
             path = self._folder / f"{number:04}-{_ODD.sub('_', letter.to)[:100]}.eml"
             try:
                 # The links in the mail give access to accounts, so only the owner of the folder may read the file.

@@ -34,7 +34,7 @@ class About(NamedTuple):
     address: str = ""
     """The member's current address."""
     place: str = ""
-    """Network address of a login."""
+    """IP address of a login."""
     passkey: str = ""
     """Name of the passkey."""
 
@@ -87,7 +87,7 @@ def _content_of(words: Translated, about: About, title: str) -> _Content:
         "title": title,
         "when": words.full(about.at),
         "address": about.address,
-        "place": about.place or _("an unknown network"),
+        "place": about.place or _("an unknown address"),
         "passkey": about.passkey,
     }
 

@@ -104,8 +104,8 @@ async def list_albums(context: Context, params: PageOf) -> object:
     app_context = context.app
     cursor = cursor_of(params, queries.PAGE, 40)
     found = await queries.of_member(app_context.reads, context.caller.member_id, params.id, cursor.before, cursor.limit)
-    body = [album_of(one, app_context.at) for one in found.covers]
-    return paged(context, body, [one.album.id for one in found.covers], found.next, cursor)
+    body = [album_of(cover, app_context.at) for cover in found.covers]
+    return paged(context, body, [cover.album.id for cover in found.covers], found.next, cursor)
 
 
 @router.get("/api/shoal/v1/albums/{id}", auth="optional", scope="read:statuses", answer=AlbumWithPhotos)
@@ -114,11 +114,15 @@ async def get_album(context: Context, params: PartOfAlbum) -> object:
     app_context, viewer = context.app, context.caller.member_id
     limit, offset = page_size(params.limit, queries.PHOTOS, 80), min(max(0, params.offset), _MOST_OFFSET)
     found = await queries.page(app_context.reads, viewer, params.id, offset, limit)
-    statuses = await app_context.present.each(viewer, list({one.entry.id: one.entry for one in found.photos}.values()))
+    statuses = await app_context.present.each(
+        viewer, list({photo.entry.id: photo.entry for photo in found.photos}.values())
+    )
     made = AlbumWithPhotos(
         **msgspec.structs.asdict(album_of(queries.Cover(found.album, found.total), app_context.at)),
         account=raw(app_context.present.account(found.owner)),
-        photos=[AlbumPhoto(attachment(one.media, app_context.at), raw(statuses[one.entry.id])) for one in found.photos],
+        photos=[
+            AlbumPhoto(attachment(photo.media, app_context.at), raw(statuses[photo.entry.id])) for photo in found.photos
+        ],
     )
     return offset_page(context, made, offset, limit, more=found.next is not None)
 
@@ -171,5 +175,5 @@ async def reorder_photos(context: Context, params: SomePhotos) -> object:
 async def _own(context: Context, album_id: int) -> Album:
     app_context = context.app
     found = await queries.page(app_context.reads, actor(context), album_id, limit=4)
-    first = tuple(one.media for one in found.photos if one.media.preview_key)
+    first = tuple(photo.media for photo in found.photos if photo.media.preview_key)
     return album_of(queries.Cover(found.album, found.total, first), app_context.at)

@@ -113,13 +113,13 @@ def _shown(context: Context, found: ContactsFound) -> FoundContacts:
     return FoundContacts(
         contacts=[
             FoundContact(
-                account=raw(context.app.present.account(one.profile)),
-                given=one.given,
-                match=one.match,
-                following=one.following,
-                requested=one.requested,
+                account=raw(context.app.present.account(match.profile)),
+                given=match.given,
+                match=match.match,
+                following=match.following,
+                requested=match.requested,
             )
-            for one in found.matches
+            for match in found.matches
         ],
         asked=found.asked,
         unreadable=found.unreadable,

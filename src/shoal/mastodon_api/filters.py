@@ -62,8 +62,8 @@ def keyword_entity(word: values.FilterKeyword) -> FilterKeyword:
     return FilterKeyword(str(word.id), word.keyword, word.whole_word)
 
 
-def status_entity(held: values.FilterPost) -> FilterStatus:
-    return FilterStatus(str(held.id), str(held.post_id))
+def status_entity(filtered: values.FilterPost) -> FilterStatus:
+    return FilterStatus(str(filtered.id), str(filtered.post_id))
 
 
 def filter_entity(filter_: values.Filter) -> Filter:
@@ -71,7 +71,7 @@ def filter_entity(filter_: values.Filter) -> Filter:
     return Filter(
         **msgspec.structs.asdict(summary),
         keywords=[keyword_entity(word) for word in filter_.keywords],
-        statuses=[status_entity(held) for held in filter_.posts],
+        statuses=[status_entity(filtered) for filtered in filter_.posts],
     )
 
 
@@ -204,19 +204,19 @@ async def get_keyword(context: Context, params: One) -> object:
 async def change_keyword(context: Context, params: KeywordOf) -> object:
     """Update a keyword of a filter."""
     app_context = context.app
-    filter_, held = await filters.filter_of_keyword(app_context.graph, actor(context), params.id)
-    word = KeywordChange(id=held.id, keyword=params.keyword, whole_word=params.whole_word)
+    filter_, before = await filters.filter_of_keyword(app_context.graph, actor(context), params.id)
+    word = KeywordChange(id=before.id, keyword=params.keyword, whole_word=params.whole_word)
     changed = await filters.update(app_context.writes, actor(context), filter_.id, FilterChange(words=[word]))
-    return keyword_entity(next(word for word in changed.keywords if word.id == held.id))
+    return keyword_entity(next(word for word in changed.keywords if word.id == before.id))
 
 
 @router.delete("/api/v2/filters/keywords/{id}", scope="write:filters", answer=dict)
 async def remove_keyword(context: Context, params: One) -> object:
     """Remove a keyword from its filter."""
     app_context = context.app
-    filter_, held = await filters.filter_of_keyword(app_context.graph, actor(context), params.id)
+    filter_, before = await filters.filter_of_keyword(app_context.graph, actor(context), params.id)
     await filters.update(
-        app_context.writes, actor(context), filter_.id, FilterChange(words=[KeywordChange(id=held.id, gone=True)])
+        app_context.writes, actor(context), filter_.id, FilterChange(words=[KeywordChange(id=before.id, gone=True)])
     )
     return {}
 
@@ -225,7 +225,7 @@ async def remove_keyword(context: Context, params: One) -> object:
 async def list_statuses(context: Context, params: One) -> object:
     """List the statuses of a filter."""
     filter_ = await own_object(context.app.graph, values.Filter, actor(context), params.id)
-    return [status_entity(held) for held in filter_.posts]
+    return [status_entity(filtered) for filtered in filter_.posts]
 
 
 @router.post("/api/v2/filters/{id}/statuses", scope="write:filters", answer=FilterStatus)
@@ -299,16 +299,16 @@ async def get_v1(context: Context, params: One) -> object:
 async def update_v1(context: Context, params: ChangedPhrase) -> object:
     """Update a filter of API v1."""
     app_context = context.app
-    filter_, held = await filters.filter_of_keyword(app_context.graph, actor(context), params.id)
+    filter_, before = await filters.filter_of_keyword(app_context.graph, actor(context), params.id)
     is_only_keyword = len(filter_.keywords) == 1 and not filter_.posts
     if not is_only_keyword and _changes_more(filter_, params):
         raise InvalidInput(_SHARED)
-    word = KeywordChange(id=held.id, keyword=params.phrase, whole_word=params.whole_word)
+    word = KeywordChange(id=before.id, keyword=params.phrase, whole_word=params.whole_word)
     change = _v1_change_of(
         params, title=params.phrase if is_only_keyword else None, irreversible=params.irreversible, word=word
     )
     changed = await filters.update(app_context.writes, actor(context), filter_.id, change)
-    return v1_entity(changed, next(word for word in changed.keywords if word.id == held.id))
+    return v1_entity(changed, next(word for word in changed.keywords if word.id == before.id))
 
 
 @router.delete("/api/v1/filters/{id}", scope="write:filters", answer=dict)
@@ -316,12 +316,12 @@ async def delete_v1(context: Context, params: One) -> object:
     """Delete a filter of API v1; deleting the last keyword deletes the whole filter."""
     app_context = context.app
     member = actor(context)
-    filter_, held = await filters.filter_of_keyword(app_context.graph, member, params.id)
+    filter_, before = await filters.filter_of_keyword(app_context.graph, member, params.id)
     if len(filter_.keywords) == 1 and not filter_.posts:
         await filters.delete(app_context.writes, member, filter_.id)
     else:
         await filters.update(
-            app_context.writes, member, filter_.id, FilterChange(words=[KeywordChange(id=held.id, gone=True)])
+            app_context.writes, member, filter_.id, FilterChange(words=[KeywordChange(id=before.id, gone=True)])
         )
     return {}
 

@@ -349,16 +349,18 @@ async def list_interests(context: Context, params: OffersQuery) -> object:
     """List tags to pick as interests, each with an image: picked tags first, then the most used lately."""
     app_context, viewer = context.app, actor(context)
     found = await offers(app_context.reads, viewer, page_size(params.limit, 40, 80))
-    shown = await app_context.present.each(viewer, [one.example for one in found if one.example is not None])
+    shown = await app_context.present.each(
+        viewer, [interest.example for interest in found if interest.example is not None]
+    )
     return [
         Interest(
-            name=one.name,
-            url=app_context.at.tag(one.name),
-            uses=one.uses,
-            picked=one.picked,
-            status=None if one.example is None else raw(shown[one.example.id]),
+            name=interest.name,
+            url=app_context.at.tag(interest.name),
+            uses=interest.uses,
+            picked=interest.picked,
+            status=None if interest.example is None else raw(shown[interest.example.id]),
         )
-        for one in found
+        for interest in found
     ]
 
 
@@ -414,8 +416,8 @@ async def list_feedback(context: Context, _params: None) -> object:
     profiles = await profiles_by_id(app_context.graph, viewer, list(feedback.authors))
     return Feedback(
         accounts=[
-            TappedAccount(taps=feedback.authors[one.member.id], account=raw(app_context.present.account(one)))
-            for one in profiles
+            TappedAccount(taps=feedback.authors[profile.member.id], account=raw(app_context.present.account(profile)))
+            for profile in profiles
         ],
         tags=[TappedTag(name=name, taps=taps) for name, taps in feedback.tags.items()],
     )

@@ -65,7 +65,7 @@ async def list_lists(context: Context, _params: None) -> object:
     app_context = context.app
     ranked = [for_you_list(actor(context))] if app_context.settings.for_you_list else []
     owned = await queries.owned(app_context.graph, actor(context))
-    return [user_list(one) for one in (*ranked, *owned)]
+    return [user_list(member_list) for member_list in (*ranked, *owned)]
 
 
 def _is_for_you(context: Context, list_id: int) -> bool:
@@ -158,7 +158,7 @@ async def lists_with_account(context: Context, params: One) -> object:
     app_context = context.app
     await access_member(app_context.graph, params.id)
     found = await queries.with_member(app_context.graph, actor(context), params.id)
-    return [user_list(one) for one in found]
+    return [user_list(member_list) for member_list in found]
 
 
 @router.get("/api/v1/timelines/list/{id}", scope="read:lists", answer=list[Status], cached=True)

@@ -1,4 +1,4 @@
-"""Password checks of HTTP requests, limited by account and network, and limits on requested mails.
+"""Password checks of HTTP requests, limited by account and address range, and limits on requested mails.
 
 Each function below `Attempt` calls the command of the same name and raises its errors. A request leaves the admission
 gate while its password is hashed.
@@ -18,7 +18,7 @@ from shoal.core.credentials import Site, site_of
 from shoal.core.errors import TooMany, TooManyMails
 from shoal.core.model import Member
 from shoal.http.middleware import outside
-from shoal.http.rate_limits import Limiter, RateKey, RateWindow, address_of, network_key
+from shoal.http.rate_limits import Limiter, RateKey, RateWindow, address_of, address_prefix
 from shoal.mastodon_api.context import Context
 
 
@@ -34,7 +34,7 @@ async def hashing(scope: Scope) -> AsyncIterator[None]:
 
 
 class LockedOut(TooMany):
-    """Too many wrong passwords were tried for an account, from any network. Its owner may not know about the attempts."""
+    """Too many wrong passwords were tried for an account, from any address. Its owner may not know about the attempts."""
 
 
 class Attempt:
@@ -45,7 +45,7 @@ class Attempt:
         self.site = site
         self._counted: list[tuple[RateKey, RateWindow]] = []
         self.address = address
-        self.network = network_key(address) if address else ""
+        self.network = address_prefix(address) if address else ""
 
     async def begin(self, account: str, *, known: bool, code: bool = False) -> None:
         """Count this attempt as wrong before the password or code is checked. Raises `TooMany` if the limit is reached."""
@@ -141,12 +141,12 @@ async def reset_password(context: Context, proof: str, password: str) -> Member:
 
 
 async def count_mail(context: Context, account: str = "", member_id: int = 0) -> None:
-    """Count a requested mail by network, and by `member_id` or else the `account` as typed. Raises `TooManyMails`."""
+    """Count a requested mail by address range, and by `member_id` or else the `account` as typed. Raises `TooManyMails`."""
     address = address_of(context.request.scope)
     # The typed text is hashed, so that it cannot collide with the id of a member.
     keys = [RateKey("account_mails", str(member_id) if member_id else account_key(account))]
     if address:
-        keys.insert(0, RateKey("network_mails", network_key(address)))
+        keys.insert(0, RateKey("network_mails", address_prefix(address)))
     for key in keys:
         window = await context.app.limiter.take(key)
         if window is not None and window.wait:

@@ -329,7 +329,7 @@ async def get_markers(context: Context, params: MarkersQuery) -> object:
 async def set_markers(context: Context, params: MarkerPositions) -> object:
     """Set markers, and return their new values."""
     given = {HOME: params.home, NOTIFICATIONS: params.notifications}
-    read = {name: place.last_read_id for name, place in given.items() if place and place.last_read_id is not None}
+    read = {name: marker.last_read_id for name, marker in given.items() if marker and marker.last_read_id is not None}
     return _markers(await commands.set_markers(context.app.writes, actor(context), read))
 
 

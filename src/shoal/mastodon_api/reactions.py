@@ -192,9 +192,12 @@ async def emoji(context: Context, params: One) -> object:
     found = await members.emoji_reactors(app_context.reads, context.caller.member_id, params.id, _NEWEST)
     return [
         EmojiReactors(
-            one.emoji, one.count, one.me, [raw(app_context.present.account(profile)) for profile in one.newest]
+            reactors.emoji,
+            reactors.count,
+            reactors.me,
+            [raw(app_context.present.account(profile)) for profile in reactors.newest],
         )
-        for one in found
+        for reactors in found
     ]
 
 

@@ -23,7 +23,7 @@ from shoal.graph.access import access_member
 from shoal.graph.schema import email_key, user_name_key
 from shoal.http.authentication import granted, origin_of_request
 from shoal.http.errors import Blank, NotAccepted, ValidationErrors
-from shoal.http.rate_limits import address_of, network_key
+from shoal.http.rate_limits import address_of, address_prefix
 from shoal.mastodon_api import login_attempts
 from shoal.mastodon_api.context import AppContext, Context, One, Router, actor
 from shoal.mastodon_api.entities import serializers
@@ -51,9 +51,9 @@ class Joining(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def needs_approval(context: Context, *, invited: bool = False, proven: bool = True) -> bool:
-    """Return whether a new member from this network needs approval. Raises `NotAllowed` if sign-up is closed.
+    """Return whether a new member from this address needs approval. Raises `NotAllowed` if sign-up is closed.
 
-    An `invited` person may sign up while sign-up is closed, and needs approval only if an IP rule for their network
+    An `invited` person may sign up while sign-up is closed, and needs approval only if an IP rule for their address
     says so. Any other person also needs approval if the server requires it for all, or if it requires a proof of work
     and `proven` is false.
     """
@@ -62,7 +62,7 @@ def needs_approval(context: Context, *, invited: bool = False, proven: bool = Tr
         raise NotAllowed("This server does not accept new members")
     severity = app_context.ip_guard.severity(context.request.scope)
     if severity is not None and severity.rank >= IpSeverity.SIGN_UP_BLOCK.rank:
-        raise NotAllowed("This server does not accept new members from your network")
+        raise NotAllowed("This server does not accept new members from your IP address")
     unproven = app_context.settings.signup_work > 0 and not proven
     return ((app_context.settings.approval or unproven) and not invited) or severity is not None
 
@@ -101,7 +101,7 @@ async def join(context: Context, form: Joining) -> Member:
             reason=form.reason if pending else "",
             unconfirmed=confirms and app_context.settings.email_confirmation == "required",
             confirms=confirms,
-            network=network_key(client) if client else "",
+            network=address_prefix(client) if client else "",
             invited=invited,
         )
 
@@ -180,7 +180,7 @@ class SignUp(msgspec.Struct, frozen=True):
     reason: Annotated[str, Meta(max_length=20_000)] = ""
     """Why the person wants to join: at most 420 characters, kept if new members wait for approval."""
     invite_code: _Word = ""
-    """The code of an invitation, which allows to sign up while sign-up is closed, and without approval."""
+    """The code of an invitation, which allows signing up while sign-up is closed, and without approval."""
     proof: _Word = ""
     """A proof of work, if `configuration.accounts.signup_work` requires one."""
 
@@ -261,7 +261,10 @@ class InviteEntity(msgspec.Struct, kw_only=True):
 async def list_invites(context: Context, _params: None) -> object:
     """List the caller's invitations, newest first, including expired and used-up ones."""
     app_context = context.app
-    return [_shown(app_context, one) for one in await invitations.of_member(app_context.writes, actor(context))]
+    return [
+        _shown(app_context, invitation)
+        for invitation in await invitations.of_member(app_context.writes, actor(context))
+    ]
 
 
 @router.post("/api/shoal/v1/invites", scope="write:accounts", answer=InviteEntity)

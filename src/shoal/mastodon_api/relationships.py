@@ -197,7 +197,7 @@ async def familiar(context: Context, params: AccountIds) -> object:
     app_context = context.app
     found = await members.familiar(app_context.reads, actor(context), tuple(dict.fromkeys(params.id))[:_FAMILIAR])
     return [
-        FamiliarFollowers(str(id_), [raw(app_context.present.account(one)) for one in profiles])
+        FamiliarFollowers(str(id_), [raw(app_context.present.account(profile)) for profile in profiles])
         for id_, profiles in found.items()
     ]
 

@@ -52,7 +52,7 @@ _GROUPS = (
     ("discovery", "Information about this server.", (instance.router,)),
     (
         "sessions",
-        "Apps, tokens and credentials: OAuth, sign-up, and where a member is logged in.",
+        "Apps, tokens, OAuth, sign-up and login sessions.",
         (oauth.router, registration.router, accounts.credentials_router, sessions.router),
     ),
     (
@@ -77,7 +77,7 @@ _GROUPS = (
         "Notifications, markers and conversations.",
         (notifications.router, notification_policy.router, push.router, conversations.router),
     ),
-    ("filters", "Filters for statuses that a member does not want to read.", (filters.router,)),
+    ("filters", "Keyword filters that hide statuses.", (filters.router,)),
     (
         "moderation",
         "Reports and moderation of accounts.",
@@ -85,7 +85,7 @@ _GROUPS = (
     ),
     (
         "blocklists",
-        "E-mail domains, e-mail addresses and networks that cannot sign up, and networks without access.",
+        "E-mail domains, e-mail addresses and IP address ranges that cannot sign up, and ranges without access.",
         (blocklists.router,),
     ),
     (

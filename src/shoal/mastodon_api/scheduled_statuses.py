@@ -85,7 +85,7 @@ async def list_scheduled(context: Context, params: PageQuery) -> object:
     cursor = cursor_of(params)
     page = await waiting(app_context.graph, actor(context), cursor)
     body = await _entities(app_context, page.posts)
-    return paged(context, body, [one.id for one in page.posts], page.next, cursor)
+    return paged(context, body, [post.id for post in page.posts], page.next, cursor)
 
 
 @router.get("/api/v1/scheduled_statuses/{id}", scope="read:statuses", answer=ScheduledStatus)
@@ -135,19 +135,19 @@ async def _entity(app_context: AppContext, scheduled: ScheduledPost) -> Schedule
 
 
 async def _entities(app_context: AppContext, scheduled: Sequence[ScheduledPost]) -> list[ScheduledStatus]:
-    drafts = [(one, scheduled_posts.draft_of(one)) for one in scheduled]
+    drafts = [(post, scheduled_posts.draft_of(post)) for post in scheduled]
     media = await app_context.graph.obj_get(list({id_ for _, draft in drafts for id_ in draft.media}))
     return [
         ScheduledStatus(
-            id=str(one.id),
-            scheduled_at=serializers.moment(one.at),
-            params=_params(one, draft),
+            id=str(post.id),
+            scheduled_at=serializers.moment(post.at),
+            params=_params(post, draft),
             media_attachments=[
                 attachment(found, app_context.at) for id_ in draft.media if isinstance(found := media.get(id_), Media)
             ],
-            shoal=ScheduledExtras(refused=one.refused) if one.refused else UNSET,
+            shoal=ScheduledExtras(refused=post.refused) if post.refused else UNSET,
         )
-        for one, draft in drafts
+        for post, draft in drafts
     ]
 
 

@@ -38,7 +38,7 @@ class SessionEntity(msgspec.Struct, kw_only=True):
     """The browser or app, according to the user agent of its requests."""
     system: str | None
     created_from: str | None
-    """The address of the login; for IPv6 its /64 network."""
+    """The address of the login; for IPv6 its /64 prefix."""
     last_used_from: str | None
     current: bool
     """Whether this is the session of the request."""

@@ -166,11 +166,11 @@ async def update(context: Context, params: Edit) -> object:
     media_changes = [(item, _changes_of(item)) for item in params.media_attributes]
     for item, changes in media_changes:
         # Check everything before changing anything.
-        held = media.described(
+        attached = media.described(
             app_context.writes, await own_object(app_context.writes.graph, Media, author, item.id), **changes
         )
         if item.thumbnail:
-            media.check_takes_thumbnail(held)
+            media.check_takes_thumbnail(attached)
     narrower = serializers.VISIBILITY[params.shoal.visibility] if params.shoal.visibility else None
     await posts.update(app_context.writes, author, post.id, _edited(post, params), visibility=narrower)
     for item, changes in media_changes:

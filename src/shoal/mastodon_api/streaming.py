@@ -142,31 +142,33 @@ async def events(
 
 
 async def _event(
-    app_context: AppContext, caller: Caller, viewer: int, one: streaming.News | streaming.OfViewer, data: int
+    app_context: AppContext, caller: Caller, viewer: int, update: streaming.News | streaming.OfViewer, data: int
 ) -> StreamEvent | None:
     """Return the event of an update; None if the token does not allow it, or if its object is no longer visible."""
-    if isinstance(one, streaming.Arrived | streaming.Edited):
-        name = "update" if isinstance(one, streaming.Arrived) else "status.update"
-        return StreamEvent(name, await app_context.present.status(viewer, one.entry, data), one.position)
-    if isinstance(one, streaming.Removed):
-        return StreamEvent("delete", b"%d" % one.id, one.position)
-    if isinstance(one, streaming.Notified):
+    if isinstance(update, streaming.Arrived | streaming.Edited):
+        name = "update" if isinstance(update, streaming.Arrived) else "status.update"
+        return StreamEvent(name, await app_context.present.status(viewer, update.entry, data), update.position)
+    if isinstance(update, streaming.Removed):
+        return StreamEvent("delete", b"%d" % update.id, update.position)
+    if isinstance(update, streaming.Notified):
         if not granted(caller.scopes, _NOTIFICATIONS_SCOPE):
             return None
         try:
-            notification = await notices.one(app_context.reads, viewer, one.time)
+            notification = await notices.one(app_context.reads, viewer, update.time)
         except NotFound:
             return None
         (shown,) = await notifications.shown(app_context, viewer, (notification,), data)
-        return StreamEvent("notification", encode(shown), one.position)
-    if isinstance(one, streaming.Conversed):
+        return StreamEvent("notification", encode(shown), update.position)
+    if isinstance(update, streaming.Conversed):
         try:
-            conversation = await talks.one(app_context.reads, viewer, one.root_id)
+            conversation = await talks.one(app_context.reads, viewer, update.root_id)
         except NotFound:
             return None
         (talk,) = await conversations.shown(app_context, viewer, (conversation,), data)
-        return StreamEvent("conversation", encode(talk), one.position)
-    return StreamEvent("filters_changed" if isinstance(one, streaming.Refiltered) else REFRESH, None, one.position)
+        return StreamEvent("conversation", encode(talk), update.position)
+    return StreamEvent(
+        "filters_changed" if isinstance(update, streaming.Refiltered) else REFRESH, None, update.position
+    )
 
 
 class StreamQuery(WithData, frozen=True, kw_only=True):

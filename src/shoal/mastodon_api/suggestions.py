@@ -62,13 +62,13 @@ class Dismissed(msgspec.Struct, frozen=True):
 @router.get("/api/v2/suggestions", scope="read:accounts", answer=list[Suggestion])
 async def suggested(context: Context, params: Count) -> object:
     """Suggest accounts to follow, best first, each with its reasons as text and numbers."""
-    return [_entity(context, one) for one in await _suggestions(context, params)]
+    return [_entity(context, suggestion) for suggestion in await _suggestions(context, params)]
 
 
 @router.get("/api/v1/suggestions", scope="read:accounts", answer=list[Account])
 async def suggested_accounts(context: Context, params: Count) -> object:
     """Suggest accounts to follow, without reasons."""
-    return context.app.present.accounts(one.profile for one in await _suggestions(context, params))
+    return context.app.present.accounts(suggestion.profile for suggestion in await _suggestions(context, params))
 
 
 async def _suggestions(context: Context, params: Count) -> list[suggestions.Suggestion]:

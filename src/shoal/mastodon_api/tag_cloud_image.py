@@ -100,8 +100,12 @@ def shown(word: str, most: int = 28) -> str:
 def extent(word: str) -> Extent:
     width, above, below = 0, 56, 3
     for character in normalized("NFC", word):
-        one = _extent(character)
-        width, above, below = width + one.width, max(above, one.above), max(below, one.below)
+        character_extent = _extent(character)
+        width, above, below = (
+            width + character_extent.width,
+            max(above, character_extent.above),
+            max(below, character_extent.below),
+        )
     return Extent(max(width, 30), above, below)
 
 
@@ -234,8 +238,8 @@ class Pictures:
         """
         key, everybodys, now = (cloud.order, limit), cloud.order != FOR_YOU, tags.clock()
         async with self._drawing:
-            if everybodys and (held := self._rendered.get(key, now)) is not None:
-                names, rendered = held
+            if everybodys and (cached := self._rendered.get(key, now)) is not None:
+                names, rendered = cached
                 if list((await tags.shown_as(names)).values()) == names:
                     return rendered
             rendered = (await asyncio.to_thread(draw, cloud.words, href, title)).encode()
@@ -280,8 +284,8 @@ def arranged(words: Sequence[NamedLevel]) -> tuple[Frame, list[LaidOutWord]]:
     colors = _colors(placed, words)
     # Sort by importance, so that keyboard and screen reader users reach the most important tags first.
     rendered = [
-        LaidOutWord(one, texts[one.at], colors[one.at], _weight(words[one.at].level))
-        for one in sorted(placed, key=lambda one: one.at)
+        LaidOutWord(word_place, texts[word_place.at], colors[word_place.at], _weight(words[word_place.at].level))
+        for word_place in sorted(placed, key=lambda word_place: word_place.at)
     ]
     return Frame(left, top, right - left, bottom - top), rendered
 
@@ -289,7 +293,7 @@ def arranged(words: Sequence[NamedLevel]) -> tuple[Frame, list[LaidOutWord]]:
 def draw(words: Sequence[Word], href: Callable[[str], str], title: str) -> str:
     """Return an SVG document; `href` returns the URL of a tag. The document is deterministic."""
     frame, rendered = arranged([NamedLevel(word.name, word.form, word.level) for word in words])
-    body = "".join(_word(one, words[one.place.at], href) for one in rendered)
+    body = "".join(_word(rendered_word, words[rendered_word.place.at], href) for rendered_word in rendered)
     if not rendered:
         x, y = frame.left + frame.width // 2, frame.top + frame.height // 2 + 8
         body = f'<text class="none s" x="{x}" y="{y}" font-size="22" text-anchor="middle">No tags yet</text>'
@@ -309,7 +313,7 @@ def draw(words: Sequence[Word], href: Callable[[str], str], title: str) -> str:
 def _frame(placed: Sequence[PlacedWord]) -> tuple[int, int, int, int]:
     if not placed:
         return 0, 0, *_EMPTY
-    boxes = [one.box for one in placed]
+    boxes = [word.box for word in placed]
     left, top = min(box[0] for box in boxes), min(box[1] for box in boxes)
     right, bottom = max(box[2] for box in boxes), max(box[3] for box in boxes)
     return left - _MARGIN, top - _MARGIN, right + _MARGIN, bottom + _MARGIN
@@ -319,14 +323,14 @@ def _colors(placed: Sequence[PlacedWord], words: Sequence[NamedLevel]) -> dict[i
     """Assign each word, by index, the color whose nearest earlier word is farthest away, so that colors do not form clusters."""
     chosen: dict[int, int] = {}
     middles: list[list[tuple[float, float]]] = [[] for _ in _LIGHT]
-    for one in placed:
-        x, y = one.x + one.width / 2, one.baseline
-        first = crc32(words[one.at].name.encode())
+    for word in placed:
+        x, y = word.x + word.width / 2, word.baseline
+        first = crc32(words[word.at].name.encode())
         turned = [(first + step) % len(_LIGHT) for step in range(len(_LIGHT))]
         away = {color: min((_away(x - u, y - v) for u, v in middles[color]), default=math.inf) for color in turned}
         color = max(turned, key=lambda color: away[color])
         middles[color].append((x, y))
-        chosen[one.at] = color
+        chosen[word.at] = color
     return chosen
 
 
@@ -340,13 +344,13 @@ def _weight(level: int) -> str:
 
 
 def _word(rendered: LaidOutWord, word: Word, href: Callable[[str], str]) -> str:
-    one = rendered.place
+    box = rendered.place
     uses = f"#{word.form}: {word.uses:,} {'use' if word.uses == 1 else 'uses'}"
     tooltip = f"{uses}; {word.why}" if word.why else uses
     # `textLength` makes the word as wide as estimated, whatever the font.
     return (
         f'<a href="{escape(href(word.name))}"><title>{escape(tooltip)}</title>'
-        f'<text class="c{rendered.color} {rendered.weight}" x="{one.x + one.width / 2:g}" y="{one.baseline:g}"'
-        f' font-size="{one.size:g}"'
-        f' text-anchor="middle" textLength="{one.width:g}" lengthAdjust="spacingAndGlyphs">{escape(rendered.text)}</text></a>'
+        f'<text class="c{rendered.color} {rendered.weight}" x="{box.x + box.width / 2:g}" y="{box.baseline:g}"'
+        f' font-size="{box.size:g}"'
+        f' text-anchor="middle" textLength="{box.width:g}" lengthAdjust="spacingAndGlyphs">{escape(rendered.text)}</text></a>'
     )

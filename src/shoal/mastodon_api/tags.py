@@ -108,9 +108,9 @@ async def counted_tags(context: Context, names: Sequence[str], counted: Mapping[
     It takes one read.
     """
     app_context, viewer = context.app, context.caller.member_id
-    held: dict[AssocType, dict[int, Assoc]] = {FOLLOWS_TAG: {}, FEATURES_TAG: {}}
+    bonds: dict[AssocType, dict[int, Assoc]] = {FOLLOWS_TAG: {}, FEATURES_TAG: {}}
     if viewer is not None and names:
-        held = await app_context.graph.assoc_get(viewer, (FOLLOWS_TAG, FEATURES_TAG), [tag_id(name) for name in names])
+        bonds = await app_context.graph.assoc_get(viewer, (FOLLOWS_TAG, FEATURES_TAG), [tag_id(name) for name in names])
     today = app_context.reads.tags.today()
     return [
         entities.tag(
@@ -118,8 +118,8 @@ async def counted_tags(context: Context, names: Sequence[str], counted: Mapping[
             app_context.at,
             counted.get(name),
             today,
-            following=None if viewer is None else tag_id(name) in held[FOLLOWS_TAG],
-            featuring=tag_id(name) in held[FEATURES_TAG],
+            following=None if viewer is None else tag_id(name) in bonds[FOLLOWS_TAG],
+            featuring=tag_id(name) in bonds[FEATURES_TAG],
         )
         for name in names
     ]
@@ -144,8 +144,10 @@ async def list_featured_by(context: Context, params: One) -> object:
 async def add_featured(context: Context, params: NewTag) -> object:
     """Feature a tag on the caller's profile; at most ten."""
     app_context, member = context.app, actor(context)
-    held = await tags.feature(app_context.writes, member, params.name)
-    return serializers.featured_tag((await tag_queries.counted(app_context.graph, member, (held,)))[0], app_context.at)
+    featured = await tags.feature(app_context.writes, member, params.name)
+    return serializers.featured_tag(
+        (await tag_queries.counted(app_context.graph, member, (featured,)))[0], app_context.at
+    )
 
 
 @router.delete("/api/v1/featured_tags/{id}", scope="write:accounts", answer=dict)
@@ -164,6 +166,6 @@ async def suggestions(context: Context, _params: None) -> object:
 async def _featured(context: Context, member_id: int) -> list[FeaturedTag]:
     app_context = context.app
     return [
-        serializers.featured_tag(one, app_context.at)
-        for one in await tag_queries.featured(app_context.graph, member_id)
+        serializers.featured_tag(tag, app_context.at)
+        for tag in await tag_queries.featured(app_context.graph, member_id)
     ]

@@ -191,7 +191,7 @@ async def delivery_metrics(network: Network, lag: DeliveryLag) -> Iterable[Metri
     families.add("shoal_deliveries_behind_seconds", runner.behind())
     families.add("shoal_jobs_done_total", runner.finished)
     families.add("shoal_jobs_failed_total", runner.failed)
-    families.add("shoal_jobs_buried_total", runner.buried)
+    families.add("shoal_jobs_buried_total", runner.parked)
     families.add("shoal_pushed_entries_total", network.reads.push_counter.pushed)
     families.add("shoal_pulled_lists_total", network.reads.push_counter.pulled)
     families.add("shoal_search_behind_seconds", network.search.behind())
@@ -203,7 +203,7 @@ async def delivery_metrics(network: Network, lag: DeliveryLag) -> Iterable[Metri
     with suppress(ShoalError):
         families.add("shoal_events_waiting", await store.backlog())
         families.add("shoal_oldest_event_seconds", await store.lag())
-        families.add("shoal_jobs_set_aside", len(await store.buried()))
+        families.add("shoal_jobs_set_aside", len(await store.parked()))
         high_fan_out = await store.assoc_count((EVERYBODY,), (HIGH_FAN_OUT,))
         families.add("shoal_high_fan_out_sources", high_fan_out[HIGH_FAN_OUT].get(EVERYBODY, 0))
     return families.made()
@@ -225,17 +225,17 @@ async def engine_metrics(watch: EngineWatch) -> Iterable[Metric]:
     """Return the metrics of all engines of a network. Each engine is queried at most every few seconds."""
     families = Families()
     seen: Counter[tuple[str, str]] = Counter()
-    for one in await watch.look():
+    for health in await watch.look():
         # Two files in different folders may have equal names, but samples need distinct labels.
-        seen[one.engine, one.place] += 1
-        number = seen[one.engine, one.place]
-        place = one.place if number == 1 else f"{one.place} ({number})"
-        families.add("shoal_engine_up", one.reached, one.engine, place)
-        if one.version:
-            families.add("shoal_engine_info", 1, one.engine, place, one.version)
-        for vital in one.measurements:
-            families.add(NAMES[vital.name], vital.value, one.engine, place)
-            families.add("shoal_engine_attention", vital.wrong, one.engine, place, vital.name)
+        seen[health.engine, health.place] += 1
+        number = seen[health.engine, health.place]
+        label = health.place if number == 1 else f"{health.place} ({number})"
+        families.add("shoal_engine_up", health.reached, health.engine, label)
+        if health.version:
+            families.add("shoal_engine_info", 1, health.engine, label, health.version)
+        for vital in health.measurements:
+            families.add(NAMES[vital.name], vital.value, health.engine, label)
+            families.add("shoal_engine_attention", vital.wrong, health.engine, label, vital.name)
     return families.made()
 
 

@@ -1,7 +1,7 @@
 """`shoal doctor`: run all checks concurrently, including the HTTP checks of the public endpoint and the running server.
 
 The checks of the public endpoint cover the name, the certificate and what the proxy passes on. The checks of the running server
-cover its control socket, its clients, Prometheus and failed jobs. Each HTTP request uses a new connection and reads a bounded
+cover its control socket, its clients, Prometheus and parked jobs. Each HTTP request uses a new connection and reads a bounded
 response. No check changes anything.
 """
 
@@ -62,7 +62,7 @@ class Answer(NamedTuple):
 
 
 async def ask(
-    place: Destination,
+    destination: Destination,
     path: str,
     headers: Mapping[str, str] | None = None,
     *,
@@ -73,20 +73,20 @@ async def ask(
 
     There is no timeout; the caller sets one.
     """
-    name = place.name or place.host
+    name = destination.name or destination.host
     reader, writer = await asyncio.open_connection(
-        place.host,
-        place.port,
-        ssl=place.tls,
-        server_hostname=name if place.tls else None,
-        local_addr=(place.source, 0) if place.source else None,
+        destination.host,
+        destination.port,
+        ssl=destination.tls,
+        server_hostname=name if destination.tls else None,
+        local_addr=(destination.source, 0) if destination.source else None,
         limit=_MOST_HEAD,
     )
     try:
         host = f"[{name}]" if ":" in name else name
-        usual = 443 if place.tls else 80
+        usual = 443 if destination.tls else 80
         lines = {
-            "Host": host if place.port == usual else f"{host}:{place.port}",
+            "Host": host if destination.port == usual else f"{host}:{destination.port}",
             "Connection": "close",
             **(headers or {}),
         }
@@ -135,12 +135,12 @@ def local(settings: Settings) -> Destination:
 
 async def find(settings: Settings) -> RunningServer:
     """Query the readiness of the server at the address in the settings."""
-    place = local(settings)
+    destination = local(settings)
     try:
         async with asyncio.timeout(SECONDS):
-            return RunningServer(place, await ask(place, "/ready"))
+            return RunningServer(destination, await ask(destination, "/ready"))
     except (OSError, ValueError, TimeoutError):
-        return RunningServer(place, None)
+        return RunningServer(destination, None)
 
 
 async def server(settings: Settings, found: RunningServer) -> Iterable[Diagnosis]:
@@ -179,7 +179,7 @@ async def _door(settings: Settings) -> bool | None:
 
 
 async def work(settings: Settings) -> Iterable[Diagnosis]:
-    """Check for failed jobs and for workers that do not respond."""
+    """Check for parked jobs and for workers that do not respond."""
     if any(not path.exists() for path in store_files(settings)):
         return []
     try:
@@ -191,8 +191,8 @@ async def work(settings: Settings) -> Iterable[Diagnosis]:
     except (ShoalError, OSError, TimeoutError):
         return []
     found = []
-    if job_state.buried:
-        message = f"{len(job_state.buried):,} failed jobs; error of the first: {job_state.buried[0].error}"
+    if job_state.parked:
+        message = f"{len(job_state.parked):,} parked jobs; error of the first: {job_state.parked[0].error}"
         found.append(warn("jobs", message, "fix the cause, then run `shoal jobs replay --all`"))
     silent = job_state.silent_workers or 0
     if job_state.workers is not None and job_state.workers <= silent:
@@ -200,7 +200,7 @@ async def work(settings: Settings) -> Iterable[Diagnosis]:
     elif silent:
         message = f"{silent} of {job_state.workers} workers do not respond"
         found.append(warn("workers", message, "check their logs: they are busy, stopped or stuck"))
-    return found or [ok("jobs", f"{job_state.waiting:,} pending, none failed")]
+    return found or [ok("jobs", f"{job_state.waiting:,} pending, none parked")]
 
 
 async def _broker_is_empty(settings: Settings) -> bool:
@@ -221,11 +221,11 @@ async def metrics(settings: Settings, found: RunningServer) -> Iterable[Diagnosi
     """Request the metrics as Prometheus does."""
     if not settings.metrics_port:
         return [warn("metrics", "metrics_port is not set, so no alerts are sent", "set metrics_port (docs/metrics.md)")]
-    place = Destination(_EVERYWHERE.get(settings.metrics_host, settings.metrics_host), settings.metrics_port)
+    destination = Destination(_EVERYWHERE.get(settings.metrics_host, settings.metrics_host), settings.metrics_port)
     where = f"{settings.metrics_host}:{settings.metrics_port}"
     try:
         async with asyncio.timeout(SECONDS):
-            response = await ask(place, "/metrics")
+            response = await ask(destination, "/metrics")
     except (OSError, ValueError, TimeoutError) as error:
         if found.ready is None:
             return []
@@ -305,7 +305,9 @@ async def public_endpoint(settings: Settings, running: RunningServer) -> list[Di
     tls = ssl.create_default_context() if parts.scheme == "https" else None
     try:
         async with asyncio.timeout(SECONDS):
-            place, response = await _first([Destination(one, port, name, tls, _source(one)) for one in addresses])
+            destination, response = await _first(
+                [Destination(address, port, name, tls, _source(address)) for address in addresses]
+            )
     except ssl.SSLCertVerificationError as error:
         return [bad("tls", f"the certificate of {name} is not valid: {error.verify_message}", "renew it")]
     except (OSError, ValueError, TimeoutError) as error:
@@ -320,22 +322,22 @@ async def public_endpoint(settings: Settings, running: RunningServer) -> list[Di
         message = f"{settings.base_url} and {running.place.host}:{running.place.port} are different servers"
         return [*found, bad("proxy", message, _PROXY)]
     # Run this check alone, because it counts requests.
-    found += await _bounded(_forwarded(place, running))
-    for findings in await asyncio.gather(_bounded(_upgrade(place)), _bounded(_uploads(place, settings))):
+    found += await _bounded(_forwarded(destination, running))
+    for findings in await asyncio.gather(_bounded(_upgrade(destination)), _bounded(_uploads(destination, settings))):
         found += findings
     return found
 
 
 async def _addresses(name: str, port: int) -> list[str]:
     found = await asyncio.get_running_loop().getaddrinfo(name, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(one[4][0]) for one in found))
+    return list(dict.fromkeys(str(info[4][0]) for info in found))
 
 
 async def _first(places: Sequence[Destination]) -> tuple[Destination, Answer]:
     """Return the first address that answers, with its response. Raises the last error, or a certificate error at once."""
-    for place in places[:-1]:
+    for destination in places[:-1]:
         try:
-            return place, await ask(place, _INSTANCE)
+            return destination, await ask(destination, _INSTANCE)
         except ssl.SSLCertVerificationError:
             raise
         except OSError:
@@ -413,9 +415,9 @@ async def _is_ours(response: Answer, running: RunningServer) -> bool:
     return ours.status != 200 or _identity(ours) == _identity(response)
 
 
-async def _forwarded(place: Destination, running: RunningServer) -> Iterable[Diagnosis]:
+async def _forwarded(destination: Destination, running: RunningServer) -> Iterable[Diagnosis]:
     """Check that the rate limit of a client does not depend on `X-Forwarded-For` claims."""
-    first, second = [await _left(place, _claimed()) for _ in range(2)]
+    first, second = [await _left(destination, _claimed()) for _ in range(2)]
     if first is None or second is None:
         return [ok("forwarded", "skipped: rate_limits is off")]
     if not first.requests or second.until != first.until:
@@ -427,17 +429,20 @@ async def _forwarded(place: Destination, running: RunningServer) -> Iterable[Dia
         # This request goes directly to the server, from the machine of the proxy. If the server sees only the proxy's
         # address, it counts toward the limit that all clients share.
         await _left(running.place, {})
-        third = await _left(place, {})
+        third = await _left(destination, {})
         if third is not None and third.until == second.until and third.requests < second.requests - 1:
             return [_ALL_ONE]
-    if not place.source:
+    if not destination.source:
         return [
             ok(
                 "forwarded",
                 "the proxy overwrites X-Forwarded-For; whether the server trusts it cannot be checked from here",
             )
         ]
-    before, other = await _left(place, {}), await _left(place._replace(source=_source(place.host)), {})
+    before, other = (
+        await _left(destination, {}),
+        await _left(destination._replace(source=_source(destination.host)), {}),
+    )
     if before and other and before.until == other.until and other.requests < before.requests:
         return [_ALL_ONE]
     return [ok("forwarded", "the server sees the clients' own addresses")]
@@ -461,28 +466,28 @@ class _Left(NamedTuple):
     until: str
 
 
-async def _left(place: Destination, headers: dict[str, str]) -> _Left | None:
-    response = await ask(place, _STREAM, headers, read_body=False)
+async def _left(destination: Destination, headers: dict[str, str]) -> _Left | None:
+    response = await ask(destination, _STREAM, headers, read_body=False)
     text = response.headers.get("X-RateLimit-Remaining", "")
     return _Left(int(text), response.headers.get("X-RateLimit-Reset", "")) if text.isdecimal() else None
 
 
-async def _upgrade(place: Destination) -> Iterable[Diagnosis]:
+async def _upgrade(destination: Destination) -> Iterable[Diagnosis]:
     """Check that the proxy passes WebSockets: the server rejects a WebSocket without a token differently from a plain request."""
-    response = await ask(place, f"{_STREAM}?stream=user", _UPGRADE, read_body=False)
+    response = await ask(destination, f"{_STREAM}?stream=user", _UPGRADE, read_body=False)
     if response.status not in {101, 401}:
         message = f"the proxy blocks WebSockets: status {response.status}"
         return [bad("websocket", message, f"configure the proxy to pass Upgrade and Connection: {_PROXY}")]
     return [ok("websocket", "the proxy passes WebSockets")]
 
 
-async def _uploads(place: Destination, settings: Settings) -> Iterable[Diagnosis]:
+async def _uploads(destination: Destination, settings: Settings) -> Iterable[Diagnosis]:
     """Check the proxy's body size limit: announce the largest body that the server accepts, without sending it."""
     most = settings.max_video_bytes + settings.max_upload_bytes
     headers = {"Content-Length": str(most), "Content-Type": "multipart/form-data; boundary=x"}
     try:
         async with asyncio.timeout(SECONDS / 2):
-            response = await ask(place, "/api/v2/media", headers, method="POST", read_body=False)
+            response = await ask(destination, "/api/v2/media", headers, method="POST", read_body=False)
     except TimeoutError:
         # The proxy waits for the body, so it accepts the size.
         return [ok("uploads", f"the proxy accepts request bodies of {most:,} bytes")]

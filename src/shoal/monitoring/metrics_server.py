@@ -42,7 +42,7 @@ from shoal.monitoring.collectors import (
     process_metrics,
     request_metrics,
 )
-from shoal.multiprocess.supervisor import place
+from shoal.multiprocess.supervisor import process_slot
 from shoal.server import RunningApp, listen
 from shoal.settings import Settings
 from shoal.tasks import cancel
@@ -250,7 +250,7 @@ def _listener(settings: Settings) -> socket.socket | None:
     """Return the listening socket; None if metrics are disabled or the address is not available."""
     if not settings.metrics_port:
         return None
-    host, port = settings.metrics_host, settings.metrics_port + place()
+    host, port = settings.metrics_host, settings.metrics_port + process_slot()
     try:
         return listen(host, port)
     except (OSError, OverflowError) as error:

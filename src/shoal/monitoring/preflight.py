@@ -242,7 +242,7 @@ def _written(settings: Settings) -> Iterator[tuple[str, Path]]:
 
 
 def _existing(path: Path) -> Path:
-    return next(one for one in (path, *path.absolute().parents) if one.is_dir())
+    return next(folder for folder in (path, *path.absolute().parents) if folder.is_dir())
 
 
 def _free_space(path: Path, what: str) -> Diagnosis:
@@ -262,7 +262,10 @@ def _free_space(path: Path, what: str) -> Diagnosis:
 def _is_in_memory(path: Path) -> bool:
     lines = Path("/proc/mounts").read_text().splitlines()
     mounts = {Path(fields[1]): fields[2] for fields in map(str.split, lines)}
-    return next((mounts[one] for one in (path, *path.absolute().parents) if one in mounts), "") in {"tmpfs", "ramfs"}
+    return next((mounts[folder] for folder in (path, *path.absolute().parents) if folder in mounts), "") in {
+        "tmpfs",
+        "ramfs",
+    }
 
 
 def files(settings: Settings) -> Diagnosis:

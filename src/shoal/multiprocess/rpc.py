@@ -493,11 +493,11 @@ class Client:
         if not self._hello.done():
             self._hello.set_result(None)
         waiting, self._waiting = self._waiting, {}
-        for one in waiting.values():
-            if not one.reply.done():
-                one.reply.set_exception(self._gone(begun=one.begun))
+        for call in waiting.values():
+            if not call.reply.done():
+                call.reply.set_exception(self._gone(begun=call.begun))
                 # Mark the error as retrieved, because a caller that was cancelled does not retrieve it.
-                one.reply.exception()
+                call.reply.exception()
 
 
 async def connect(
@@ -559,5 +559,5 @@ def _error_of(failure: Failure) -> Exception:
 
 def _kinds(kind: type[ShoalError]) -> Iterator[type[ShoalError]]:
     yield kind
-    for one in kind.__subclasses__():
-        yield from _kinds(one)
+    for subclass in kind.__subclasses__():
+        yield from _kinds(subclass)

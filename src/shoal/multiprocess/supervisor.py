@@ -33,7 +33,7 @@ def is_child(environ: Mapping[str, str] = os.environ) -> bool:
     return VARIABLE in environ
 
 
-def place(environ: Mapping[str, str] = os.environ) -> int:
+def process_slot(environ: Mapping[str, str] = os.environ) -> int:
     """Return the slot of this process among the children of its supervisor, from 0; 0 without a supervisor.
 
     A restarted child has the slot of the child that it replaces.
@@ -97,8 +97,8 @@ _HEALTHY_SECONDS = 60.0
 class _Child:
     """A slot for a process, empty while `process` is None. Slots are numbered from 0."""
 
-    def __init__(self, place: int) -> None:
-        self.place = place
+    def __init__(self, slot: int) -> None:
+        self.slot = slot
         self.process: subprocess.Popen[bytes] | None = None
         self.heartbeat = -1
         self.started = 0.0
@@ -131,7 +131,7 @@ class Supervisor:
         self._grace = grace
         self._first_backoff = first_pause
         self._pass_fds = tuple(pass_fds)
-        self._children = [_Child(place) for place in range(count)]
+        self._children = [_Child(slot) for slot in range(count)]
         self._selector = selectors.DefaultSelector()
         self._ending = False
         self._notified_at = -float("inf")
@@ -173,7 +173,7 @@ class Supervisor:
                 os.set_blocking(end, False)
             child.process = subprocess.Popen(  # noqa: S603  # this program
                 self._command,
-                env={**os.environ, VARIABLE: f"{theirs}:{os.getpid()}:{child.place}"},
+                env={**os.environ, VARIABLE: f"{theirs}:{os.getpid()}:{child.slot}"},
                 pass_fds=(theirs, *self._pass_fds),
             )
         finally:

@@ -63,7 +63,7 @@ class OpenTelemetrySpans:
             return
         span.update_name(name)
         span.set_attributes(attributes)
-        if record.status >= 500 or record.outcome in {"failed", "buried"}:
+        if record.status >= 500 or record.outcome in {"failed", "parked"}:
             span.set_status(Status(StatusCode.ERROR))
         inside = set_span_in_context(span, Context())
 

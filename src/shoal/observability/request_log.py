@@ -103,7 +103,7 @@ class LoggedJob(_Entry, omit_defaults=True, kw_only=True, tag="job", tag_field="
     """The number of the attempt, from 1."""
     outcome: str
     """`done`, `page` (there is more to do), `waits` (for a write shared by many jobs), `later` (a store is unavailable, or
-    other work comes first), `failed` or `buried`."""
+    other work comes first), `failed` or `parked`."""
 
     @property
     def summary(self) -> str:

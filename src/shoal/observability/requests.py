@@ -276,10 +276,10 @@ class Meter:
             self._slots.append((slot, _recent(), {}))
         _, everything, routes = self._slots[-1]
         everything.add(step, status, total)
-        held = routes.get(route)
-        if held is None:
-            held = routes[route] = _recent()
-        held.add(step, status, total)
+        figures = routes.get(route)
+        if figures is None:
+            figures = routes[route] = _recent()
+        figures.add(step, status, total)
         if total > self._slow_ms:
             self.slow.append(SlowRequest(time.time_ns() // 1_000_000, route, status, request_id, stages))
 
@@ -308,7 +308,7 @@ class Meter:
             RouteFigures(name, counts.count, counts.failed, *_percentiles(counts.steps))
             for name, counts in sums.items()
         ]
-        return sorted(figures, key=lambda one: -one.number * one.p50)
+        return sorted(figures, key=lambda route: -route.number * route.p50)
 
 
 def _add_to_total(into: RequestCounts, more: RequestCounts) -> None:

@@ -68,7 +68,7 @@ class Queues:
     def __init__(self, namespace: str) -> None:
         self.work = f"{namespace}.work"
         self.again = f"{namespace}.again"
-        self.buried = f"{namespace}.buried"
+        self.parked = f"{namespace}.buried"
         self.waiting = {delay: f"{namespace}.wait.{delay}" for delay in DELAYS_MS}
         self.census = f"{namespace}.census"
 
@@ -80,7 +80,7 @@ class Queues:
         return self.waiting[step], max(0, delay_ms - step)
 
     async def declare(self, channel: AbstractChannel) -> None:
-        for name in (self.work, self.again, self.buried):
+        for name in (self.work, self.again, self.parked):
             await channel.queue_declare(name, durable=True, arguments={"x-queue-type": "quorum"})
         for delay, name in self.waiting.items():
             await channel.queue_declare(name, durable=True, arguments=self._waiting(delay))
@@ -180,12 +180,12 @@ class InFlight:
 
         All deliveries of a claimed job are acknowledged together.
         """
-        held = self._held.get(key := key_of(job))
-        if held is not None:
-            held.deliveries.append(delivery)
+        entry = self._held.get(key := key_of(job))
+        if entry is not None:
+            entry.deliveries.append(delivery)
             return False
-        self._held[key] = held = _Held(job, delivery.at, [delivery])
-        self._lend(held, lease)
+        self._held[key] = entry = _Held(job, delivery.at, [delivery])
+        self._lend(entry, lease)
         return True
 
     def due(self, limit: int, lease: float) -> list[Job]:
@@ -193,25 +193,25 @@ class InFlight:
         now = self._clock()
         if now < self._soonest:
             return []
-        ended = [held for held in self._held.values() if held.deadline <= now][:limit]
-        for held in ended:
-            self._lend(held, lease)
-        self._soonest = min((held.deadline for held in self._held.values()), default=math.inf)
-        return [held.job for held in ended]
+        ended = [entry for entry in self._held.values() if entry.deadline <= now][:limit]
+        for entry in ended:
+            self._lend(entry, lease)
+        self._soonest = min((entry.deadline for entry in self._held.values()), default=math.inf)
+        return [entry.job for entry in ended]
 
-    def _lend(self, held: _Held, seconds: float) -> None:
-        held.deadline = self._clock() + seconds
-        self._soonest = min(self._soonest, held.deadline)
+    def _lend(self, entry: _Held, seconds: float) -> None:
+        entry.deadline = self._clock() + seconds
+        self._soonest = min(self._soonest, entry.deadline)
 
     def since(self, job: Job) -> int | None:
         """Return when a claimed job was first published; None if it is not claimed any more."""
-        held = self._held.get(key_of(job))
-        return None if held is None else held.at
+        entry = self._held.get(key_of(job))
+        return None if entry is None else entry.at
 
     def take_out(self, job: Job) -> list[Delivery]:
         """Forget a job that is being put back, and return its deliveries. A later delivery of it counts as a new job."""
-        held = self._held.pop(key_of(job), None)
-        return held.deliveries if held is not None else []
+        entry = self._held.pop(key_of(job), None)
+        return entry.deliveries if entry is not None else []
 
     def restore(self, job: Job, deliveries: Iterable[Delivery], seconds: float) -> None:
         """Restore a job that could not be put back, to be returned by `due` after `seconds`."""
@@ -221,8 +221,8 @@ class InFlight:
 
     def release(self, jobs: Iterable[Job]) -> list[Receipt]:
         """Forget completed jobs, and return as few acknowledgments as possible for their deliveries."""
-        held = [self._held.pop(key_of(job), None) for job in jobs]
-        return self.settle([delivery for one in held if one is not None for delivery in one.deliveries])
+        entries = [self._held.pop(key_of(job), None) for job in jobs]
+        return self.settle([delivery for entry in entries if entry is not None for delivery in entry.deliveries])
 
     def settle(self, deliveries: Sequence[Delivery]) -> list[Receipt]:
         """Remove completed deliveries, and return as few acknowledgments as possible for them."""
@@ -357,7 +357,7 @@ class RabbitOutbox:
             # A newer version of Shoal wrote the job. Its workers can run it.
             return self._queues.waiting[_UNREADABLE_MS], delivery.body
         if delivery.alone:
-            return self._queues.buried, write(job, delivery.at, error=f"its worker died or hung {self._deaths} times")
+            return self._queues.parked, write(job, delivery.at, error=f"its worker died or hung {self._deaths} times")
         if delivery.delays_left > 0:
             queue, delays_left = self._queues.after(delivery.delays_left)
             return queue, write(job, delivery.at, delays_left=delays_left)
@@ -394,9 +394,9 @@ class RabbitOutbox:
             return
         await self._tell(self._in_flight.settle(deliveries))
 
-    async def bury(self, job: Job, error: str) -> None:
+    async def park(self, job: Job, error: str) -> None:
         at = self._in_flight.since(job)
-        await self._putting.publish(self._queues.buried, [write(job, at or now_ms(), error=error)])
+        await self._putting.publish(self._queues.parked, [write(job, at or now_ms(), error=error)])
         await self._tell(self._in_flight.release([job]))
 
     async def backlog(self) -> int:
@@ -420,12 +420,12 @@ class RabbitOutbox:
         since = min(filter(None, oldest), default=None)
         return 0.0 if since is None else max(0, now_ms() - since) / 1000
 
-    async def buried(self) -> list[tuple[Job, str]]:
-        found = await self._putting.ask(self._look(self._queues.buried))
+    async def parked(self) -> list[tuple[Job, str]]:
+        found = await self._putting.ask(self._look(self._queues.parked))
         return [(message.job(), message.error) for _, message in found]
 
-    async def unbury(self, jobs: Sequence[Job]) -> int:
-        return await self._putting.ask(self._unbury({key_of(job) for job in jobs}))
+    async def unpark(self, jobs: Sequence[Job]) -> int:
+        return await self._putting.ask(self._unpark({key_of(job) for job in jobs}))
 
     async def ready(self) -> int:
         """Return the number of queued jobs.
@@ -457,10 +457,10 @@ class RabbitOutbox:
         async with self._temporary_channel() as channel:
             return await _first(channel, queue, limit)
 
-    async def _unbury(self, requested: set[Key]) -> int:
+    async def _unpark(self, requested: set[Key]) -> int:
         given: set[Key] = set()
         async with self._temporary_channel() as channel:
-            for delivered, message in await _first(channel, self._queues.buried, sys.maxsize):
+            for delivered, message in await _first(channel, self._queues.parked, sys.maxsize):
                 job = message.job()
                 if (key := key_of(job)) not in requested:
                     continue

@@ -2,7 +2,7 @@
 
 The consequences of an event run in order. A consequence may stop after a page and resume later from its mark, the
 position that it has reached, so a large fan-out does not block other jobs. A failed consequence is retried with growing
-delays; after `attempts` failures its job is buried. Delivery is at least once: consequences are idempotent. Jobs run
+delays; after `attempts` failures its job is parked. Delivery is at least once: consequences are idempotent. Jobs run
 one after the other by default, which is best for in-memory stores. `concurrency` runs that many concurrently, so that
 their requests in one iteration of the event loop share a round trip.
 
@@ -132,8 +132,8 @@ class Runner(Generic[E]):
     """Runs the consequences of an outbox in this process.
 
     A consequence that takes longer than `step_seconds` counts as failed. `finished` counts the jobs that are done, and
-    `done` is called with each; `failed` counts attempts that failed by their own error, and `buried` the jobs that were
-    buried. The `recorder` records each run of a job, with its outcome.
+    `done` is called with each; `failed` counts attempts that failed by their own error, and `parked` the jobs that were
+    parked. The `recorder` records each run of a job, with its outcome.
     """
 
     def __init__(
@@ -164,7 +164,7 @@ class Runner(Generic[E]):
         self._poll_seconds = poll_seconds
         self.done = done
         self._recorder = recorder or Recorder()
-        self.finished = self.failed = self.buried = 0
+        self.finished = self.failed = self.parked = 0
         self._finished: list[Job] = []
         self._in_hand: set[asyncio.Task[None]] = set()
         # Number of jobs whose work is done except for a future.
@@ -364,7 +364,7 @@ class Runner(Generic[E]):
     async def _run_job(self, job: Job) -> str:
         """Run one job, and return its outcome as in `LoggedJob.outcome`."""
         if job.attempt >= self._attempts:
-            return await self._bury(job, f"its worker died or hung {job.attempt} times")
+            return await self._park(job, f"its worker died or hung {job.attempt} times")
         consequences = self._table.get(type(job.event), ())
         if job.at:
             self._begun = time.monotonic() - max(0.0, time.time() - job.at / 1000)
@@ -438,21 +438,21 @@ class Runner(Generic[E]):
         job = job._replace(attempt=job.attempt + 1)
         if job.attempt >= self._attempts:
             _log.error("%s %d failed %d times", type(job.event).__name__, job.seq, job.attempt, exc_info=error)
-            return await self._bury(job, repr(error))
+            return await self._park(job, repr(error))
         _log.warning("%s %d failed, attempt %d", type(job.event).__name__, job.seq, job.attempt, exc_info=error)
         await self._outbox.put_back(job, self._first_delay * 2.0 ** (job.attempt - 1))
         return "failed"
 
-    async def _bury(self, job: Job, error: str) -> str:
+    async def _park(self, job: Job, error: str) -> str:
         try:
-            await self._outbox.bury(job, error)
-            self.buried += 1
+            await self._outbox.park(job, error)
+            self.parked += 1
             _log.error("%s %d parked after its last attempt: %s", type(job.event).__name__, job.seq, error)
         except ShoalError:
             _log.warning("parking %s %d failed", type(job.event).__name__, job.seq)
             await self._outbox.put_back(job, _UNAVAILABLE_SECONDS)
             return "later"
-        return "buried"
+        return "parked"
 
 
 def _retrieve_error(promise: asyncio.Future[None]) -> None:

@@ -78,7 +78,7 @@ _KEEPALIVE_SECONDS = 30.0
 
 
 def is_public(address: IPv4Address | IPv6Address, allowed: Sequence[Network] = ()) -> bool:
-    """Return whether an address is globally routable unicast, or in an `allowed` network.
+    """Return whether an address is globally routable unicast, or in an `allowed` range.
 
     An IPv4-mapped or NAT64 address is judged by the IPv4 address it embeds.
     """
@@ -93,7 +93,7 @@ def is_public(address: IPv4Address | IPv6Address, allowed: Sequence[Network] = (
 
 
 class GuardedBackend(httpcore.AsyncNetworkBackend):
-    """A backend that connects only to public addresses and to the `allowed` networks."""
+    """A backend that connects only to public addresses and to the `allowed` ranges."""
 
     def __init__(self, allowed: Sequence[Network] = ()) -> None:
         self._allowed = allowed
@@ -115,12 +115,12 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
             raise httpcore.ConnectTimeout("resolving the host name timed out") from error
         except OSError as error:
             raise httpcore.ConnectError("the host name does not resolve") from error
-        places = dict.fromkeys(str(one[4][0]) for one in found)
-        good = [place for place in places if is_public(ip_address(place.partition("%")[0]), self._allowed)]
+        places = dict.fromkeys(str(info[4][0]) for info in found)
+        good = [address for address in places if is_public(ip_address(address.partition("%")[0]), self._allowed)]
         trouble: Exception = httpcore.ConnectError("the host has no public address")
-        for place in good:
+        for address in good:
             try:
-                return await self._inner.connect_tcp(place, port, timeout, local_address, socket_options)
+                return await self._inner.connect_tcp(address, port, timeout, local_address, socket_options)
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
                 trouble = error
         raise trouble

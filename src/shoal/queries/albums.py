@@ -70,10 +70,12 @@ async def of_member(reads: Reads, viewer: int | None, member_id: int, before: in
     member = await access_member(reads.graph, member_id)
     listed = await reads.graph.assoc_range(member.id, OWNS_ALBUM, Cursor(before=before, limit=limit))
     albums = await objects_of(reads.graph, Album, [assoc.id2 for assoc in listed])
-    held = await reads.graph.assoc_ranges([one.id for one in albums], COLLECTS, Cursor(limit=MOST_PHOTOS))
-    seen, shown = await _look(reads, viewer, held)
+    collected = await reads.graph.assoc_ranges(
+        [own_album.id for own_album in albums], COLLECTS, Cursor(limit=MOST_PHOTOS)
+    )
+    seen, shown = await _look(reads, viewer, collected)
     covers = [_cover(seen, album, shown.get(album.id, [])) for album in albums]
-    found = [one for one in covers if one.photos or viewer == member.id]
+    found = [cover for cover in covers if cover.photos or viewer == member.id]
     return Albums(found, listed[-1].time if len(listed) == limit else None)
 
 
@@ -85,17 +87,17 @@ async def page(reads: Reads, viewer: int | None, album_id: int, offset: int = 0,
     check_limit(Cursor(limit=limit))
     album = await get_object(reads.graph, Album, album_id)
     owner = await access_member(reads.graph, album.owner_id)
-    held = await reads.graph.assoc_range(album.id, COLLECTS, Cursor(limit=MOST_PHOTOS))
-    seen, found = await _look(reads, viewer, {album.id: held})
+    collected = await reads.graph.assoc_range(album.id, COLLECTS, Cursor(limit=MOST_PHOTOS))
+    seen, found = await _look(reads, viewer, {album.id: collected})
     shown = found.get(album.id, [])
     if not shown and viewer != owner.id:
         raise NotFound("Record not found")
     part = shown[offset : offset + limit]
-    rows = {one.row[0]: one.row for one in part}
+    rows = {photo.row[0]: photo.row for photo in part}
     entries = {entry.id: entry for entry in await seen.entries(list(rows.values()))}
     profile = (await profiles_by_id(reads.graph, viewer, (owner.id,)))[0]
     after = offset + limit
-    photos = [AlbumPhoto(one.media, entries[one.row[0]]) for one in part if one.row[0] in entries]
+    photos = [AlbumPhoto(photo.media, entries[photo.row[0]]) for photo in part if photo.row[0] in entries]
     return AlbumPage(album, profile, len(shown), photos, after if after < len(shown) else None)
 
 
@@ -116,21 +118,21 @@ async def owned(reads: Reads, member_id: int) -> list[Album]:
 
 
 async def _look(
-    reads: Reads, viewer: int | None, held: Mapping[int, Sequence[Assoc]]
+    reads: Reads, viewer: int | None, collected: Mapping[int, Sequence[Assoc]]
 ) -> tuple[ViewerState, dict[int, list[_Shown]]]:
     """Return for each album the photos that the viewer may see, in the album's order."""
     seen = viewer_state(reads.graph, viewer, unasked=False, lasting=reads.lasting)
-    posts = dict.fromkeys(collected_of(assoc).post_id for listed in held.values() for assoc in listed)
+    posts = dict.fromkeys(collected_of(assoc).post_id for listed in collected.values() for assoc in listed)
     rows = {row[0]: row for row in await seen.look(list(posts))} if posts else {}
     if rows and viewer is not None:
         # A post that the viewer reported is hidden, which `look` does not check.
         for id_ in (await reads.graph.assoc_get(viewer, (REPORTS_POST,), list(rows)))[REPORTS_POST]:
             del rows[id_]
     found: dict[int, list[_Shown]] = {}
-    for album_id, listed in held.items():
+    for album_id, listed in collected.items():
         for assoc in in_order(listed):
             row = rows.get(collected_of(assoc).post_id)
-            media = next((one for one in seen.media(row[1]) if one.id == assoc.id2), None) if row else None
+            media = next((file for file in seen.media(row[1]) if file.id == assoc.id2), None) if row else None
             if row and media:
                 found.setdefault(album_id, []).append(_Shown(media, row))
     return seen, found
@@ -138,6 +140,8 @@ async def _look(
 
 def _cover(seen: ViewerState, album: Album, shown: Sequence[_Shown]) -> Cover:
     author = seen.members.get(album.owner_id)
-    open_ones = [one for one in shown if author and not (is_sensitive(one.row[1], author) or one.row[1].spoiler)]
-    first = tuple(one.media for one in (open_ones or shown)[:_COVERS] if one.media.preview_key)
+    open_ones = [
+        photo for photo in shown if author and not (is_sensitive(photo.row[1], author) or photo.row[1].spoiler)
+    ]
+    first = tuple(photo.media for photo in (open_ones or shown)[:_COVERS] if photo.media.preview_key)
     return Cover(album, len(shown), first, covered=bool(shown) and not open_ones)

@@ -41,8 +41,8 @@ class ExpiringCache(Generic[Key, Answer]):
     def get(self, key: Key, now: int) -> Answer | None:
         """Return the cached result; None if it is missing or expired."""
         do_not_cache()
-        held = self._held.get(key)
-        return held[1] if held is not None and abs(now - held[0]) < self._keep_ms else None
+        cached = self._held.get(key)
+        return cached[1] if cached is not None and abs(now - cached[0]) < self._keep_ms else None
 
     def put(self, key: Key, answer: Answer, now: int) -> None:
         self._held.pop(key, None)
@@ -69,15 +69,15 @@ class Renewed(Generic[Answer]):
         With `outdated`, return a result of up to ten minutes age without waiting for the new one.
         """
         do_not_cache()
-        held = self._held
-        age = abs(now - held[0]) if held is not None else self._most_ms
-        if held is not None and age < self._keep_ms:
-            return held[1]
+        cached = self._held
+        age = abs(now - cached[0]) if cached is not None else self._most_ms
+        if cached is not None and age < self._keep_ms:
+            return cached[1]
         if self._making is None:
             self._making = asyncio.create_task(self._made(now, make))
             self._making.add_done_callback(self._is_made)
-        if held is not None and outdated and age < self._most_ms:
-            return held[1]
+        if cached is not None and outdated and age < self._most_ms:
+            return cached[1]
         return await asyncio.shield(self._making)
 
     def keep(self, answer: Answer, now: int) -> None:

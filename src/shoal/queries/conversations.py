@@ -55,8 +55,8 @@ async def page(reads: Reads, viewer: int, cursor: Cursor) -> ConversationPage:
 
 async def one(reads: Reads, viewer: int, root_id: int) -> Conversation:
     """Return a conversation by its root post. Raises `NotFound`."""
-    held = await association(reads.graph, viewer, CONVERSES, talk_id(root_id))
-    found = await _shown(reads, viewer, [held]) if held is not None else []
+    conversation = await association(reads.graph, viewer, CONVERSES, talk_id(root_id))
+    found = await _shown(reads, viewer, [conversation]) if conversation is not None else []
     if not found:
         raise NotFound("Record not found")
     return found[0]

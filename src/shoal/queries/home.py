@@ -78,14 +78,14 @@ async def page(reads: Reads, viewer: int, cursor: Cursor, *, direct: bool = True
     with one_request():
         opening = await _opened(reads, viewer, cursor)
         # These lists are usually empty, so one count replaces the separate reads below.
-        held = await reads.graph.assoc_count(
+        counts = await reads.graph.assoc_count(
             (viewer, EVERYBODY), (FOLLOWS_TAG, OWNS_LIST, OWNS_FILTER, POSTED, HIGH_FAN_OUT)
         )
-        plain = not (held[FOLLOWS_TAG] or held[OWNS_LIST])
+        plain = not (counts[FOLLOWS_TAG] or counts[OWNS_LIST])
         settings = _PLAIN if plain else await _settings_of(reads.graph, viewer)
         content_filters = (
             await content_filters_of(reads.graph, viewer, FilterContext.HOME)
-            if held[OWNS_FILTER]
+            if counts[OWNS_FILTER]
             else NO_CONTENT_FILTERS
         )
         skeleton = partial(_materialised, reads, viewer, opening=opening)

@@ -66,12 +66,14 @@ async def placed_counts(
 ) -> dict[int, list[tuple[EmojiPosition, EmojiCount]]]:
     """Return the result of `emoji_counts`, and the `EmojiPosition` of each emoji."""
     there = await emoji_positions(graph, post_ids)
-    ids = [place.id for places in there.values() for place in places]
+    ids = [position.id for places in there.values() for position in places]
     counts = (await graph.assoc_count(ids, (EMOJI_PUT_BY,)))[EMOJI_PUT_BY] if ids else {}
-    chosen = {place.id for assoc in mine.values() for place in chosen_of(assoc)}
+    chosen = {position.id for assoc in mine.values() for position in chosen_of(assoc)}
     return {
         post: [
-            (place, EmojiCount(place.emoji, n, place.id in chosen)) for place in places if (n := counts.get(place.id))
+            (position, EmojiCount(position.emoji, n, position.id in chosen))
+            for position in places
+            if (n := counts.get(position.id))
         ]
         for post, places in there.items()
     }

@@ -69,13 +69,13 @@ async def with_member(graph: Reader, owner: int, member_id: int) -> list[MemberL
     lists = await owned(graph, owner)
     if not lists or (member_id != owner and not (await graph.assoc_get(owner, (FOLLOWS,), (member_id,)))[FOLLOWS]):
         return []
-    listed = (await graph.assoc_get(member_id, (LISTED_IN,), [one.id for one in lists]))[LISTED_IN]
-    return [one for one in lists if one.id in listed]
+    listed = (await graph.assoc_get(member_id, (LISTED_IN,), [list_.id for list_ in lists]))[LISTED_IN]
+    return [list_ for list_ in lists if list_.id in listed]
 
 
 async def set_apart(graph: Reader, viewer: int) -> frozenset[int]:
     """Return the members whose posts the viewer reads only in an exclusive list."""
-    apart = [one.id for one in await owned(graph, viewer) if one.exclusive]
+    apart = [list_.id for list_ in await owned(graph, viewer) if list_.exclusive]
     listed = await graph.assoc_ranges(apart, LISTS, Cursor(limit=MAX_MEMBERS)) if apart else {}
     return frozenset(assoc.id2 for page in listed.values() for assoc in page)
 

@@ -119,8 +119,8 @@ async def _retained(reads: Reads, atype: AssocType, found: Sequence[Assoc], foll
     if atype is MUTES:
         now = now_ms()
         terms = {assoc.id2: mute_terms(assoc.data) for assoc in found}
-        for one in terms.values():
-            good_until(one.expires_at, now)
+        for term in terms.values():
+            good_until(term.expires_at, now)
         return [assoc for assoc in found if not terms[assoc.id2].over(now)]
     if followed_by:
         followed = (await reads.graph.assoc_get(followed_by, (FOLLOWS,), [assoc.id2 for assoc in found]))[FOLLOWS]
@@ -158,7 +158,7 @@ async def familiar(reads: Reads, viewer: int, ids: Sequence[int]) -> dict[int, l
     }
     everybody = list({followee for found in known.values() for followee in found})
     shown = {profile.member.id: profile for profile in await profiles_by_id(reads.graph, viewer, everybody)}
-    return {id_: [shown[one] for one in known.get(id_, ()) if one in shown] for id_ in members}
+    return {id_: [shown[follower] for follower in known.get(id_, ()) if follower in shown] for id_ in members}
 
 
 def _ids(atype: AssocType, found: Sequence[Assoc]) -> list[int]:
@@ -206,14 +206,20 @@ async def emoji_reactors(reads: Reads, viewer: int | None, post_id: int, newest:
     Raises `NotFound` if the viewer may not see the post.
     """
     found = await _placed(reads, viewer, post_id)
-    lists = await reads.graph.assoc_ranges([place.id for place, _ in found], EMOJI_PUT_BY, Cursor(limit=newest))
+    lists = await reads.graph.assoc_ranges([position.id for position, _ in found], EMOJI_PUT_BY, Cursor(limit=newest))
     members = await members_by_id(reads.graph, list({assoc.id2 for listed in lists.values() for assoc in listed}))
     relationships = await relations(reads.graph, viewer, members)
-    there = {id_: one for id_, one in members.items() if not one.suspended and not relationships[id_].severed}
+    there = {
+        id_: found_member
+        for id_, found_member in members.items()
+        if not found_member.suspended and not relationships[id_].severed
+    }
     shown = await profiles(reads.graph, there, viewer, relationships)
     reactors: list[EmojiReactors] = []
-    for place, counted in found:
-        newest_first = tuple(shown[one.id2] for one in lists.get(place.id, ()) if one.id2 in shown)
+    for position, counted in found:
+        newest_first = tuple(
+            shown[found_member.id2] for found_member in lists.get(position.id, ()) if found_member.id2 in shown
+        )
         reactors.append(EmojiReactors(counted.emoji, counted.count, counted.me, newest_first))
     return reactors
 
@@ -225,9 +231,9 @@ async def emoji_page(
 
     Raises `NotFound` if the viewer may not see the post, and `InvalidInput` for a limit below 1.
     """
-    for place, counted in await _placed(reads, viewer, post_id):
-        if place.emoji == emoji:
-            return counted, await page(reads, viewer, place.id, EMOJI_PUT_BY, cursor)
+    for position, counted in await _placed(reads, viewer, post_id):
+        if position.emoji == emoji:
+            return counted, await page(reads, viewer, position.id, EMOJI_PUT_BY, cursor)
     return EmojiCount(emoji, 0, me=False), MemberPage([], [], None)
 
 
@@ -367,7 +373,10 @@ async def _found(
             known = matches.get(match.profile.member.id)
             if known is None or (known.match, match.match) == ("name", "link"):
                 matches[match.profile.member.id] = match
-    ordered = sorted(matches.values(), key=lambda one: (one.following, one.requested, one.match == "name"))
+    ordered = sorted(
+        matches.values(),
+        key=lambda found_match: (found_match.following, found_match.requested, found_match.match == "name"),
+    )
     return ContactsFound(ordered[:MOST_FOUND], len(asked), unreadable=0, more=len(ordered) > MOST_FOUND)
 
 
@@ -393,21 +402,23 @@ def _user_names(handles: Sequence[ForeignHandle]) -> Iterator[tuple[Key, Foreign
 async def _shown(reads: Reads, viewer: int, claims: Sequence[_Claim]) -> list[ContactMatch]:
     """Return the possible matches that are confirmed, for members whom the viewer may see; each member once."""
     members = await members_by_id(reads.lasting, list({claim.member_id for claim in claims} - {viewer}))
-    held: dict[int, _Claim] = {}
+    by_member: dict[int, _Claim] = {}
     for claim in claims:
         member = members.get(claim.member_id)
         if member is not None and is_listed(member) and claim.holds(member):
-            held.setdefault(claim.member_id, claim)
-    if not held:
+            by_member.setdefault(claim.member_id, claim)
+    if not by_member:
         return []
-    relationships = await full_relations(reads.graph, viewer, held)
-    listed = {id_: members[id_] for id_ in held if not relationships[id_].severed and not relationships[id_].muting}
+    relationships = await full_relations(reads.graph, viewer, by_member)
+    listed = {
+        id_: members[id_] for id_ in by_member if not relationships[id_].severed and not relationships[id_].muting
+    }
     known = await profiles(reads.graph, listed, viewer, relationships)
     return [
         ContactMatch(
             known[id_],
-            str(held[id_].given),
-            held[id_].match,
+            str(by_member[id_].given),
+            by_member[id_].match,
             relationships[id_].following,
             relationships[id_].requested,
         )

@@ -188,7 +188,7 @@ class AuditFilter(NamedTuple):
 
 
 class DatedEntry(NamedTuple):
-    """An audit entry with its id, and the network address of the actor, if it is kept."""
+    """An audit entry with its id, and the IP address of the actor, if it is kept."""
 
     id: int
     entry: AuditEntry
@@ -216,9 +216,9 @@ async def audit_page(graph: Reader, cursor: Cursor, filter_: AuditFilter) -> Aud
 
     async def sift(listed: Sequence[Assoc]) -> list[tuple[Assoc, AuditEntry]]:
         decoded = [(assoc, decode_entry(assoc)) for assoc in listed]
-        return [one for one in decoded if filter_.admits(one[1])]
+        return [dated for dated in decoded if filter_.admits(dated[1])]
 
-    found, following = await look_through(cursor, at_once, read, sift, lambda one: one[0].id2)
+    found, following = await look_through(cursor, at_once, read, sift, lambda dated: dated[0].id2)
     return AuditPage(await _with_addresses(graph, found), following)
 
 
@@ -226,8 +226,8 @@ async def everything(graph: Reader) -> AsyncGenerator[DatedEntry, None]:
     """Iterate over all entries, oldest first, with bounded memory."""
     at = Cursor(limit=_EXPORTED, oldest_first=True)
     while listed := await pull_entries(graph, AUDITED, PUBLIC_LISTS, at):
-        for one in await _with_addresses(graph, [(assoc, decode_entry(assoc)) for assoc in listed]):
-            yield one
+        for entry in await _with_addresses(graph, [(assoc, decode_entry(assoc)) for assoc in listed]):
+            yield entry
         at = at.past(listed[-1].time)
 
 
@@ -243,12 +243,12 @@ async def own(graph: Reader, member_id: int, listed: Sequence[Assoc]) -> list[Da
 
 async def _with_addresses(graph: Reader, found: Sequence[tuple[Assoc, AuditEntry]]) -> list[DatedEntry]:
     """Return entries with their addresses; one concurrent read per member concerned."""
-    held: dict[int, list[int]] = {}
+    entry_ids: dict[int, list[int]] = {}
     for assoc, entry in found:
         if entry.holder_id:
-            held.setdefault(entry.holder_id, []).append(assoc.id2)
-    answers = await asyncio.gather(*(graph.assoc_get(holder, (AUDITED,), ids) for holder, ids in held.items()))
+            entry_ids.setdefault(entry.holder_id, []).append(assoc.id2)
+    answers = await asyncio.gather(*(graph.assoc_get(holder, (AUDITED,), ids) for holder, ids in entry_ids.items()))
     addresses: Mapping[int, str] = {
-        id_: one.data.decode() for answer in answers for id_, one in answer[AUDITED].items()
+        id_: assoc_.data.decode() for answer in answers for id_, assoc_ in answer[AUDITED].items()
     }
     return [DatedEntry(assoc.id2, entry, addresses.get(assoc.id2, entry.address)) for assoc, entry in found]

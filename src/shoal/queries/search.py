@@ -79,7 +79,7 @@ async def members(
     to be found are returned; with `following`, only the viewer's followees. At most seven reads.
     """
     exact = await member_named(reads, text)
-    clauses = [one for word in text.split()[:MAX_CLAUSES] if (one := clause_of(word, open_ended=True))]
+    clauses = [clause for word in text.split()[:MAX_CLAUSES] if (clause := clause_of(word, open_ended=True))]
     among = await _followees(reads, viewer) if following else None
     ids = await reads.search.members(clauses, fold(text.strip()), _CANDIDATES, among=among) if clauses else []
     if exact is not None and (among is None or exact.id in among):

@@ -125,9 +125,9 @@ async def news(reads: Reads, hub: Hub, viewer: int, after: str | None = None) ->
     actions: each reflects the state when it is read. Raises `Unavailable`.
     """
     async with aclosing(everything(reads, hub, viewer, HOME, after)) as stream:
-        async for one in stream:
-            if isinstance(one, News):
-                yield one
+        async for update in stream:
+            if isinstance(update, News):
+                yield update
 
 
 async def everything(
@@ -139,8 +139,8 @@ async def everything(
     """
     async with hub.connect(viewer, None if after is None else Position(after), to=to) as connection:
         while heard := await connection.take():
-            for one in await updates_for_viewer(reads, connection, heard):
-                yield one
+            for update in await updates_for_viewer(reads, connection, heard):
+                yield update
 
 
 async def updates_for_viewer(
@@ -148,7 +148,7 @@ async def updates_for_viewer(
 ) -> list[News | OfViewer]:
     """Convert pending updates for a viewer, with as many reads as for a single update."""
     viewer, interest = connection.viewer, connection.interest
-    updates = [one.update for one in heard if isinstance(one, PlacedUpdate) and isinstance(one.update, OfEntry)]
+    updates = [event.update for event in heard if isinstance(event, PlacedUpdate) and isinstance(event.update, OfEntry)]
     shown = [update.entry_id for update in updates if not isinstance(update, PostDeleted | ShareDeleted)]
     with another_request():
         found = await among(reads, viewer, interest, list(dict.fromkeys(shown)))
@@ -156,14 +156,14 @@ async def updates_for_viewer(
         gone = {update.author_id for update in updates if update.entry_id not in entries}
         relationships = await relations(reads.graph, viewer, gone)
     made: list[News | OfViewer | None] = []
-    for one in heard:
-        if isinstance(one, Missed):
-            made.append(Refresh(one.position))
-        elif isinstance(one.update, OfMember):
-            made.append(_of_viewer(one.position, one.update))
+    for event in heard:
+        if isinstance(event, Missed):
+            made.append(Refresh(event.position))
+        elif isinstance(event.update, OfMember):
+            made.append(_of_viewer(event.position, event.update))
         else:
-            made.append(_one(one.position, one.update, entries, relationships, interest))
-    return [one for one in made if one is not None]
+            made.append(_one(event.position, event.update, entries, relationships, interest))
+    return [event for event in made if event is not None]
 
 
 def _of_viewer(position: Position, update: OfMember) -> OfViewer:

@@ -245,33 +245,34 @@ class Suggestion(NamedTuple):
 
 async def suggestions(reads: Reads, viewer: int, limit: int) -> list[Suggestion]:
     """Suggest members to follow, the best first. At most 27 graph reads, or five if the suggestions are cached (one minute)."""
-    held = await _suggested(reads, viewer)
-    friends = set(held.friends.ravel().tolist()) - {0}
-    everybody = list({*held.ids, *friends})
+    candidates = await _suggested(reads, viewer)
+    friends = set(candidates.friends.ravel().tolist()) - {0}
+    everybody = list({*candidates.ids, *friends})
     associations = await reads.graph.assoc_get(viewer, KNOWN, everybody)
     members = await members_by_id(reads.graph, everybody)
-    contributed = _contributed(held, members)
+    contributed = _contributed(candidates, members)
     scored = scores(contributed)
     order = [
         at
-        for at in best_first(scored, np.array(held.ids, np.int64)).tolist()
-        if (member := members.get(held.ids[at])) is not None
+        for at in best_first(scored, np.array(candidates.ids, np.int64)).tolist()
+        if (member := members.get(candidates.ids[at])) is not None
         and is_listed(member)
         and not is_known(associations, member.id)
     ][: min(limit, MOST)]
-    shown = {held.ids[at]: members[held.ids[at]] for at in order}
+    shown = {candidates.ids[at]: members[candidates.ids[at]] for at in order}
     # Suggested members are not followed, so the relationship is `STRANGER`.
     known = await profiles(reads.graph, shown, viewer, dict.fromkeys(shown, STRANGER))
     names = {id_: members[id_].name for id_ in friends if id_ in members and _may_be_named(associations, members[id_])}
     return [
-        Suggestion(known[held.ids[at]], float(scored[at]), _reasons(held, at, contributed[at], names)) for at in order
+        Suggestion(known[candidates.ids[at]], float(scored[at]), _reasons(candidates, at, contributed[at], names))
+        for at in order
     ]
 
 
-def _contributed(held: Suggested, members: Mapping[int, Member]) -> Matrix:
+def _contributed(candidates: Suggested, members: Mapping[int, Member]) -> Matrix:
     """Return the contributions, without "friends" for members who hide their connections."""
-    contributed = people.contributions(held.values)
-    hidden = [at for at, id_ in enumerate(held.ids) if id_ in members and members[id_].hides_connections]
+    contributed = people.contributions(candidates.values)
+    hidden = [at for at, id_ in enumerate(candidates.ids) if id_ in members and members[id_].hides_connections]
     contributed[hidden, REASON_NAMES.index("friends")] = 0.0
     return contributed
 
@@ -282,11 +283,13 @@ def _may_be_named(associations: Associations, friend: Member) -> bool:
     return friend.id in associations[FOLLOWS] and not (severed or friend.hides_connections or friend.suspended)
 
 
-def _reasons(held: Suggested, at: int, contributed: Column, names: Mapping[int, str]) -> tuple[SuggestionReason, ...]:
+def _reasons(
+    candidates: Suggested, at: int, contributed: Column, names: Mapping[int, str]
+) -> tuple[SuggestionReason, ...]:
     """Return the reasons for the suggestion at position `at`, with the user names of followees who may be named."""
-    friends = tuple(names[id_] for id_ in held.friends[at].tolist() if id_ in names)
-    named = {"friends": friends, "tags": held.tags[at]}
-    columns = zip(REASON_NAMES, held.numbers[at], held.values[at], WEIGHTS.row(), contributed, strict=True)
+    friends = tuple(names[id_] for id_ in candidates.friends[at].tolist() if id_ in names)
+    named = {"friends": friends, "tags": candidates.tags[at]}
+    columns = zip(REASON_NAMES, candidates.numbers[at], candidates.values[at], WEIGHTS.row(), contributed, strict=True)
     found = [
         SuggestionReason(
             name,
@@ -308,11 +311,11 @@ async def _suggested(reads: Reads, viewer: int) -> Suggested:
     personalization = await personalization_of(reads.graph, viewer)
     # The key contains the version of the preferences, so that changed interests take effect immediately.
     key = viewer, personalization.feed_preferences.version if personalization.feed_preferences is not None else 0
-    held = reads.suggested.get(key, now)
-    if held is None:
-        held = await likely(reads, viewer, personalization)
-        reads.suggested.put(key, held, now)
-    return held
+    candidates = reads.suggested.get(key, now)
+    if candidates is None:
+        candidates = await likely(reads, viewer, personalization)
+        reads.suggested.put(key, candidates, now)
+    return candidates
 
 
 _LOOKED_AT = 12

@@ -62,22 +62,22 @@ async def followed(reads: Reads, member_id: int, cursor: Cursor) -> FollowedTags
 
 async def featured(graph: Reader, member_id: int) -> list[Featured]:
     """Return the tags that a member features, most recently featured first."""
-    held = await graph.assoc_range(member_id, FEATURES_TAG, Cursor(limit=_FEATURED))
-    return await counted(graph, member_id, held)
+    assocs = await graph.assoc_range(member_id, FEATURES_TAG, Cursor(limit=_FEATURED))
+    return await counted(graph, member_id, assocs)
 
 
 async def names(graph: Reader, member_id: int) -> list[str]:
     """Return the names of the tags that a member features, most recently featured first; one read."""
-    held = await graph.assoc_range(member_id, FEATURES_TAG, Cursor(limit=_FEATURED))
-    return [assoc.data.decode() for assoc in held]
+    assocs = await graph.assoc_range(member_id, FEATURES_TAG, Cursor(limit=_FEATURED))
+    return [assoc.data.decode() for assoc in assocs]
 
 
-async def counted(graph: Reader, member_id: int, held: Sequence[Assoc]) -> list[Featured]:
-    names = [assoc.data.decode() for assoc in held]
+async def counted(graph: Reader, member_id: int, assocs: Sequence[Assoc]) -> list[Featured]:
+    names = [assoc.data.decode() for assoc in assocs]
     found = await _posts_under(graph, member_id, names) if names else {}
     return [
         Featured(assoc.time, name, len(found[name]), max((post.created_at for post in found[name]), default=0))
-        for assoc, name in zip(held, names, strict=True)
+        for assoc, name in zip(assocs, names, strict=True)
     ]
 
 
@@ -86,8 +86,8 @@ async def suggested(reads: Reads, member_id: int, most: int = 10) -> list[str]:
     posted = await reads.graph.assoc_range(member_id, POSTED, Cursor(limit=_RECENT))
     nodes = await reads.graph.obj_get([entry.time for entry in posted])
     used = Counter(tag for node in nodes.values() if isinstance(node, Post) and node.open for tag in node.tags)
-    held = {assoc.id2 for assoc in await reads.graph.assoc_range(member_id, FEATURES_TAG, Cursor(limit=_FEATURED))}
-    return [name for name, _ in used.most_common() if tag_id(name) not in held][:most]
+    featured = {assoc.id2 for assoc in await reads.graph.assoc_range(member_id, FEATURES_TAG, Cursor(limit=_FEATURED))}
+    return [name for name, _ in used.most_common() if tag_id(name) not in featured][:most]
 
 
 async def _posts_under(graph: Reader, member_id: int, names: Sequence[str]) -> dict[str, list[Post]]:
@@ -135,7 +135,7 @@ async def _related(reads: Reads, name: str, limit: int) -> list[RelatedTag]:
 async def related_to_each(reads: Reads, names: Sequence[str], posts: int = POSTS) -> dict[str, list[RelatedTag]]:
     """Return the related tags of several canonical tags, from `posts` posts of each; three reads in total."""
     now = reads.tags.clock()
-    known = {name: held for name in names if (held := reads.related.get((name, posts), now)) is not None}
+    known = {name: cached for name in names if (cached := reads.related.get((name, posts), now)) is not None}
     if missing := [name for name in names if name not in known]:
         for name, alike in (await _alike(reads, missing, posts)).items():
             known[name] = alike
@@ -150,15 +150,17 @@ async def related_to_each(reads: Reads, names: Sequence[str], posts: int = POSTS
 
 async def _alike(reads: Reads, names: Sequence[str], posts: int) -> dict[str, list[RelatedTag]]:
     met = await _met(reads, names, posts)
-    counted = await reads.tags.counted({*names, *(other for one in met.values() for other in one.together)})
+    counted = await reads.tags.counted(
+        {*names, *(other for counted_together in met.values() for other in counted_together.together)}
+    )
     found: dict[str, list[RelatedTag]] = {}
-    for name, one in met.items():
+    for name, counted_together in met.items():
         uses = counted[name].uses if name in counted else 0
         alike: list[RelatedTag] = []
-        for other, together in one.together.items():
+        for other, together in counted_together.together.items():
             # The tag cloud may lag behind the graph and lack a new tag.
             form, other_uses = (counted[other].form, counted[other].uses) if other in counted else (other, together)
-            how = likeness(together, one.posts, uses, other_uses)
+            how = likeness(together, counted_together.posts, uses, other_uses)
             alike.append(RelatedTag(other, form, max(other_uses, together), together, how))
         found[name] = sorted(alike, key=lambda tag: (-tag.likeness, -tag.together, tag.name))[:MOST]
     return found
@@ -275,6 +277,6 @@ def has_media(row: Row) -> bool:
 def is_presentable(seen: ViewerState, post: Post) -> bool:
     """Return whether a post may represent a tag or its author: a public post with a picture, by a discoverable author."""
     author = seen.members[post.author_id]
-    pictures = [one for one in seen.media(post) if one.kind is MediaKind.IMAGE and one.state is MediaState.READY]
+    pictures = [file for file in seen.media(post) if file.kind is MediaKind.IMAGE and file.state is MediaState.READY]
     open_ = may_list_publicly(None, post, author, STRANGER) and not is_sensitive(post, author)
     return bool(pictures) and open_ and author.discoverable and author.rankable

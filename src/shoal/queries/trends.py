@@ -128,8 +128,8 @@ def _comments(comments: Mapping[int, Sequence[Assoc]], threads: Iterable[Sequenc
     for page in threads:
         for entry in page:
             if entry.id2 in found:
-                place = placed(entry)
-                yield place.parent_id, place.author_id, entry.time
+                placement = placed(entry)
+                yield placement.parent_id, placement.author_id, entry.time
 
 
 def _newest(found: Reactions) -> Reactions:

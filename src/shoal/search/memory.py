@@ -95,8 +95,8 @@ class MemoryIndex:
         self._state = state
 
     async def clear(self) -> None:
-        for held in (self._posts, self._members, self._places, self._public, self._uses):
-            held.clear()
+        for rows in (self._posts, self._members, self._places, self._public, self._uses):
+            rows.clear()
         self._state = FillState()
 
     async def close(self) -> None:

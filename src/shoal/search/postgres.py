@@ -152,9 +152,9 @@ async def _write_posts(connection: asyncpg.Connection, change: IndexChange, uses
     """Write posts, add the change in the number of posts of each tag to `uses`, and return the affected authors."""
     put = {row.id: row for row in change.posts}
     rows = await connection.fetch(sql.POSTS_HELD, [*put, *change.gone])
-    held = {id_: _post_row(data) for id_, data in rows}
-    new = [row for id_, row in put.items() if held.get(id_) != row]
-    old = [row for id_, row in held.items() if put.get(id_) != row]
+    stored = {id_: _post_row(data) for id_, data in rows}
+    new = [row for id_, row in put.items() if stored.get(id_) != row]
+    old = [row for id_, row in stored.items() if put.get(id_) != row]
     for row in old:
         uses.subtract(row.tags)
     for row in new:
@@ -172,9 +172,9 @@ async def _write_posts(connection: asyncpg.Connection, change: IndexChange, uses
 async def _write_members(connection: asyncpg.Connection, change: IndexChange) -> set[int]:
     put = {row.id: row for row in change.members}
     rows = await connection.fetch(sql.MEMBERS_HELD, [*put, *change.gone])
-    held = {id_: _member_row(data) for id_, data in rows}
-    new = [row for id_, row in put.items() if held.get(id_) != row]
-    old = [row.id for id_, row in held.items() if put.get(id_) != row]
+    stored = {id_: _member_row(data) for id_, data in rows}
+    new = [row for id_, row in put.items() if stored.get(id_) != row]
+    old = [row.id for id_, row in stored.items() if put.get(id_) != row]
     if old:
         await connection.execute(sql.MEMBERS_DROP, old)
     if new:

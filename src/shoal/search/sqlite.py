@@ -227,9 +227,9 @@ def _write_posts(
     Adds the change in the number of posts of each tag to `uses`.
     """
     put = {row.id: row for row in change.posts}
-    held = _held_posts(connection, [*put, *change.gone])
-    new = [row for id_, row in put.items() if held.get(id_) != row]
-    old = [row for id_, row in held.items() if put.get(id_) != row]
+    stored = _held_posts(connection, [*put, *change.gone])
+    new = [row for id_, row in put.items() if stored.get(id_) != row]
+    old = [row for id_, row in stored.items() if put.get(id_) != row]
     for row in old:
         uses.subtract(row.tags)
     for row in new:
@@ -246,9 +246,9 @@ def _write_posts(
 
 def _write_members(connection: sqlite3.Connection, change: IndexChange) -> set[int]:
     put = {row.id: row for row in change.members}
-    held = _held_members(connection, [*put, *change.gone])
-    new = [row for id_, row in put.items() if held.get(id_) != row]
-    old = [row for id_, row in held.items() if put.get(id_) != row]
+    stored = _held_members(connection, [*put, *change.gone])
+    new = [row for id_, row in put.items() if stored.get(id_) != row]
+    old = [row for id_, row in stored.items() if put.get(id_) != row]
     connection.executemany(sql.NAMES_DROP, [(row.id, " ".join(row.words)) for row in old])
     connection.executemany(sql.NOTES_DROP, [(row.id, " ".join(row.note)) for row in old if row.note])
     connection.executemany(sql.MEMBER_DROP, [(row.id,) for row in old])

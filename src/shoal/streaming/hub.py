@@ -195,7 +195,12 @@ class Matching:
         found = [self._by_source.get(source, _NONE) for source in update.sources()]
         # Connections that still load their sources are left out: they get everything in order afterwards.
         found += [
-            {one for one in self.of(member) if one.loaded and one.interest.hears(update)} for member in update.named()
+            {
+                subscription
+                for subscription in self.of(member)
+                if subscription.loaded and subscription.interest.hears(update)
+            }
+            for member in update.named()
         ]
         every = [connections for connections in found if connections]
         return every[0] if len(every) == 1 else _NONE.union(*every)
@@ -379,7 +384,7 @@ class Hub:
             self._changed.clear()
             while self._outdated:
                 some = [self._outdated.popitem() for _ in range(min(_AT_ONCE, len(self._outdated)))]
-                await asyncio.gather(*(self._refresh(*one) for one in some))
+                await asyncio.gather(*(self._refresh(*arguments) for arguments in some))
 
     async def _refresh(self, connection: Connection, sources: set[int] | None) -> None:
         try:

@@ -79,7 +79,7 @@ class Home(Interest, frozen=True):
 
     async def which_of(self, graph: Reader, viewer: int, sources: Collection[int]) -> dict[int, int]:
         found = await graph.assoc_get(viewer, (FOLLOWS, FOLLOWS_TAG), list(sources))
-        return {source: _since(assoc) for held in found.values() for source, assoc in held.items()}
+        return {source: _since(assoc) for assocs in found.values() for source, assoc in assocs.items()}
 
     def outdated_by(self, change: SubscriptionChange) -> Collection[int] | None:
         return (change.source_id,) if isinstance(change, FollowChanged) else None

@@ -65,7 +65,7 @@ def decode(data: bytes) -> Cloud:
 
 
 def entry(row: TagRow) -> CloudEntry:
-    form = max(row.forms.items(), key=lambda held: (held[1], held[0]), default=(row.name, 0))
+    form = max(row.forms.items(), key=lambda spelling: (spelling[1], spelling[0]), default=(row.name, 0))
     return CloudEntry(row.id, row.name, form[0] if form[1] > 0 else row.name, row.n, row.heats, row.days)
 
 
@@ -78,8 +78,8 @@ def together(target: TagRow, others: Sequence[TagRow]) -> TagRow:
         n += row.n
         heats = [joined(one, other) for one, other in zip(heats, row.heats, strict=True)]
         for at, day in row.days.items():
-            held = days.get(at, Day())
-            days[at] = Day(held.uses + day.uses, held.members + day.members, max(held.loudest, day.loudest))
+            before = days.get(at, Day())
+            days[at] = Day(before.uses + day.uses, before.members + day.members, max(before.loudest, day.loudest))
     hour, day_heat, week = heats
     return msgspec.structs.replace(target, n=n, heats=(hour, day_heat, week), days=days)
 
@@ -93,7 +93,7 @@ def reasons(shown: CloudEntry | TagRow, now: int) -> Reasons:
 def _recent(days: Mapping[int, Day], now: int) -> tuple[int, int, float]:
     """Return the uses and members of today and yesterday, and the fraction of uses by the most active member."""
     today = now // DAY_MS
-    recent = [held for day in (today, today - 1) if (held := days.get(day)) is not None]
+    recent = [counts for day in (today, today - 1) if (counts := days.get(day)) is not None]
     uses, members = sum(day.uses for day in recent), sum(day.members for day in recent)
     loudest = min(1.0, max(day.loudest for day in recent) / uses) if uses > 0 else 0.0
     return uses, members, loudest
@@ -264,9 +264,9 @@ def history(days: Mapping[int, Day], now: int) -> tuple[DayCount, ...]:
     today = now // DAY_MS
     # If the removal of a use is reported before its addition, a number is temporarily below 0.
     return tuple(
-        DayCount(day, max(0, held.uses), max(0, held.members))
+        DayCount(day, max(0, counts.uses), max(0, counts.members))
         for day in range(today, today - HISTORY, -1)
-        for held in (days.get(day, Day()),)
+        for counts in (days.get(day, Day()),)
     )
 
 

@@ -107,7 +107,7 @@ class Emitter:
     async def _deliver(self, increment: Increment, safe: asyncio.Future[None]) -> None:
         try:
             await self._send(increment.id, encode(increment))
-        except BaseException as error:  # noqa: BLE001  # whoever waits must hear of it, whatever it is
+        except BaseException as error:  # noqa: BLE001  # all waiting callers get the error
             if not safe.done():
                 safe.set_exception(error if isinstance(error, Exception) else ConnectionError("the emitter is closed"))
                 # Mark the exception as retrieved, in case no caller waits.
@@ -280,8 +280,8 @@ class Collector:
         if parcels and not self._pending:
             self._oldest = time.monotonic()
         for parcel in parcels:
-            held = self._pending.get(parcel.id)
-            increment = held[1] if held is not None else self._read(parcel)
+            pending = self._pending.get(parcel.id)
+            increment = pending[1] if pending is not None else self._read(parcel)
             if increment is not None:
                 self._pending[parcel.id] = (parcel, increment)
                 self._heard[increment.emitter] = max(self._heard.get(increment.emitter, 0), increment.through)

@@ -217,11 +217,11 @@ class Intents:
         address = address_of(item)
         transaction = self._transaction()
         transaction.delete(address, PRESENT)
-        for one in _decoder.decode(typed(item, "data")):
-            if one.values is None:
-                transaction.delete(one.address)
+        for write in _decoder.decode(typed(item, "data")):
+            if write.values is None:
+                transaction.delete(write.address)
             else:
-                transaction.put(one.item())
+                transaction.put(write.item())
 
         async def is_applied() -> bool:
             return not await self._service.get([address], "version")
@@ -301,17 +301,17 @@ def _is(version: int, intent: str = "") -> Condition:
 
 
 def _cut(changes: Iterable[ItemChange]) -> Iterator[bytes]:
-    held: list[msgspec.Raw] = []
+    encoded: list[msgspec.Raw] = []
     size = 0
-    for one in changes:
-        data = _encoder.encode(one)
-        if held and (len(held) == SLICE_CHANGES or size + len(data) > SLICE_BYTES):
-            yield _encoder.encode(held)
-            held, size = [], 0
-        held.append(msgspec.Raw(data))
+    for item in changes:
+        data = _encoder.encode(item)
+        if encoded and (len(encoded) == SLICE_CHANGES or size + len(data) > SLICE_BYTES):
+            yield _encoder.encode(encoded)
+            encoded, size = [], 0
+        encoded.append(msgspec.Raw(data))
         size += len(data)
-    if held:
-        yield _encoder.encode(held)
+    if encoded:
+        yield _encoder.encode(encoded)
 
 
 _PAGE = 5_000
@@ -345,10 +345,10 @@ class DynamoCloud:
     @classmethod
     async def open(cls, url: str, *, patience: float = PATIENCE_SECONDS) -> DynamoCloud:
         """Open or create the table of a URL, as `DynamoGraph.open` does. Raises `InvalidInput` and `Unavailable`."""
-        place = parse(url)
-        service = await Service.connect(place, patience=patience)
+        location = parse(url)
+        service = await Service.connect(location, patience=patience)
         try:
-            return cls(service, await prepare(service, place.spread))
+            return cls(service, await prepare(service, location.spread))
         except BaseException:
             await service.close()
             raise

@@ -1,8 +1,8 @@
 """Heat of tags: exponentially decaying sums, and rankings that are updated incrementally.
 
-The heat in a window with half-life h is the sum over uses of 2 ** ((written - now) / h). All heats decay alike, so their order
-changes only with uses. A heat is stored as `value * 2**step` with `now` at the epoch; powers of two move between the two without
-rounding.
+The heat in a window with half-life h is the sum over uses of 2 ** ((written - now) / h). All heats decay at one rate, so their
+order changes only with uses. A heat is stored as `value * 2**step` with `now` at the epoch; powers of two move between the two
+without rounding.
 """
 
 from __future__ import annotations

@@ -72,11 +72,11 @@ def tag_deltas(uses: Iterable[Use], horizon: int) -> TagDeltas:
             tag.forms[form] = tag.forms.get(form, 0) + by
             heats = tag.heats
             # As `joined`, with a fast path for the common case of equal steps.
-            for window, (one, held) in enumerate(zip(once, heats, strict=True)):
-                if one.step == held.step:
-                    heats[window] = Heat(held.value + by * one.value, one.step)
+            for window, (use_heat, stored) in enumerate(zip(once, heats, strict=True)):
+                if use_heat.step == stored.step:
+                    heats[window] = Heat(stored.value + by * use_heat.value, use_heat.step)
                 else:
-                    heats[window] = joined(held, Heat(by * one.value, one.step))
+                    heats[window] = joined(stored, Heat(by * use_heat.value, use_heat.step))
             if recent:
                 tag.days[day] = tag.days.get(day, 0) + by
                 key = (id_, day, author)
@@ -120,13 +120,13 @@ def rows_after(
             loudest[key[:2]] = n
 
     def moved(id_: int, tag: TagDelta, row: TagRow) -> dict[int, Day]:
-        days = {day: held for day, held in row.days.items() if day >= horizon}
+        days = {day: earlier for day, earlier in row.days.items() if day >= horizon}
         for day, by in tag.days.items():
-            held = days.pop(day, _QUIET)
+            earlier = days.pop(day, _QUIET)
             voice = loudest.get((id_, day), 0)
             if (id_, day) not in shrunk:
-                voice = max(held.loudest, voice)
-            now = Day(held.uses + by, held.members + members.get((id_, day), 0), voice)
+                voice = max(earlier.loudest, voice)
+            now = Day(earlier.uses + by, earlier.members + members.get((id_, day), 0), voice)
             if now != _QUIET:
                 days[day] = now
         return days
@@ -153,9 +153,9 @@ def _summed(one: tuple[Heat, Heat, Heat], other: list[Heat]) -> tuple[Heat, Heat
     return hour, day, week
 
 
-def _forms(held: Mapping[str, int], by: Mapping[str, int]) -> dict[str, int]:
+def _forms(forms: Mapping[str, int], by: Mapping[str, int]) -> dict[str, int]:
     """Return the spellings with the most uses, including negative counts of uses whose addition has not arrived yet."""
-    every = dict(held)
+    every = dict(forms)
     for form, more in by.items():
         n = every.get(form, 0) + more
         if n:
@@ -243,9 +243,9 @@ class Merger:
         rows, authors = await self._counted(found, horizon)
         rows |= {row.id: row for row in amendment.rows}
         authors |= amendment.authors
-        held = await self._store.rules()
-        known = {**held, **{rule.name: rule for rule in amendment.rules}}
-        touched = _touched(amendment.rules, held).union(row.name for row in rows.values())
+        rules = await self._store.rules()
+        known = {**rules, **{rule.name: rule for rule in amendment.rules}}
+        touched = _touched(amendment.rules, rules).union(row.name for row in rows.values())
         state = _State(self._store, self._sizes, now, MergedTags(known), rows)
         shown, rankings = await state.after(head, touched)
         merge = Merge(
@@ -355,10 +355,10 @@ class _State:
         ids = groups.keys() | {tag_id(name) for _, followers in groups.values() for name in followers}
         others = [id_ for id_ in ids if id_ not in self._rows]
         stored = await self._store.tags(others) if others else {}
-        held = {**stored, **{id_: self._rows[id_] for id_ in ids if id_ in self._rows}}
+        rows = {**stored, **{id_: self._rows[id_] for id_ in ids if id_ in self._rows}}
         for id_, (name, followers) in groups.items():
-            with_it = [held[tag_id(other)] for other in followers if tag_id(other) in held]
-            self._joined[id_] = together(held.get(id_) or empty_row(id_, name), with_it)
+            with_it = [rows[tag_id(other)] for other in followers if tag_id(other) in rows]
+            self._joined[id_] = together(rows.get(id_) or empty_row(id_, name), with_it)
 
     def _rank(self, rankings: Rankings, row: TagRow) -> None:
         for order, rank in zip(ORDERS, ranks(row, self._now), strict=True):
@@ -379,10 +379,10 @@ class _State:
             fresh.ranks = {id_: rank for id_, rank in fresh.ranks.items() if rank > fresh.floor}
 
 
-def _touched(rules: Iterable[TagRule], held: Mapping[str, TagRule]) -> set[str]:
+def _touched(rules: Iterable[TagRule], stored: Mapping[str, TagRule]) -> set[str]:
     about = {rule.name for rule in rules}
     about |= {rule.target for rule in rules if rule.target}
-    about |= {held[rule.name].target for rule in rules if rule.name in held and held[rule.name].target}
+    about |= {stored[rule.name].target for rule in rules if rule.name in stored and stored[rule.name].target}
     return about
 
 

@@ -102,7 +102,7 @@ def too_many(places: Sequence[QueuePosition], collectors: int) -> QueuePosition 
 
     It then rotates among the others until it finds one with capacity; with this number of queues, one has.
     """
-    first = sorted((place for place in places if place.first_since), key=lambda place: place.first_since)
+    first = sorted((queue for queue in places if queue.first_since), key=lambda queue: queue.first_since)
     return first[-1] if len(first) > -(-QUEUES // max(1, collectors)) else None
 
 
@@ -155,10 +155,10 @@ class Deliveries:
             self._done.popitem(last=False)
         return given
 
-    def forget(self, place: QueuePosition) -> None:
+    def forget(self, position: QueuePosition) -> None:
         """Forget a place's deliveries, which the broker redelivers. Increments that also came from other places stay."""
         for id_, receipts in list(self._receipts.items()):
-            left = [receipt for receipt in receipts if receipt.place is not place]
+            left = [receipt for receipt in receipts if receipt.place is not position]
             if left:
                 self._receipts[id_] = left
             else:
@@ -264,10 +264,10 @@ class RabbitTransport:
         await self._acknowledge(self._deliveries.done([parcel.id for parcel in parcels]))
 
     async def _acknowledge(self, receipts: Sequence[QueueReceipt]) -> None:
-        for place, tag in receipts:
+        for position, tag in receipts:
             # A connection that has ended redelivers anyway.
             with contextlib.suppress(Exception):
-                await place.channel.basic_ack(tag, wait=False)
+                await position.channel.basic_ack(tag, wait=False)
 
     async def waiting(self) -> int:
         """Count waiting increments; a collector that does not answer counts as holding one."""
@@ -287,8 +287,8 @@ class RabbitTransport:
         return fullest + after.silent or int(moved)
 
     def _report(self) -> CollectorReport:
-        held = self._deliveries.by_place()
-        return CollectorReport({place.queue: n for place, n in held.items()}, self._deliveries.taken)
+        counts = self._deliveries.by_place()
+        return CollectorReport({position.queue: n for position, n in counts.items()}, self._deliveries.taken)
 
     async def _prepare_putting(self, connection: AbstractConnection) -> Sequence[AbstractChannel]:
         counting, request_channel = await connection.channel(), await connection.channel(publisher_confirms=False)
@@ -305,15 +305,15 @@ class RabbitTransport:
         self._look_channel = looking = await connection.channel(publisher_confirms=False)
         await self._names.declare(looking)
         await looking.basic_consume(self._names.roll, _nothing)
-        for place in self._places:
-            await place.channel.basic_qos(prefetch_count=self._prefetch)
-            place.channel.on_consumer_cancel_callbacks.add(self._cancelled)
-            await place.stand()
-        return [looking, *[place.channel for place in self._places]]
+        for position in self._places:
+            await position.channel.basic_qos(prefetch_count=self._prefetch)
+            position.channel.on_consumer_cancel_callbacks.add(self._cancelled)
+            await position.stand()
+        return [looking, *[position.channel for position in self._places]]
 
-    async def _delivered(self, place: QueuePosition, tag: int, message: bytes) -> None:
+    async def _delivered(self, position: QueuePosition, tag: int, message: bytes) -> None:
         body = 1 + int.from_bytes(message[:1], "big")
-        receipt = QueueReceipt(place, tag)
+        receipt = QueueReceipt(position, tag)
         if self._deliveries.arrive(Parcel(message[1:body], message[body:]), receipt):
             self._came.set()
         else:
@@ -375,8 +375,8 @@ class RabbitTransport:
         return bool(still)
 
     async def _flush(self) -> None:
-        for place in self._places:
-            await place.channel.basic_qos(prefetch_count=self._prefetch)
+        for position in self._places:
+            await position.channel.basic_qos(prefetch_count=self._prefetch)
 
 
 def _held(reports: Roll[CollectorReport], queue: str) -> int:

@@ -105,11 +105,11 @@ class TagCloud:
         return (await self._latest()).cloud_of(order, limit)
 
     async def _sized(self, order: str, limit: int) -> list[SizedTag]:
-        held = await self._latest()
-        if (order, limit) not in held.sized:
-            words = held.cloud_of(order, limit).words
-            held.sized[order, limit] = [SizedTag(word.name, word.form, word.uses, word.level) for word in words]
-        return held.sized[order, limit]
+        cached = await self._latest()
+        if (order, limit) not in cached.sized:
+            words = cached.cloud_of(order, limit).words
+            cached.sized[order, limit] = [SizedTag(word.name, word.form, word.uses, word.level) for word in words]
+        return cached.sized[order, limit]
 
     async def tag(self, name: str) -> Counted | None:
         """Return the figures of a tag; None if it is unused or denied. Raises `InvalidInput` for an invalid tag."""
@@ -141,15 +141,15 @@ class TagCloud:
 
     async def counted(self, names: Collection[str]) -> dict[str, Counted]:
         """Return these tags (canonical) by the requested names, in one read of the store; unused and denied ones are absent."""
-        held = await self._latest()
-        groups = held.groups.of(names)
+        cached = await self._latest()
+        groups = cached.groups.of(names)
         rows = await self._store.tags({tag_id(name) for lead, others in groups.values() for name in (lead, *others)})
         now = self.clock()
         found: dict[str, Counted] = {}
         for id_, (lead, others) in groups.items():
             with_it = [rows[tag_id(other)] for other in others if tag_id(other) in rows]
             row = together(rows.get(id_) or empty_row(id_, lead), with_it)
-            if row.n > 0 and not held.hides(lead):
+            if row.n > 0 and not cached.hides(lead):
                 merged = tuple(sorted(others))
                 found[lead] = Counted(
                     name=lead,
@@ -159,19 +159,19 @@ class TagCloud:
                     reasons=reasons(row, now),
                     merged=merged,
                 )
-        return {name: found[lead] for name in names if (lead := leader(name, held.rules)) in found}
+        return {name: found[lead] for name in names if (lead := leader(name, cached.rules)) in found}
 
     async def shown_as(self, names: Collection[str]) -> dict[str, str]:
         """Return the displayed tag for each: itself, or its merge target. Denied ones are absent."""
-        held = await self._latest()
-        leads = {name: leader(name, held.rules) for name in names}
-        return {name: lead for name, lead in leads.items() if not held.hides(lead)}
+        cached = await self._latest()
+        leads = {name: leader(name, cached.rules) for name in names}
+        return {name: lead for name, lead in leads.items() if not cached.hides(lead)}
 
     async def group(self, name: str) -> tuple[str, ...]:
         """Return all tags that count together with this one; empty if it is denied."""
-        held = await self._latest()
-        ((lead, others),) = held.groups.of((name,)).values()
-        return () if held.hides(lead) else (lead, *others)
+        cached = await self._latest()
+        ((lead, others),) = cached.groups.of((name,)).values()
+        return () if cached.hides(lead) else (lead, *others)
 
     async def rules(self) -> list[TagRule]:
         return sorted((await self._store.rules()).values(), key=lambda rule: rule.name)
@@ -187,30 +187,30 @@ class TagCloud:
     async def _latest(self) -> _Held:
         # The cloud has no version token in the graph.
         do_not_cache()
-        if (held := self._fresh()) is not None:
-            return held
+        if (cached := self._fresh()) is not None:
+            return cached
         async with self._looking:
             # Another task may have refreshed it while this one waited.
-            if (held := self._fresh()) is None:
-                held = self._held = await self._look(self._held)
-        return held
+            if (cached := self._fresh()) is None:
+                cached = self._held = await self._look(self._held)
+        return cached
 
     def _fresh(self) -> _Held | None:
-        held = self._held
-        return held if held is not None and abs(self.clock() - held.looked) < self._fresh_ms else None
+        cached = self._held
+        return cached if cached is not None and abs(self.clock() - cached.looked) < self._fresh_ms else None
 
-    async def _look(self, held: _Held | None) -> _Held:
+    async def _look(self, cached: _Held | None) -> _Held:
         now = self.clock()
         try:
-            if held is not None and held.version == await self._store.version():
-                return _checked(held, now)
+            if cached is not None and cached.version == await self._store.version():
+                return _checked(cached, now)
             head = await self._store.head()
             # Rules are read last, so they are of that version or a later one.
             rules = await self._store.rules()
         except Unavailable:
-            if held is None:
+            if cached is None:
                 raise
-            return _checked(held, now)
+            return _checked(cached, now)
         return _Held(
             now, now, head.version, head.at, head.complete_to, decode(head.cloud), rules, MergedTags(rules), {}, {}
         )
@@ -222,36 +222,40 @@ def _check(order: str, limit: int) -> None:
     check_words(limit)
 
 
-def _checked(held: _Held, now: int) -> _Held:
+def _checked(cached: _Held, now: int) -> _Held:
     """Record a check. Computed words stay valid for a while, in which warmth changes by a few thousandths at most."""
-    if abs(now - held.now) < _SERVES_MS:
-        return held._replace(looked=now)
-    return held._replace(looked=now, now=now, shown={}, sized={})
+    if abs(now - cached.now) < _SERVES_MS:
+        return cached._replace(looked=now)
+    return cached._replace(looked=now, now=now, shown={}, sized={})
 
 
-def _shown(held: _Held, order: str, limit: int) -> Shown:
+def _shown(cached: _Held, order: str, limit: int) -> Shown:
     # Denied tags do not count towards the limit.
-    chosen = [found for _, found in zip(range(limit), _entries(held, order), strict=False)]
+    chosen = [found for _, found in zip(range(limit), _entries(cached, order), strict=False)]
     sizes = levels([size for _, size in chosen])
-    words = [_word(held, one, size, level) for (one, size), level in zip(chosen, sizes, strict=True)]
-    return Shown(order=order, version=held.version, at=held.at, complete_to=held.complete_to, words=words)
+    words = [_word(cached, cloud_entry, size, level) for (cloud_entry, size), level in zip(chosen, sizes, strict=True)]
+    return Shown(order=order, version=cached.version, at=cached.at, complete_to=cached.complete_to, words=words)
 
 
-def _entries(held: _Held, order: str) -> Iterator[tuple[CloudEntry, float]]:
-    for id_ in held.cloud.orders.get(order, ()):
-        one = held.cloud.entries[id_]
-        size = weight(one, order, held.now)
-        if size >= _MIN_WARMTH and not held.hides(one.name) and leader(one.name, held.rules) == one.name:
-            yield one, size
+def _entries(cached: _Held, order: str) -> Iterator[tuple[CloudEntry, float]]:
+    for id_ in cached.cloud.orders.get(order, ()):
+        cloud_entry = cached.cloud.entries[id_]
+        size = weight(cloud_entry, order, cached.now)
+        if (
+            size >= _MIN_WARMTH
+            and not cached.hides(cloud_entry.name)
+            and leader(cloud_entry.name, cached.rules) == cloud_entry.name
+        ):
+            yield cloud_entry, size
 
 
-def _word(held: _Held, one: CloudEntry, size: float, level: int) -> Word:
+def _word(cached: _Held, cloud_entry: CloudEntry, size: float, level: int) -> Word:
     return Word(
-        name=one.name,
-        form=one.form,
-        uses=one.n,
-        days=history(one.days, held.now),
-        reasons=reasons(one, held.now),
+        name=cloud_entry.name,
+        form=cloud_entry.form,
+        uses=cloud_entry.n,
+        days=history(cloud_entry.days, cached.now),
+        reasons=reasons(cloud_entry, cached.now),
         weight=size,
         level=level,
     )

@@ -130,8 +130,8 @@ class MemoryReadings:
         return data if self._clock() - stored_at < RETENTION_SECONDS else None
 
     def _forget(self, id_: int) -> None:
-        if (held := self._held.pop(id_, None)) is not None:
-            self._bytes -= len(held[1])
+        if (reading := self._held.pop(id_, None)) is not None:
+            self._bytes -= len(reading[1])
 
 
 @dataclass(slots=True)

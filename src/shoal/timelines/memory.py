@@ -400,8 +400,8 @@ class ReadTimelines:
 
     async def members(self, most: int) -> list[int]:
         used = self._shared.words[self._shared.used]
-        held: list[int] = self._shared.rows.members[:used][self._shared.filled[:used] == 1][:most].tolist()
-        return held
+        members: list[int] = self._shared.rows.members[:used][self._shared.filled[:used] == 1][:most].tolist()
+        return members
 
     async def _refuse(self, *_arguments: object, **_named: object) -> NoReturn:
         raise Unavailable("only the process that owns the store writes its timelines")

@@ -77,7 +77,7 @@ def _album(ctx: PageContext, found: AlbumPage) -> AlbumView:
         owner.id == ctx.viewer_id,
         ctx.words.counted("%(n)s photo", "%(n)s photos", found.total),
         ctx.words.day(album.created_at),
-        tuple((photo_of(ctx, one.media), post_of(ctx, one.entry)) for one in found.photos),
+        tuple((photo_of(ctx, photo.media), post_of(ctx, photo.entry)) for photo in found.photos),
     )
 
 
@@ -94,7 +94,7 @@ class CreateAlbumForm(Form, frozen=True, kw_only=True):
 async def several(ctx: PageContext, path: HandlePath) -> Response:
     member = await member_of(ctx, path.handle)
     found = await feed.of_member(ctx.reads, ctx.viewer_id, member.id, path.before or MAX_TIME)
-    covers = [_cover(ctx, member, one) for one in found.covers]
+    covers = [_cover(ctx, member, cover) for cover in found.covers]
     following = next_of(ctx, f"/@{member.name}/albums", found.next)
     if ctx.partial:
         return part(ctx, "albums", albums=covers, next=following)
@@ -117,7 +117,7 @@ async def create(ctx: PageContext, asked: CreateAlbumForm) -> Response:
         made = await albums.create(ctx.writes, member.id, asked.title, asked.description)
     except InvalidInput as error:
         found = await feed.of_member(ctx.reads, member.id, member.id, MAX_TIME)
-        covers = [_cover(ctx, member, one) for one in found.covers]
+        covers = [_cover(ctx, member, cover) for cover in found.covers]
         return await _albums(ctx, member, albums=covers, next="", asked=asked, wrong=error)
     return ctx.go(f"/@{member.name}/albums/{made.id}/add")
 
@@ -226,7 +226,7 @@ async def change(ctx: PageContext, asked: AlbumForm) -> Response:
         await albums.take_out(writes, member.id, asked.id, (int(id_),))
     else:
         found = await _album_at(ctx, path, _ALL)
-        order = _moved([one.media.id for one in found.photos], int(id_), verb)
+        order = _moved([photo.media.id for photo in found.photos], int(id_), verb)
         await albums.arrange(writes, member.id, asked.id, order)
     return ctx.go(f"/@{member.name}/albums/{asked.id}/edit")
 
@@ -239,7 +239,7 @@ def _moved(order: Sequence[int], id_: int, verb: str) -> list[int]:
     to = {"earlier": at - 1, "later": at + 1, "first": 0}.get(verb)
     if to is None:
         raise InvalidInput("do: keep, delete, or earlier, later, first or out with a photo", field="do")
-    rest = [one for one in order if one != id_]
+    rest = [other for other in order if other != id_]
     rest.insert(max(to, 0), id_)
     return rest
 
@@ -261,8 +261,8 @@ async def offer(ctx: PageContext, path: AlbumPath) -> Response:
     query = post_queries.MemberFeedQuery(only_media=True, no_shares=True)
     found = await post_queries.authored_page(reads, member.id, member.id, path.cursor(_OFFERED), query)
     whole = await feed.page(reads, member.id, album.id, 0, _ALL)
-    there = {one.media.id for one in whole.photos}
-    posts = [one for one in await posts_of(ctx, found.entries) if one.visibility != Visibility.DIRECT]
+    there = {photo.media.id for photo in whole.photos}
+    posts = [post for post in await posts_of(ctx, found.entries) if post.visibility != Visibility.DIRECT]
     base = f"/@{member.name}/albums/{album.id}/add"
     following = next_of(ctx, base, found.next)
     if ctx.partial:
@@ -275,8 +275,8 @@ async def offer(ctx: PageContext, path: AlbumPath) -> Response:
 async def put_in(ctx: PageContext, asked: PhotosForm) -> Response:
     member = ctx.checked(asked)
     chosen: dict[int, list[int]] = {}
-    for one in asked.photos:
-        post, _, media = one.partition(":")
+    for photo in asked.photos:
+        post, _, media = photo.partition(":")
         if not (post.isdecimal() and media.isdecimal()):
             raise InvalidInput("photos: a post and a photo of it each", field="photos")
         chosen.setdefault(int(post), []).append(int(media))
@@ -299,7 +299,7 @@ async def of_post(ctx: PageContext, path: IdPath, typed: str = "", wrong: Invali
         "post_albums",
         title=ctx.words.text("Albums"),
         post=post,
-        albums=[_cover(ctx, member, one, having) for one in found.covers],
+        albums=[_cover(ctx, member, cover, having) for cover in found.covers],
         typed=typed,
         wrong=error_text(ctx.words, wrong),
     )

@@ -129,13 +129,13 @@ def _report(words: Translated, report: ArchiveReport) -> ArchiveReportView:
         else "",
         samples=tuple(
             SampleView(
-                words.day(one.written),
-                one.text,
-                words.counted("%(n)s photo", "%(n)s photos", one.photos) if one.photos else "",
+                words.day(sample.written),
+                sample.text,
+                words.counted("%(n)s photo", "%(n)s photos", sample.photos) if sample.photos else "",
             )
-            for one in report.samples
+            for sample in report.samples
         ),
-        omitted=tuple(_omitted(words, one) for one in report.omitted),
+        omitted=tuple(_omitted(words, omission) for omission in report.omitted),
         notes=_notes(words, report),
         empty=amounts == Amounts(),
     )
@@ -155,14 +155,14 @@ def _amounts(words: Translated, amounts: Amounts) -> tuple[str, ...]:
     return tuple(text for n, text in texts if n)
 
 
-def _omitted(words: Translated, one: Omitted) -> OmittedView:
+def _omitted(words: Translated, omission: Omitted) -> OmittedView:
     amounts = {
-        "posts": words.counted("%(n)s post", "%(n)s posts", one.count),
-        "photos": words.counted("%(n)s file", "%(n)s files", one.count),
-        "parts": words.counted("%(n)s part of a post", "%(n)s parts of posts", one.count),
-        "follows": words.counted("%(n)s account", "%(n)s accounts", one.count),
+        "posts": words.counted("%(n)s post", "%(n)s posts", omission.count),
+        "photos": words.counted("%(n)s file", "%(n)s files", omission.count),
+        "parts": words.counted("%(n)s part of a post", "%(n)s parts of posts", omission.count),
+        "follows": words.counted("%(n)s account", "%(n)s accounts", omission.count),
     }
-    return OmittedView(f"{amounts[one.kind]}: {_reasons(words)[one.reason]}", ", ".join(one.examples))
+    return OmittedView(f"{amounts[omission.kind]}: {_reasons(words)[omission.reason]}", ", ".join(omission.examples))
 
 
 def _reasons(words: Translated) -> dict[Omission, str]:

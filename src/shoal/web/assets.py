@@ -97,11 +97,11 @@ def read_assets(folder: Traversable) -> Assets:
 
 
 def _files(folder: Traversable, before: str) -> Iterator[tuple[str, bytes]]:
-    for one in folder.iterdir():
-        if one.is_dir():
-            yield from _files(one, f"{before}{one.name}/")
-        elif _ending(one.name) in _TYPES:
-            yield before + one.name, one.read_bytes()
+    for path in folder.iterdir():
+        if path.is_dir():
+            yield from _files(path, f"{before}{path.name}/")
+        elif _ending(path.name) in _TYPES:
+            yield before + path.name, path.read_bytes()
 
 
 def _ending(name: str) -> str:

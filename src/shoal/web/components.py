@@ -39,7 +39,7 @@ def samples(now_ms: int) -> Iterator[tuple[str, Entry]]:
     def entry(n: int, author: Member = ann, text: str = "", media: tuple[Media, ...] = (), **more: Any) -> Entry:
         made = {name: more.pop(name) for name in tuple(more) if name in Post.__struct_fields__}
         id_ = compose(now_ms - n * _HOUR_MS, 1, n)
-        post = Post(id=id_, author_id=author.id, text=text, media=tuple(one.id for one in media), **made)
+        post = Post(id=id_, author_id=author.id, text=text, media=tuple(file.id for file in media), **made)
         return Entry(id_, post, Profile(author, 1_204, 88, 311), STRANGER, media, **more)
 
     yield "words", entry(1, text="The tide is out, and the boats lie on the sand and wait. #harbour", tags=("harbour",))

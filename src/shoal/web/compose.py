@@ -137,9 +137,9 @@ def _sheet(ctx: PageContext, member: Member, shown: SheetState) -> Sheet:
 def _visibilities(words: Translated, form: Writing, edits: Post | None) -> tuple[SheetChoice, ...]:
     allowed = (edits.visibility, *narrower(edits.visibility)) if edits else tuple(Visibility)
     return tuple(
-        SheetChoice(one.value, name, one.value == form.visibility, sentence, icon)
-        for one, (name, sentence, icon) in visibility_words(words).items()
-        if one in allowed
+        SheetChoice(visibility.value, name, visibility.value == form.visibility, sentence, icon)
+        for visibility, (name, sentence, icon) in visibility_words(words).items()
+        if visibility in allowed
     )
 
 
@@ -181,10 +181,10 @@ def _languages(words: Translated, chosen: str) -> tuple[SheetChoice, ...]:
 
 def _durations(ctx: PageContext, chosen: int, edits: Post | None) -> tuple[SheetChoice, ...]:
     words, limits = ctx.words, ctx.limits
-    fits = [one for one in _DURATIONS if limits.poll_least_seconds <= one <= limits.poll_most_seconds]
+    fits = [seconds for seconds in _DURATIONS if limits.poll_least_seconds <= seconds <= limits.poll_most_seconds]
     unchanged = [SheetChoice("0", words.text("unchanged"), chosen == 0)] if edits and edits.poll_id else []
     usual = chosen or (0 if unchanged else _DAY)
-    return (*unchanged, *(SheetChoice(str(one), _span_words(words, one), one == usual) for one in fits))
+    return (*unchanged, *(SheetChoice(str(fit), _span_words(words, fit), fit == usual) for fit in fits))
 
 
 def _span_words(words: Translated, seconds: int) -> str:
@@ -310,12 +310,12 @@ async def _again(ctx: PageContext, member: Member, id_: int) -> Writing:
 async def sheet(ctx: PageContext, member: Member, shown: SheetState) -> Response:
     """Return the form, with status 422 if something about it was refused."""
     form, status = shown.form, 422 if shown.refused or shown.wrong or shown.lacking else 200
-    media = await own_files(ctx, member, [one.id for one in form.pictures])
+    media = await own_files(ctx, member, [picture.id for picture in form.pictures])
     answers = None
     if form.reply_to and shown.edits is None:
         with contextlib.suppress(NotFound):
             answers = post_of(ctx, await entry_with_id(ctx, form.reply_to))
-    refused = (*shown.refused, *_lost(ctx, form, {one.id for one in media}))
+    refused = (*shown.refused, *_lost(ctx, form, {file.id for file in media}))
     shown = replace(shown, media=media, answers=answers, refused=refused)
     made = _sheet(ctx, member, shown)
     return await page(ctx, "compose", status=status, title=made.heading, sheet=made, typed=shown)
@@ -327,7 +327,7 @@ def _lost(ctx: PageContext, form: Writing, there: set[int]) -> Sequence[Refused]
         "This file was deleted, because files that are not in a post are kept for one day only. Add it again."
     )
     name = ctx.words.text("Picture")
-    return [Refused(name, words) for one in form.pictures if one.id not in there]
+    return [Refused(name, words) for picture in form.pictures if picture.id not in there]
 
 
 async def send(ctx: PageContext, asked: Writing) -> Response:
@@ -347,7 +347,7 @@ async def submit(
         return await sheet(ctx, member, replace(shown, form=arranged(form)))
     if refused:
         return await sheet(ctx, member, shown)
-    if form.asks and form.do != "anyway" and any(is_blank(one.description) for one in form.pictures):
+    if form.asks and form.do != "anyway" and any(is_blank(picture.description) for picture in form.pictures):
         return await sheet(ctx, member, replace(shown, lacking=True))
     try:
         return ctx.go(await store(ctx, member, form))

@@ -72,7 +72,7 @@ async def look(ctx: PageContext, asked: FollowListForm) -> Response:
         ctx,
         "contacts",
         template="contacts_found",
-        matches=[_match(ctx, one) for one in found.matches],
+        matches=[_match(ctx, match) for match in found.matches],
         asked=words.counted("Searched for %(n)s account.", "Searched for %(n)s accounts.", found.asked),
         unreadable=unreadable if found.unreadable else "",
         more=found.more,

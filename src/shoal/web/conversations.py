@@ -61,11 +61,11 @@ class ConversationView(msgspec.Struct, frozen=True):
 
 def _talk(ctx: PageContext, found: Conversation) -> ConversationView:
     last, post = found.last, found.last.post
-    known = {one.member.name for one in found.people} | ({ctx.viewer.name} if ctx.viewer else set())
+    known = {person.member.name for person in found.people} | ({ctx.viewer.name} if ctx.viewer else set())
     return ConversationView(
         found.root_id,
         ctx.url(f"/conversations/{found.root_id}"),
-        tuple(face_of(ctx, one.member) for one in found.people[:_NAMES]),
+        tuple(face_of(ctx, person.member) for person in found.people[:_NAMES]),
         _talk_names(ctx, found),
         post.spoiler or plain_excerpt(unaddressed(post.text, known), 90),
         post.author_id == ctx.viewer_id,
@@ -76,7 +76,7 @@ def _talk(ctx: PageContext, found: Conversation) -> ConversationView:
 
 
 def _talk_names(ctx: PageContext, found: Conversation) -> str:
-    names = ", ".join(one.member.shown_name for one in found.people[:_NAMES])
+    names = ", ".join(person.member.shown_name for person in found.people[:_NAMES])
     if (rest := len(found.people) - _NAMES) <= 0:
         return names
     return ctx.words.counted("%(names)s and %(n)s other", "%(names)s and %(n)s others", rest, names=names)
@@ -126,7 +126,7 @@ async def several(ctx: PageContext, query: BeforeQuery) -> Response:
     """List the member's conversations, the most recently active first."""
     member = ctx.member
     found = await feed.page(ctx.reads, member.id, query.cursor())
-    talks = [_talk(ctx, one) for one in found.items]
+    talks = [_talk(ctx, item) for item in found.items]
     following = next_of(ctx, "/conversations", found.next)
     if ctx.partial:
         return part(ctx, "talks", talks=talks, next=following)
@@ -149,7 +149,7 @@ async def answer(ctx: PageContext, asked: MessageForm) -> Response:
     if is_blank(asked.text):
         wrong = ctx.words.text("Write a message first.")
         return await _one(ctx, found, asked.text, wrong)
-    names = [one.member.name for one in found.people if one.member.id != member.id]
+    names = [person.member.name for person in found.people if person.member.id != member.id]
     text = addressed(asked.text.strip(), names, ctx.writes.domain)
     try:
         await posts.create(
@@ -174,7 +174,7 @@ async def change(ctx: PageContext, asked: TalkForm) -> Response:
 
 async def _one(ctx: PageContext, found: Conversation, typed: str = "", wrong: str = "") -> Response:
     entries, more = await _entries(ctx, found)
-    known = {one.member.name for one in found.people} | {ctx.member.name}
+    known = {person.member.name for person in found.people} | {ctx.member.name}
     return await page(
         ctx,
         "conversation",

@@ -102,7 +102,7 @@ async def oembed(context: Context, asked: OEmbedQuery) -> object:
         raise InvalidInput(f"maxwidth: at least {_LEAST}", field="maxwidth")
     height = min(_height(entry, width), asked.maxheight or _MOST * 2)
     author = entry.author.member
-    found = next((one for one in entry.media if one.preview_key), None)
+    found = next((file for file in entry.media if file.preview_key), None)
     thumb = None if found is None or entry.post.sensitive or entry.post.spoiler else found
     payload = OEmbed(
         title=entry.post.spoiler or plain_excerpt(entry.post.text, 200) or author.name,
@@ -156,7 +156,7 @@ def _frame_code(app_context: AppContext, entry: Entry, width: int, height: int) 
 
 def _height(entry: Entry, width: int) -> int:
     """Estimate the height of a frame in pixels: a page without scripts cannot report its height to the embedding page."""
-    shown = [one for one in entry.media if one.width and one.height] if not entry.post.spoiler else []
+    shown = [file for file in entry.media if file.width and file.height] if not entry.post.spoiler else []
     ratio = shown[0].width / shown[0].height if len(shown) == 1 else 1.5
     photos = width / min(max(ratio, 0.8), 2.5) if shown else 0
     lines = min(_LINES, math.ceil(len(entry.post.text) * 8.2 / (width - 32)) + entry.post.text.count("\n"))

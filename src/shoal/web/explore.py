@@ -70,11 +70,11 @@ async def _most_followed(ctx: PageContext, offset: int, limit: int) -> tuple[lis
     ids = every[offset : offset + limit]
     relations_by_id = await relations(reads.graph, viewer, ids)
     found = [
-        one
-        for one in await profiles_by_id(reads.graph, viewer, ids)
-        if is_listed(one.member)
-        and not relations_by_id[one.member.id].severed
-        and not relations_by_id[one.member.id].muting
+        profile
+        for profile in await profiles_by_id(reads.graph, viewer, ids)
+        if is_listed(profile.member)
+        and not relations_by_id[profile.member.id].severed
+        and not relations_by_id[profile.member.id].muting
     ]
     return found, offset + limit < len(every)
 
@@ -118,7 +118,7 @@ def wall_of(ctx: PageContext, entries: Iterable[Entry]) -> list[WallPhoto]:
     shown: set[int] = set()
     for entry in entries:
         post, author = entry.post, entry.author.member
-        media = next((one for one in entry.media if one.kind is MediaKind.IMAGE and one.preview_key), None)
+        media = next((file for file in entry.media if file.kind is MediaKind.IMAGE and file.preview_key), None)
         if media is None or post.id in shown or post.sensitive or author.sensitized or post.spoiler:
             continue
         shown.add(post.id)
@@ -159,16 +159,16 @@ async def _cloud_image(ctx: PageContext, words: Sequence[SizedTag]) -> CloudImag
         frame,
         tuple(
             CloudTag(
-                tag_path(ctx, words[one.place.at].name),
-                one.text,
-                _label(ctx, words[one.place.at]),
-                f"c{one.color} {one.weight}",
-                one.place.x + one.place.width / 2,
-                one.place.baseline,
-                one.place.size,
-                one.place.width,
+                tag_path(ctx, words[placed_word.place.at].name),
+                placed_word.text,
+                _label(ctx, words[placed_word.place.at]),
+                f"c{placed_word.color} {placed_word.weight}",
+                placed_word.place.x + placed_word.place.width / 2,
+                placed_word.place.baseline,
+                placed_word.place.size,
+                placed_word.place.width,
             )
-            for one in placed
+            for placed_word in placed
         ),
     )
 

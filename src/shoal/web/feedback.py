@@ -88,7 +88,9 @@ async def show(ctx: PageContext, query: SettingsQuery) -> Response:
     """List the feedback, latest first, and the interests that the member picked."""
     member, graph = ctx.member, ctx.graph
     feedback = (await personalization_of(graph, member.id)).feedback
-    profiles = {one.member.id: one for one in await profiles_by_id(graph, member.id, list(feedback.authors))}
+    profiles = {
+        profile.member.id: profile for profile in await profiles_by_id(graph, member.id, list(feedback.authors))
+    }
     people = [
         (face_of(ctx, profiles[id_].member), _taps(ctx, taps))
         for id_, taps in reversed(feedback.authors.items())

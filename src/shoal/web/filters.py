@@ -39,28 +39,30 @@ class FilterRow(NamedTuple):
     over: bool
 
 
-def _row(ctx: PageContext, one: Filter) -> FilterRow:
+def _row(ctx: PageContext, filter_: Filter) -> FilterRow:
     _, words = ctx.words.text, ctx.words
-    over = bool(one.expires_at) and one.expires_at <= ctx.now_ms
+    over = bool(filter_.expires_at) and filter_.expires_at <= ctx.now_ms
     until = _("expired %(when)s") if over else _("until %(when)s")
-    named = ", ".join(keyword.keyword for keyword in one.keywords[:5])
-    more = len(one.keywords) - 5
-    held = words.counted("%(n)s post", "%(n)s posts", len(one.posts))
+    named = ", ".join(keyword.keyword for keyword in filter_.keywords[:5])
+    more = len(filter_.keywords) - 5
+    posts = words.counted("%(n)s post", "%(n)s posts", len(filter_.posts))
     return FilterRow(
-        ctx.url(f"/settings/filters/{one.id}"),
-        one.title,
-        " · ".join(part for part in (f"{named} +{more}" if more > 0 else named, held if one.posts else "") if part),
-        _where(ctx, one),
-        next(label for action, label, _hint in _actions(ctx) if action == one.action),
-        until % {"when": words.full(one.expires_at)} if one.expires_at else "",
+        ctx.url(f"/settings/filters/{filter_.id}"),
+        filter_.title,
+        " · ".join(
+            part for part in (f"{named} +{more}" if more > 0 else named, posts if filter_.posts else "") if part
+        ),
+        _where(ctx, filter_),
+        next(label for action, label, _hint in _actions(ctx) if action == filter_.action),
+        until % {"when": words.full(filter_.expires_at)} if filter_.expires_at else "",
         over,
     )
 
 
-def _where(ctx: PageContext, one: Filter) -> str:
-    if set(one.contexts) == set(FilterContext):
+def _where(ctx: PageContext, filter_: Filter) -> str:
+    if set(filter_.contexts) == set(FilterContext):
         return ctx.words.text("Everywhere")
-    return ", ".join(words for context, words in _contexts(ctx) if context in one.contexts)
+    return ", ".join(words for context, words in _contexts(ctx) if context in filter_.contexts)
 
 
 def _contexts(ctx: PageContext) -> list[tuple[str, str]]:
@@ -101,14 +103,14 @@ class HeldPost(NamedTuple):
 async def _held_posts(ctx: PageContext, posts: Sequence[FilterPost]) -> list[HeldPost]:
     """Return the posts of a filter, with at most seven reads."""
     _, found = ctx.words.text, []
-    entries = await hydrate(ctx.graph, ctx.viewer_id, [one.post_id for one in posts], unasked=False)
+    entries = await hydrate(ctx.graph, ctx.viewer_id, [filtered.post_id for filtered in posts], unasked=False)
     visible = {entry.id: post_of(ctx, entry) for entry in entries}
-    for one in posts:
-        if (post := visible.get(one.post_id)) is None:
-            found.append(HeldPost(one.id, "", _("Deleted post")))
+    for filtered in posts:
+        if (post := visible.get(filtered.post_id)) is None:
+            found.append(HeldPost(filtered.id, "", _("Deleted post")))
         else:
             excerpt = post.excerpt or _("Post without text")
-            found.append(HeldPost(one.id, post.path, f"{post.author.shown}: {excerpt}"))
+            found.append(HeldPost(filtered.id, post.path, f"{post.author.shown}: {excerpt}"))
     return found
 
 
@@ -151,7 +153,7 @@ async def listed(
         wrong=wrong,
         saved=query.saved,
         typed=typed,
-        filters=[_row(ctx, one) for one in await filters_of(ctx.graph, member.id)],
+        filters=[_row(ctx, filter_) for filter_ in await filters_of(ctx.graph, member.id)],
         lasting=_durations(ctx, current=False),
         folds_shares=member.folds_shares,
         most=MAX_CHARACTERS,
@@ -194,8 +196,8 @@ async def edit(ctx: PageContext, asked: IdPath) -> Response:
     found = await own_object(ctx.graph, Filter, ctx.member.id, asked.id)
     typed = FilterForm(
         title=found.title,
-        words="\n".join(one.keyword for one in found.keywords if one.whole_word),
-        parts="\n".join(one.keyword for one in found.keywords if not one.whole_word),
+        words="\n".join(keyword.keyword for keyword in found.keywords if keyword.whole_word),
+        parts="\n".join(keyword.keyword for keyword in found.keywords if not keyword.whole_word),
         contexts=found.contexts,
         action=found.action,
         lasts="keep" if found.expires_at else "0",
@@ -229,10 +231,10 @@ async def release(ctx: PageContext, asked: IdForm) -> Response:
 def _change(asked: FilterForm, before: Filter | None = None) -> FilterChange:
     """Return the change to a filter. Keywords that remain keep their ids; those no longer listed are deleted."""
     requested = dict.fromkeys(_lines(asked.words), True) | dict.fromkeys(_lines(asked.parts), False)
-    held = {one.keyword: one for one in before.keywords} if before else {}
-    gone = [KeywordChange(id=one.id, gone=True) for word, one in held.items() if word not in requested]
+    keywords = {keyword.keyword: keyword for keyword in before.keywords} if before else {}
+    gone = [KeywordChange(id=stored.id, gone=True) for word, stored in keywords.items() if word not in requested]
     current = [
-        KeywordChange(id=held[word].id if word in held else 0, keyword=word, whole_word=whole)
+        KeywordChange(id=keywords[word].id if word in keywords else 0, keyword=word, whole_word=whole)
         for word, whole in requested.items()
     ]
     return FilterChange(
@@ -264,18 +266,18 @@ def _named(ctx: PageContext, error: InvalidInput) -> dict[str, str]:
     }
 
 
-async def _form(ctx: PageContext, typed: FilterForm, held: Filter | None = None, wrong: Wrong = RIGHT) -> Response:
+async def _form(ctx: PageContext, typed: FilterForm, stored: Filter | None = None, wrong: Wrong = RIGHT) -> Response:
     return await settings_page(
         ctx,
         "filters",
         template="filter",
         wrong=wrong,
         typed=typed,
-        id=held.id if held else 0,
-        posts=await _held_posts(ctx, held.posts) if held else [],
+        id=stored.id if stored else 0,
+        posts=await _held_posts(ctx, stored.posts) if stored else [],
         contexts=_contexts(ctx),
         actions=_actions(ctx),
-        lasting=_durations(ctx, current=held is not None and bool(held.expires_at)),
+        lasting=_durations(ctx, current=stored is not None and bool(stored.expires_at)),
         most=MAX_CHARACTERS,
     )
 

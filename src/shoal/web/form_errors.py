@@ -192,15 +192,15 @@ COMPLAINTS = (
     "Moderators and admins need a second factor here: turn it on in the settings of the web app",
     "Your login is missing a confirmed e-mail address",
     "Your login is currently disabled",
-    "Your network has no access to this server",
+    "Your IP address has no access to this server",
     # Moderators' forms
     "This member is not pending approval",
     "This member is pending approval: approve or reject them",
     "This action is not allowed",
     "This server does not accept new members",
-    "This server does not accept new members from your network",
+    "This server does not accept new members from your IP address",
     "Domain is not a valid domain name",
-    "Ip is not an address or a network such as 203.0.113.0/24",
+    "Ip is not an IP address or address range such as 203.0.113.0/24",
     "There are %(most)s such blocks already, which is the maximum",
 )
 """Error messages, without the leading field name that API clients get."""
@@ -229,7 +229,7 @@ RIGHT: Wrong = MappingProxyType({})
 def wrong_of(words: Translated, error: InvalidInput, **known: str) -> dict[str, str]:
     """Return the errors by field. `known` overrides the message for a field."""
     found = error.found if isinstance(error, ValidationErrors) else (error,)
-    return {one.field or "": _message(words, one, known) for one in found}
+    return {field_error.field or "": _message(words, field_error, known) for field_error in found}
 
 
 def _message(words: Translated, error: InvalidInput, known: Mapping[str, str]) -> str:

@@ -38,35 +38,35 @@ def rows_of(ctx: PageContext, invitations: Sequence[Invitation], *, own: bool = 
     root = ctx.app.at.root
     return [
         InvitationRow(
-            one.id,
-            f"{root}/invite/{one.code}" if own and one.is_open(ctx.now_ms) else "",
-            _uses(ctx, one),
-            _until(ctx, one),
-            one.follow,
-            over=not one.is_open(ctx.now_ms),
+            invitation.id,
+            f"{root}/invite/{invitation.code}" if own and invitation.is_open(ctx.now_ms) else "",
+            _uses(ctx, invitation),
+            _until(ctx, invitation),
+            invitation.follow,
+            over=not invitation.is_open(ctx.now_ms),
         )
-        for one in invitations
+        for invitation in invitations
     ]
 
 
-def _uses(ctx: PageContext, one: Invitation) -> str:
+def _uses(ctx: PageContext, invitation: Invitation) -> str:
     words = ctx.words
-    if one.most:
-        used = words.number(one.used)
+    if invitation.most:
+        used = words.number(invitation.used)
         return words.counted(
-            "%(used)s of %(n)s person has joined", "%(used)s of %(n)s people have joined", one.most, used=used
+            "%(used)s of %(n)s person has joined", "%(used)s of %(n)s people have joined", invitation.most, used=used
         )
-    if not one.used:
+    if not invitation.used:
         return words.text("No one has joined yet")
-    return words.counted("%(n)s person has joined", "%(n)s people have joined", one.used)
+    return words.counted("%(n)s person has joined", "%(n)s people have joined", invitation.used)
 
 
-def _until(ctx: PageContext, one: Invitation) -> str:
+def _until(ctx: PageContext, invitation: Invitation) -> str:
     _ = ctx.words.text
-    if not one.expires_at:
+    if not invitation.expires_at:
         return _("never expires")
-    text = _("expired %(when)s") if one.is_over(ctx.now_ms) else _("until %(when)s")
-    return text % {"when": ctx.words.full(one.expires_at)}
+    text = _("expired %(when)s") if invitation.is_over(ctx.now_ms) else _("until %(when)s")
+    return text % {"when": ctx.words.full(invitation.expires_at)}
 
 
 def _uses_choices(ctx: PageContext) -> list[tuple[str, str]]:

@@ -40,7 +40,7 @@ class Appearance(NamedTuple):
 
     @property
     def classes(self) -> str:
-        return " ".join([f"look-{one}" for one in (self.scheme, *self.flags) if one])
+        return " ".join([f"look-{part}" for part in (self.scheme, *self.flags) if part])
 
 
 class Shell(msgspec.Struct, frozen=True):
@@ -50,7 +50,7 @@ class Shell(msgspec.Struct, frozen=True):
     description: str
     form_token: str
     look: Appearance
-    places: tuple[NavLink, ...]
+    nav_links: tuple[NavLink, ...]
     languages: tuple[tuple[str, str, str], ...]
     """Code, name and URL of this page in each language, for anonymous viewers."""
     viewer: Face | None
@@ -64,15 +64,15 @@ def look_of(text: str) -> Appearance:
 
 
 async def shell_of(ctx: PageContext, title: str = "") -> Shell:
-    return _shell(ctx, title, await places_of(ctx))
+    return _shell(ctx, title, await nav_links_of(ctx))
 
 
 def bare_shell(ctx: PageContext, title: str) -> Shell:
     """Return a layout that needs no reads, for error pages."""
-    return _shell(ctx, title, _places(ctx, ""))
+    return _shell(ctx, title, _nav_links(ctx, ""))
 
 
-def _shell(ctx: PageContext, title: str, places: tuple[NavLink, ...]) -> Shell:
+def _shell(ctx: PageContext, title: str, links: tuple[NavLink, ...]) -> Shell:
     settings, viewer = ctx.settings, ctx.viewer
     network = isolated(settings.title)
     languages = () if viewer else tuple((code, name, ctx.in_language(code)) for code, name in LANGUAGES.items())
@@ -82,43 +82,43 @@ def _shell(ctx: PageContext, title: str, places: tuple[NavLink, ...]) -> Shell:
         description=settings.description,
         form_token=ctx.form_token,
         look=look_of(ctx.request.cookies.get(LOOK_COOKIE, "")),
-        places=places,
+        nav_links=links,
         languages=languages,
         viewer=face_of(ctx, viewer) if viewer else None,
     )
 
 
-async def places_of(ctx: PageContext) -> tuple[NavLink, ...]:
+async def nav_links_of(ctx: PageContext) -> tuple[NavLink, ...]:
     """Return the navigation links, with the number of unread notifications. Costs one read for a logged-in member."""
     if ctx.viewer is None:
-        return _places(ctx, "")
+        return _nav_links(ctx, "")
     try:
         unread = await notifications.unread(ctx.reads, ctx.viewer.id, _MOST_UNREAD)
     except Unavailable:
         do_not_cache()
         unread = 0
     badge = f"{unread}" if unread < _MOST_UNREAD else f"{_MOST_UNREAD}+"
-    return _places(ctx, badge if unread else "")
+    return _nav_links(ctx, badge if unread else "")
 
 
-def _places(ctx: PageContext, unread: str) -> tuple[NavLink, ...]:
+def _nav_links(ctx: PageContext, unread: str) -> tuple[NavLink, ...]:
     _, viewer, at = ctx.words.text, ctx.viewer, ctx.request.scope["path"]
     explore = NavLink("/explore", "compass", _("Explore"), at.startswith(("/explore", "/tags/", "/search")))
     if viewer is None:
-        places = [
+        links = [
             NavLink("/", "house", _("Home"), at == "/"),
             explore,
             NavLink("/about", "info", _("About"), at == "/about"),
             NavLink("/login", "log-in", _("Log in"), at == "/login"),
         ]
         if ctx.settings.registrations:
-            places.append(NavLink("/signup", "user-plus", _("Sign up"), at == "/signup"))
-        return tuple(places)
+            links.append(NavLink("/signup", "user-plus", _("Sign up"), at == "/signup"))
+        return tuple(links)
 
     def link(path: str, icon: str, words: str, badge: str = "", *, main: bool = False) -> NavLink:
         return NavLink(path, icon, words, at.startswith(path), badge, main)
 
-    places = [
+    links = [
         NavLink("/", "house", _("Home"), at in {"/", "/for-you", "/catch-up"}),
         explore,
         NavLink("/compose", "square-pen", _("New post"), at == "/compose"),
@@ -130,7 +130,7 @@ def _places(ctx: PageContext, unread: str) -> tuple[NavLink, ...]:
         link("/settings", "settings", _("Settings")),
     ]
     if viewer.role.rank >= Role.MODERATOR.rank:
-        places.append(link("/moderation", "shield", _("Moderation")))
+        links.append(link("/moderation", "shield", _("Moderation")))
     if viewer.role.rank >= Role.ADMIN.rank:
-        places.append(link("/ops", "activity", _("Operations")))
-    return tuple(places)
+        links.append(link("/ops", "activity", _("Operations")))
+    return tuple(links)

@@ -78,14 +78,14 @@ async def several(
 ) -> Response:
     member, reads = ctx.member, ctx.reads
     owned = await feed.owned(ctx.graph, member.id)
-    counts = (await ctx.graph.assoc_count([one.id for one in owned], (LISTS,)))[LISTS] if owned else {}
+    counts = (await ctx.graph.assoc_count([list_.id for list_ in owned], (LISTS,)))[LISTS] if owned else {}
     followed = await tags.followed(reads, member.id, Cursor(limit=_TAGS))
     names = [assoc.data.decode() for assoc in followed.tags]
     return await page(
         ctx,
         "lists",
         title=ctx.words.text("Lists and tags"),
-        lists=[_list_view(ctx, one, counts.get(one.id, 0)) for one in owned],
+        lists=[_list_view(ctx, list_, counts.get(list_.id, 0)) for list_ in owned],
         tags=[(name, tag_path(ctx, name)) for name in names],
         typed=asked or ListForm(),
         wrong=error_text(ctx.words, wrong),
@@ -126,7 +126,7 @@ async def edit(ctx: PageContext, path: ListPath) -> Response:
     member = ctx.member
     shown = await own_object(ctx.graph, MemberList, member.id, path.id)
     if ctx.partial:
-        there = {one.id for one in await _members(ctx, shown)}
+        there = {listed.id for listed in await _members(ctx, shown)}
         found = await _found(ctx, path.q, there)
         return part(ctx, "list_offers", found=found, shown=_list_view(ctx, shown), q=path.q)
     return await _edit(ctx, shown, path.q)
@@ -174,7 +174,7 @@ async def _edit(
         title=ctx.words.text("Edit %(title)s") % {"title": isolated(view.title)},
         shown=view,
         members=there,
-        found=await _found(ctx, q, {one.id for one in there}),
+        found=await _found(ctx, q, {member.id for member in there}),
         q=q,
         typed=typed,
         wrong=error_text(ctx.words, wrong),
@@ -185,7 +185,7 @@ async def _edit(
 async def _members(ctx: PageContext, shown: MemberList) -> list[Face]:
     cursor = Cursor(limit=feed.MAX_MEMBERS)
     found = await members.page(ctx.reads, shown.owner_id, shown.id, LISTS, cursor, followed_by=shown.owner_id)
-    return [face_of(ctx, one.member) for one in found.profiles]
+    return [face_of(ctx, profile.member) for profile in found.profiles]
 
 
 async def _found(ctx: PageContext, q: str, there: set[int]) -> list[Face]:
@@ -196,7 +196,7 @@ async def _found(ctx: PageContext, q: str, there: set[int]) -> list[Face]:
         profiles = await search.members(reads, member.id, text.removeprefix("@"), found, following=True)
     else:
         profiles = (await members.page(reads, member.id, member.id, FOLLOWS, Cursor(limit=4 * _FOUND))).profiles
-    return [face_of(ctx, one.member) for one in profiles if one.member.id not in there][:_FOUND]
+    return [face_of(ctx, profile.member) for profile in profiles if profile.member.id not in there][:_FOUND]
 
 
 ROUTES = (

@@ -72,8 +72,8 @@ def cards_of(
     ctx: PageContext, media: Sequence[Media], file_fields: Sequence[FileOfPost], *, lacking: bool
 ) -> tuple[PictureCard, ...]:
     """Return the cards of a form's files in the form's order. `lacking` marks those without a description."""
-    there = {one.id: one for one in media}
-    cards = [_card(ctx, there[one.id], one) for one in file_fields if one.id in there]
+    there = {file.id: file for file in media}
+    cards = [_card(ctx, there[field.id], field) for field in file_fields if field.id in there]
     return tuple(
         msgspec.structs.replace(
             card, first=n == 0, last=n == len(cards) - 1, lacks=lacking and not card.description.strip()
@@ -151,26 +151,26 @@ async def own_files(ctx: PageContext, member: Member, ids: Sequence[int]) -> lis
     """Return the files that exist and belong to the member, in this order."""
     nodes = await ctx.graph.obj_get(list(dict.fromkeys(ids))) if ids else {}
     found = [nodes.get(id_) for id_ in ids]
-    return [one for one in found if isinstance(one, Media) and one.owner_id == member.id]
+    return [node for node in found if isinstance(node, Media) and node.owner_id == member.id]
 
 
 async def check_descriptions(ctx: PageContext, member: Member, file_fields: Sequence[FileOfPost]) -> None:
     """Raise the errors (`NotFound`, `InvalidInput`) that `describe_pictures` would, without storing anything."""
-    held = {one.id: one for one in await own_files(ctx, member, [one.id for one in file_fields])}
-    for one in file_fields:
-        if one.id not in held:
+    own = {file.id: file for file in await own_files(ctx, member, [field.id for field in file_fields])}
+    for field in file_fields:
+        if field.id not in own:
             raise NotFound("There is no such file")
-        media.described(ctx.writes, held[one.id], description=one.description, focus=one.focus)
+        media.described(ctx.writes, own[field.id], description=field.description, focus=field.focus)
 
 
 async def describe_pictures(ctx: PageContext, member: Member, file_fields: Sequence[FileOfPost]) -> None:
     """Store changed descriptions and focal points. Raises `NotFound` and `InvalidInput`."""
-    there = {one.id: picture_of(one) for one in await own_files(ctx, member, [one.id for one in file_fields])}
-    for one in file_fields:
-        if one.id not in there:
+    there = {file.id: picture_of(file) for file in await own_files(ctx, member, [field.id for field in file_fields])}
+    for field in file_fields:
+        if field.id not in there:
             raise NotFound("There is no such file")
-        if one != there[one.id]:
-            await media.describe(ctx.writes, member.id, one.id, description=one.description, focus=one.focus)
+        if field != there[field.id]:
+            await media.describe(ctx.writes, member.id, field.id, description=field.description, focus=field.focus)
 
 
 def routes(settings: Settings) -> tuple[Route, ...]:

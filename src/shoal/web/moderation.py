@@ -80,12 +80,16 @@ class MemberOverview(msgspec.Struct, frozen=True):
 async def _report_cards(ctx: PageContext, reports: Sequence[Report]) -> list[ReportCard]:
     """Return reports with the members and posts that they mention, which are read in batches for all reports."""
     graph = ctx.graph
-    ids = {id_ for one in reports for id_ in (one.reporter_id, one.target_id, one.assigned_to, one.closed_by)} - {0}
+    ids = {
+        id_
+        for shown_report in reports
+        for id_ in (shown_report.reporter_id, shown_report.target_id, shown_report.assigned_to, shown_report.closed_by)
+    } - {0}
     people = await members_by_id(graph, list(ids))
-    entries = await hydrate_reported(graph, list({id_ for one in reports for id_ in one.post_ids}))
+    entries = await hydrate_reported(graph, list({id_ for shown_report in reports for id_ in shown_report.post_ids}))
     names = await answered(ctx, entries)
     posts = {entry.id: _reported(ctx, entry, names) for entry in entries}
-    return [_card(ctx, one, people, posts) for one in reports]
+    return [_card(ctx, shown_report, people, posts) for shown_report in reports]
 
 
 def _reported(ctx: PageContext, entry: Entry, names: Mapping[int, str]) -> ReportedPost:
@@ -145,7 +149,7 @@ async def _earlier_reports(ctx: PageContext, member_id: int, without: int = 0) -
     for resolved in (False, True):
         condition = ReportFilter(resolved, None, member_id)
         found += (await moderation_queries.reports_page(ctx.graph, Cursor(limit=_MOST_EARLIER), condition)).reports
-    return await _report_cards(ctx, [one for one in found if one.id != without][:_MOST_EARLIER])
+    return await _report_cards(ctx, [other for other in found if other.id != without][:_MOST_EARLIER])
 
 
 async def _overviews(ctx: PageContext, members: Iterable[Member]) -> list[MemberOverview]:

@@ -110,7 +110,7 @@ def _notice(ctx: PageContext, group: Grouped, read: int, names: Mapping[int, str
         words=_words(ctx, newest, people),
         faces=()
         if kind in _WHOLE or kind in {Kind.REPORT_RESOLVED, Kind.UNPUBLISHED}
-        else tuple(face_of(ctx, one.member) for one in people[:_FACES]),
+        else tuple(face_of(ctx, person.member) for person in people[:_FACES]),
         when=ctx.when(milliseconds_of(newest.time)),
         unread=newest.time > read,
         post=post,
@@ -161,7 +161,7 @@ def _about(ctx: PageContext, newest: Notification) -> tuple[str, str]:
 
 def _names(ctx: PageContext, people: Sequence[Profile]) -> str:
     """Return a short list of the members' names."""
-    shown = [one.member.shown_name for one in people]
+    shown = [person.member.shown_name for person in people]
     words = ctx.words
     if len(shown) <= 1:
         return "".join(shown)
@@ -250,12 +250,12 @@ async def requests(ctx: PageContext, query: BeforeQuery) -> Response:
     found = await feed.requests_page(ctx.reads, member.id, query.cursor(_SIZE))
     senders = [
         SenderView(
-            face_of(ctx, one.sender.member),
-            words.counted("%(n)s notification", "%(n)s notifications", one.count),
-            post_of(ctx, one.entry) if one.entry else None,
-            ctx.url(f"/notifications/requests/{one.sender.member.id}"),
+            face_of(ctx, item.sender.member),
+            words.counted("%(n)s notification", "%(n)s notifications", item.count),
+            post_of(ctx, item.entry) if item.entry else None,
+            ctx.url(f"/notifications/requests/{item.sender.member.id}"),
         )
-        for one in found.items
+        for item in found.items
     ]
     following = next_of(ctx, "/notifications/requests", found.next)
     return await page(
@@ -270,7 +270,7 @@ async def of_sender(ctx: PageContext, path: IdQuery) -> Response:
     found = await feed.page(reads, member.id, path.cursor(_SIZE), query)
     found_here = await _shown(ctx, [Grouped(None, [item]) for item in found.items], MAX_TIME)
     # A sender's notifications are accepted or dismissed together, so no notification has a key of its own.
-    notices = [msgspec.structs.replace(one, key="") for one in found_here]
+    notices = [msgspec.structs.replace(notice, key="") for notice in found_here]
     following = next_of(ctx, f"/notifications/requests/{path.id}", found.next)
     face = face_of(ctx, request.sender.member)
     return await page(ctx, "notice_request", title=face.shown, face=face, notices=notices, next=following)
@@ -292,8 +292,8 @@ async def _shown(ctx: PageContext, groups: Sequence[Grouped], read: int) -> list
 
 
 async def _read_up_to(ctx: PageContext, member_id: int) -> int:
-    held = (await marks(ctx.graph, member_id, (NOTIFICATIONS,))).get(NOTIFICATIONS)
-    return held.last_read_id if held else 0
+    marker = (await marks(ctx.graph, member_id, (NOTIFICATIONS,))).get(NOTIFICATIONS)
+    return marker.last_read_id if marker else 0
 
 
 _RULES = NoticePolicy.__struct_fields__

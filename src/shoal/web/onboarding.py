@@ -63,7 +63,7 @@ def _steps(ctx: PageContext, here: str) -> list[Step]:
 
 def _offered(ctx: PageContext, offer: TagOffer) -> OfferedTag:
     media = offer.example.media if offer.example else ()
-    picture = next((one for one in media if one.kind is MediaKind.IMAGE and one.preview_key), None)
+    picture = next((file for file in media if file.kind is MediaKind.IMAGE and file.preview_key), None)
     uses = ctx.words.counted("%(n)s post", "%(n)s posts", offer.uses) if offer.uses else ""
     return OfferedTag(offer.name, offer.picked, photo_of(ctx, picture) if picture else None, uses)
 
@@ -72,8 +72,8 @@ def people_of(
     ctx: PageContext, found: Sequence[Suggestion], photos: Mapping[int, Sequence[Entry]]
 ) -> list[SuggestedPerson]:
     return [
-        SuggestedPerson(suggested(ctx, one), tuple(wall_of(ctx, photos.get(one.profile.member.id, ()))))
-        for one in found
+        SuggestedPerson(suggested(ctx, suggestion), tuple(wall_of(ctx, photos.get(suggestion.profile.member.id, ()))))
+        for suggestion in found
     ]
 
 
@@ -103,14 +103,14 @@ async def begin(ctx: PageContext, _params: None) -> Response:
 
 async def interests(ctx: PageContext, _params: None) -> Response:
     member = ctx.member
-    found = [_offered(ctx, one) for one in await offers(ctx.reads, member.id, _TAGS)]
+    found = [_offered(ctx, offer) for offer in await offers(ctx.reads, member.id, _TAGS)]
     return await page(
         ctx,
         "welcome_interests",
         title=ctx.words.text("Interests"),
         steps=_steps(ctx, "interests"),
-        pictured=[one for one in found if one.photo],
-        plain=[one for one in found if not one.photo],
+        pictured=[interest for interest in found if interest.photo],
+        plain=[interest for interest in found if not interest.photo],
     )
 
 
@@ -124,7 +124,7 @@ async def people(ctx: PageContext, _params: None) -> Response:
     """Suggest members to follow, each with a reason and some photos."""
     member, reads = ctx.member, ctx.reads
     found = await suggestions(reads, member.id, _PEOPLE)
-    photos = await portfolios(reads, member.id, [one.profile.member.id for one in found])
+    photos = await portfolios(reads, member.id, [suggestion.profile.member.id for suggestion in found])
     return await page(
         ctx,
         "welcome_people",

@@ -13,7 +13,7 @@ from msgspec import Meta
 from starlette.responses import Response
 
 from shoal.admin import jobs
-from shoal.admin.jobs import Buried, Work, survey
+from shoal.admin.jobs import ParkedJob, Work, survey
 from shoal.admin.resharding import Evenness, evenness, spread_of
 from shoal.core.errors import Unavailable
 from shoal.core.model import Role
@@ -70,7 +70,8 @@ class EngineCard(msgspec.Struct, frozen=True):
 
 def _engine_card(words: Translated, engine: EngineHealth) -> EngineCard:
     figures = tuple(
-        Figure(words.text(_NAMES[one.name]), _value(words, one), wrong=one.wrong) for one in engine.measurements
+        Figure(words.text(_NAMES[measurement.name]), _value(words, measurement), wrong=measurement.wrong)
+        for measurement in engine.measurements
     )
     return EngineCard(engine.engine, engine.place, engine.version, engine.reached, figures)
 
@@ -143,7 +144,7 @@ class Operations(msgspec.Struct, frozen=True):
     charts: tuple[ColumnChart, ...]
     routes: tuple[RouteRow, ...]
     slow: tuple[SlowRow, ...]
-    parked: Sequence[Buried]
+    parked: Sequence[ParkedJob]
     engines: tuple[EngineCard, ...]
     stores: tuple[tuple[str, str], ...]
     """Each store with its data sources."""
@@ -176,17 +177,17 @@ async def _operations(ctx: PageContext) -> Operations:
         ),
         routes=tuple(
             RouteRow(
-                one.route,
-                words.number(one.number),
-                words.number(one.failed) if one.failed else "",
-                _ms(words, one.p50),
-                _ms(words, one.p99),
+                route.route,
+                words.number(route.number),
+                words.number(route.failed) if route.failed else "",
+                _ms(words, route.p50),
+                _ms(words, route.p99),
             )
-            for one in app_context.meter.routes()[:_MOST_ROUTES]
+            for route in app_context.meter.routes()[:_MOST_ROUTES]
         ),
         slow=tuple(_slow(ctx)),
-        parked=work.buried if work else (),
-        engines=tuple(_engine_card(words, one) for one in engines),
+        parked=work.parked if work else (),
+        engines=tuple(_engine_card(words, engine) for engine in engines),
         stores=tuple(_stores(app_context.settings.store)),
     )
 
@@ -233,13 +234,13 @@ def _figures(ctx: PageContext, work: Work | None, high_fan_out: int | None, hist
                 words.number(app_context.writes.pressure.refused),
                 wrong=app_context.writes.pressure.refused > 0,
             ),
-            Figure(_("Parked jobs"), words.number(len(work.buried)), wrong=bool(work.buried)),
+            Figure(_("Parked jobs"), words.number(len(work.parked)), wrong=bool(work.parked)),
         ]
     found += _pushes(ctx, high_fan_out)
     timelines = app_context.reads.timelines
     if isinstance(timelines, MemoryTimelines):
-        held = len(timelines) * timelines.length * _ENTRY_BYTES
-        found.append(Figure(_("Materialized home timelines"), words.number(len(timelines)), _size(words, held)))
+        size = len(timelines) * timelines.length * _ENTRY_BYTES
+        found.append(Figure(_("Materialized home timelines"), words.number(len(timelines)), _size(words, size)))
     used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _KIB
     found += [
         Figure(_("Open streams"), words.number(app_context.streams.number)),
@@ -283,17 +284,17 @@ def _slow(ctx: PageContext) -> list[SlowRow]:
     names = (_("admitted"), _("answered"), _("sent"))
     return [
         SlowRow(
-            ctx.when(one.at_ms),
-            one.route,
-            one.status,
-            one.request_id,
-            _ms(words, one.stages.total),
+            ctx.when(request.at_ms),
+            request.route,
+            request.status,
+            request.request_id,
+            _ms(words, request.stages.total),
             tuple(
-                (name, _ms(words, ms), round(100 * ms / one.stages.total, 1))
-                for name, ms in zip(names, one.stages, strict=True)
+                (name, _ms(words, ms), round(100 * ms / request.stages.total, 1))
+                for name, ms in zip(names, request.stages, strict=True)
             ),
         )
-        for one in reversed(ctx.app.meter.slow)
+        for request in reversed(ctx.app.meter.slow)
     ]
 
 
@@ -335,8 +336,8 @@ class EvennessRow(msgspec.Struct, frozen=True):
     most: str
 
 
-def _cells(words: Translated, held: Sequence[Spread]) -> list[Cell]:
-    members = [each.members for each in held]
+def _cells(words: Translated, spreads: Sequence[Spread]) -> list[Cell]:
+    members = [each.members for each in spreads]
     low, high = min(members), max(members)
     return [
         Cell(
@@ -347,7 +348,7 @@ def _cells(words: Translated, held: Sequence[Spread]) -> list[Cell]:
             words.text("Data source %(n)d: %(members)s members, %(posts)s posts")
             % {"n": n, "members": words.number(each.members), "posts": words.number(each.posts)},
         )
-        for n, each in enumerate(held)
+        for n, each in enumerate(spreads)
     ]
 
 
@@ -356,13 +357,13 @@ def _evenness_rows(words: Translated, even: Mapping[str, Evenness]) -> list[Even
     return [
         EvennessRow(
             names[name],
-            words.decimal(one.mean, ",.1f"),
-            words.decimal(one.deviation, ",.1f"),
-            f"{words.decimal(100 * one.deviation / one.mean, '.1f')} %" if one.mean else "",
-            words.number(one.least),
-            words.number(one.most),
+            words.decimal(spread.mean, ",.1f"),
+            words.decimal(spread.deviation, ",.1f"),
+            f"{words.decimal(100 * spread.deviation / spread.mean, '.1f')} %" if spread.mean else "",
+            words.number(spread.least),
+            words.number(spread.most),
         )
-        for name, one in even.items()
+        for name, spread in even.items()
     ]
 
 
@@ -407,13 +408,13 @@ async def shards(ctx: PageContext, _params: None) -> Response:
     async def counted() -> tuple[int, list[Spread]]:
         return ctx.now_ms, await spread_of(ctx.app.store, lambda *_: None)
 
-    at, held = await ctx.app.spread.get(ctx.now_ms, counted, outdated=True)
+    at, spreads = await ctx.app.spread.get(ctx.now_ms, counted, outdated=True)
     return await page(
         ctx,
         "shards",
         title=ctx.words.text("Data sources"),
-        cells=_cells(ctx.words, held),
-        rows=_evenness_rows(ctx.words, evenness(held)),
+        cells=_cells(ctx.words, spreads),
+        rows=_evenness_rows(ctx.words, evenness(spreads)),
         counted=ctx.when(at),
     )
 

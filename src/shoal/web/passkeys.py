@@ -153,9 +153,9 @@ def _check_not_shared(ctx: PageContext) -> None:
 
 
 async def _row(ctx: PageContext, id_: str) -> PasskeyRow:
-    for one in await passkeys.of_member(ctx.writes, ctx.member.id):
-        if one.id == id_:
-            return _passkey_row(ctx, one)
+    for passkey in await passkeys.of_member(ctx.writes, ctx.member.id):
+        if passkey.id == id_:
+            return _passkey_row(ctx, passkey)
     raise NotFound("There is no such page")
 
 
@@ -190,7 +190,7 @@ async def _page(
         wrong=wrong,
         saved=saved,
         one=row,
-        passkeys=[_passkey_row(ctx, one) for one in found],
+        passkeys=[_passkey_row(ctx, passkey) for passkey in found],
         may_add=len(found) < passkeys.MOST,
         most=passkeys.MOST,
         second=member.second_factor,

@@ -151,7 +151,7 @@ async def likes(ctx: PageContext, path: LikesPath) -> Response:
     tabs = [
         ("likes", words.counted("%(n)s like", "%(n)s likes", entry.likes)),
         ("shares", words.counted("%(n)s share", "%(n)s shares", entry.shares)),
-        *((one.emoji, f"{one.emoji} {words.number(one.count)}") for one in entry.emoji),
+        *((counted.emoji, f"{counted.emoji} {words.number(counted.count)}") for counted in entry.emoji),
     ]
     return await page(
         ctx,

@@ -104,7 +104,7 @@ def _marks(ctx: PageContext, member: Member, relation: Relation) -> Iterator[str
 def _known(ctx: PageContext, known: Sequence[Profile]) -> str:
     if not known:
         return ""
-    names = ", ".join(one.member.shown_name for one in known[:2])
+    names = ", ".join(profile.member.shown_name for profile in known[:2])
     if (others := len(known) - 2) > 0:
         return ctx.words.counted(
             "Followed by %(names)s and %(n)s other you know",
@@ -176,7 +176,7 @@ async def _posts(ctx: PageContext, member: Member, path: ProfilePath) -> Page:
     entries = await filtered(reads.graph, viewer, found.entries, FilterContext.ACCOUNT)
     if path.show == "posts" and not path.before:
         top = await posts.pinned(reads, viewer, member.id)
-        entries = [*top, *(entry for entry in entries if entry.id not in {one.id for one in top})]
+        entries = [*top, *(entry for entry in entries if entry.id not in {pinned.id for pinned in top})]
     return Page(entries, found.next)
 
 
@@ -212,9 +212,9 @@ async def _profile(ctx: PageContext, member: Member) -> tuple[Profile, ProfileHe
             joined=words.day(member.created_at),
             bond=bond_of(ctx, member, stand),
             marks=tuple(_marks(ctx, member, stand)),
-            known=tuple(face_of(ctx, one.member) for one in followers[:_FACES]),
+            known=tuple(face_of(ctx, follower.member) for follower in followers[:_FACES]),
             known_words=_known(ctx, followers),
-            endorsed=tuple(face_of(ctx, one.member) for one in endorsed.profiles),
+            endorsed=tuple(face_of(ctx, featured.member) for featured in endorsed.profiles),
             tags=tuple((name, tag_path(ctx, name)) for name in tags),
             private_note=stand.note,
         ),
@@ -289,7 +289,7 @@ async def show_settings(
     typed = typed or ProfileForm(
         display_name=member.display_name,
         note=member.note,
-        fields=tuple(FieldTyped(one.name, one.value) for one in member.fields),
+        fields=tuple(FieldTyped(field.name, field.value) for field in member.fields),
         bot=member.bot,
     )
     empty = ctx.limits.profile_fields - len(typed.fields)
@@ -313,7 +313,7 @@ async def save(ctx: PageContext, asked: ProfileForm) -> Response:
     change = ProfileChange(
         display_name=asked.display_name,
         note=asked.note,
-        fields=[(one.name, one.value) for one in asked.fields],
+        fields=[(field.name, field.value) for field in asked.fields],
         bot=asked.bot,
     )
     try:

@@ -142,11 +142,11 @@ class FeedPosition(msgspec.Struct, frozen=True):
     way: str = ""
 
 
-def _placed_at(ctx: PageContext, place: int, total: int = 0) -> FeedPosition:
+def _placed_at(ctx: PageContext, position: int, total: int = 0) -> FeedPosition:
     """Return the position of a post in the feed for display. `place` counts from 1; `total` is 0 if unknown."""
     words = ctx.words
     ranked = words.text("Ranked %(place)s of %(n)s") if total else words.text("Ranked %(place)s")
-    title = ranked % {"place": words.ordinal(place), "n": words.number(total)}
+    title = ranked % {"place": words.ordinal(position), "n": words.number(total)}
     return FeedPosition(
         title, words.text("Ranked for you just now."), words.text("Posts above it have a higher score.")
     )
@@ -185,11 +185,11 @@ async def why(ctx: PageContext, path: IdPath) -> Response:
 
 async def _position(ctx: PageContext, member_id: int, entry: Entry) -> tuple[FeedPosition, object]:
     reading = await feed.new_reading(ctx.reads, member_id, explain=True, deadline=_PATIENCE)
-    place = None if isinstance(reading, str) else reading.place_of(entry.post.id)
-    if isinstance(reading, str) or place is None:
+    position = None if isinstance(reading, str) else reading.place_of(entry.post.id)
+    if isinstance(reading, str) or position is None:
         return _out_of(ctx, await feed.why_not(ctx.reads, member_id, entry.post.id)), None
-    (why,) = reading.why(place, place + 1)
-    return _placed_at(ctx, place + 1, len(reading)), why_of(ctx, why, entry)
+    (why,) = reading.why(position, position + 1)
+    return _placed_at(ctx, position + 1, len(reading)), why_of(ctx, why, entry)
 
 
 ROUTES = (routing.page("/posts/{id}/why", why, IdPath),)

@@ -107,22 +107,22 @@ def _others(ctx: PageContext, recipe: Recipe) -> list[str]:
 def _presets(ctx: PageContext, recipe: Recipe) -> list[PresetChip]:
     names = _preset_names(ctx.words)
     return [
-        PresetChip(ctx.url("/settings/ranking", preset=name), names[name], one == recipe)
-        for name, one in PRESETS.items()
+        PresetChip(ctx.url("/settings/ranking", preset=name), names[name], preset == recipe)
+        for name, preset in PRESETS.items()
     ]
 
 
-def _card(ctx: PageContext, one: Previewed, place: int) -> PreviewCard:
+def _card(ctx: PageContext, previewed: Previewed, position: int) -> PreviewCard:
     words = ctx.words
-    moved = one.before - place if one.before is not None else 0
+    moved = previewed.before - position if previewed.before is not None else 0
     if moved > 0:
         text = words.counted("%(n)s rank higher", "%(n)s ranks higher", moved)
     elif moved < 0:
         text = words.counted("%(n)s rank lower", "%(n)s ranks lower", -moved)
     else:
-        text = words.text("unchanged") if one.before is not None else words.text("new")
-    why = why_of(ctx, one.why, one.entry)
-    return PreviewCard(post_of(ctx, one.entry), place, moved, text, why.first if why else "")
+        text = words.text("unchanged") if previewed.before is not None else words.text("new")
+    why = why_of(ctx, previewed.why, previewed.entry)
+    return PreviewCard(post_of(ctx, previewed.entry), position, moved, text, why.first if why else "")
 
 
 def _hints(words: Translated) -> dict[str, str]:
@@ -254,7 +254,7 @@ async def _cards(ctx: PageContext, recipe: Recipe) -> list[PreviewCard] | None:
         found = await preview(ctx.reads, ctx.member.id, recipe, _FIRST)
     except Unavailable:
         return None
-    return [_card(ctx, one, place) for place, one in enumerate(found, 1)]
+    return [_card(ctx, previewed, position) for position, previewed in enumerate(found, 1)]
 
 
 async def _page(
@@ -296,7 +296,7 @@ async def show_shared(ctx: PageContext, _params: None) -> Response:
         title=ctx.words.text("Feed recipe"),
         dials=sorted(_dials(ctx, recipe), key=lambda dial: -float(dial.value)),
         others=_others(ctx, recipe),
-        preset=next((names[name] for name, one in PRESETS.items() if one == recipe), ""),
+        preset=next((names[name] for name, preset in PRESETS.items() if preset == recipe), ""),
         link=ctx.app.at.recipe(recipe),
         mine=mine,
     )

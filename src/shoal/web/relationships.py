@@ -195,8 +195,8 @@ async def more(ctx: PageContext, path: MorePath, typed: str | None = None, wrong
     graph = ctx.graph
     stand = await relation(graph, me.id, member.id)
     owned = await list_feed.owned(graph, me.id) if stand.following else []
-    on = {one.id for one in await list_feed.with_member(graph, me.id, member.id)} if owned else set()
-    shown = _more(ctx, member, stand, [(one.id, one.title, one.id in on) for one in owned])
+    on = {list_.id for list_ in await list_feed.with_member(graph, me.id, member.id)} if owned else set()
+    shown = _more(ctx, member, stand, [(list_.id, list_.title, list_.id in on) for list_ in owned])
     return await page(
         ctx,
         "more",
@@ -228,11 +228,11 @@ async def note(ctx: PageContext, asked: NoteForm) -> Response:
 async def put_on_lists(ctx: PageContext, asked: ListsForm) -> Response:
     """Add a member to the selected lists and remove the member from all others."""
     me, writes = ctx.checked(asked), ctx.writes
-    held = {one.id for one in await list_feed.with_member(ctx.graph, me.id, asked.id)}
+    current = {list_.id for list_ in await list_feed.with_member(ctx.graph, me.id, asked.id)}
     selected: set[int] = set(asked.lists)
-    for list_id in selected - held:
+    for list_id in selected - current:
         await lists.put_on(writes, me.id, list_id, (asked.id,))
-    for list_id in held - selected:
+    for list_id in current - selected:
         await lists.take_off(writes, me.id, list_id, (asked.id,))
     return ctx.back(asked)
 
@@ -260,12 +260,17 @@ async def show(ctx: PageContext, query: MutedQuery) -> Response:
     member, reads, _ = ctx.member, ctx.reads, ctx.words.text
     atype = _LISTS[query.show]
     found = await members.page(reads, member.id, member.id, atype, query.cursor(_SIZE), severed=True)
-    relations_by_id = await relations(reads.graph, member.id, [one.member.id for one in found.profiles])
+    relations_by_id = await relations(reads.graph, member.id, [profile.member.id for profile in found.profiles])
     ends = [mute_terms(data).expires_at if atype is MUTES else 0 for data in found.data]
     until = _("until %(when)s")
     shown = [
-        person_of(ctx, one, relations_by_id[one.member.id], until % {"when": ctx.words.full(end)} if end else "")
-        for one, end in zip(found.profiles, ends, strict=True)
+        person_of(
+            ctx,
+            shown_profile,
+            relations_by_id[shown_profile.member.id],
+            until % {"when": ctx.words.full(end)} if end else "",
+        )
+        for shown_profile, end in zip(found.profiles, ends, strict=True)
     ]
     following = next_of(ctx, "/settings/people", found.next, show=query.show)
     return await settings_page(ctx, "people", tab=query.show, people=shown, next=following)

@@ -165,7 +165,7 @@ def _changed(
         found.append(_("Media marked as sensitive.") if after.sensitive else _("Media no longer marked as sensitive."))
     if set(before.media) == set(after.media) and before.media != after.media:
         found.append(_("Pictures reordered."))
-    old, new = (one.options if isinstance(one, Revision) else present for one in (before, after))
+    old, new = (version.options if isinstance(version, Revision) else present for version in (before, after))
     if old != new:
         found.append(_("Poll options: %(options)s") % {"options": ", ".join(new)} if new else _("Poll removed."))
     return tuple(found)
@@ -235,7 +235,7 @@ async def history(ctx: PageContext, path: HistoryPath) -> Response:
     former = await revisions(ctx.graph, ctx.viewer_id, entry.post.id)
     # Read one revision more than is shown, to compare the oldest shown revision with it.
     compared = former[-MOST_WORDINGS:]
-    ids = {id_ for media_ids in (*(one.media for one in compared), entry.post.media) for id_ in media_ids}
+    ids = {id_ for media_ids in (*(version.media for version in compared), entry.post.media) for id_ in media_ids}
     nodes = await ctx.graph.obj_get(list(ids)) if ids else {}
     media = {id_: node for id_, node in nodes.items() if isinstance(node, Media)}
     # Compare the texts in a thread, since this may take a tenth of a second and would block other requests.

@@ -82,11 +82,12 @@ async def show(ctx: PageContext, query: BeforeQuery, wrong: Mapping[int, str] = 
     """List scheduled posts. `wrong` are errors by the id of the post that was not rescheduled."""
     graph, member = ctx.graph, ctx.member
     found = await waiting(graph, member.id, query.cursor(_SIZE))
-    drafts = [scheduled_posts.draft_of(one) for one in found.posts]
+    drafts = [scheduled_posts.draft_of(post) for post in found.posts]
     nodes = await graph.obj_get(list({id_ for draft in drafts for id_ in draft.media}))
     media = {id_: node for id_, node in nodes.items() if isinstance(node, Media)}
     plans = [
-        _planned(ctx, one, draft, media, wrong.get(one.id, "")) for one, draft in zip(found.posts, drafts, strict=True)
+        _planned(ctx, scheduled, draft, media, wrong.get(scheduled.id, ""))
+        for scheduled, draft in zip(found.posts, drafts, strict=True)
     ]
     following = next_of(ctx, "/scheduled", found.next)
     title = ctx.words.text("Scheduled posts")

@@ -45,7 +45,7 @@ async def offer(ctx: PageContext, query: WordQuery) -> Response:
     try:
         if query.q.startswith("@"):
             people = await feed.members(reads, viewer, query.q[1:], limit) if query.q[1:] else []
-            offers = [Completion(f"@{one.member.name}", face=face_of(ctx, one.member)) for one in people]
+            offers = [Completion(f"@{person.member.name}", face=face_of(ctx, person.member)) for person in people]
         else:
             tags = await _tag_rows(ctx, await feed.tags(reads, viewer, query.q, limit))
             offers = [Completion(f"#{row.form}", row.uses) for row in tags]
@@ -239,8 +239,8 @@ async def offers(ctx: PageContext, query: OfferQuery) -> Response:
     name = last.removeprefix("from:").removeprefix("@")
     try:
         if name and not last.startswith("#"):
-            for one in await feed.members(reads, viewer, name, ResultRange(_OFFERED)):
-                face = face_of(ctx, one.member)
+            for member in await feed.members(reads, viewer, name, ResultRange(_OFFERED)):
+                face = face_of(ctx, member.member)
                 typed = f"{before} from:{face.name} ".lstrip() if last.startswith("from:") else ""
                 found.append(SearchOffer(face.shown, f"@{face.name}", face.path, face.avatar, typed))
         if last.removeprefix("#") and not last.startswith(("@", "from:")) and not before:

@@ -30,7 +30,7 @@ class SessionRow(NamedTuple):
     used: str
     """The day of the last use; empty if none was recorded yet."""
     place: str
-    """The network address of the last use, or else of the login."""
+    """The IP address of the last use, or else of the login."""
     may: tuple[str, ...]
     here: bool
 
@@ -79,7 +79,7 @@ async def show(ctx: PageContext, query: SessionsQuery) -> Response:
     member, writes = ctx.member, ctx.writes
     found = await sessions.page(writes, member.id, query.cursor(_SIZE))
     here = await _here(ctx)
-    shown = [_row(ctx, one, here) for one in found.sessions]
+    shown = [_row(ctx, session, here) for session in found.sessions]
     following = next_of(ctx, "/settings/sessions", found.next)
     days = ctx.settings.token_days
     return await settings_page(ctx, "sessions", saved=query.saved, sessions=shown, next=following, days=days)

@@ -86,7 +86,7 @@ async def show_posting(ctx: PageContext, query: SettingsQuery = NOT_SAVED, wrong
         ),
         (Visibility.FOLLOWERS, _("Followers"), _("Your followers and the people you mention")),
     )
-    known = {one.code: one.name for one in POST_LANGUAGES}
+    known = {language.code: language.name for language in POST_LANGUAGES}
     own = member.default_language
     languages = {"": _("Interface language"), **({own: own} if own and own not in known else {}), **known}
     return await settings_page(

@@ -13,7 +13,7 @@ from shoal.http.routes import Body, Route
 from shoal.mastodon_api.context import Context
 from shoal.queries.streaming import Arrived, Edited, News, Notified, OfViewer, Removed, updates_for_viewer
 from shoal.streaming.subscriptions import HOME
-from shoal.web.layout import places_of
+from shoal.web.layout import nav_links_of
 from shoal.web.rendering import part_html
 from shoal.web.request_context import PageContext, ctx_of, logged_in
 from shoal.web.view_models import answered, post_of
@@ -31,7 +31,7 @@ async def live(context: Context, _params: None) -> Response:
     async def lines(heard: Heard) -> bytes:
         now = await ctx_of(context)
         return b"".join(
-            [await _event(now, one) for one in await updates_for_viewer(app_context.reads, connection, heard)]
+            [await _event(now, update) for update in await updates_for_viewer(app_context.reads, connection, heard)]
         )
 
     async def check() -> None:
@@ -42,19 +42,19 @@ async def live(context: Context, _params: None) -> Response:
     return EventStream(app_context.streams, connection, stack, lines, check)
 
 
-async def _event(ctx: PageContext, one: News | OfViewer) -> bytes:
+async def _event(ctx: PageContext, update: News | OfViewer) -> bytes:
     """Return an event in the `text/event-stream` format; empty for an event that no page shows."""
-    if isinstance(one, Arrived) and one.entry.post.visibility is Visibility.DIRECT:
+    if isinstance(update, Arrived) and update.entry.post.visibility is Visibility.DIRECT:
         return b""
-    match one:
+    match update:
         case Arrived() | Edited():
-            post = post_of(ctx, one.entry, await answered(ctx, [one.entry]))
-            name = "post" if isinstance(one, Arrived) else "changed"
-            return _lines(name, part_html(ctx, "post", post=post), one.position)
+            post = post_of(ctx, update.entry, await answered(ctx, [update.entry]))
+            name = "post" if isinstance(update, Arrived) else "changed"
+            return _lines(name, part_html(ctx, "post", post=post), update.position)
         case Removed():
-            return _lines("gone", str(one.id), one.position)
+            return _lines("gone", str(update.id), update.position)
         case Notified():
-            return _lines("places", part_html(ctx, "badge", places=await places_of(ctx)), one.position)
+            return _lines("navigation", part_html(ctx, "badge", nav_links=await nav_links_of(ctx)), update.position)
     return b""
 
 

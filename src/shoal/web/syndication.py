@@ -98,9 +98,9 @@ def _content(ctx: PageContext, entry: Entry, shown: Iterable[Media]) -> str:
     if post.spoiler:
         return f"<p>{escape(post.spoiler)}</p>"
     pictures = "".join(
-        f'<p><img src="{escape(at.media(one.preview_key))}" alt="{escape(one.description)}"></p>'
-        for one in shown
-        if one.preview_key
+        f'<p><img src="{escape(at.media(picture.preview_key))}" alt="{escape(picture.description)}"></p>'
+        for picture in shown
+        if picture.preview_key
     )
     return pictures + at.html(post.text, post.mentions)
 
@@ -210,7 +210,7 @@ def post_card(ctx: PageContext, entry: Entry) -> Card | None:
     at, shown = ctx.app.at, author.shown_name
     url = at.status(author.name, post.id)
     hides = bool(post.spoiler) or is_sensitive(post, author)
-    pictures = () if hides else tuple(photo_of(ctx, one) for one in entry.media if one.kind is not MediaKind.AUDIO)
+    pictures = () if hides else tuple(photo_of(ctx, file) for file in entry.media if file.kind is not MediaKind.AUDIO)
     words = post.spoiler or plain_excerpt(post.text, _WORDS)
     made = ctx.when(post.created_at).iso
     data = {
@@ -221,7 +221,7 @@ def post_card(ctx: PageContext, entry: Entry) -> Card | None:
         "datePublished": made,
         "author": _person(ctx, author),
         "text": words,
-        "image": [one.large or one.preview for one in pictures],
+        "image": [picture.large or picture.preview for picture in pictures],
         "interactionStatistic": [_number("LikeAction", entry.likes), _number("CommentAction", entry.comments)],
     }
     return Card(

@@ -81,7 +81,7 @@ def _tag_view(
         tuple(_days(ctx, found)) if found else (),
         tuple(_reasons(ctx, found)) if found else (),
         found.merged if found else (),
-        tuple((one.form, tag_path(ctx, one.name)) for one in alike),
+        tuple((related.form, tag_path(ctx, related.name)) for related in alike),
     )
 
 
@@ -185,8 +185,8 @@ async def _alike(ctx: PageContext, name: str) -> list[RelatedTag]:
 async def _follows(ctx: PageContext, name: str) -> bool:
     if ctx.viewer_id is None:
         return False
-    held = await ctx.graph.assoc_get(ctx.viewer_id, (FOLLOWS_TAG,), (tag_id(name),))
-    return bool(held[FOLLOWS_TAG])
+    bonds = await ctx.graph.assoc_get(ctx.viewer_id, (FOLLOWS_TAG,), (tag_id(name),))
+    return bool(bonds[FOLLOWS_TAG])
 
 
 def _checked(name: str) -> str:

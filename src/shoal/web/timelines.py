@@ -71,7 +71,7 @@ async def sidebar(ctx: PageContext, _params: None) -> Response:
         suggestions(ctx.reads, member.id, _SIDEBAR_PEOPLE), cloud_of(ctx, _TAGS, "rising")
     )
     used = () if rising else await cloud_of(ctx, _TAGS)
-    return part(ctx, "sidebar_panels", people=[suggested(ctx, one) for one in people], rising=rising, used=used)
+    return part(ctx, "sidebar_panels", people=[suggested(ctx, person) for person in people], rising=rising, used=used)
 
 
 _MOST_LISTS = 5
@@ -103,7 +103,7 @@ async def home_tabs(ctx: PageContext, own: str = "") -> list[Tab]:
     except Unavailable:
         do_not_cache()
         return fixed
-    all_lists = [Tab(f"list-{one.id}", ctx.url(f"/lists/{one.id}"), one.title) for one in owned]
+    all_lists = [Tab(f"list-{list_.id}", ctx.url(f"/lists/{list_.id}"), list_.title) for list_ in owned]
     shown = [tab for at, tab in enumerate(all_lists) if at < _MOST_LISTS or tab.key == own]
     names = [assoc.data.decode() for assoc in followed.tags]
     return [*fixed, *shown, *(Tab(f"tag-{name}", tag_path(ctx, name), f"#{name}") for name in names)]
@@ -162,11 +162,11 @@ async def _beginning(ctx: PageContext, viewer: Member) -> Beginning:
         public_timelines.public_page(reads, viewer.id, part, only_media=True),
         suggestions(reads, viewer.id, _PEOPLE),
     )
-    photos = await portfolios(reads, viewer.id, [one.profile.member.id for one in found])
+    photos = await portfolios(reads, viewer.id, [suggestion.profile.member.id for suggestion in found])
     interests = wall_of(ctx, await _unfiltered(ctx, viewer, of_interest.entries))[:_IN_A_BEGINNING]
-    shown = {one.path for one in interests}
+    shown = {interest.path for interest in interests}
     others = wall_of(ctx, await _unfiltered(ctx, viewer, [*liked, *newest.entries]))
-    others = [one for one in others if one.path not in shown][:_IN_A_BEGINNING]
+    others = [other for other in others if other.path not in shown][:_IN_A_BEGINNING]
     walls = [(_("From your interests"), interests), (_("Popular now"), others)]
     return Beginning([wall for wall in walls if wall[1]], people_of(ctx, found, photos))
 
@@ -244,7 +244,7 @@ async def caught_up(ctx: PageContext, _params: None) -> Response:
     """Show the best posts since the last visit, starting with friends who rarely post. The page is finite."""
     member, words = ctx.member, ctx.words
     found = await catch_up(ctx.reads, member.id, explain=True)
-    quiet, best = [await _ranked(ctx, one) for one in (found.quiet, found.best)]
+    quiet, best = [await _ranked(ctx, part_) for part_ in (found.quiet, found.best)]
     left_out = words.counted("%(n)s more post on Home.", "%(n)s more posts on Home.", found.left_out)
     return await page(
         ctx,
@@ -266,15 +266,17 @@ async def seen(ctx: PageContext, form: SeenForm) -> Response:
 
 
 async def _ranked(ctx: PageContext, entries: Sequence[RankedEntry]) -> list[PostView]:
-    names = await answered(ctx, [one.entry for one in entries])
-    return with_first_photo([post_of(ctx, one.entry, names, why=why_of(ctx, one.why, one.entry)) for one in entries])
+    names = await answered(ctx, [entry.entry for entry in entries])
+    return with_first_photo(
+        [post_of(ctx, entry.entry, names, why=why_of(ctx, entry.why, entry.entry)) for entry in entries]
+    )
 
 
 ROUTES = (
     routing.page("/", start, BeforeQuery, cached=True),
     routing.page("/saved", saved, BeforeQuery),
     routing.page("/liked", liked, BeforeQuery),
-    routing.page("/beside", sidebar),
+    routing.page("/sidebar", sidebar),
     routing.page("/for-you", for_you, RankedQuery),
     routing.page("/catch-up", caught_up),
     routing.form("/seen", seen, SeenForm),

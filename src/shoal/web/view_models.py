@@ -81,8 +81,8 @@ async def people_of(ctx: PageContext, profiles: Sequence[Profile]) -> list[Perso
     """Return members with the viewer's relationship to each. Costs two reads for a logged-in viewer."""
     relations: dict[int, Relation] = {}
     if ctx.viewer_id is not None and profiles:
-        relations = await full_relations(ctx.graph, ctx.viewer_id, [one.member.id for one in profiles])
-    return [person_of(ctx, one, relations.get(one.member.id, STRANGER)) for one in profiles]
+        relations = await full_relations(ctx.graph, ctx.viewer_id, [profile.member.id for profile in profiles])
+    return [person_of(ctx, profile, relations.get(profile.member.id, STRANGER)) for profile in profiles]
 
 
 def suggested(ctx: PageContext, found: Suggestion) -> PersonView:
@@ -265,7 +265,7 @@ def post_of(
         text=Markup(ctx.app.at.html(post.text, post.mentions)),  # noqa: S704 (escaped when it was made)
         excerpt=plain_excerpt(post.text, 80),
         language=language_tag(post.language),
-        photos=tuple(photo_of(ctx, one) for one in entry.media),
+        photos=tuple(photo_of(ctx, file) for file in entry.media),
         **_buttons(words, entry),
         tags=post.tags,
         sharable=ctx.viewer is None or may_share(ctx.viewer.id, post),
@@ -277,13 +277,13 @@ def post_of(
         answers=names.get(post.parent_author_id, "") if post.parent_author_id != post.author_id else "",
         edited=ctx.when(post.edited_at) if post.edited_at else None,
         poll=_poll(ctx, entry.poll) if entry.poll else None,
-        folded=tuple(one.filter.title for one in entry.filtered),
+        folded=tuple(match.filter.title for match in entry.filtered),
         place=f"{post.place.latitude:.3f},{post.place.longitude:.3f}" if post.place else "",
         mine=author.id == ctx.viewer_id,
         pinned=entry.pinned,
         why=why,
         depth=depth,
-        emoji=tuple((one.emoji, words.compact(one.count), one.me) for one in entry.emoji),
+        emoji=tuple((counted.emoji, words.compact(counted.count), counted.me) for counted in entry.emoji),
     )
 
 
@@ -339,7 +339,7 @@ def _shared_by(words: Translated, entry: Entry) -> str:
     if entry.sharer is None:
         return ""
     first, total = (entry.shared_by.first, entry.shared_by.number) if entry.shared_by else ((), 0)
-    names = ", ".join(one.member.shown_name for one in (entry.sharer, *first))
+    names = ", ".join(profile.member.shown_name for profile in (entry.sharer, *first))
     if (others := total - len(first)) > 0:
         return words.counted(
             "Shared by %(names)s and %(n)s other", "Shared by %(names)s and %(n)s others", others, names=names

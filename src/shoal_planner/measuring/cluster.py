@@ -122,7 +122,7 @@ class _Measuring:
     async def posts(self) -> dict[str, float]:
         """Measure the CPU time of each part for a post and for a delivery, from authors with few and with many followers."""
         crowd, count = self._crowd, 40 * self._effort.rounds
-        held = memory_of(self._engines.cache.pid or 0)
+        before = memory_of(self._engines.cache.pid or 0)
         await self._warm()
         # Write posts of both kinds of authors first, so that their lists of followers are read and cached.
         made = await self._worked([*crowd.circle[:50]])
@@ -157,7 +157,7 @@ class _Measuring:
             "memory_worker": float(memory_of(self._worker)),
             "memory_broker": float(memory_of(self._engines.broker.pid or 0)),
         }
-        return costs | await self._entries(held)
+        return costs | await self._entries(before)
 
     async def _warm(self) -> None:
         timelines = self._network.timelines
@@ -212,12 +212,12 @@ class _Measuring:
         }
         return {"web": time.process_time()} | {part: cpu_of(pid or 0) for part, pid in parts.items()}
 
-    async def _entries(self, held: int) -> dict[str, float]:
-        """Measure the memory of full, warm timelines in Redis, relative to `held` before."""
+    async def _entries(self, before: int) -> dict[str, float]:
+        """Measure the memory of full, warm timelines in Redis, relative to `before`."""
         old = [floor_at(_OLD_MS) + number for number in range(_ENTRIES)]
         full = self._crowd.follower_set
         await together(self._network.timelines.union(member, old, 0) for member in full)
-        grown = memory_of(self._engines.cache.pid or 0) - held
+        grown = memory_of(self._engines.cache.pid or 0) - before
         return {"memory_entry": grown / len(full) / _ENTRIES, "memory_warm": float(_KEY_BYTES)}
 
     async def index(self) -> dict[str, float]:

@@ -91,7 +91,7 @@ class Crowd(NamedTuple):
     def follows(self) -> Iterator[tuple[int, int]]:
         """Yield pairs of follower and followee, oldest follow first."""
         circle, size = self.circle, len(self.circle)
-        yield from ((one, star) for star in self.stars for one in self.follower_set)
+        yield from ((follower, star) for star in self.stars for follower in self.follower_set)
         yield from ((circle[at], circle[at - step]) for at in range(size) for step in range(1, self.each + 1))
         yield from ((fan, followee) for number, fan in self.fans.items() for followee in circle[:number])
 
@@ -129,8 +129,8 @@ async def put_follows(store: Movable, crowd: Crowd) -> int:
     pairs = list(crowd.follows())
     ends = [
         (id1, atype.number, id2, _FOLLOWS_FROM + (at << _MILLISECOND))
-        for at, (one, other) in enumerate(pairs)
-        for id1, atype, id2 in ((one, FOLLOWS, other), (other, FOLLOWED_BY, one))
+        for at, (follower, other) in enumerate(pairs)
+        for id1, atype, id2 in ((follower, FOLLOWS, other), (other, FOLLOWED_BY, follower))
     ]
     ends.sort()
     for some in _pieces(ends):
@@ -156,8 +156,8 @@ async def together(work: Iterable[Awaitable[T]]) -> list[T]:
     """Await everything, in order, up to `AT_ONCE` concurrently."""
     done: list[T] = []
     waiting: list[Awaitable[T]] = []
-    for one in work:
-        waiting.append(one)
+    for task in work:
+        waiting.append(task)
         if len(waiting) == AT_ONCE:
             done += await asyncio.gather(*waiting)
             waiting.clear()

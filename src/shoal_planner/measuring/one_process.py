@@ -113,10 +113,10 @@ class Posting:
     async def _stages(self, rounds: int) -> dict[str, float]:
         groups = [await self._group(size) for _ in range(rounds) for size in _SIZES]
         sizes = [group.size for group in groups]
-        group, post = line_through(sizes, [one.commit.worked for one in groups])
-        sync, store = line_through(sizes, [one.commit.wall - one.commit.worked for one in groups])
-        claim, job = line_through(sizes, [one.jobs.worked for one in groups])
-        waits = [one.commit.wall - one.commit.worked - one.size * store for one in groups]
+        group, post = line_through(sizes, [measured.commit.worked for measured in groups])
+        sync, store = line_through(sizes, [measured.commit.wall - measured.commit.worked for measured in groups])
+        claim, job = line_through(sizes, [measured.jobs.worked for measured in groups])
+        waits = [measured.commit.wall - measured.commit.worked - measured.size * store for measured in groups]
         return {
             "group": group,
             "post": post,
@@ -139,8 +139,8 @@ class Posting:
             await filler.look(self.network.store, ids)
             taken.append((size, watch.stop()))
         sizes = [size for size, _ in taken]
-        _, row = line_through(sizes, [one.worked for _, one in taken])
-        write, each = line_through(sizes, [one.wall - one.worked for _, one in taken])
+        _, row = line_through(sizes, [measured.worked for _, measured in taken])
+        write, each = line_through(sizes, [measured.wall - measured.worked for _, measured in taken])
         return {"index": row, "index_write": write, "index_row": each}
 
     async def _group(self, size: int) -> _Group:

@@ -30,14 +30,14 @@ def _when(fault: AnyFault) -> str:
 
 
 def _posts(found: SimulatedOutcome) -> str:
-    sentence = f"Of {found.came:,.0f} posts {_were(found.delivered)} in all home timelines by the end"
+    sentence = f"Of {found.came:,.0f} posts, {_were(found.delivered)} delivered to all home timelines by the end"
     if round(found.refused):
         sentence += f", {_were(found.refused)} refused"
     if not round(found.left):
-        return f"{sentence}, and none was left."
+        return f"{sentence}, and none was pending."
     if found.drained is None:
-        return f"{sentence}, and {_were(found.left)} left: not everything was delivered even an hour later."
-    return f"{sentence}, and {_were(found.left)} left: delivered {units.seconds(found.drained)} later."
+        return f"{sentence}, and {_were(found.left)} pending, some of them even an hour later."
+    return f"{sentence}, and {_were(found.left)} pending, delivered {units.seconds(found.drained)} later."
 
 
 def _were(posts: float) -> str:
@@ -51,38 +51,38 @@ def tables(found: SimulatedOutcome) -> list[WordTable]:
         _posts_by_time(found),
         _waits_by_time(found),
         _together(found),
-        WordTable("How busy it was", ("part", "of its time"), busy),
+        WordTable("Utilization", ("component", "busy"), busy),
     ]
 
 
 def _posts_by_time(found: SimulatedOutcome) -> WordTable:
-    figures: dict[str, CellFigure] = {"committed": lambda one: units.number(one.posts)}
+    figures: dict[str, CellFigure] = {"committed": lambda stretch: units.number(stretch.posts)}
     if found.refused:
-        figures["refused"] = lambda one: units.number(one.refused)
+        figures["refused"] = lambda stretch: units.number(stretch.refused)
     figures |= {
-        "deliveries": lambda one: units.number(one.deliveries),
-        "uncommitted": lambda one: units.number(one.uncommitted),
-        "queue": lambda one: units.number(one.queue),
-        "most": lambda one: f"{one.queue_most:,.0f}",
+        "deliveries": lambda stretch: units.number(stretch.deliveries),
+        "uncommitted": lambda stretch: units.number(stretch.uncommitted),
+        "queue": lambda stretch: units.number(stretch.queue),
+        "max": lambda stretch: f"{stretch.queue_most:,.0f}",
     }
-    return _by_time("Posts: those of a second, those that wait, and the queue of consequences", figures, found)
+    return _by_time("Posts per second, uncommitted posts, and pending jobs", figures, found)
 
 
 def _waits_by_time(found: SimulatedOutcome) -> WordTable:
     figures: dict[str, CellFigure] = {
-        "post to timelines": lambda one: _time(one.lag),
-        "p99": lambda one: _time(one.lag_p99),
-        "home page": lambda one: _time(one.page),
-        "p99 ": lambda one: _time(one.page_p99),
+        "post to timelines": lambda stretch: _time(stretch.lag),
+        "p99": lambda stretch: _time(stretch.lag_p99),
+        "home page": lambda stretch: _time(stretch.page),
+        "p99 ": lambda stretch: _time(stretch.page_p99),
     }
-    return _by_time("How long members wait", figures, found)
+    return _by_time("Response times", figures, found)
 
 
 def _by_time(title: str, figures: dict[str, CellFigure], found: SimulatedOutcome) -> WordTable:
     """Return a table with a row for each interval of the simulation, and a column of the active faults if there are any."""
-    columns: dict[str, CellFigure] = {"seconds": lambda one: f"{one.begin:g} to {one.end:g}"}
+    columns: dict[str, CellFigure] = {"seconds": lambda stretch: f"{stretch.begin:g} to {stretch.end:g}"}
     if any(phase.faults for phase in found.phases):
-        columns["fault"] = lambda one: ", ".join(one.faults)
+        columns["fault"] = lambda stretch: ", ".join(stretch.faults)
     columns |= figures
     rows = [tuple(tell(phase) for tell in columns.values()) for phase in found.phases]
     return WordTable(title, tuple(columns), rows)
@@ -97,16 +97,16 @@ def _together(found: SimulatedOutcome) -> WordTable:
         ("deliveries", units.number(found.deliveries)),
         ("post to home timelines, median", units.seconds(found.lag)),
         ("post to home timelines, p99", units.seconds(found.lag_p99)),
-        ("post to home timelines, the longest", units.seconds(found.lag_most)),
-        ("posts that had consequences left, mean", units.number(found.queue)),
-        ("posts that had consequences left, most", f"{found.queue_most:,.0f}"),
+        ("post to home timelines, max", units.seconds(found.lag_most)),
+        ("posts with pending jobs, mean", units.number(found.queue)),
+        ("posts with pending jobs, max", f"{found.queue_most:,.0f}"),
         ("home pages", units.number(found.pages)),
         ("home pages refused", units.number(found.pages_refused)),
         ("home page in the server, median", units.seconds(found.page)),
         ("home page in the server, p99", units.seconds(found.page_p99)),
-        ("memory of our processes and of Redis", units.size(found.memory)),
+        ("memory of Shoal and Redis", units.size(found.memory)),
     ]
-    return WordTable("Together", ("", "number"), rows)
+    return WordTable("Totals", ("", "number"), rows)
 
 
 PlottedFigure = Callable[[Stretch], float]
@@ -117,7 +117,7 @@ _WAITS: tuple[tuple[str, Color, PlottedFigure], ...] = (
     ("home page, p99", "amber", lambda one: one.page_p99),
 )
 _QUEUES: tuple[tuple[str, Color, PlottedFigure], ...] = (
-    ("queue, most", "rose", lambda one: one.queue_most),
+    ("queue, max", "rose", lambda one: one.queue_most),
     ("queue, mean", "after", lambda one: one.queue),
     ("uncommitted", "amber", lambda one: one.uncommitted),
 )
@@ -133,17 +133,17 @@ def charts(found: SimulatedOutcome, faults: Sequence[AnyFault]) -> list[Chart]:
     waits = _lines(found, _WAITS, skip_nothing=True)
     result = []
     if waits:
-        axes = Axes("seconds", "how long members wait", "{:g}".format, units.seconds, log_across=False)
-        below = "From a post to the home timelines of its followers, and for a home page in the server."
+        axes = Axes("seconds", "response time", "{:g}".format, units.seconds, log_across=False)
+        below = "From a post to the home timelines of its followers, and of a home page in the server."
         result.append(lines("Lag", below, waits, axes, marks=marks))
     for title, below, up, figures in (
         (
             "Queue",
-            "Posts that were committed and have consequences left, and posts that wait for their commit.",
+            "Committed posts with pending jobs, and posts that wait for their commit.",
             "posts",
             _QUEUES,
         ),
-        ("Posts", "Posts that were committed, and posts that were refused.", "a second", _POSTS),
+        ("Posts", "Committed and refused posts.", "per second", _POSTS),
     ):
         axes = Axes("seconds", up, "{:g}".format, units.number, log_across=False, log_up=False)
         result.append(lines(title, below, _lines(found, figures), axes, height=300, marks=marks))
@@ -166,7 +166,7 @@ def _lines(
     """Return the lines with at least two points, each in the middle of its interval."""
     result = []
     for name, color, figure in figures:
-        points = [((one.begin + one.end) / 2, figure(one)) for one in found.series]
+        points = [((stretch.begin + stretch.end) / 2, figure(stretch)) for stretch in found.series]
         if skip_nothing:
             points = [(at, value) for at, value in points if value > 0]
         if len(points) > 1:

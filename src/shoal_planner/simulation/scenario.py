@@ -67,7 +67,7 @@ class LostWorkers(LastingFault, frozen=True, kw_only=True, tag="workers"):
     """Seconds until the jobs are redelivered; by default 0 with a broker and 60 without."""
 
     def description(self) -> str:
-        return f"{self.part:.0%} of the workers are gone"
+        return f"{self.part:.0%} of the workers are down"
 
 
 class LostTimelines(Fault, frozen=True, kw_only=True, tag="timelines"):
@@ -85,7 +85,7 @@ class Celebrity(LastingFault, frozen=True, kw_only=True, tag="celebrity"):
     part: Part = 0.3
 
     def description(self) -> str:
-        return f"a celebrity posts once a second to {self.part:.0%} of the members"
+        return f"a celebrity posts once per second to {self.part:.0%} of the members"
 
 
 class Rush(LastingFault, frozen=True, kw_only=True, tag="rush"):
@@ -96,7 +96,7 @@ class Rush(LastingFault, frozen=True, kw_only=True, tag="rush"):
     """Fraction of the pages for which a timeline must be rebuilt first."""
 
     def description(self) -> str:
-        return f"everything comes {self.by:g} times as often"
+        return f"the load is multiplied by {self.by:g}"
 
 
 AnyFault = SlowStore | StoreAway | LostWorkers | LostTimelines | Celebrity | Rush
@@ -173,11 +173,11 @@ class Scenario(NamedTuple):
 
 def author_classes_of(classes: Sequence[FollowerClass], counted: float, high_fan_out_from: float) -> AuthorClasses:
     """Return the author classes. `counted` is the fraction of followers to whom posts are pushed; with high fan-out it is 0."""
-    followers = np.array([one.followers for one in classes])
+    followers = np.array([class_.followers for class_ in classes])
     return AuthorClasses(
         np.where(followers <= high_fan_out_from, followers * counted, 0.0),
-        np.maximum(1.0, np.array([one.members for one in classes])),
-        np.array([one.posts for one in classes]),
+        np.maximum(1.0, np.array([class_.members for class_ in classes])),
+        np.array([class_.posts for class_ in classes]),
     )
 
 

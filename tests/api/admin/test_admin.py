@@ -12,28 +12,28 @@ from shoal.commands import credentials, members, moderation
 from shoal.core.model import Role
 from shoal.queries import moderation as moderation_queries
 from shoal.queries.context import Trending
-from tests.api.in_memory_network import SCOPES, Someone, World, picture, world
+from tests.api.in_memory_network import SCOPES, NetworkFixture, Someone, network_fixture, picture
 
 ACCOUNTS = "/api/v1/admin/accounts"
 
 
 @pytest.fixture
-def w() -> Iterator[World]:
-    with world() as made:
+def w() -> Iterator[NetworkFixture]:
+    with network_fixture() as made:
         yield made
 
 
 @pytest.fixture
-def mod(w: World) -> Someone:
+def mod(w: NetworkFixture) -> Someone:
     return w.staff("mo", Role.MODERATOR)
 
 
 @pytest.fixture
-def boss(w: World) -> Someone:
+def boss(w: NetworkFixture) -> Someone:
     return w.staff("boss", Role.ADMIN)
 
 
-def act(w: World, who: Someone, on: Someone, kind: str) -> int:
+def act(w: NetworkFixture, who: Someone, on: Someone, kind: str) -> int:
     status = w.ask("POST", f"{ACCOUNTS}/{on.id}/action", who, json={"type": kind, "text": "why"}).status_code
     w.settle()
     return status
@@ -43,7 +43,7 @@ def names(found: Sequence[Any]) -> list[str]:
     return [one["username"] for one in found]
 
 
-def test_admin_account_has_all_fields(w: World, mod: Someone) -> None:
+def test_admin_account_has_all_fields(w: NetworkFixture, mod: Someone) -> None:
     ann = w.run(members.register(w.network.writes, "ann", password="a long password", email="ann@example.org"))
     seen = w.json("GET", f"{ACCOUNTS}/{ann.id}", mod)
     account = seen.pop("account")
@@ -71,7 +71,7 @@ def test_admin_account_has_all_fields(w: World, mod: Someone) -> None:
     assert w.json("GET", "/api/v1/accounts/verify_credentials", mod)["role"]["name"] == "Moderator"
 
 
-def test_account_suspension_can_be_lifted(w: World, mod: Someone) -> None:
+def test_account_suspension_can_be_lifted(w: NetworkFixture, mod: Someone) -> None:
     ann = w.join("ann")
     assert act(w, mod, ann, "suspend") == 200
     assert w.ask("GET", f"/api/v1/accounts/{ann.id}").status_code == 410
@@ -81,7 +81,7 @@ def test_account_suspension_can_be_lifted(w: World, mod: Someone) -> None:
     assert w.ask("GET", "/api/v1/timelines/home", ann).status_code == 200
 
 
-def test_disabled_account_cannot_log_in_and_its_posts_stay_public(w: World, mod: Someone) -> None:
+def test_disabled_account_cannot_log_in_and_its_posts_stay_public(w: NetworkFixture, mod: Someone) -> None:
     w.run(members.register(w.network.writes, "ben", password="a long password"))
     ann = w.join("ann")
     app = w.json("POST", "/api/v1/apps", data={"client_name": "x", "redirect_uris": "urn:x", "scopes": "read"})
@@ -100,7 +100,7 @@ def test_disabled_account_cannot_log_in_and_its_posts_stay_public(w: World, mod:
     assert w.ask("POST", "/api/v1/statuses", ann, json={"status": "x"}).status_code == 200
 
 
-def test_account_silence_can_be_lifted(w: World, mod: Someone) -> None:
+def test_account_silence_can_be_lifted(w: NetworkFixture, mod: Someone) -> None:
     ann = w.join("ann")
     assert act(w, mod, ann, "silence") == 200
     assert names(w.json("GET", f"{ACCOUNTS}?silenced=true", mod)) == ["ann"]
@@ -108,7 +108,7 @@ def test_account_silence_can_be_lifted(w: World, mod: Someone) -> None:
     assert w.json("GET", f"{ACCOUNTS}?silenced=true", mod) == []
 
 
-def test_media_of_sensitized_account_is_sensitive_until_undone(w: World, mod: Someone) -> None:
+def test_media_of_sensitized_account_is_sensitive_until_undone(w: NetworkFixture, mod: Someone) -> None:
     ann, ben = w.join("ann"), w.join("ben")
 
     def post(text: str, **more: Any) -> str:
@@ -144,7 +144,7 @@ def test_media_of_sensitized_account_is_sensitive_until_undone(w: World, mod: So
     assert names(w.json("GET", f"{ACCOUNTS}?sensitized=true", mod)) == []
 
 
-def test_status_page_with_sensitive_media_hides_it_behind_cover(w: World, mod: Someone) -> None:
+def test_status_page_with_sensitive_media_hides_it_behind_cover(w: NetworkFixture, mod: Someone) -> None:
     ann = w.join("ann")
     urls = []
     for text, sensitive in (("plain", False), ("marked", True)):
@@ -165,7 +165,7 @@ def test_status_page_with_sensitive_media_hides_it_behind_cover(w: World, mod: S
     assert hidden() == [False, True]
 
 
-def test_status_of_sensitized_account_with_media_does_not_trend(w: World, mod: Someone) -> None:
+def test_status_of_sensitized_account_with_media_does_not_trend(w: NetworkFixture, mod: Someone) -> None:
     ann, ben = w.join("ann"), w.join("ben")
     media = w.json("POST", "/api/v2/media", ann, files={"file": ("a.png", picture(), "image/png")})["id"]
     for form in ({"status": "seen", "media_ids": [media]}, {"status": "words alone"}):
@@ -175,7 +175,9 @@ def test_status_of_sensitized_account_with_media_does_not_trend(w: World, mod: S
     assert [status["content"] for status in w.json("GET", "/api/v1/trends/statuses")] == ["<p>words alone</p>"]
 
 
-def test_account_action_on_oneself_or_equal_or_higher_role_is_refused(w: World, mod: Someone, boss: Someone) -> None:
+def test_account_action_on_oneself_or_equal_or_higher_role_is_refused(
+    w: NetworkFixture, mod: Someone, boss: Someone
+) -> None:
     other, ann = w.staff("other", Role.MODERATOR), w.join("ann")
     assert act(w, boss, mod, "silence") == 200
     before = w.state()
@@ -189,7 +191,7 @@ def test_account_action_on_oneself_or_equal_or_higher_role_is_refused(w: World, 
     assert w.state() == before
 
 
-def test_moderator_role_removal_takes_effect_immediately(w: World, mod: Someone) -> None:
+def test_moderator_role_removal_takes_effect_immediately(w: NetworkFixture, mod: Someone) -> None:
     assert w.ask("GET", ACCOUNTS, mod).status_code == 200
     w.run(moderation.set_role(w.network.writes, mod.member.id, Role.NONE))
     assert w.ask("GET", ACCOUNTS, mod).json() == {"error": "This action is not allowed"}
@@ -197,7 +199,7 @@ def test_moderator_role_removal_takes_effect_immediately(w: World, mod: Someone)
     assert w.ask("GET", ACCOUNTS, plain).json() == {"error": "This action is outside the authorized scopes"}
 
 
-def test_admin_scopes_without_role_give_no_access(w: World) -> None:
+def test_admin_scopes_without_role_give_no_access(w: NetworkFixture) -> None:
     scopes = "read admin:read admin:write:reports"
     form = {"client_name": "x", "redirect_uris": "urn:x", "scopes": scopes}
     assert w.json("POST", "/api/v1/apps", data=form)["scopes"] == scopes.split()
@@ -206,7 +208,7 @@ def test_admin_scopes_without_role_give_no_access(w: World) -> None:
 
 
 def test_moderation_log_records_moderator_action_and_reason(
-    w: World, mod: Someone, caplog: pytest.LogCaptureFixture
+    w: NetworkFixture, mod: Someone, caplog: pytest.LogCaptureFixture
 ) -> None:
     ann = w.join("ann")
     with caplog.at_level(logging.INFO, "shoal.moderation"):
@@ -222,7 +224,7 @@ def test_moderation_log_records_moderator_action_and_reason(
     assert told == [f"{mod.id}: sensitive ann ({ann.id}); why: 'why'", f"{mod.id}: unsensitize ann ({ann.id})"]
 
 
-def test_tag_trend_can_be_rejected_and_approved(w: World, mod: Someone) -> None:
+def test_tag_trend_can_be_rejected_and_approved(w: NetworkFixture, mod: Someone) -> None:
     ann = w.join("ann")
     w.json("POST", "/api/v1/statuses", ann, json={"status": "#tide #dawn"})
     w.settle()
@@ -246,7 +248,9 @@ def test_tag_trend_can_be_rejected_and_approved(w: World, mod: Someone) -> None:
         assert w.ask("POST", f"{path}/{unknown}/reject", mod).status_code == 404
 
 
-def test_status_trend_can_be_rejected_and_approved(w: World, mod: Someone, caplog: pytest.LogCaptureFixture) -> None:
+def test_status_trend_can_be_rejected_and_approved(
+    w: NetworkFixture, mod: Someone, caplog: pytest.LogCaptureFixture
+) -> None:
     ann, ben = w.join("ann"), w.join("ben")
     ids = []
     for text, who in (("loud", (ben, mod)), ("less", (ben,))):
@@ -284,7 +288,7 @@ def test_status_trend_can_be_rejected_and_approved(w: World, mod: Someone, caplo
     assert w.json("GET", "/api/v1/admin/trends/links", mod) == []
 
 
-def test_status_trend_rejection_of_private_status_returns_404(w: World, mod: Someone) -> None:
+def test_status_trend_rejection_of_private_status_returns_404(w: NetworkFixture, mod: Someone) -> None:
     ann = w.join("ann")
     private = w.json("POST", "/api/v1/statuses", ann, json={"status": "x", "visibility": "private"})["id"]
     before = w.state()
@@ -293,7 +297,7 @@ def test_status_trend_rejection_of_private_status_returns_404(w: World, mod: Som
     assert w.state() == before
 
 
-def test_admin_account_list_is_newest_first_and_paginated(w: World, mod: Someone) -> None:
+def test_admin_account_list_is_newest_first_and_paginated(w: NetworkFixture, mod: Someone) -> None:
     everyone = [mod, *(w.join(f"member{n}") for n in range(6))]
     joined = [one.member.name for one in sorted(everyone, key=lambda one: one.member.id)]
     assert names(w.json("GET", ACCOUNTS, mod)) == joined[::-1]
@@ -305,7 +309,7 @@ def test_admin_account_list_is_newest_first_and_paginated(w: World, mod: Someone
     assert names(w.ask("GET", third.links["prev"]["url"], mod).json()) == joined[3:0:-1]
 
 
-def test_admin_account_list_filters_match_expected_accounts(w: World, mod: Someone, boss: Someone) -> None:
+def test_admin_account_list_filters_match_expected_accounts(w: NetworkFixture, mod: Someone, boss: Someone) -> None:
     w.run(members.register(w.network.writes, "ann", email="ann@example.org", display_name="Ann of the Sea"))
     for n, verb in enumerate((moderation.suspend, moderation.silence, moderation.disable)):
         w.run(verb(w.network.writes, w.join(f"member{n}").member.id))
@@ -343,7 +347,7 @@ def test_admin_account_list_filters_match_expected_accounts(w: World, mod: Someo
         assert found(query, 2) == expected, query
 
 
-def test_admin_account_list_of_staff_is_paginated(w: World, mod: Someone, boss: Someone) -> None:
+def test_admin_account_list_of_staff_is_paginated(w: NetworkFixture, mod: Someone, boss: Someone) -> None:
     first = w.ask("GET", f"{ACCOUNTS}?staff=true&limit=1", mod)
     second = w.ask("GET", first.links["next"]["url"], mod)
     older, newer = sorted((mod, boss), key=lambda one: one.member.id)
@@ -352,7 +356,7 @@ def test_admin_account_list_of_staff_is_paginated(w: World, mod: Someone, boss: 
 
 
 def test_admin_account_list_scans_bounded_range_per_page_and_links_next(
-    w: World, mod: Someone, monkeypatch: pytest.MonkeyPatch
+    w: NetworkFixture, mod: Someone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ann = w.join("ann")
     for n in range(60):
@@ -372,7 +376,7 @@ def test_admin_account_list_scans_bounded_range_per_page_and_links_next(
 
 
 def test_admin_account_list_with_min_id_continues_past_ranges_without_members(
-    w: World, mod: Someone, monkeypatch: pytest.MonkeyPatch
+    w: NetworkFixture, mod: Someone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ann = w.join("ann")
     for n in range(60):
@@ -391,7 +395,7 @@ def test_admin_account_list_with_min_id_continues_past_ranges_without_members(
     assert 3 < pages < 200
 
 
-def test_admin_account_email_is_shown_only_for_lower_roles(w: World, mod: Someone, boss: Someone) -> None:
+def test_admin_account_email_is_shown_only_for_lower_roles(w: NetworkFixture, mod: Someone, boss: Someone) -> None:
     for name, role in (("ann", Role.NONE), ("mia", Role.MODERATOR), ("ada", Role.ADMIN)):
         made = w.run(members.register(w.network.writes, name, email=f"{name}@example.org"))
         w.run(moderation.set_role(w.network.writes, made.id, role))
@@ -413,7 +417,7 @@ def test_admin_account_email_is_shown_only_for_lower_roles(w: World, mod: Someon
     assert seen(boss) == {"ann": "ann@example.org", "mia": "mia@example.org", "ada": ""}
 
 
-def test_admin_report_hides_email_of_higher_role(w: World, mod: Someone) -> None:
+def test_admin_report_hides_email_of_higher_role(w: NetworkFixture, mod: Someone) -> None:
     ann = w.join("ann")
     ada = w.run(members.register(w.network.writes, "ada", email="ada@example.org"))
     w.run(moderation.set_role(w.network.writes, ada.id, Role.ADMIN))

@@ -10,7 +10,7 @@ import pytest
 
 from shoal.core.model import Role
 from shoal.graph.schema import tag_id
-from tests.api.in_memory_network import Someone, World, picture, world
+from tests.api.in_memory_network import NetworkFixture, Someone, network_fixture, picture
 
 MEASURES = "/api/v1/admin/measures"
 DIMENSIONS = "/api/v1/admin/dimensions"
@@ -20,13 +20,13 @@ ELSEWHERE = {"domain": "elsewhere.example"}
 
 
 @pytest.fixture
-def w() -> Iterator[World]:
-    with world() as made:
+def w() -> Iterator[NetworkFixture]:
+    with network_fixture() as made:
         yield made
 
 
 @pytest.fixture
-def mod(w: World) -> Someone:
+def mod(w: NetworkFixture) -> Someone:
     return w.staff("mo", Role.MODERATOR)
 
 
@@ -36,19 +36,19 @@ def week() -> dict[str, str]:
     return {"start_at": (now - 5 * DAY).isoformat(), "end_at": (now + DAY).isoformat()}
 
 
-def measured(w: World, mod: Someone, *keys: str, **more: Any) -> dict[str, Any]:
+def measured(w: NetworkFixture, mod: Someone, *keys: str, **more: Any) -> dict[str, Any]:
     found = w.json("POST", MEASURES, mod, json={**week(), "keys": keys, **more})
     assert [one["key"] for one in found] == list(keys)
     return {one["key"]: one for one in found}
 
 
-def ranked(w: World, mod: Someone, *keys: str, **more: Any) -> dict[str, list[tuple[str, str, str]]]:
+def ranked(w: NetworkFixture, mod: Someone, *keys: str, **more: Any) -> dict[str, list[tuple[str, str, str]]]:
     found = w.json("POST", DIMENSIONS, mod, json={**week(), "keys": keys, **more})
     assert [one["key"] for one in found] == list(keys)
     return {one["key"]: [(row["key"], row["human_key"], row["value"]) for row in one["data"]] for one in found}
 
 
-def busy(w: World) -> tuple[Someone, Someone]:
+def busy(w: NetworkFixture) -> tuple[Someone, Someone]:
     """Ann posts twice; Ben likes, shares and replies; Cyd only joins."""
     ann, ben, _ = w.join("ann"), w.join("ben"), w.join("cyd")
     media = w.json("POST", "/api/v2/media", ann, files={"file": ("a.png", picture(), "image/png")})["id"]
@@ -61,7 +61,7 @@ def busy(w: World) -> tuple[Someone, Someone]:
     return ann, ben
 
 
-def test_admin_measures_count_recorded_activity(w: World, mod: Someone) -> None:
+def test_admin_measures_count_recorded_activity(w: NetworkFixture, mod: Someone) -> None:
     ann, ben = busy(w)
     w.json("POST", "/api/v1/reports", ann, json={"account_id": ben.id})
     filed = w.json("POST", "/api/v1/reports", ben, json={"account_id": ann.id})["id"]
@@ -83,7 +83,7 @@ def test_admin_measures_count_recorded_activity(w: World, mod: Someone) -> None:
         assert one["unit"] is None
 
 
-def test_admin_measures_of_tag_accept_id_or_name(w: World, mod: Someone) -> None:
+def test_admin_measures_of_tag_accept_id_or_name(w: NetworkFixture, mod: Someone) -> None:
     busy(w)
     w.settle()
     for text in (str(-tag_id("dawn")), "Dawn"):
@@ -104,7 +104,7 @@ def test_admin_measures_of_tag_accept_id_or_name(w: World, mod: Someone) -> None
     }
 
 
-def test_admin_measures_and_dimensions_of_other_server_are_empty(w: World, mod: Someone) -> None:
+def test_admin_measures_and_dimensions_of_other_server_are_empty(w: NetworkFixture, mod: Someone) -> None:
     kinds = ("accounts", "media_attachments", "reports", "statuses", "follows", "followers")
     asked = {f"instance_{kind}": ELSEWHERE for kind in kinds}
     found = measured(w, mod, *asked, **asked)
@@ -114,7 +114,7 @@ def test_admin_measures_and_dimensions_of_other_server_are_empty(w: World, mod: 
     assert ranked(w, mod, *asked, **asked) == {"instance_accounts": [], "instance_languages": []}
 
 
-def test_admin_dimensions_are_sorted_and_respect_limit(w: World, mod: Someone) -> None:
+def test_admin_dimensions_are_sorted_and_respect_limit(w: NetworkFixture, mod: Someone) -> None:
     ann, _ = busy(w)
     found = ranked(w, mod, "languages", "sources", "servers", "space_usage", "software_versions")
     assert found["languages"] == [("en", "English", "2"), ("de", "Deutsch", "1")]
@@ -129,7 +129,7 @@ def test_admin_dimensions_are_sorted_and_respect_limit(w: World, mod: Someone) -
 
 
 @pytest.mark.parametrize("frequency", ["day", "month"])
-def test_admin_retention_lists_cohorts_and_their_rates(w: World, mod: Someone, frequency: str) -> None:
+def test_admin_retention_lists_cohorts_and_their_rates(w: NetworkFixture, mod: Someone, frequency: str) -> None:
     busy(w)
     now = datetime.now(UTC)
     start, end = now - 40 * DAY, now + DAY
@@ -173,14 +173,14 @@ GOOD = {"start_at": "2026-01-01", "end_at": "2026-02-01T12:00:00Z"}
     ],
 )
 def test_admin_statistics_with_invalid_parameters_return_422(
-    w: World, mod: Someone, path: str, form: Any, words: str
+    w: NetworkFixture, mod: Someone, path: str, form: Any, words: str
 ) -> None:
     answer = w.ask("POST", path, mod, json=form)
     assert answer.status_code == 422
     assert words in answer.json()["error"].lower().replace(" ", "_")
 
 
-def test_admin_statistics_without_period_cover_last_30_days(w: World, mod: Someone) -> None:
+def test_admin_statistics_without_period_cover_last_30_days(w: NetworkFixture, mod: Someone) -> None:
     (measure,) = w.json("POST", MEASURES, mod, json={"keys": ["new_users"]})
     days = [datetime.fromisoformat(day["date"]).date() for day in measure["data"]]
     assert len(days) == 30
@@ -189,7 +189,7 @@ def test_admin_statistics_without_period_cover_last_30_days(w: World, mod: Someo
     assert len(w.json("POST", RETENTION, mod, json={})) == 30
 
 
-def test_admin_statistics_with_only_end_at_start_29_days_earlier(w: World, mod: Someone) -> None:
+def test_admin_statistics_with_only_end_at_start_29_days_earlier(w: NetworkFixture, mod: Someone) -> None:
     end = datetime.now(UTC).date() - timedelta(days=3)
     (measure,) = w.json("POST", MEASURES, mod, json={"keys": ["new_users"], "end_at": end.isoformat()})
     days = [datetime.fromisoformat(day["date"]).date() for day in measure["data"]]

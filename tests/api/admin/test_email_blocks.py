@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from shoal.core.model import Role
-from tests.api.in_memory_network import Someone, World, world
+from tests.api.in_memory_network import NetworkFixture, Someone, network_fixture
 from tests.api.oauth_browser import Client
 
 DOMAINS = "/api/v1/admin/email_domain_blocks"
@@ -20,17 +20,17 @@ GOOD = {"password": "a long password", "agreement": True}
 
 
 @pytest.fixture
-def w() -> Iterator[World]:
-    with world() as made:
+def w() -> Iterator[NetworkFixture]:
+    with network_fixture() as made:
         yield made
 
 
 @pytest.fixture
-def boss(w: World) -> Someone:
+def boss(w: NetworkFixture) -> Someone:
     return w.staff("boss", Role.ADMIN)
 
 
-def sign_up(w: World, name: str, email: str) -> httpx.Response:
+def sign_up(w: NetworkFixture, name: str, email: str) -> httpx.Response:
     token = w.token(Client(w).app.id)
     return w.ask("POST", "/api/v1/accounts", token, json={**GOOD, "username": name, "email": email})
 
@@ -41,7 +41,7 @@ def refused(answer: httpx.Response) -> list[str]:
     return [one["error"] for one in answer.json()["details"]["email"]]
 
 
-def block(w: World, boss: Someone, domain: str) -> Any:
+def block(w: NetworkFixture, boss: Someone, domain: str) -> Any:
     return w.json("POST", DOMAINS, boss, json={"domain": domain})
 
 
@@ -49,7 +49,7 @@ def today() -> int:
     return time.time_ns() // 1_000_000_000 // 86_400 * 86_400
 
 
-def test_sign_up_with_blocked_email_domain_or_subdomain_is_refused(w: World, boss: Someone) -> None:
+def test_sign_up_with_blocked_email_domain_or_subdomain_is_refused(w: NetworkFixture, boss: Someone) -> None:
     block(w, boss, "Spam.Example")
     for email in ("a@spam.example", "a@SPAM.example", "a@mail.spam.example", "a@a.b.spam.example"):
         answer = sign_up(w, "ann", email)
@@ -59,13 +59,13 @@ def test_sign_up_with_blocked_email_domain_or_subdomain_is_refused(w: World, bos
         assert sign_up(w, f"ben{number}", email).status_code == 200
 
 
-def test_email_domain_block_with_international_name_matches_punycode(w: World, boss: Someone) -> None:
+def test_email_domain_block_with_international_name_matches_punycode(w: NetworkFixture, boss: Someone) -> None:
     assert block(w, boss, "bücher.example")["domain"] == "xn--bcher-kva.example"
     assert refused(sign_up(w, "ann", "a@bücher.example")) == ["ERR_BLOCKED"]
     assert refused(sign_up(w, "ann", "a@xn--bcher-kva.example")) == ["ERR_BLOCKED"]
 
 
-def test_email_domain_block_deletion_allows_sign_up_again(w: World, boss: Someone) -> None:
+def test_email_domain_block_deletion_allows_sign_up_again(w: NetworkFixture, boss: Someone) -> None:
     made = block(w, boss, "spam.example")
     assert refused(sign_up(w, "ann", "a@spam.example")) == ["ERR_BLOCKED"]
     assert w.json("DELETE", f"{DOMAINS}/{made['id']}", boss) == {}
@@ -76,7 +76,7 @@ def test_email_domain_block_deletion_allows_sign_up_again(w: World, boss: Someon
     assert block(w, boss, "spam.example")["id"] != made["id"]
 
 
-def test_email_domain_block_history_counts_refused_sign_ups_per_day(w: World, boss: Someone) -> None:
+def test_email_domain_block_history_counts_refused_sign_ups_per_day(w: NetworkFixture, boss: Someone) -> None:
     outer, inner = block(w, boss, "example"), block(w, boss, "spam.example")
     assert [day["day"] for day in outer["history"]] == [str(today() - 86_400 * ago) for ago in range(7)]
     assert {(day["uses"], day["accounts"]) for day in outer["history"]} == {("0", "0")}
@@ -94,7 +94,7 @@ def test_email_domain_block_history_counts_refused_sign_ups_per_day(w: World, bo
 
 
 @pytest.mark.parametrize("domain", ["", " ", "no spaces", "a@b", "https://spam.example", "a..b", "-a.b", "x" * 300])
-def test_email_domain_block_with_invalid_domain_is_refused(w: World, boss: Someone, domain: str) -> None:
+def test_email_domain_block_with_invalid_domain_is_refused(w: NetworkFixture, boss: Someone, domain: str) -> None:
     before = w.state()
     answer = w.ask("POST", DOMAINS, boss, json={"domain": domain})
     assert answer.status_code == 422
@@ -102,13 +102,13 @@ def test_email_domain_block_with_invalid_domain_is_refused(w: World, boss: Someo
     assert w.state() == before
 
 
-def test_email_domain_block_of_blocked_domain_is_refused(w: World, boss: Someone) -> None:
+def test_email_domain_block_of_blocked_domain_is_refused(w: NetworkFixture, boss: Someone) -> None:
     block(w, boss, "spam.example")
     answer = w.ask("POST", DOMAINS, boss, json={"domain": "SPAM.example."})
     assert (answer.status_code, answer.json()["error"]) == (422, "Validation failed: Domain has already been taken")
 
 
-def test_email_domain_blocks_are_paginated_newest_first(w: World, boss: Someone) -> None:
+def test_email_domain_blocks_are_paginated_newest_first(w: NetworkFixture, boss: Someone) -> None:
     made = [block(w, boss, f"d{number}.example")["id"] for number in range(5)][::-1]
     first = w.ask("GET", f"{DOMAINS}?limit=2", boss)
     assert [one["id"] for one in first.json()] == made[:2]
@@ -120,7 +120,7 @@ def test_email_domain_blocks_are_paginated_newest_first(w: World, boss: Someone)
     assert [one["id"] for one in w.json("GET", f"{DOMAINS}?since_id={made[1]}", boss)] == made[:1]
 
 
-def test_sign_up_with_blocked_email_in_any_spelling_is_refused(w: World, boss: Someone) -> None:
+def test_sign_up_with_blocked_email_in_any_spelling_is_refused(w: NetworkFixture, boss: Someone) -> None:
     made = w.json("POST", ADDRESSES, boss, json={"email": "Some.Body+news@Example.org"})
     digest = hashlib.sha256(b"somebody@example.org").hexdigest()
     assert made == {"id": made["id"], "canonical_email_hash": digest}
@@ -142,7 +142,7 @@ def test_sign_up_with_blocked_email_in_any_spelling_is_refused(w: World, boss: S
     assert sign_up(w, "ann", "somebody@example.org").status_code == 200
 
 
-def test_canonical_email_block_by_hash_blocks_address(w: World, boss: Someone) -> None:
+def test_canonical_email_block_by_hash_blocks_address(w: NetworkFixture, boss: Someone) -> None:
     digest = hashlib.sha256(b"somebody@example.org").hexdigest()
     w.json("POST", ADDRESSES, boss, json={"canonical_email_hash": digest.upper()})
     assert refused(sign_up(w, "ann", "some.body@example.org")) == ["ERR_TAKEN"]
@@ -152,7 +152,7 @@ def test_canonical_email_block_by_hash_blocks_address(w: World, boss: Someone) -
 
 @pytest.mark.parametrize("given", [{}, {"email": "nobody"}, {"canonical_email_hash": "abc"}, {"email": "x" * 3_000}])
 def test_canonical_email_block_with_invalid_email_or_hash_is_refused(
-    w: World, boss: Someone, given: dict[str, str]
+    w: NetworkFixture, boss: Someone, given: dict[str, str]
 ) -> None:
     before = w.state()
     assert w.ask("POST", ADDRESSES, boss, json=given).status_code == 422
@@ -161,7 +161,7 @@ def test_canonical_email_block_with_invalid_email_or_hash_is_refused(
     assert w.state() == before
 
 
-def test_sign_up_with_blocked_domain_does_not_reveal_existing_address(w: World, boss: Someone) -> None:
+def test_sign_up_with_blocked_domain_does_not_reveal_existing_address(w: NetworkFixture, boss: Someone) -> None:
     assert sign_up(w, "ann", "ann@spam.example").status_code == 200
     block(w, boss, "spam.example")
     for email in ("ann@spam.example", "nobody@spam.example"):
@@ -170,7 +170,7 @@ def test_sign_up_with_blocked_domain_does_not_reveal_existing_address(w: World, 
         assert answer.json()["error"] == "Validation failed: Email uses a disallowed e-mail provider"
 
 
-def test_email_domain_block_does_not_affect_existing_member(w: World, boss: Someone) -> None:
+def test_email_domain_block_does_not_affect_existing_member(w: NetworkFixture, boss: Someone) -> None:
     token = sign_up(w, "ann", "ann@spam.example").json()["access_token"]
     block(w, boss, "spam.example")
     assert w.json("GET", "/api/v1/accounts/verify_credentials", token)["username"] == "ann"

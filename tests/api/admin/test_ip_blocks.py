@@ -21,7 +21,7 @@ from shoal.core.model import Role
 from shoal.http.event_streams import USUAL
 from shoal.http.middleware import IpGuard
 from shoal.scheduler import Agenda
-from tests.api.in_memory_network import BASE, STAFF_SCOPES, Someone, World, served, world
+from tests.api.in_memory_network import BASE, STAFF_SCOPES, NetworkFixture, Someone, network_fixture, served
 from tests.api.oauth_browser import Client
 
 BLOCKS = "/api/v1/admin/ip_blocks"
@@ -30,21 +30,23 @@ GOOD = {"email": "dora@example.org", "password": "a long password", "agreement":
 
 
 @pytest.fixture
-def w() -> Iterator[World]:
-    with world() as made:
+def w() -> Iterator[NetworkFixture]:
+    with network_fixture() as made:
         yield made
 
 
 @pytest.fixture
-def boss(w: World) -> Someone:
+def boss(w: NetworkFixture) -> Someone:
     return w.staff("boss", Role.ADMIN)
 
 
-def block(w: World, boss: Someone, ip: str = "203.0.113.0/24", severity: str = "no_access", **more: object) -> Any:
+def block(
+    w: NetworkFixture, boss: Someone, ip: str = "203.0.113.0/24", severity: str = "no_access", **more: object
+) -> Any:
     return w.json("POST", BLOCKS, boss, json={"ip": ip, "severity": severity, **more})
 
 
-def ask(w: World, address: str, method: str, path: str, token: str = "", **more: Any) -> httpx.Response:
+def ask(w: NetworkFixture, address: str, method: str, path: str, token: str = "", **more: Any) -> httpx.Response:
     """Send one request from this address."""
 
     async def once() -> httpx.Response:
@@ -56,12 +58,12 @@ def ask(w: World, address: str, method: str, path: str, token: str = "", **more:
     return w.run(once())
 
 
-def sign_up(w: World, name: str, address: str) -> httpx.Response:
+def sign_up(w: NetworkFixture, name: str, address: str) -> httpx.Response:
     form = {**GOOD, "username": name, "email": f"{name}@example.org"}
     return ask(w, address, "POST", "/api/v1/accounts", w.token(Client(w).app.id), json=form)
 
 
-def test_ip_block_can_be_created_listed_and_deleted(w: World, boss: Someone) -> None:
+def test_ip_block_can_be_created_listed_and_deleted(w: NetworkFixture, boss: Someone) -> None:
     made = block(w, boss, "203.0.113.77/24", comment="scrapers")
     assert made == {
         "id": made["id"],
@@ -95,7 +97,7 @@ def test_ip_block_can_be_created_listed_and_deleted(w: World, boss: Someone) -> 
     ],
 )
 def test_ip_block_with_invalid_parameters_is_refused(
-    w: World, boss: Someone, given: dict[str, object], field: str
+    w: NetworkFixture, boss: Someone, given: dict[str, object], field: str
 ) -> None:
     before = w.state()
     answer = w.ask("POST", BLOCKS, boss, json=given)
@@ -104,7 +106,7 @@ def test_ip_block_with_invalid_parameters_is_refused(
     assert w.state() == before
 
 
-def test_ip_block_of_blocked_network_is_refused(w: World, boss: Someone) -> None:
+def test_ip_block_of_blocked_network_is_refused(w: NetworkFixture, boss: Someone) -> None:
     block(w, boss)
     other = block(w, boss, "198.51.100.0/24")
     said = "Validation failed: Ip has already been taken"
@@ -114,7 +116,7 @@ def test_ip_block_of_blocked_network_is_refused(w: World, boss: Someone) -> None
     assert (moved.status_code, moved.json()["error"]) == (422, said)
 
 
-def test_ip_block_no_access_refuses_all_paths_except_health_checks(w: World, boss: Someone) -> None:
+def test_ip_block_no_access_refuses_all_paths_except_health_checks(w: NetworkFixture, boss: Someone) -> None:
     made = block(w, boss)
     ann = w.join("ann")
     for method, path, token in (
@@ -127,9 +129,10 @@ def test_ip_block_no_access_refuses_all_paths_except_health_checks(w: World, bos
         ("GET", "/nothing", ""),
     ):
         answer = ask(w, OUTSIDE, method, path, token)
-        assert (answer.status_code, answer.json()) == (403, {"error": "Your network has no access to this server"}), (
-            path
-        )
+        assert (answer.status_code, answer.json()) == (
+            403,
+            {"error": "Your IP address has no access to this server"},
+        ), path
         assert answer.headers["x-request-id"]
         assert ask(w, "203.0.114.9", method, path, token).status_code != 403
     for path in ("/health", "/ready"):
@@ -138,14 +141,14 @@ def test_ip_block_no_access_refuses_all_paths_except_health_checks(w: World, bos
     assert ask(w, OUTSIDE, "GET", "/api/v1/instance").status_code == 200
 
 
-def test_ip_block_sign_up_block_refuses_only_sign_up(w: World, boss: Someone) -> None:
+def test_ip_block_sign_up_block_refuses_only_sign_up(w: NetworkFixture, boss: Someone) -> None:
     made = block(w, boss, severity="sign_up_block")
     assert ask(w, OUTSIDE, "GET", "/api/v1/instance").status_code == 200
     before = w.state().objects
     answer = sign_up(w, "dora", OUTSIDE)
     assert (answer.status_code, answer.json()["error"]) == (
         403,
-        "This server does not accept new members from your network",
+        "This server does not accept new members from your IP address",
     )
     assert len(w.state().objects) == len(before) + 2, "an app and its token"
     assert sign_up(w, "eva", "198.51.100.1").status_code == 200
@@ -153,7 +156,7 @@ def test_ip_block_sign_up_block_refuses_only_sign_up(w: World, boss: Someone) ->
     assert sign_up(w, "dora", OUTSIDE).status_code == 200
 
 
-def test_ip_block_that_includes_own_address_is_refused(w: World, boss: Someone) -> None:
+def test_ip_block_that_includes_own_address_is_refused(w: NetworkFixture, boss: Someone) -> None:
     said = "Validation failed: Ip includes your own address: you would lock yourself out"
     for own in ("127.0.0.1", "127.0.0.0/8", "0.0.0.0/0", "::ffff:127.0.0.1"):
         answer = w.ask("POST", BLOCKS, boss, json={"ip": own, "severity": "no_access"})
@@ -168,7 +171,7 @@ def test_ip_block_that_includes_own_address_is_refused(w: World, boss: Someone) 
     assert made.status_code == 200
 
 
-def test_ip_block_update_keeps_omitted_fields(w: World, boss: Someone) -> None:
+def test_ip_block_update_keeps_omitted_fields(w: NetworkFixture, boss: Someone) -> None:
     made = block(w, boss, comment="scrapers", expires_in=3_600)
     path = f"{BLOCKS}/{made['id']}"
     assert made["expires_at"] > made["created_at"]
@@ -184,7 +187,7 @@ def test_ip_block_update_keeps_omitted_fields(w: World, boss: Someone) -> None:
     block(w, boss)
 
 
-def test_ip_block_expired_is_deleted(w: World, boss: Someone) -> None:
+def test_ip_block_expired_is_deleted(w: NetworkFixture, boss: Someone) -> None:
     kept = block(w, boss, "198.51.100.0/24", expires_in=3_600)
     w.json("PUT", f"{BLOCKS}/{kept['id']}", boss, json={"expires_in": 7_200})
     made = block(w, boss, expires_in=3_600)
@@ -199,7 +202,7 @@ def test_ip_block_expired_is_deleted(w: World, boss: Someone) -> None:
     assert made["id"] != block(w, boss)["id"]
 
 
-def test_ip_guard_of_other_process_applies_change_after_interval(w: World, boss: Someone) -> None:
+def test_ip_guard_of_other_process_applies_change_after_interval(w: NetworkFixture, boss: Someone) -> None:
     now = [100.0]
     guard = IpGuard(w.network.writes.graph, clock=lambda: now[0])
     scope = {"client": (OUTSIDE, 1)}
@@ -229,7 +232,7 @@ class Broken:
         return getattr(self._graph, name)
 
 
-def test_ip_guard_keeps_last_blocks_while_store_is_unavailable(w: World, boss: Someone) -> None:
+def test_ip_guard_keeps_last_blocks_while_store_is_unavailable(w: NetworkFixture, boss: Someone) -> None:
     block(w, boss)
     now = [100.0]
     graph: Any = Broken(w.network.writes.graph)
@@ -242,7 +245,7 @@ def test_ip_guard_keeps_last_blocks_while_store_is_unavailable(w: World, boss: S
         assert guard.severity({"client": (OUTSIDE, 1)}) is IpSeverity.NO_ACCESS
 
 
-def test_ip_guard_without_changes_reads_only_change_marker(w: World, boss: Someone) -> None:
+def test_ip_guard_without_changes_reads_only_change_marker(w: NetworkFixture, boss: Someone) -> None:
     block(w, boss)
     graph: Any = Broken(w.network.writes.graph)
     guard = IpGuard(graph)
@@ -252,7 +255,7 @@ def test_ip_guard_without_changes_reads_only_change_marker(w: World, boss: Someo
     assert graph.reads == 1
 
 
-def test_ip_guard_refresh_runs_once_for_concurrent_requests(w: World) -> None:
+def test_ip_guard_refresh_runs_once_for_concurrent_requests(w: NetworkFixture) -> None:
     graph: Any = Broken(w.network.writes.graph)
     guard = IpGuard(graph)
 

@@ -7,11 +7,11 @@ from starlette.responses import PlainTextResponse
 from shoal.http.middleware import Limited
 from shoal.http.rate_limits import DEFAULTS, MemoryLimiter, RateRule
 from tests.api.harness import ask
-from tests.api.in_memory_network import BASE, picture, world
+from tests.api.in_memory_network import BASE, network_fixture, picture
 
 
 def test_rate_limiter_counts_pages_and_files_separately() -> None:
-    with world(rate_limits=True) as limited:
+    with network_fixture(rate_limits=True) as limited:
         ann = limited.join("ann")
         photo = limited.json("POST", "/api/v2/media", ann, files={"file": picture()})["url"].removeprefix(BASE)
         for path, name in [
@@ -37,7 +37,7 @@ def test_rate_limiter_over_page_limit_returns_429_and_files_still_work() -> None
 
 
 def test_rate_limiter_disabled_sends_no_rate_limit_headers() -> None:
-    with world() as free:
+    with network_fixture() as free:
         answer = free.ask("GET", "/")
         assert answer.status_code == 200
         assert "x-ratelimit-limit" not in answer.headers

@@ -10,26 +10,26 @@ import pytest
 from shoal.commands import moderation
 from shoal.core.model import Role
 from shoal.queries import pagination
-from tests.api.in_memory_network import Someone, World, world
+from tests.api.in_memory_network import NetworkFixture, Someone, network_fixture
 
 REPORTS = "/api/v1/admin/reports"
 PUBLIC = "/api/v1/timelines/public"
 
 
 @pytest.fixture
-def w() -> Iterator[World]:
-    with world(reports_to_hold=2, reporter_age_days=0.0) as made:
+def w() -> Iterator[NetworkFixture]:
+    with network_fixture(reports_to_hold=2, reporter_age_days=0.0) as made:
         yield made
 
 
 @pytest.fixture
-def mod(w: World) -> Someone:
+def mod(w: NetworkFixture) -> Someone:
     made = w.join("mo", ("read", "write", "admin:read", "admin:write"))
     w.run(moderation.set_role(w.network.writes, made.member.id, Role.MODERATOR))
     return made
 
 
-def held(w: World) -> tuple[str, list[Someone], list[str]]:
+def held(w: NetworkFixture) -> tuple[str, list[Someone], list[str]]:
     """Return a held post, its two reporters and their reports."""
     ann, ben, cyd = (w.join(name) for name in ("ann", "ben", "cyd"))
     post = str(w.json("POST", "/api/v1/statuses", ann, json={"status": "rude"})["id"])
@@ -39,11 +39,11 @@ def held(w: World) -> tuple[str, list[Someone], list[str]]:
     return post, [ben, cyd], filed
 
 
-def listed(w: World, mod: Someone, query: str) -> list[tuple[str, list[str]]]:
+def listed(w: NetworkFixture, mod: Someone, query: str) -> list[tuple[str, list[str]]]:
     return [(one["id"], one["waiting_status_ids"]) for one in w.json("GET", f"{REPORTS}?{query}", mod)]
 
 
-def test_waiting_report_can_be_listed_and_dismissed(w: World, mod: Someone) -> None:
+def test_waiting_report_can_be_listed_and_dismissed(w: NetworkFixture, mod: Someone) -> None:
     post, _, filed = held(w)
     w.json("POST", "/api/v1/reports", w.join("dan"), json={"account_id": w.join("eve").id})
     w.settle()
@@ -58,7 +58,7 @@ def test_waiting_report_can_be_listed_and_dismissed(w: World, mod: Someone) -> N
 
 
 @pytest.mark.parametrize("body", [{"upheld": True}, None])
-def test_upheld_report_keeps_status_out_of_public_timeline(w: World, mod: Someone, body: Any) -> None:
+def test_upheld_report_keeps_status_out_of_public_timeline(w: NetworkFixture, mod: Someone, body: Any) -> None:
     post, _, filed = held(w)
     if body is None:
         # Without the upheld parameter, the account action decides.
@@ -74,7 +74,7 @@ def test_upheld_report_keeps_status_out_of_public_timeline(w: World, mod: Someon
     assert listed(w, mod, "waiting=true") == [(filed[1], [post]), (filed[0], [post])]
 
 
-def test_account_action_with_report_id_upholds_report(w: World, mod: Someone) -> None:
+def test_account_action_with_report_id_upholds_report(w: NetworkFixture, mod: Someone) -> None:
     post, _, filed = held(w)
     author = w.json("GET", f"/api/v1/statuses/{post}", mod)["account"]["id"]
     w.json("POST", f"/api/v1/admin/accounts/{author}/action", mod, json={"type": "silence", "report_id": filed[0]})
@@ -84,7 +84,7 @@ def test_account_action_with_report_id_upholds_report(w: World, mod: Someone) ->
     assert w.json("GET", f"{REPORTS}/{filed[1]}", mod)["upheld"] is False
 
 
-def test_reporter_is_notified_when_report_is_resolved(w: World, mod: Someone) -> None:
+def test_reporter_is_notified_when_report_is_resolved(w: NetworkFixture, mod: Someone) -> None:
     post, (ben, cyd), filed = held(w)
 
     def notified(who: Someone, query: str = "") -> Any:
@@ -114,7 +114,7 @@ def test_reporter_is_notified_when_report_is_resolved(w: World, mod: Someone) ->
 
 @pytest.mark.parametrize(("begin", "link"), [("limit=1", "next"), ("limit=1&min_id=1", "prev")])
 def test_report_list_filtered_by_target_account_paginates_past_other_reports(
-    w: World, mod: Someone, monkeypatch: pytest.MonkeyPatch, begin: str, link: str
+    w: NetworkFixture, mod: Someone, monkeypatch: pytest.MonkeyPatch, begin: str, link: str
 ) -> None:
     monkeypatch.setattr(pagination, "LOOKS", 1)
     ann, ben, cyd = w.join("ann"), w.join("ben"), w.join("cyd")

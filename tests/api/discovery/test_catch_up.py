@@ -6,12 +6,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.api.in_memory_network import World
+from tests.api.in_memory_network import NetworkFixture
 
 CATCH_UP = "/api/shoal/v1/timelines/catch_up"
 
 
-def test_catch_up_timeline_returns_quiet_and_best_posts_and_left_out_count(shoal: World) -> None:
+def test_catch_up_timeline_returns_quiet_and_best_posts_and_left_out_count(shoal: NetworkFixture) -> None:
     ann, ben, cyd = map(shoal.join, ("ann", "ben", "cyd"))
     for friend in (ben, cyd):
         shoal.json("POST", f"/api/v1/accounts/{friend.id}/follow", ann)
@@ -34,7 +34,7 @@ def test_catch_up_timeline_returns_quiet_and_best_posts_and_left_out_count(shoal
 
 
 @pytest.mark.parametrize("since", ["yesterday", "2999-01-01T00:00:00Z"])
-def test_catch_up_timeline_with_invalid_or_future_since_is_refused(shoal: World, since: str) -> None:
+def test_catch_up_timeline_with_invalid_or_future_since_is_refused(shoal: NetworkFixture, since: str) -> None:
     refused = shoal.ask("GET", CATCH_UP, shoal.join("ann"), params={"since": since})
     assert refused.status_code == 422
     assert "since" in refused.json()["error"]

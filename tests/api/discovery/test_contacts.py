@@ -9,7 +9,7 @@ from itertools import count
 import pytest
 
 from shoal.core.handles import MAX_ARCHIVE_BYTES
-from tests.api.in_memory_network import World, world
+from tests.api.in_memory_network import NetworkFixture, network_fixture
 
 CONTACTS = "/api/shoal/v1/contacts"
 SALT = "/api/shoal/v1/contacts/salt"
@@ -19,7 +19,7 @@ _NUMBERS = count()
 CSV = b"Account address,Show boosts\nharbour@mastodon.social,true\nben@mastodon.social,true\nno one,\n"
 
 
-def test_contact_archive_import_finds_accounts_with_match_kind(shoal: World) -> None:
+def test_contact_archive_import_finds_accounts_with_match_kind(shoal: NetworkFixture) -> None:
     ann, ben, cyd = map(shoal.join, ("ann", "ben", "cyd"))
     fields = {"fields_attributes": [{"name": "Mastodon", "value": "https://mastodon.social/@harbour"}]}
     shoal.json("PATCH", CREDENTIALS, cyd, json=fields)
@@ -53,7 +53,7 @@ def test_contact_archive_import_finds_accounts_with_match_kind(shoal: World) -> 
     ids=["nothing", "long", "many", "shape", "empty", "deep", "zip", "both", "large"],
 )
 def test_contact_archive_import_with_invalid_file_is_refused(
-    shared: World, sent: dict[str, object], status: int
+    shared: NetworkFixture, sent: dict[str, object], status: int
 ) -> None:
     ann = shared.join(f"ann{next(_NUMBERS)}")
     refused = shared.ask("POST", ARCHIVE, ann, **sent)
@@ -61,7 +61,7 @@ def test_contact_archive_import_with_invalid_file_is_refused(
     assert refused.json()["error"]
 
 
-def test_contact_search_by_email_hash_finds_only_members_who_opted_in(shoal: World) -> None:
+def test_contact_search_by_email_hash_finds_only_members_who_opted_in(shoal: NetworkFixture) -> None:
     me = shoal.join("me")
     ann, ben = (shoal.join(name, email=f"{name}@example.org") for name in ("ann", "ben"))
     terms = shoal.json("GET", SALT, me)
@@ -89,20 +89,20 @@ def test_contact_search_by_email_hash_finds_only_members_who_opted_in(shoal: Wor
 @pytest.mark.parametrize(
     "hashes", [["ann@example.org"], ["A" * 64], ["a" * 65], ["a" * 64] * 2_001, "a" * 63], ids=lambda one: str(one)[:8]
 )
-def test_contact_search_with_invalid_hash_is_refused(shared: World, hashes: object) -> None:
+def test_contact_search_with_invalid_hash_is_refused(shared: NetworkFixture, hashes: object) -> None:
     ann = shared.join(f"ann{next(_NUMBERS)}")
     assert shared.ask("POST", CONTACTS, ann, json={"hashes": hashes}).status_code == 422
     assert shared.ask("POST", CONTACTS, ann, json={}).status_code == 400
 
 
 def test_contact_search_over_rate_limit_returns_429() -> None:
-    with world(rate_limits=True) as shoal:
+    with network_fixture(rate_limits=True) as shoal:
         ann = shoal.join("ann")
         codes = [shoal.ask("POST", CONTACTS, ann, json={"hashes": ["a" * 64]}).status_code for _ in range(11)]
         assert codes == [200] * 10 + [429]
 
 
-def test_contact_endpoints_require_member_token_with_follow_scope(shoal: World) -> None:
+def test_contact_endpoints_require_member_token_with_follow_scope(shoal: NetworkFixture) -> None:
     ann = shoal.join("ann")
     assert shoal.ask("POST", ARCHIVE, json={"handles": ["ann"]}).status_code == 401
     reader = shoal.token(ann.app_id, ann.member.id, ("read:statuses",))
@@ -112,7 +112,7 @@ def test_contact_endpoints_require_member_token_with_follow_scope(shoal: World) 
 
 
 def test_contact_archive_import_has_its_own_rate_limit() -> None:
-    with world(rate_limits=True, limits={"archives": "2/1h"}) as shoal:
+    with network_fixture(rate_limits=True, limits={"archives": "2/1h"}) as shoal:
         ann, ben = map(shoal.join, ("ann", "ben"))
         codes = [shoal.ask("POST", ARCHIVE, ann, json={"handles": ["ben"]}).status_code for _ in range(3)]
         assert codes == [200, 200, 429]

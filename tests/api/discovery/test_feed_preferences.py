@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.api.in_memory_network import World, picture
+from tests.api.in_memory_network import NetworkFixture, picture
 
 INTERESTS = "/api/shoal/v1/interests"
 FEEDBACK = "/api/shoal/v1/feedback"
 
 
-def test_interests_can_be_listed_picked_and_deleted(shoal: World) -> None:
+def test_interests_can_be_listed_picked_and_deleted(shoal: NetworkFixture) -> None:
     ann, ben = map(shoal.join, ("ann", "ben"))
     media = shoal.json("POST", "/api/v2/media", ben, files={"file": ("sand.png", picture(), "image/png")})
     body = {"status": "low #tide", "media_ids": [media["id"]]}
@@ -31,7 +31,7 @@ def test_interests_can_be_listed_picked_and_deleted(shoal: World) -> None:
         assert shoal.ask("PUT", INTERESTS, ann, json=wrong).status_code in {400, 422}
 
 
-def test_feedback_returns_ranking_change_and_can_be_listed_and_undone(shoal: World) -> None:
+def test_feedback_returns_ranking_change_and_can_be_listed_and_undone(shoal: NetworkFixture) -> None:
     ann, ben = map(shoal.join, ("ann", "ben"))
     status = shoal.json("POST", "/api/v1/statuses", ben, json={"status": "low #tide"})["id"]
     path = f"/api/shoal/v1/statuses/{status}/feedback"

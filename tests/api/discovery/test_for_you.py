@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.api.in_memory_network import Someone, World
+from tests.api.in_memory_network import NetworkFixture, Someone
 
 FOR_YOU = "/api/shoal/v1/timelines/for_you"
 RANKING = "/api/shoal/v1/ranking"
@@ -23,7 +23,7 @@ class Scene(NamedTuple):
 
 
 @pytest.fixture
-def scene(shoal: World, monkeypatch: pytest.MonkeyPatch) -> Scene:
+def scene(shoal: NetworkFixture, monkeypatch: pytest.MonkeyPatch) -> Scene:
     # A test machine may be slow.
     monkeypatch.setattr("shoal.queries.foryou.feed.page.__kwdefaults__", {"explain": False, "deadline": 60.0})
     ann, ben, cyd = map(shoal.join, ("ann", "ben", "cyd"))
@@ -36,7 +36,7 @@ def scene(shoal: World, monkeypatch: pytest.MonkeyPatch) -> Scene:
     return Scene(ann, ben, cyd, posts)
 
 
-def test_foryou_timeline_pages_follow_next_link_without_duplicates(shoal: World, scene: Scene) -> None:
+def test_foryou_timeline_pages_follow_next_link_without_duplicates(shoal: NetworkFixture, scene: Scene) -> None:
     path, found = f"{FOR_YOU}?limit=15&explain=true", []
     while path:
         answer = shoal.ask("GET", path, scene.ann)
@@ -55,13 +55,13 @@ def test_foryou_timeline_pages_follow_next_link_without_duplicates(shoal: World,
         assert ranking["sources"]
 
 
-def test_foryou_timeline_without_explain_has_no_ranking(shoal: World, scene: Scene) -> None:
+def test_foryou_timeline_without_explain_has_no_ranking(shoal: NetworkFixture, scene: Scene) -> None:
     (first, *_) = shoal.json("GET", f"{FOR_YOU}?limit=1", scene.ann)
     assert "ranking" not in first.get("shoal", {})
     assert shoal.json("GET", f"/api/v1/statuses/{first['id']}", scene.ann)["content"] == first["content"]
 
 
-def test_ranking_recipe_can_be_updated_set_from_preset_and_reset(shoal: World, scene: Scene) -> None:
+def test_ranking_recipe_can_be_updated_set_from_preset_and_reset(shoal: NetworkFixture, scene: Scene) -> None:
     before = shoal.json("GET", RANKING, scene.ann)
     assert (before["own"], before["on"]) == (False, True)
     assert set(before["presets"]) == {"balanced", "friends_first", "fresh", "explore", "nearby", "popular"}
@@ -86,7 +86,7 @@ def test_ranking_recipe_can_be_updated_set_from_preset_and_reset(shoal: World, s
     assert shoal.json("DELETE", RANKING, scene.ann) == before
 
 
-def test_ranking_recipe_link_can_be_imported_by_other_member(shoal: World, scene: Scene) -> None:
+def test_ranking_recipe_link_can_be_imported_by_other_member(shoal: NetworkFixture, scene: Scene) -> None:
     mine = shoal.json("PUT", RANKING, scene.ann, json={"preset": "explore", "weights": {"friends": 0.123456789}})
     link = mine["link"]
     assert "/recipe?" in link
@@ -114,7 +114,7 @@ def test_ranking_recipe_link_can_be_imported_by_other_member(shoal: World, scene
         shoal.json("DELETE", RANKING, who)
 
 
-def test_ranking_switch_off_serves_home_timeline(shoal: World, scene: Scene) -> None:
+def test_ranking_switch_off_serves_home_timeline(shoal: NetworkFixture, scene: Scene) -> None:
     assert shoal.json("PUT", f"{RANKING}/switch", scene.ann, json={"on": False})["on"] is False
     answer = shoal.ask("GET", FOR_YOU, scene.ann)
     assert answer.headers["shoal-feed"] == "home; reason=off"
@@ -125,7 +125,7 @@ def test_ranking_switch_off_serves_home_timeline(shoal: World, scene: Scene) -> 
     assert shoal.ask("GET", FOR_YOU, scene.ann).headers["shoal-feed"] == "for_you"
 
 
-def test_foryou_timeline_ranks_seen_status_lower(shoal: World, scene: Scene) -> None:
+def test_foryou_timeline_ranks_seen_status_lower(shoal: NetworkFixture, scene: Scene) -> None:
     shoal.json("PUT", RANKING, scene.ann, json={"weights": {"seen": -10}})
     first = shoal.json("GET", f"{FOR_YOU}?limit=1", scene.ann)[0]["id"]
     assert shoal.json("POST", "/api/shoal/v1/seen", scene.ann, json={"ids": [first]}) == {}
@@ -134,14 +134,14 @@ def test_foryou_timeline_ranks_seen_status_lower(shoal: World, scene: Scene) -> 
         assert shoal.ask("POST", "/api/shoal/v1/seen", scene.ann, json={"ids": ids}).status_code == 422
 
 
-def test_foryou_timeline_excludes_author_who_opted_out(shoal: World, scene: Scene) -> None:
+def test_foryou_timeline_excludes_author_who_opted_out(shoal: NetworkFixture, scene: Scene) -> None:
     shoal.json("PATCH", "/api/v1/accounts/update_credentials", scene.cyd, data={"shoal[rankable]": "false"})
     assert shoal.json("GET", "/api/v1/preferences", scene.cyd)["shoal:rankable"] is False
     names = {status["account"]["username"] for status in shoal.json("GET", f"{FOR_YOU}?limit=40", scene.ann)}
     assert names == {"ben"}
 
 
-def test_why_not_endpoint_returns_stage_and_rule(shoal: World, scene: Scene) -> None:
+def test_why_not_endpoint_returns_stage_and_rule(shoal: NetworkFixture, scene: Scene) -> None:
     path = "/api/shoal/v1/statuses/{}/why_not".format
     shown = shoal.json("GET", path(scene.posts[0]), scene.ann)
     assert (shown["stage"], shown["place"]) == ("shown", 1)
@@ -151,7 +151,7 @@ def test_why_not_endpoint_returns_stage_and_rule(shoal: World, scene: Scene) -> 
 
 
 @pytest.mark.parametrize("cursor", ["x", "AAAAAAAAAAAAAAAAAAA", "gAAAAAAAAAAAAAAA", "a" * 65, "é"])
-def test_foryou_timeline_with_invalid_cursor_is_refused(shoal: World, scene: Scene, cursor: str) -> None:
+def test_foryou_timeline_with_invalid_cursor_is_refused(shoal: NetworkFixture, scene: Scene, cursor: str) -> None:
     refused = shoal.ask("GET", f"{FOR_YOU}?cursor={cursor}", scene.ann)
     assert refused.status_code == 422
     assert "cursor" in refused.json()["error"]

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from tests.api.in_memory_network import Someone, World
+from tests.api.in_memory_network import NetworkFixture, Someone
 
 PATH = "/api/shoal/v1/timelines/nearby"
 HERE = "?latitude=54.1&longitude=-0.2"
 CREDENTIALS = "/api/v1/accounts/update_credentials"
 
 
-def write(shoal: World, who: Someone, text: str, latitude: float, longitude: float = -0.2) -> str:
+def write(shoal: NetworkFixture, who: Someone, text: str, latitude: float, longitude: float = -0.2) -> str:
     place = {"latitude": latitude, "longitude": longitude}
     body = {"status": text, "shoal": {"place": place}}
     return str(shoal.json("POST", "/api/v1/statuses", who, json=body)["id"])
@@ -23,7 +23,7 @@ def ids(found: Any) -> list[str]:
     return [one["id"] for one in found]
 
 
-def test_nearby_timeline_is_filtered_by_radius_and_paginated(shoal: World) -> None:
+def test_nearby_timeline_is_filtered_by_radius_and_paginated(shoal: NetworkFixture) -> None:
     ann, ben = shoal.join("ann"), shoal.join("ben")
     made = [write(shoal, (ann, ben)[n % 2], str(n), 54.1 + n % 3 / 100) for n in range(7)]
     far = write(shoal, ann, "far", 55.1)
@@ -59,11 +59,11 @@ def test_nearby_timeline_is_filtered_by_radius_and_paginated(shoal: World) -> No
         f"{HERE}&radius_km=wide",
     ],
 )
-def test_nearby_timeline_with_invalid_coordinates_or_radius_is_refused(shoal: World, query: str) -> None:
+def test_nearby_timeline_with_invalid_coordinates_or_radius_is_refused(shoal: NetworkFixture, query: str) -> None:
     assert shoal.ask("GET", PATH + query).status_code in (400, 422)
 
 
-def test_place_precision_setting_rounds_or_drops_coordinates(shoal: World) -> None:
+def test_place_precision_setting_rounds_or_drops_coordinates(shoal: NetworkFixture) -> None:
     ann = shoal.join("ann")
     assert shoal.json("GET", "/api/v1/accounts/verify_credentials", ann)["shoal"]["place_precision"] == "1km"
     for precision, kept in (("exact", [54.1234, -0.1987]), ("10km", [54.1, -0.170616]), ("none", None)):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.in_memory_network import BASE, Someone, World, picture
+from tests.api.in_memory_network import BASE, NetworkFixture, Someone, picture
 
 TEXT, FLAG, NUMBER, MOMENT = str, bool, int, "moment"
 MAYBE_TEXT = (str, type(None))
@@ -96,12 +96,12 @@ def fits(value: Any, shape: dict[str, Any]) -> None:
 
 
 @pytest.fixture(scope="module")
-def ann(shared: World) -> Someone:
+def ann(shared: NetworkFixture) -> Someone:
     """A member shared by the tests of this module."""
     return shared.join("ann")
 
 
-def test_account_entity_has_expected_keys_and_types(shared: World, ann: Someone) -> None:
+def test_account_entity_has_expected_keys_and_types(shared: NetworkFixture, ann: Someone) -> None:
     account = shared.json("GET", f"/api/v1/accounts/{ann.id}")
     fits(account, ACCOUNT)
     assert account["display_name"] == ""
@@ -109,7 +109,7 @@ def test_account_entity_has_expected_keys_and_types(shared: World, ann: Someone)
     assert account["url"] == account["uri"] == f"{BASE}/@ann"
 
 
-def test_credential_account_entity_has_source_and_role(shared: World, ann: Someone) -> None:
+def test_credential_account_entity_has_source_and_role(shared: NetworkFixture, ann: Someone) -> None:
     form = {"fields_attributes[0][name]": "Web", "fields_attributes[0][value]": "https://example.org", "note": "a < b"}
     form |= {"source[privacy]": "private", "source[language]": "fr"}
     account = shared.json("PATCH", "/api/v1/accounts/update_credentials", ann, data=form)
@@ -122,7 +122,7 @@ def test_credential_account_entity_has_source_and_role(shared: World, ann: Someo
     assert (account["source"]["privacy"], account["source"]["language"]) == ("private", "fr")
 
 
-def test_status_entity_with_media_mentions_tags_and_place_has_expected_shape(shared: World) -> None:
+def test_status_entity_with_media_mentions_tags_and_place_has_expected_shape(shared: NetworkFixture) -> None:
     cyd, ben = shared.join("cyd"), shared.join("ben")
     photo = shared.json("POST", "/api/v2/media", cyd, files={"file": ("x", picture())}, data={"description": "sea"})
     fits(photo, ATTACHMENT)
@@ -153,7 +153,7 @@ def test_status_entity_with_media_mentions_tags_and_place_has_expected_shape(sha
     assert status["sensitive"] is True
 
 
-def test_status_entity_shape_depends_on_viewer(shared: World, ann: Someone) -> None:
+def test_status_entity_shape_depends_on_viewer(shared: NetworkFixture, ann: Someone) -> None:
     dan = shared.join("dan")
     form = {"status": "hello", "visibility": "public", "shoal[data]": '{"n": 1}', "shoal[place][latitude]": "0"}
     form["shoal[place][longitude]"] = "2"
@@ -166,7 +166,7 @@ def test_status_entity_shape_depends_on_viewer(shared: World, ann: Someone) -> N
         fits(status, shape)
 
 
-def test_reblog_entity_contains_original_status(shared: World, ann: Someone) -> None:
+def test_reblog_entity_contains_original_status(shared: NetworkFixture, ann: Someone) -> None:
     fay = shared.join("fay")
     post = shared.json("POST", "/api/v1/statuses", ann, json={"status": "share me", "visibility": "public"})
     share = shared.json("POST", f"/api/v1/statuses/{post['id']}/reblog", fay)
@@ -180,12 +180,12 @@ def test_reblog_entity_contains_original_status(shared: World, ann: Someone) -> 
     assert (original["id"], original["reblogged"], original["reblog"]) == (post["id"], False, None)
 
 
-def test_deleted_status_entity_includes_source_text(shared: World, ann: Someone) -> None:
+def test_deleted_status_entity_includes_source_text(shared: NetworkFixture, ann: Someone) -> None:
     post = shared.json("POST", "/api/v1/statuses", ann, json={"status": 'say "no"\nmore'})
     fits(shared.json("DELETE", f"/api/v1/statuses/{post['id']}", ann), {**OWN, "text": TEXT})
 
 
-def test_status_source_history_and_context_entities_have_expected_shape(shared: World, ann: Someone) -> None:
+def test_status_source_history_and_context_entities_have_expected_shape(shared: NetworkFixture, ann: Someone) -> None:
     post = shared.json("POST", "/api/v1/statuses", ann, json={"status": "one"})
     address = f"/api/v1/statuses/{post['id']}"
     edited = shared.json("PUT", address, ann, json={"status": "two"})
@@ -210,7 +210,7 @@ def test_status_source_history_and_context_entities_have_expected_shape(shared: 
     assert shared.json("GET", f"/api/shoal/v1/accounts/{ann.id}/received", ann) == {"likes": 1, "shares": 0}
 
 
-def test_relationship_entity_has_expected_keys_and_values(shared: World, ann: Someone) -> None:
+def test_relationship_entity_has_expected_keys_and_values(shared: NetworkFixture, ann: Someone) -> None:
     gus = shared.join("gus")
     fits(shared.json("POST", f"/api/v1/accounts/{gus.id}/follow", ann), RELATIONSHIP)
     for query in (f"id[]={gus.id}", f"id={gus.id}"):
@@ -221,7 +221,7 @@ def test_relationship_entity_has_expected_keys_and_values(shared: World, ann: So
     assert [stand["id"] for stand in strangers] == ["77", gus.id]
 
 
-def test_tag_entity_has_history_and_viewer_state(shared: World, ann: Someone) -> None:
+def test_tag_entity_has_history_and_viewer_state(shared: NetworkFixture, ann: Someone) -> None:
     tag = shared.json("POST", "/api/v1/tags/Dawn/follow", ann)
     fits(tag, {"id": TEXT, "name": TEXT, "url": TEXT, "history": list, "following": FLAG, "featuring": FLAG})
     assert (tag["name"], tag["following"]) == ("dawn", True)
@@ -230,7 +230,7 @@ def test_tag_entity_has_history_and_viewer_state(shared: World, ann: Someone) ->
     fits(shared.json("GET", "/api/v1/tags/dawn"), {"id": TEXT, "name": TEXT, "url": TEXT, "history": list})
 
 
-def test_application_and_token_entities_have_expected_shape(shared: World) -> None:
+def test_application_and_token_entities_have_expected_shape(shared: NetworkFixture) -> None:
     body = {"client_name": "C", "redirect_uris": "urn:a\nhttps://b.example/c", "scopes": "read write:statuses"}
     app = shared.json("POST", "/api/v1/apps", json=body)
     fits(app, CREDENTIAL_APPLICATION)
@@ -245,7 +245,7 @@ def test_application_and_token_entities_have_expected_shape(shared: World) -> No
     assert answer.json()["scope"] == "read"
 
 
-def test_instance_entities_v1_and_v2_have_expected_shape(shared: World) -> None:
+def test_instance_entities_v1_and_v2_have_expected_shape(shared: NetworkFixture) -> None:
     fits(shared.json("GET", "/api/v1/instance"), INSTANCE_1)
     second = shared.json("GET", "/api/v2/instance/")
     fits(second, INSTANCE_2)
@@ -256,7 +256,7 @@ def test_instance_entities_v1_and_v2_have_expected_shape(shared: World) -> None:
     assert shared.json("GET", "/api/v1/instance/")["uri"] == "shoal.test"
 
 
-def test_error_entity_of_missing_status_is_json_404(shared: World) -> None:
+def test_error_entity_of_missing_status_is_json_404(shared: NetworkFixture) -> None:
     answer = shared.ask("GET", "/api/v1/statuses/1")
     assert (answer.status_code, answer.json()) == (404, {"error": "Record not found"})
     assert answer.headers["content-type"] == "application/json"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.entities.golden import FOLDER, answers, small_world, steady, written
+from tests.api.entities.golden import FOLDER, answers, small_network, steady, written
 
 NAMES = sorted(path.stem for path in FOLDER.glob("*.json"))
 
@@ -15,7 +15,7 @@ NAMES = sorted(path.stem for path in FOLDER.glob("*.json"))
 @pytest.fixture(scope="module")
 def given() -> Iterator[dict[str, Any]]:
     """Return the responses of a new server."""
-    with small_world() as shoal:
+    with small_network() as shoal:
         yield answers(shoal)
 
 

@@ -16,7 +16,7 @@ from shoal.mastodon_api.context import app_context_of
 from shoal.queries.context import ExpiringCache, Reads, Renewed
 from shoal.server import AppParts, application
 from shoal.tagcloud.reader import TagCloud
-from tests.api.in_memory_network import BASE, Someone, World, picture
+from tests.api.in_memory_network import BASE, NetworkFixture, Someone, picture
 
 NAMES = ("ann", "ben", "cleo", "dan", "eva")
 HOME = "/api/v1/timelines/home"
@@ -34,7 +34,7 @@ def never_old(network: Network, reads: Reads) -> Reads:
 class FrontEnd:
     """A front end of a network with a response cache of `answer_cache` kilobytes."""
 
-    def __init__(self, here: World, answer_cache: int, app_parts: AppParts | None = None) -> None:
+    def __init__(self, here: NetworkFixture, answer_cache: int, app_parts: AppParts | None = None) -> None:
         """Create a front end. `app_parts` defaults to the parts of `here` with `never_old` reads."""
         app_parts = app_parts or replace(here.app_parts, reads=never_old(here.network, here.app_parts.reads))
         settings = structs.replace(app_parts.settings, answer_cache=answer_cache)
@@ -63,7 +63,7 @@ class FrontEnd:
 class Story:
     """Members who perform random actions one after another, and a random choice of pages to read between them."""
 
-    def __init__(self, here: World, seed: int) -> None:
+    def __init__(self, here: NetworkFixture, seed: int) -> None:
         self.here = here
         self.dice = random.Random(seed)
         self.people = [here.join(name) for name in NAMES]

@@ -18,14 +18,14 @@ from hypothesis import strategies as st
 from shoal.http.routes import Body
 from shoal.mastodon_api.routes import table
 from shoal.settings import Settings
-from tests.api.in_memory_network import Someone, World, picture, served
+from tests.api.in_memory_network import NetworkFixture, Someone, picture, served
 from tests.example_counts import examples
 
 MIB = 1 << 20
 
 
 @pytest.fixture(scope="module")
-def ann(shared: World) -> Someone:
+def ann(shared: NetworkFixture) -> Someone:
     """A member with one post."""
     ann = shared.join("ann")
     shared.json("POST", "/api/v1/statuses", ann, json={"status": "hello"})
@@ -33,7 +33,9 @@ def ann(shared: World) -> Someone:
     return ann
 
 
-def refused(shared: World, status: int, method: str, path: str, token: Any = "", **more: Any) -> dict[str, Any]:
+def refused(
+    shared: NetworkFixture, status: int, method: str, path: str, token: Any = "", **more: Any
+) -> dict[str, Any]:
     """Assert that the request is refused with this status and changes nothing; return the body."""
     before = shared.state()
     answer = shared.ask(method, path, token, **more)
@@ -60,7 +62,7 @@ def bomb(side: int) -> bytes:
 
 
 @pytest.mark.parametrize("path", ["/api/v1/media", "/api/v2/media"])
-def test_media_upload_over_size_limit_returns_413(shared: World, ann: Someone, path: str) -> None:
+def test_media_upload_over_size_limit_returns_413(shared: NetworkFixture, ann: Someone, path: str) -> None:
     refused(shared, 413, "POST", path, ann, files={"file": ("x.png", picture() + b"\0" * (17 * MIB))})
 
 
@@ -93,7 +95,7 @@ def _token(address: str) -> str:
     return str(made["access_token"])
 
 
-def test_image_upload_decompression_bomb_returns_413(shared: World, ann: Someone) -> None:
+def test_image_upload_decompression_bomb_returns_413(shared: NetworkFixture, ann: Someone) -> None:
     refused(shared, 413, "POST", "/api/v2/media", ann, files={"file": ("bomb.png", bomb(30_000))})
     refused(
         shared, 413, "PATCH", "/api/v1/accounts/update_credentials", ann, files={"avatar": ("bomb.png", bomb(30_000))}
@@ -101,28 +103,28 @@ def test_image_upload_decompression_bomb_returns_413(shared: World, ann: Someone
 
 
 @pytest.mark.parametrize("data", [b"", b"not a picture", b"\x89PNG\r\n\x1a\n", picture()[:60], b"<svg></svg>"])
-def test_media_upload_of_invalid_image_returns_422(shared: World, ann: Someone, data: bytes) -> None:
+def test_media_upload_of_invalid_image_returns_422(shared: NetworkFixture, ann: Someone, data: bytes) -> None:
     refused(shared, 422, "POST", "/api/v2/media", ann, files={"file": ("x.png", data)})
 
 
-def test_media_upload_without_file_or_with_invalid_focus_is_refused(shared: World, ann: Someone) -> None:
+def test_media_upload_without_file_or_with_invalid_focus_is_refused(shared: NetworkFixture, ann: Someone) -> None:
     refused(shared, 400, "POST", "/api/v2/media", ann)
     refused(shared, 422, "POST", "/api/v2/media", ann, data={"file": "text"})
     refused(shared, 422, "POST", "/api/v2/media", ann, files={"file": picture()}, data={"focus": "1;2"})
     refused(shared, 422, "POST", "/api/v2/media", ann, files={"file": picture()}, data={"focus": "nan,2"})
 
 
-def test_status_post_with_body_of_1_mb_returns_413(shared: World, ann: Someone) -> None:
+def test_status_post_with_body_of_1_mb_returns_413(shared: NetworkFixture, ann: Someone) -> None:
     refused(shared, 413, "POST", "/api/v1/statuses", ann, json={"status": "x" * MIB})
 
 
-def test_status_post_over_character_limit_returns_422(shared: World, ann: Someone) -> None:
+def test_status_post_over_character_limit_returns_422(shared: NetworkFixture, ann: Someone) -> None:
     body = refused(shared, 422, "POST", "/api/v1/statuses", ann, json={"status": "x" * 5_001})
     assert "5000" in body["error"]
     assert body["details"]["text"][0]["error"] == "ERR_TOO_LONG"
 
 
-def test_status_post_with_oversized_or_malformed_data_returns_422(shared: World, ann: Someone) -> None:
+def test_status_post_with_oversized_or_malformed_data_returns_422(shared: NetworkFixture, ann: Someone) -> None:
     refused(shared, 422, "POST", "/api/v1/statuses", ann, json={"status": "x", "shoal": {"data": ["x" * 70_000]}})
     refused(shared, 422, "POST", "/api/v1/statuses", ann, data={"status": "x", "shoal[data]": "{broken"})
 
@@ -156,11 +158,13 @@ def test_status_post_with_oversized_or_malformed_data_returns_422(shared: World,
         ("GET", "/api/shoal/v1/statuses/{}/likers"),
     ],
 )
-def test_unknown_or_malformed_id_returns_404(shared: World, ann: Someone, method: str, path: str, id_: str) -> None:
+def test_unknown_or_malformed_id_returns_404(
+    shared: NetworkFixture, ann: Someone, method: str, path: str, id_: str
+) -> None:
     assert refused(shared, 404, method, path.format(id_), ann) == {"error": "Record not found"}
 
 
-def test_id_of_other_object_type_returns_404(shared: World, ann: Someone) -> None:
+def test_id_of_other_object_type_returns_404(shared: NetworkFixture, ann: Someone) -> None:
     shown = shared.json("GET", f"/api/v1/accounts/{ann.id}/statuses")[0]["id"]
     refused(shared, 404, "GET", f"/api/v1/accounts/{shown}")
     refused(shared, 404, "POST", f"/api/v1/accounts/{shown}/follow", ann)
@@ -172,16 +176,16 @@ def test_id_of_other_object_type_returns_404(shared: World, ann: Someone) -> Non
 
 
 @pytest.mark.parametrize("path", ["/api", "/api/v1/nothing", "/api/v9/x", "/api/v1/statuses/1/nothing"])
-def test_unknown_api_path_returns_404_as_json(shared: World, ann: Someone, path: str) -> None:
+def test_unknown_api_path_returns_404_as_json(shared: NetworkFixture, ann: Someone, path: str) -> None:
     refused(shared, 404, "GET", path, ann)
 
 
-def test_unsupported_method_returns_405_and_lists_allowed_methods(shared: World, ann: Someone) -> None:
+def test_unsupported_method_returns_405_and_lists_allowed_methods(shared: NetworkFixture, ann: Someone) -> None:
     assert "GET, POST" in refused(shared, 405, "DELETE", "/api/v1/statuses", ann)["error"]
 
 
 @pytest.mark.parametrize("path", ["/media/x", "/media/%2e%2e/x", "/media//", "/media/a%00b"])
-def test_unknown_media_path_returns_404(shared: World, path: str) -> None:
+def test_unknown_media_path_returns_404(shared: NetworkFixture, path: str) -> None:
     refused(shared, 404, "GET", path)
     refused(shared, 405, "DELETE", path)
 
@@ -190,18 +194,18 @@ def test_unknown_media_path_returns_404(shared: World, path: str) -> None:
 
 
 @pytest.mark.parametrize("token", ["x", "é", "A" * 43, "A" * 44, "=" * 44, "Bearer", "\x01", "a b c", "A" * 5_000])
-def test_malformed_access_token_returns_401(shared: World, ann: Someone, token: str) -> None:
+def test_malformed_access_token_returns_401(shared: NetworkFixture, ann: Someone, token: str) -> None:
     header = {"Authorization": f"Bearer {token}".encode("latin-1")}
     refused(shared, 401, "GET", "/api/v1/timelines/home", headers=header)
     refused(shared, 401, "GET", f"/api/v1/timelines/home?access_token={quote(token)}")
 
 
-def test_authorization_header_without_bearer_scheme_returns_401(shared: World, ann: Someone) -> None:
+def test_authorization_header_without_bearer_scheme_returns_401(shared: NetworkFixture, ann: Someone) -> None:
     refused(shared, 401, "GET", "/api/v1/timelines/home", headers={"Authorization": f"Basic {ann.token}"})
     refused(shared, 401, "GET", "/api/v1/timelines/home", headers={"Authorization": ""})
 
 
-def sign_up(shared: World, **form: str) -> dict[str, Any]:
+def sign_up(shared: NetworkFixture, **form: str) -> dict[str, Any]:
     """Return the error details of a refused sign-up."""
     app = shared.join(f"m{len(shared.state().objects)}")
     given = {"username": "zoe", "email": "zoe@example.org", "password": "low tide", "agreement": "true", **form}
@@ -210,7 +214,7 @@ def sign_up(shared: World, **form: str) -> dict[str, Any]:
     return details
 
 
-def test_sign_up_validation_errors_are_reported_per_field(shared: World, ann: Someone) -> None:
+def test_sign_up_validation_errors_are_reported_per_field(shared: NetworkFixture, ann: Someone) -> None:
     found = sign_up(shared, username="", password="", agreement="false")
     assert {field: said[0]["error"] for field, said in found.items()} == {
         "username": "ERR_BLANK",
@@ -227,7 +231,7 @@ def test_sign_up_validation_errors_are_reported_per_field(shared: World, ann: So
     assert sign_up(shared, password="short")["password"][0]["error"] == "ERR_TOO_SHORT"
 
 
-def test_app_registration_with_invalid_parameters_is_refused(shared: World) -> None:
+def test_app_registration_with_invalid_parameters_is_refused(shared: NetworkFixture) -> None:
     good = {"client_name": "x", "redirect_uris": "urn:x", "scopes": "read"}
     for wrong, status in (
         ({"client_name": ""}, 422),
@@ -243,7 +247,7 @@ def test_app_registration_with_invalid_parameters_is_refused(shared: World) -> N
         refused(shared, status, "POST", "/api/v1/apps", json=good | wrong)
 
 
-def test_oauth_errors_use_oauth_error_codes(shared: World, ann: Someone) -> None:
+def test_oauth_errors_use_oauth_error_codes(shared: NetworkFixture, ann: Someone) -> None:
     form = {"client_name": "x", "redirect_uris": "urn:x", "scopes": "read"}
     app = shared.json("POST", "/api/v1/apps", json=form)
     good = {"client_id": app["client_id"], "client_secret": app["client_secret"]}
@@ -313,18 +317,18 @@ BODIES: dict[str, tuple[bytes, Mapping[str, str], int]] = {
 
 
 @pytest.mark.parametrize("what", BODIES)
-def test_status_post_with_invalid_body_is_refused(shared: World, ann: Someone, what: str) -> None:
+def test_status_post_with_invalid_body_is_refused(shared: NetworkFixture, ann: Someone, what: str) -> None:
     body, headers, status = BODIES[what]
     refused(shared, status, "POST", "/api/v1/statuses", ann, content=body, headers=dict(headers))
 
 
-def test_scheduled_status_with_invalid_time_returns_record_invalid(shared: World, ann: Someone) -> None:
+def test_scheduled_status_with_invalid_time_returns_record_invalid(shared: NetworkFixture, ann: Someone) -> None:
     for moment in ("tomorrow", "2099-13-01T00:00:00Z", "9" * 50):
         body = {"status": "x", "scheduled_at": moment}
         assert refused(shared, 422, "POST", "/api/v1/statuses", ann, json=body) == {"error": "Record invalid"}
 
 
-def test_status_edit_with_invalid_parameters_changes_nothing(shared: World, ann: Someone) -> None:
+def test_status_edit_with_invalid_parameters_changes_nothing(shared: NetworkFixture, ann: Someone) -> None:
     path = f"/api/v1/statuses/{shared.json('GET', f'/api/v1/accounts/{ann.id}/statuses')[0]['id']}"
     refused(shared, 422, "PUT", path, ann, json={"status": ""})
     refused(shared, 422, "PUT", path, ann, json={"status": "x" * 6_000})
@@ -334,7 +338,7 @@ def test_status_edit_with_invalid_parameters_changes_nothing(shared: World, ann:
     refused(shared, 422, "PUT", path, ann, json=described)
 
 
-def test_profile_update_with_invalid_field_changes_nothing(shared: World, ann: Someone) -> None:
+def test_profile_update_with_invalid_field_changes_nothing(shared: NetworkFixture, ann: Someone) -> None:
     path = "/api/v1/accounts/update_credentials"
     for wrong in (
         {"display_name": "x" * 101},
@@ -352,7 +356,7 @@ def test_profile_update_with_invalid_field_changes_nothing(shared: World, ann: S
 
 
 @pytest.mark.parametrize("missing", ["undefined", "null"])
-def test_profile_update_with_undefined_fields_keeps_them(shared: World, ann: Someone, missing: str) -> None:
+def test_profile_update_with_undefined_fields_keeps_them(shared: NetworkFixture, ann: Someone, missing: str) -> None:
     path = "/api/v1/accounts/update_credentials"
     shared.json("PATCH", path, ann, json={"fields_attributes": [{"name": "Boat", "value": "Selma"}]})
     said = shared.json("PATCH", path, ann, data={"note": "hi", "fields_attributes": missing, "source": missing})
@@ -360,18 +364,18 @@ def test_profile_update_with_undefined_fields_keeps_them(shared: World, ann: Som
     assert said["source"]["note"] == "hi"
 
 
-def test_account_follow_block_or_mute_of_oneself_returns_403(shared: World, ann: Someone) -> None:
+def test_account_follow_block_or_mute_of_oneself_returns_403(shared: NetworkFixture, ann: Someone) -> None:
     for verb in ("follow", "block", "mute"):
         refused(shared, 403, "POST", f"/api/v1/accounts/{ann.id}/{verb}", ann)
 
 
-def test_tag_with_invalid_name_is_refused(shared: World, ann: Someone) -> None:
+def test_tag_with_invalid_name_is_refused(shared: NetworkFixture, ann: Someone) -> None:
     for name in ("123", "a%20b", "%F0%9F%8C%8A", "x" * 101):
         refused(shared, 422, "POST", f"/api/v1/tags/{name}/follow", ann)
         refused(shared, 404, "GET", f"/api/v1/tags/{name}", ann)
 
 
-def test_pagination_parameters_that_are_invalid_are_ignored(shared: World, ann: Someone) -> None:
+def test_pagination_parameters_that_are_invalid_are_ignored(shared: NetworkFixture, ann: Someone) -> None:
     for query in ("limit=0", "limit=-5", "limit=x", "max_id=abc&since_id=&min_id=-1", f"max_id={'9' * 30}"):
         assert len(shared.json("GET", f"/api/v1/timelines/home?{query}", ann)) == 1, query
 
@@ -433,7 +437,7 @@ TYPES = ["", "application/json", "application/x-www-form-urlencoded", "multipart
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_api_request_with_random_input_never_returns_5xx(
-    shared: World, ann: Someone, request: tuple[str, str, dict[str, Any]], known: bool
+    shared: NetworkFixture, ann: Someone, request: tuple[str, str, dict[str, Any]], known: bool
 ) -> None:
     method, path, more = request
     # A stream that opens successfully never finishes.

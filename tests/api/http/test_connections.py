@@ -20,7 +20,7 @@ from shoal import server
 from shoal.http.connections import DescriptorLimits, Doubts, Idleness, OpenConnections, Patience, Proxies
 from shoal.http.protocol import HttpConnection
 from shoal.settings import load
-from tests.api.streaming.stream_clients import SLOW, Place, a_place
+from tests.api.streaming.stream_clients import SLOW, StreamServer, stream_server
 from tests.async_runner import TurnClock, eventually, in_loop, run
 
 QUICK = Patience(interval=0.02, head=0.2, rate=100_000, grace=0.2, advance=0.4, idle=0.3, idle_proxy=0.3, unread=0.2)
@@ -82,8 +82,8 @@ class Wire:
 
 
 @asynccontextmanager
-async def wire(place: Place, source: str = "127.0.0.1") -> AsyncIterator[Wire]:
-    port = int(place.url.rpartition(":")[2])
+async def wire(streams: StreamServer, source: str = "127.0.0.1") -> AsyncIterator[Wire]:
+    port = int(streams.url.rpartition(":")[2])
     made = Wire(*await asyncio.open_connection("127.0.0.1", port, local_addr=(source, 0)))
     try:
         yield made
@@ -91,13 +91,13 @@ async def wire(place: Place, source: str = "127.0.0.1") -> AsyncIterator[Wire]:
         made.close()
 
 
-async def _is_well(place: Place) -> None:
-    assert (await place.client.get("/health")).text == "OK"
+async def _is_well(streams: StreamServer) -> None:
+    assert (await streams.client.get("/health")).text == "OK"
 
 
 @in_loop
 async def test_idle_connection_without_request_is_closed() -> None:
-    async with a_place(patience=QUICK) as place, wire(place) as silent:
+    async with stream_server(patience=QUICK) as streams, wire(streams) as silent:
         assert await silent.rest() == b""
 
 
@@ -105,7 +105,7 @@ async def test_idle_connection_without_request_is_closed() -> None:
 def test_slow_request_head_returns_408(head: Iterator[bytes], pause: float) -> None:
     @in_loop
     async def story() -> None:
-        async with a_place(patience=QUICK) as place, wire(place) as slow:
+        async with stream_server(patience=QUICK) as streams, wire(streams) as slow:
             assert (await slow.says(head, pause)).startswith(b"HTTP/1.1 408 ")
 
     story()
@@ -121,7 +121,7 @@ def test_slow_request_head_returns_408(head: Iterator[bytes], pause: float) -> N
 )
 def test_request_timeout_by_default_is_ten_seconds(begin: bytes, piece: bytes, pause: float, answer: bytes) -> None:
     async def story() -> float:
-        async with a_place() as place, wire(place) as slow:
+        async with stream_server() as streams, wire(streams) as slow:
             loop = asyncio.get_running_loop()
             since = loop.time()
             said = await slow.says(itertools.chain([begin], itertools.repeat(piece)) if piece else [], pause)
@@ -134,7 +134,7 @@ def test_request_timeout_by_default_is_ten_seconds(begin: bytes, piece: bytes, p
 
 def test_request_body_at_1_kb_per_second_is_accepted_by_default() -> None:
     async def story() -> float:
-        async with a_place() as place, wire(place) as steady:
+        async with stream_server() as streams, wire(streams) as steady:
             loop = asyncio.get_running_loop()
             since = loop.time()
             text = b'{"client_name":"' + b"x" * 40_000 + b'","redirect_uris":"urn:x"}'
@@ -148,7 +148,7 @@ def test_request_body_at_1_kb_per_second_is_accepted_by_default() -> None:
 
 @in_loop
 async def test_idle_keep_alive_connection_keeps_no_reference_to_last_request() -> None:
-    async with a_place() as place, wire(place) as idle:
+    async with stream_server() as streams, wire(streams) as idle:
         await idle.say(GET, b"\r\n")
         assert await idle.status() == 200
 
@@ -160,12 +160,12 @@ async def test_idle_keep_alive_connection_keeps_no_reference_to_last_request() -
 
 @in_loop
 async def test_second_request_on_connection_has_its_own_timeout() -> None:
-    async with a_place(patience=QUICK) as place, wire(place) as slow:
+    async with stream_server(patience=QUICK) as streams, wire(streams) as slow:
         for _ in range(2):
             await slow.say(GET, b"\r\n")
             assert await slow.status() == 200
         assert (await slow.says(itertools.repeat(b"\r\n"), 0.01)).startswith(b"HTTP/1.1 408 ")
-    async with a_place(patience=QUICK) as place, wire(place) as idle:
+    async with stream_server(patience=QUICK) as streams, wire(streams) as idle:
         await idle.say(GET, b"\r\n")
         assert await idle.status() == 200
         assert await idle.rest() == b""
@@ -175,11 +175,11 @@ async def test_second_request_on_connection_has_its_own_timeout() -> None:
 def test_request_head_over_size_limit_returns_431(size: int) -> None:
     @in_loop
     async def story() -> None:
-        async with a_place() as place:
+        async with stream_server() as streams:
             for head in ([GET, b"X: ", b"a" * size, b"\r\n\r\n"], [GET + b"X: " + b"a" * size + b"\r\n\r\n"]):
-                async with wire(place) as large:
+                async with wire(streams) as large:
                     assert (await large.says(head)).startswith(b"HTTP/1.1 431 ")
-            async with wire(place) as ordinary:
+            async with wire(streams) as ordinary:
                 await ordinary.say(GET, b"X: " + b"a" * 30_000, b"\r\n\r\n")
                 assert await ordinary.status() == 200
 
@@ -203,12 +203,12 @@ CHUNKED = POST + b"Transfer-Encoding: chunked\r\n\r\n"
 def test_endless_request_head_or_trailers_are_cut_off(begin: bytes, piece: bytes) -> None:
     @in_loop
     async def story() -> None:
-        async with a_place() as place, wire(place) as endless:
+        async with stream_server() as streams, wire(streams) as endless:
             # A client that is still sending may lose the response; the test requires only that the server closes.
             assert (await endless.says(itertools.chain([begin], itertools.repeat(piece * 1_000)))).count(
                 b"HTTP/1.1"
             ) < 2
-            await _is_well(place)
+            await _is_well(streams)
 
     story()
 
@@ -217,7 +217,7 @@ def test_endless_request_head_or_trailers_are_cut_off(begin: bytes, piece: bytes
 async def test_pipelined_requests_do_not_count_as_one_large_head() -> None:
     body = b'{"client_name":"x","redirect_uris":"urn:x","website":"https://e.org/%b"}' % (b"a" * 100)
     one = POST + b"Content-Length: %d\r\n\r\n" % len(body) + body
-    async with a_place() as place, wire(place) as eager:
+    async with stream_server() as streams, wire(streams) as eager:
         await eager.say(one * 300)
         assert [await eager.status() for _ in range(300)] == [200] * 300
 
@@ -226,7 +226,7 @@ async def test_pipelined_requests_do_not_count_as_one_large_head() -> None:
 def test_stalled_request_body_returns_408(sent: bytes) -> None:
     @in_loop
     async def story() -> None:
-        async with a_place(patience=QUICK) as place, wire(place) as slow:
+        async with stream_server(patience=QUICK) as streams, wire(streams) as slow:
             await slow.say(POST, b"Content-Length: 60000\r\n\r\n", sent)
             assert (await slow.rest()).startswith(b"HTTP/1.1 408 ")
 
@@ -235,14 +235,14 @@ def test_stalled_request_body_returns_408(sent: bytes) -> None:
 
 @in_loop
 async def test_request_body_below_minimum_rate_returns_408() -> None:
-    async with a_place(patience=QUICK) as place, wire(place) as slow:
+    async with stream_server(patience=QUICK) as streams, wire(streams) as slow:
         said = await slow.says(itertools.chain([POST, b"Content-Length: 60000\r\n\r\n"], itertools.repeat(b"x")), 0.01)
         assert said.startswith(b"HTTP/1.1 408 ")
 
 
 @in_loop
 async def test_request_body_at_minimum_rate_has_no_total_timeout() -> None:
-    async with a_place(patience=QUICK._replace(rate=10)) as place, wire(place) as steady:
+    async with stream_server(patience=QUICK._replace(rate=10)) as streams, wire(streams) as steady:
         await steady.say(POST, b"Content-Length: %d\r\n\r\n" % len(APP))
         await steady.say(*(bytes([byte]) for byte in APP), pause=0.02)
         assert await steady.status() == 200
@@ -250,7 +250,7 @@ async def test_request_body_at_minimum_rate_has_no_total_timeout() -> None:
 
 @in_loop
 async def test_expect_continue_request_has_no_body_timeout_before_100() -> None:
-    async with a_place(patience=QUICK) as place, wire(place) as polite:
+    async with stream_server(patience=QUICK) as streams, wire(streams) as polite:
         await polite.say(POST, b"Expect: 100-continue\r\nContent-Length: %d\r\n\r\n" % len(APP))
         assert await polite.status() == 100
         await polite.say(APP)
@@ -259,31 +259,31 @@ async def test_expect_continue_request_has_no_body_timeout_before_100() -> None:
 
 @in_loop
 async def test_client_that_does_not_read_responses_is_disconnected() -> None:
-    async with a_place(patience=QUICK) as place, wire(place) as deaf:
+    async with stream_server(patience=QUICK) as streams, wire(streams) as deaf:
         with suppress(ConnectionError):
             async with asyncio.timeout(20):
                 while True:
                     await deaf.say(GET + b"\r\n", pause=0.0)
-        await _is_well(place)
+        await _is_well(streams)
 
 
 @in_loop
 async def test_connection_limit_per_address_returns_429_and_other_addresses_connect() -> None:
-    few = a_place(trusted_proxies=NOBODY, connections_per_address=3)
-    async with few as place, wire(place) as one, wire(place), wire(place):
-        async with wire(place) as more:
+    few = stream_server(trusted_proxies=NOBODY, connections_per_address=3)
+    async with few as streams, wire(streams) as one, wire(streams), wire(streams):
+        async with wire(streams) as more:
             answer = await more.rest()
             assert answer.startswith(b"HTTP/1.1 429 ")
             assert b"\r\nretry-after: " in answer
-        async with wire(place, OTHER) as other:
+        async with wire(streams, OTHER) as other:
             await other.say(GET, b"\r\n")
             assert await other.status() == 200
         one.close()
-        await eventually(lambda: _answers(place), True)
+        await eventually(lambda: _answers(streams), True)
 
 
-async def _answers(place: Place) -> bool:
-    async with wire(place) as again:
+async def _answers(streams: StreamServer) -> bool:
+    async with wire(streams) as again:
         with suppress(ConnectionError, asyncio.IncompleteReadError):
             await again.say(GET, b"\r\n")
             return await again.status() == 200
@@ -292,56 +292,56 @@ async def _answers(place: Place) -> bool:
 
 @in_loop
 async def test_connection_limit_counts_websockets_and_event_streams_until_closed() -> None:
-    async with a_place(trusted_proxies=NOBODY, connections_per_address=3) as place:
-        ann = await place.join("ann")
-        async with place.socket(who=ann), place.socket(who=ann), place.ear(ann, "user"):
-            assert not await _answers(place)
-        await place.client.aclose()
-        await eventually(lambda: _answers(place), True)
+    async with stream_server(trusted_proxies=NOBODY, connections_per_address=3) as streams:
+        ann = await streams.join("ann")
+        async with streams.socket(who=ann), streams.socket(who=ann), streams.ear(ann, "user"):
+            assert not await _answers(streams)
+        await streams.client.aclose()
+        await eventually(lambda: _answers(streams), True)
 
 
 @in_loop
 async def test_connection_limit_behind_proxy_counts_forwarded_client_address() -> None:
-    async with a_place(connections_per_address=2) as place:
-        ann = await place.join("ann")
+    async with stream_server(connections_per_address=2) as streams:
+        ann = await streams.join("ann")
         ann_behind = {"Authorization": f"Bearer {ann.token}", "X-Forwarded-For": "203.0.113.1"}
-        stream = place.client.stream("GET", "/api/v1/streaming/user", headers=ann_behind)
-        async with stream, place.socket(headers=ann_behind):
-            refused = await place.client.get("/api/v1/instance", headers=ann_behind)
+        stream = streams.client.stream("GET", "/api/v1/streaming/user", headers=ann_behind)
+        async with stream, streams.socket(headers=ann_behind):
+            refused = await streams.client.get("/api/v1/instance", headers=ann_behind)
             assert (refused.status_code, refused.headers["retry-after"]) == (429, "5")
             with pytest.raises(InvalidStatus, match="429"):
-                async with place.socket(headers=ann_behind):
+                async with streams.socket(headers=ann_behind):
                     pass
-            assert (await place.client.get("/health", headers=ann_behind)).status_code == 200
+            assert (await streams.client.get("/health", headers=ann_behind)).status_code == 200
             others = {"X-Forwarded-For": "203.0.113.1, 203.0.113.2"}
-            assert (await place.client.get("/api/v1/instance", headers=others)).status_code == 200
+            assert (await streams.client.get("/api/v1/instance", headers=others)).status_code == 200
 
         async def answers() -> int:
-            return (await place.client.get("/api/v1/instance", headers=ann_behind)).status_code
+            return (await streams.client.get("/api/v1/instance", headers=ann_behind)).status_code
 
         await eventually(answers, 200)
 
 
 @in_loop
 async def test_rate_limit_behind_proxy_applies_to_forwarded_client_address() -> None:
-    async with a_place(rate_limits=True, limits={"pages": "2/1h"}) as place:
+    async with stream_server(rate_limits=True, limits={"pages": "2/1h"}) as streams:
         asked = {"X-Forwarded-For": "10.1.1.1, 203.0.113.1"}
-        statuses = [(await place.client.get("/", headers=asked)).status_code for _ in range(3)]
+        statuses = [(await streams.client.get("/", headers=asked)).status_code for _ in range(3)]
         assert statuses == [200, 200, 429]
         # Addresses further left are set by the client and ignored.
         asked = {"X-Forwarded-For": "10.2.2.2, 203.0.113.1", "Forwarded": "for=10.3.3.3"}
-        assert (await place.client.get("/", headers=asked)).status_code == 429
-        assert (await place.client.get("/", headers={"X-Forwarded-For": "203.0.113.2"})).status_code == 200
+        assert (await streams.client.get("/", headers=asked)).status_code == 429
+        assert (await streams.client.get("/", headers={"X-Forwarded-For": "203.0.113.2"})).status_code == 200
 
 
 @in_loop
 async def test_untrusted_proxy_is_logged_and_its_forwarded_address_is_ignored(caplog: pytest.LogCaptureFixture) -> None:
     limits = {"pages": "2/1h"}
-    secure = a_place(rate_limits=True, limits=limits, base_url="https://example.org", trusted_proxies=NOBODY)
-    async with secure as place:
+    secure = stream_server(rate_limits=True, limits=limits, base_url="https://example.org", trusted_proxies=NOBODY)
+    async with secure as streams:
         with caplog.at_level(logging.WARNING):
             statuses = [
-                (await place.client.get("/", headers={"X-Forwarded-For": f"203.0.113.{number}"})).status_code
+                (await streams.client.get("/", headers={"X-Forwarded-For": f"203.0.113.{number}"})).status_code
                 for number in range(3)
             ]
     assert statuses == [200, 200, 429]
@@ -483,10 +483,10 @@ def test_full_server_with_only_proxies_answers_new_client_with_503(monkeypatch: 
 
     async def main() -> bytes:
         async with (
-            a_place(trusted_proxies=("127.0.0.1",), rate_limits=False) as place,
-            wire(place),
-            wire(place),
-            wire(place, OTHER) as newcomer,
+            stream_server(trusted_proxies=("127.0.0.1",), rate_limits=False) as streams,
+            wire(streams),
+            wire(streams),
+            wire(streams, OTHER) as newcomer,
         ):
             return await newcomer.rest()
 
@@ -518,10 +518,10 @@ def test_slow_clients_from_few_addresses_do_not_lock_out_other_clients(
     async def is_full() -> bool:
         return held.total() >= 60
 
-    async def attack(place: Place, source: str) -> None:
+    async def attack(streams: StreamServer, source: str) -> None:
         while True:
             with suppress(OSError, asyncio.IncompleteReadError):
-                async with wire(place, source) as one:
+                async with wire(streams, source) as one:
                     await one.say(*_SLOW[slow])
                     held.update((source,))
                     await one.rest()
@@ -529,13 +529,13 @@ def test_slow_clients_from_few_addresses_do_not_lock_out_other_clients(
 
     async def main() -> None:
         patience = Patience(head=600, grace=4.0, idle=600, interval=0.05)
-        async with a_place(trusted_proxies=NOBODY, patience=patience, rate_limits=False) as place:
+        async with stream_server(trusted_proxies=NOBODY, patience=patience, rate_limits=False) as streams:
             sources = (f"127.0.0.{number % 3 + 2}" for number in range(60))
-            attackers = [asyncio.create_task(attack(place, source)) for source in sources]
+            attackers = [asyncio.create_task(attack(streams, source)) for source in sources]
             try:
                 await eventually(is_full, True)
                 for number in range(40):
-                    async with wire(place, f"127.0.1.{number + 1}") as innocent:
+                    async with wire(streams, f"127.0.1.{number + 1}") as innocent:
                         await innocent.say(GET, b"\r\n")
                         assert await innocent.status() == 200
             finally:
@@ -548,9 +548,9 @@ def test_slow_clients_from_few_addresses_do_not_lock_out_other_clients(
 
 @in_loop
 async def test_server_shutdown_completes_with_open_client_connections() -> None:
-    async with a_place(SLOW) as place, wire(place), wire(place) as begun:
+    async with stream_server(SLOW) as streams, wire(streams), wire(streams) as begun:
         await begun.say(GET)
-        await _is_well(place)
+        await _is_well(streams)
 
 
 @pytest.mark.parametrize(
@@ -573,7 +573,7 @@ async def test_server_shutdown_completes_with_open_client_connections() -> None:
 def test_request_without_exactly_one_valid_host_header_returns_400(hosts: bytes, version: bytes, status: int) -> None:
     @in_loop
     async def story() -> None:
-        async with a_place() as place, wire(place) as one:
+        async with stream_server() as streams, wire(streams) as one:
             head = b"GET /api/v1/instance HTTP/" + version + b"\r\nConnection: close\r\n" + hosts + b"\r\n"
             answer = await one.says([head])
             assert answer.startswith(b"HTTP/1.1 %d " % status)
@@ -586,7 +586,7 @@ def test_request_without_exactly_one_valid_host_header_returns_400(hosts: bytes,
 def test_websocket_without_host_header_returns_400() -> None:
     @in_loop
     async def story() -> None:
-        async with a_place() as place, wire(place) as one:
+        async with stream_server() as streams, wire(streams) as one:
             head = (
                 b"GET /api/v1/streaming HTTP/1.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
                 b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: MDEyMzQ1Njc4OWFiY2RlZg==\r\n\r\n"

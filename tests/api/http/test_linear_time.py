@@ -12,7 +12,7 @@ from shoal.core.model import Role
 from shoal.http.routes import Route
 from shoal.mastodon_api.routes import table
 from shoal.settings import Settings
-from tests.api.in_memory_network import Someone, World
+from tests.api.in_memory_network import NetworkFixture, Someone
 from tests.example_counts import DEEP
 from tests.linear_time import assert_linear
 
@@ -45,14 +45,14 @@ def _fields() -> list[ParameterSet]:
 
 
 @pytest.fixture(scope="module")
-def admin(shared: World) -> Someone:
+def admin(shared: NetworkFixture) -> Someone:
     """An admin, who may call most routes."""
     return shared.staff("dora", Role.ADMIN)
 
 
 @pytest.mark.parametrize(("route", "field", "units"), _fields())
 def test_text_parameter_of_double_length_takes_at_most_double_time(
-    shared: World, admin: Someone, route: Route, field: str, units: tuple[str, ...]
+    shared: NetworkFixture, admin: Someone, route: Route, field: str, units: tuple[str, ...]
 ) -> None:
     path = route.path.replace("{id}", admin.id)
 

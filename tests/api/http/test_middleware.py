@@ -10,7 +10,7 @@ from starlette.types import Receive, Scope, Send
 
 from shoal.server import build
 from tests.api.harness import ask, make_app
-from tests.api.in_memory_network import World, world
+from tests.api.in_memory_network import NetworkFixture, network_fixture
 
 
 @pytest.mark.parametrize(
@@ -98,14 +98,14 @@ PUBLIC = (
 
 
 @pytest.mark.parametrize("path", [*PUBLIC, "/", "/@nobody", "/docs", "/openapi.json", "/oauth/authorize"])
-def test_nosniff_header_is_sent_once_on_every_response(shared: World, path: str) -> None:
+def test_nosniff_header_is_sent_once_on_every_response(shared: NetworkFixture, path: str) -> None:
     answer = shared.ask("GET", path)
     assert answer.headers.get_list("x-content-type-options") == ["nosniff"]
     assert "strict-transport-security" not in answer.headers
 
 
 @pytest.mark.parametrize("path", ["/", "/@nobody", "/@framed", "/docs", "/oauth/authorize", "/nothing"])
-def test_html_pages_send_headers_that_forbid_framing(shared: World, path: str) -> None:
+def test_html_pages_send_headers_that_forbid_framing(shared: NetworkFixture, path: str) -> None:
     if path == "/@framed":
         shared.join("framed")
     answer = shared.ask("GET", path)
@@ -114,13 +114,13 @@ def test_html_pages_send_headers_that_forbid_framing(shared: World, path: str) -
 
 
 def test_hsts_header_is_sent_when_base_url_is_https() -> None:
-    with world() as shoal:
+    with network_fixture() as shoal:
         app = build(replace(shoal.app_parts, base_url="https://shoal.test"))
         for path in ("/", "/api/v1/instance", "/api/v1/timelines/home", "/oauth/authorize", "/media/none.jpg"):
             assert ask(app, "GET", path).headers["strict-transport-security"] == "max-age=31536000", path
 
 
-def test_cache_control_of_authenticated_response_is_private_no_store(shared: World) -> None:
+def test_cache_control_of_authenticated_response_is_private_no_store(shared: NetworkFixture) -> None:
     ann = shared.join("private_ann")
     post = shared.json("POST", "/api/v1/statuses", ann, json={"status": "hello"})["id"]
     asked = [

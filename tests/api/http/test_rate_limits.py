@@ -15,7 +15,7 @@ from shoal.http.rate_limits import (
     RateRule,
     RateWindow,
     address_key,
-    network_key,
+    address_prefix,
     rules,
     site_key,
 )
@@ -214,7 +214,7 @@ def test_rate_limits_setting_with_unknown_class_raises_settings_error() -> None:
     ],
 )
 def test_rate_limit_network_of_address_is_24_or_64_prefix(address: str, network: str) -> None:
-    assert network_key(address_key(address)) == network
+    assert address_prefix(address_key(address)) == network
 
 
 @pytest.mark.parametrize(

@@ -17,11 +17,11 @@ from shoal.http.routes import Body, Route
 from shoal.mastodon_api.instance import health, ready
 from shoal.settings import build
 from tests.api.harness import authenticate
-from tests.api.streaming.stream_clients import a_place
+from tests.api.streaming.stream_clients import stream_server
 from tests.async_runner import eventually, in_loop
 from tests.engines import rabbitmq, redis
 from tests.faults.proxy import Link, moved, port_of
-from tests.flows.shared_network import Place
+from tests.flows.shared_network import SharedDatabases
 
 
 class Asked:
@@ -108,16 +108,16 @@ async def test_ready_endpoint_without_redis_returns_503_while_health_is_ok(caplo
     caplog.set_level(logging.CRITICAL)
     engine = redis.own()
     try:
-        async with a_place(timelines=engine.url) as place:
+        async with stream_server(timelines=engine.url) as server:
 
             async def says() -> tuple[int, dict[str, str]]:
-                answer = await place.client.get("/ready")
+                answer = await server.client.get("/ready")
                 return answer.status_code, answer.json()
 
             assert await says() == (200, {"stores": "ok", "timelines": "ok"})
             engine.kill()
             await eventually(says, (503, {"stores": "ok", "timelines": "does not answer"}))
-            assert (await place.client.get("/health")).status_code == 200
+            assert (await server.client.get("/health")).status_code == 200
     finally:
         engine.kill()
 
@@ -125,8 +125,8 @@ async def test_ready_endpoint_without_redis_returns_503_while_health_is_ok(caplo
 @in_loop
 async def test_readiness_reflects_stores_timelines_and_broker() -> None:
     urls = {"broker": rabbitmq.node().url, "timelines": redis.single()}
-    place = Place()
-    chosen = await place.settings(**urls)
+    server = SharedDatabases()
+    chosen = await server.settings(**urls)
     assert isinstance(chosen.store, dict)
     urls["stores"] = chosen.store["32-63"]
     links = {part: Link(port_of(url)) for part, url in urls.items()}

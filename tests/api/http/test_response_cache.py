@@ -17,7 +17,7 @@ from shoal.graph.cache.dependencies import ReadSet
 from shoal.queries import home, trends
 from shoal.tagcloud import reader
 from tests.api.http.response_cache_scenario import HOME, FrontEnd, Story, differs, told
-from tests.api.in_memory_network import world
+from tests.api.in_memory_network import network_fixture
 from tests.example_counts import examples
 
 STEPS = 120
@@ -34,7 +34,7 @@ async def unnoted(ask: Callable[[], Awaitable[Any]]) -> Any:
 
 def played(seed: int, steps: int) -> str:
     """Run a random story and return the first difference, or an empty text."""
-    with world() as here:
+    with network_fixture() as here:
         story = Story(here, seed)
         ours, fresh = FrontEnd(here, 64_000), FrontEnd(here, 0)
         with contextlib.closing(ours), contextlib.closing(fresh):
@@ -66,7 +66,7 @@ def test_response_cache_test_detects_missing_dependency_tracking(
 
 
 def test_response_cache_sends_etag_and_304_until_page_changes() -> None:
-    with world() as here:
+    with network_fixture() as here:
         ann, ben = here.join("ann"), here.join("ben")
         here.json("POST", f"/api/v1/accounts/{ben.id}/follow", ann)
         ours = FrontEnd(here, 64_000)
@@ -88,7 +88,7 @@ def test_response_cache_sends_etag_and_304_until_page_changes() -> None:
 
 
 def test_response_cache_is_not_shared_between_tokens_and_respects_revocation() -> None:
-    with world() as here:
+    with network_fixture() as here:
         ann, ben = here.join("ann"), here.join("ben")
         private = here.json("POST", "/api/v1/statuses", ann, json={"status": "secret", "visibility": "direct"})
         path = f"/api/v1/statuses/{private['id']}"
@@ -104,7 +104,7 @@ def test_response_cache_reflects_expiry_of_mute_filter_and_poll(monkeypatch: pyt
     ahead = 0
     real = time.time_ns
     monkeypatch.setattr("time.time_ns", lambda: real() + ahead)
-    with world() as here:
+    with network_fixture() as here:
         ann, ben, cleo = here.join("ann"), here.join("ben"), here.join("cleo")
         for other in (ben, cleo):
             here.json("POST", f"/api/v1/accounts/{other.id}/follow", ann)

@@ -21,20 +21,20 @@ from shoal.tagcloud.contract import CloudStore
 from shoal.tagcloud.reader import TagCloud
 from tests.api.http.response_cache_scenario import HOME, FrontEnd, Story, differs, never_old, told
 from tests.api.http.test_response_cache import unnoted
-from tests.api.in_memory_network import BASE, World, world
+from tests.api.in_memory_network import BASE, NetworkFixture, network_fixture
 from tests.example_counts import examples
-from tests.flows.shared_network import Place
+from tests.flows.shared_network import SharedDatabases
 from tests.flows.test_multiprocess import counted
 
 STEPS = 60
 
 
 @contextlib.contextmanager
-def two_processes() -> Iterator[tuple[World, AppParts]]:
+def two_processes() -> Iterator[tuple[NetworkFixture, AppParts]]:
     """Yield a network on two PostgreSQL stores and Redis, and the app parts of another process."""
-    place = Place()
+    place = SharedDatabases()
     settings = asyncio.run(place.settings())
-    with world(store=settings.store, timelines=settings.timelines, media=settings.media) as here:
+    with network_fixture(store=settings.store, timelines=settings.timelines, media=settings.media) as here:
         stack = AsyncExitStack()
         other = here.run(stack.enter_async_context(open_network(here.network.settings)))
         reads = never_old(other, other.reads)

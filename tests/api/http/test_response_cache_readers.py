@@ -20,7 +20,7 @@ from shoal.graph.cache.dependencies import ReadSet
 from shoal.multiprocess.shared_memory import SharedMemory
 from shoal.queries import home
 from tests.api.http.response_cache_scenario import HOME, FrontEnd, Story, differs, never_old, told
-from tests.api.in_memory_network import World, world
+from tests.api.in_memory_network import NetworkFixture, network_fixture
 from tests.example_counts import examples
 
 
@@ -32,13 +32,13 @@ STEPS = 120
 
 
 @contextlib.contextmanager
-def beside(folder: Path) -> Iterator[tuple[World, FrontEnd, FrontEnd]]:
+def beside(folder: Path) -> Iterator[tuple[NetworkFixture, FrontEnd, FrontEnd]]:
     """Yield a network on SQLite, the front end of a reader process, and an uncached front end of the owner."""
     store = f"sqlite:///{folder / 'shoal.db'}"
     settings = configuration.load({}, store=store, rate_limits=False)
     memory = SharedMemory.create(2, 16, 800)
     owner, reader = (open_host_process(settings, memory, place) for place in range(2))
-    with world(owner, store=store) as here:
+    with network_fixture(owner, store=store) as here:
         stack = AsyncExitStack()
         fresh = FrontEnd(here, 0)
         try:
@@ -50,7 +50,7 @@ def beside(folder: Path) -> Iterator[tuple[World, FrontEnd, FrontEnd]]:
 
 
 async def _opened(
-    stack: AsyncExitStack, here: World, fresh: FrontEnd, owner: HostProcess, reader: HostProcess
+    stack: AsyncExitStack, here: NetworkFixture, fresh: FrontEnd, owner: HostProcess, reader: HostProcess
 ) -> FrontEnd:
     assert owner.owner is not None
     assert reader.reader is not None

@@ -19,8 +19,8 @@ from shoal.http.routes import Body, Route
 from shoal.mastodon_api.routes import parts, table
 from shoal.push.encryption import new_key
 from shoal.settings import Settings
-from tests.api.entities.golden import answers, small_world
-from tests.api.in_memory_network import SCOPES, Someone, World, picture
+from tests.api.entities.golden import answers, small_network
+from tests.api.in_memory_network import SCOPES, NetworkFixture, Someone, picture
 from tests.push.service import App
 
 ENDLESS = "/api/v1/streaming"
@@ -92,7 +92,7 @@ COMPONENTS = closed(copy.deepcopy(DOCUMENT["components"]))
 class Cast:
     """A server with one object of each type."""
 
-    def __init__(self, shoal: World) -> None:
+    def __init__(self, shoal: NetworkFixture) -> None:
         self.shoal = shoal
         answers(shoal)
         self.carol = shoal.join("carol", (*SCOPES, "profile", "admin:read", "admin:write"))
@@ -176,7 +176,7 @@ class Cast:
 @pytest.fixture(scope="module")
 def cast() -> Iterator[Cast]:
     """Return one server for all routes."""
-    with small_world(push_key=new_key(), invitations="members") as shoal:
+    with small_network(push_key=new_key(), invitations="members") as shoal:
         # Some keys are sent over https only.
         shoal.app_parts = replace(shoal.app_parts, base_url="https://shoal.test")
         shoal.show(shoal.app_parts.reads.tags)

@@ -20,7 +20,7 @@ from shoal.core.ids import shard_of
 from shoal.graph.contract import Batch
 from shoal.http.responses import Reply, plain_page
 from shoal.server import listen
-from tests.api.in_memory_network import BASE, Someone, World, picture, served, world
+from tests.api.in_memory_network import BASE, NetworkFixture, Someone, network_fixture, picture, served
 
 _PROGRAM = """
 import asyncio, sys
@@ -64,7 +64,7 @@ def test_listen_on_used_port_raises_os_error() -> None:
         listen("127.0.0.1", taken.getsockname()[1])
 
 
-def test_media_file_is_cacheable_forever_and_not_executable(shared: World) -> None:
+def test_media_file_is_cacheable_forever_and_not_executable(shared: NetworkFixture) -> None:
     ann = shared.join("media_ann")
     photo = shared.json("POST", "/api/v2/media", ann, files={"file": picture()})
     for method in ("GET", "HEAD"):
@@ -79,7 +79,7 @@ def test_media_file_is_cacheable_forever_and_not_executable(shared: World) -> No
 
 
 @pytest.mark.parametrize(("noun", "size"), [("avatar", (400, 400)), ("header", (1500, 500))])
-def test_default_avatar_and_header_images_are_served(shared: World, noun: str, size: tuple[int, int]) -> None:
+def test_default_avatar_and_header_images_are_served(shared: NetworkFixture, noun: str, size: tuple[int, int]) -> None:
     answer = shared.ask("GET", f"/{noun}s/original/missing.png")
     with Image.open(io.BytesIO(answer.content)) as image:
         image.load()
@@ -88,7 +88,7 @@ def test_default_avatar_and_header_images_are_served(shared: World, noun: str, s
     assert len(answer.content) < 2_000
 
 
-def test_status_page_of_public_post_escapes_content(shared: World) -> None:
+def test_status_page_of_public_post_escapes_content(shared: NetworkFixture) -> None:
     ann = shared.join("page_ann")
     body = {"status": "<script>alert(1)</script> #dawn", "spoiler_text": "a <warning>"}
     post = shared.json("POST", "/api/v1/statuses", ann, json=body)
@@ -103,7 +103,7 @@ def test_status_page_of_public_post_escapes_content(shared: World) -> None:
     assert shared.ask("GET", "/").status_code == 200
 
 
-def test_page_title_escapes_display_name_and_status_text(shared: World) -> None:
+def test_page_title_escapes_display_name_and_status_text(shared: NetworkFixture) -> None:
     ann = shared.join("title_ann")
     post = shared.json("POST", "/api/v1/statuses", ann, json={"status": "a </title><b>& c"})
     shared.json("PATCH", "/api/v1/accounts/update_credentials", ann, data={"display_name": "<i>Ann</i> & co"})
@@ -118,7 +118,7 @@ def test_page_title_escapes_display_name_and_status_text(shared: World) -> None:
     assert "<p>&lt;script&gt;</p>" in bytes(refused.body).decode()
 
 
-def test_public_page_hides_private_posts_and_unknown_paths_return_404(shared: World) -> None:
+def test_public_page_hides_private_posts_and_unknown_paths_return_404(shared: NetworkFixture) -> None:
     ann = shared.join("shy_ann")
     post = shared.json("POST", "/api/v1/statuses", ann, json={"status": "only friends", "visibility": "private"})
     for path in (f"/@shy_ann/{post['id']}", "/@nobody", "/@shy_ann/x", f"/@shy_ann/{'9' * 30}", "/else", "/@a@b"):
@@ -127,7 +127,7 @@ def test_public_page_hides_private_posts_and_unknown_paths_return_404(shared: Wo
     assert shared.ask("POST", "/@shy_ann").status_code == 405
 
 
-def test_suspended_account_returns_410_and_its_posts_return_404(shared: World) -> None:
+def test_suspended_account_returns_410_and_its_posts_return_404(shared: NetworkFixture) -> None:
     eve = shared.join("eve")
     post = shared.json("POST", "/api/v1/statuses", eve, json={"status": "spam"})
     batch = Batch(shard_of(eve.member.id))
@@ -145,7 +145,7 @@ def test_suspended_account_returns_410_and_its_posts_return_404(shared: World) -
     assert answer.json()["error"] == "invalid_grant"
 
 
-def test_instance_stats_count_users_and_statuses(shoal: World) -> None:
+def test_instance_stats_count_users_and_statuses(shoal: NetworkFixture) -> None:
     ann = shoal.join("ann")
     shoal.join("ben")
     shoal.json("POST", "/api/v1/statuses", ann, json={"status": "hello"})
@@ -155,7 +155,7 @@ def test_instance_stats_count_users_and_statuses(shoal: World) -> None:
 
 
 def test_sign_up_rate_limit_per_address_returns_429() -> None:
-    with world(rate_limits=True) as limited:
+    with network_fixture(rate_limits=True) as limited:
         app = limited.join("ann").app_id
         statuses = [
             limited.ask("POST", "/api/v1/accounts", limited.token(app), data={"username": ""}).status_code
@@ -164,7 +164,7 @@ def test_sign_up_rate_limit_per_address_returns_429() -> None:
     assert statuses == [422] * 5 + [429] * 2
 
 
-def reads_of(shoal: World, viewer: Someone, path: str) -> int:
+def reads_of(shoal: NetworkFixture, viewer: Someone, path: str) -> int:
     """Return the number of graph reads of a warm request."""
     shoal.json("GET", path, viewer)
     shoal.graph.reads.clear()
@@ -172,7 +172,7 @@ def reads_of(shoal: World, viewer: Someone, path: str) -> int:
     return len(shoal.graph.reads)
 
 
-def test_timeline_page_read_count_is_independent_of_page_size(forgetful: World) -> None:
+def test_timeline_page_read_count_is_independent_of_page_size(forgetful: NetworkFixture) -> None:
     shoal = forgetful
     ann, ben = shoal.join("ann"), shoal.join("ben")
     shoal.json("POST", f"/api/v1/accounts/{ann.id}/follow", ben)

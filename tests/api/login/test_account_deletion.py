@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.api.in_memory_network import World, world
+from tests.api.in_memory_network import NetworkFixture, network_fixture
 from tests.api.login.test_sessions import log_in, works
 from tests.api.oauth_browser import PASSWORD, Client, register
 
@@ -14,13 +14,13 @@ LEAVE, BACK, RECEIPTS = "/api/shoal/v1/leave", "/api/shoal/v1/come_back", "/api/
 
 
 @pytest.fixture
-def here() -> Iterator[World]:
-    with world() as made:
+def here() -> Iterator[NetworkFixture]:
+    with network_fixture() as made:
         register(made, "ann")
         yield made
 
 
-def test_account_deletion_hides_and_logs_out_member_and_can_be_cancelled(here: World) -> None:
+def test_account_deletion_hides_and_logs_out_member_and_can_be_cancelled(here: NetworkFixture) -> None:
     client = Client(here)
     token = log_in(here, client, "ann")
     wrong = here.ask("POST", LEAVE, token, json={"password": "not it"})
@@ -44,7 +44,7 @@ def test_account_deletion_hides_and_logs_out_member_and_can_be_cancelled(here: W
 
 
 def test_account_deletion_wrong_passwords_are_rate_limited() -> None:
-    with world(rate_limits=True, limits={"account_guesses": "1/10m"}) as busy:
+    with network_fixture(rate_limits=True, limits={"account_guesses": "1/10m"}) as busy:
         register(busy, "ann")
         token = log_in(busy, Client(busy), "ann")
         for status in (422, 429):

@@ -13,7 +13,7 @@ from shoal.consumers import members
 from shoal.core.events import MemberRegistered
 from shoal.core.model import Role
 from shoal.graph.schema import email_key
-from tests.api.in_memory_network import Someone, World, world
+from tests.api.in_memory_network import NetworkFixture, Someone, network_fixture
 from tests.api.oauth_browser import Client
 
 ACCOUNTS = "/api/v1/admin/accounts"
@@ -21,13 +21,13 @@ GOOD = {"username": "dora", "email": "dora@example.org", "password": "a long pas
 
 
 @pytest.fixture
-def w() -> Iterator[World]:
-    with world() as made:
+def w() -> Iterator[NetworkFixture]:
+    with network_fixture() as made:
         yield made
 
 
 @pytest.fixture
-def mod(w: World) -> Someone:
+def mod(w: NetworkFixture) -> Someone:
     """A moderator on a server where an IP block makes every sign-up pending."""
     boss = w.staff("boss", Role.ADMIN)
     wanted = {"ip": "127.0.0.0/8", "severity": "sign_up_requires_approval"}
@@ -35,18 +35,18 @@ def mod(w: World) -> Someone:
     return w.staff("mo", Role.MODERATOR)
 
 
-def sign_up(w: World, **more: object) -> httpx.Response:
+def sign_up(w: NetworkFixture, **more: object) -> httpx.Response:
     return w.ask("POST", "/api/v1/accounts", w.token(Client(w).app.id), json={**GOOD, **more})
 
 
-def waiting(w: World, mod: Someone) -> list[Any]:
+def waiting(w: NetworkFixture, mod: Someone) -> list[Any]:
     w.settle()
     found: list[Any] = w.json("GET", f"{ACCOUNTS}?pending=true", mod)
     assert w.json("GET", "/api/v2/admin/accounts?status=pending", mod) == found
     return found
 
 
-def test_pending_member_can_act_after_approval(w: World, mod: Someone) -> None:
+def test_pending_member_can_act_after_approval(w: NetworkFixture, mod: Someone) -> None:
     token = sign_up(w, reason="I like boats").json()["access_token"]
     said = {"error": "Your login is currently pending approval"}
     answer = w.ask("GET", "/api/v1/accounts/verify_credentials", token)
@@ -67,7 +67,7 @@ def test_pending_member_can_act_after_approval(w: World, mod: Someone) -> None:
     assert w.run(check(w.network)).clean
 
 
-def test_pending_member_is_hidden_everywhere(w: World, mod: Someone) -> None:
+def test_pending_member_is_hidden_everywhere(w: NetworkFixture, mod: Someone) -> None:
     ann = w.join("ann")
     sign_up(w)
     (one,) = waiting(w, mod)
@@ -94,7 +94,7 @@ def test_pending_member_is_hidden_everywhere(w: World, mod: Someone) -> None:
     assert "dora" not in {note["account"]["username"] for note in heard}
 
 
-def test_pending_member_cannot_log_in_before_approval(w: World, mod: Someone) -> None:
+def test_pending_member_cannot_log_in_before_approval(w: NetworkFixture, mod: Someone) -> None:
     sign_up(w)
     form = {"grant_type": "password", "username": "dora", "password": GOOD["password"], **Client(w).keys}
     answer = w.ask("POST", "/oauth/token", data=form)
@@ -103,7 +103,7 @@ def test_pending_member_cannot_log_in_before_approval(w: World, mod: Someone) ->
     assert w.ask("POST", "/oauth/token", data=form).status_code == 200
 
 
-def test_rejected_member_is_deleted_and_username_is_available_again(w: World, mod: Someone) -> None:
+def test_rejected_member_is_deleted_and_username_is_available_again(w: NetworkFixture, mod: Someone) -> None:
     before = w.state()
     token = sign_up(w).json()["access_token"]
     (one,) = waiting(w, mod)
@@ -119,7 +119,7 @@ def test_rejected_member_is_deleted_and_username_is_available_again(w: World, mo
     assert waiting(w, mod)[0]["id"] != one["id"]
 
 
-def test_email_address_of_rejected_member_is_not_claimed_by_late_job(w: World, mod: Someone) -> None:
+def test_email_address_of_rejected_member_is_not_claimed_by_late_job(w: NetworkFixture, mod: Someone) -> None:
     sign_up(w)
     (one,) = waiting(w, mod)
     w.json("POST", f"{ACCOUNTS}/{one['id']}/reject", mod)
@@ -129,7 +129,7 @@ def test_email_address_of_rejected_member_is_not_claimed_by_late_job(w: World, m
     assert w.run(w.network.store.key_get((email_key("dora@example.org"),))) == {}
 
 
-def test_account_approval_of_member_not_pending_is_refused(w: World, mod: Someone) -> None:
+def test_account_approval_of_member_not_pending_is_refused(w: NetworkFixture, mod: Someone) -> None:
     ann = w.join("ann")
     for verb in ("approve", "reject"):
         answer = w.ask("POST", f"{ACCOUNTS}/{ann.id}/{verb}", mod)
@@ -143,7 +143,7 @@ def test_account_approval_of_member_not_pending_is_refused(w: World, mod: Someon
     assert waiting(w, mod) == [one]
 
 
-def test_sign_up_reason_over_length_limit_is_refused(w: World, mod: Someone) -> None:
+def test_sign_up_reason_over_length_limit_is_refused(w: NetworkFixture, mod: Someone) -> None:
     answer = sign_up(w, reason="x" * 421)
     assert answer.status_code == 422
     assert answer.json()["details"]["reason"][0]["error"] == "ERR_TOO_LONG"
@@ -151,7 +151,7 @@ def test_sign_up_reason_over_length_limit_is_refused(w: World, mod: Someone) -> 
 
 
 def test_approval_setting_makes_every_sign_up_pending_and_is_published() -> None:
-    with world(approval=True) as strict:
+    with network_fixture(approval=True) as strict:
         mod = strict.staff("mo", Role.MODERATOR)
         assert strict.json("GET", "/api/v1/instance")["approval_required"] is True
         assert strict.json("GET", "/api/v2/instance")["registrations"]["approval_required"] is True

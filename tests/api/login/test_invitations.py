@@ -10,18 +10,18 @@ from shoal.admin.consistency.check import check
 from shoal.commands import blocklists, moderation
 from shoal.core.blocklists import IpSeverity
 from shoal.core.model import Role
-from tests.api.in_memory_network import STAFF_SCOPES, Someone, World, world
+from tests.api.in_memory_network import STAFF_SCOPES, NetworkFixture, Someone, network_fixture
 from tests.api.oauth_browser import Client
 
 INVITES, ACCOUNTS = "/api/shoal/v1/invites", "/api/v1/accounts"
 
 
-def sign_up(w: World, name: str, code: str, **more: object) -> httpx.Response:
+def sign_up(w: NetworkFixture, name: str, code: str, **more: object) -> httpx.Response:
     asked = {"username": name, "email": f"{name}@example.org", "password": "a long password", "agreement": True}
     return w.ask("POST", ACCOUNTS, w.token(Client(w).app.id), json={**asked, "invite_code": code, **more})
 
 
-def invited(w: World, by: Someone, **wish: object) -> dict[str, Any]:
+def invited(w: NetworkFixture, by: Someone, **wish: object) -> dict[str, Any]:
     made: dict[str, Any] = w.json("POST", INVITES, by, json=wish)
     return made
 
@@ -33,7 +33,7 @@ def wrong(answer: httpx.Response) -> str:
 
 
 def test_invitation_allows_sign_up_when_registrations_are_closed_without_approval() -> None:
-    with world(invitations="members", registrations=False, approval=True) as w:
+    with network_fixture(invitations="members", registrations=False, approval=True) as w:
         ann = w.join("ann")
         made = invited(w, ann, max_uses=2, expires_in=3_600, autofollow=True)
         assert made["url"] == f"http://shoal.test/invite/{made['code']}"
@@ -52,7 +52,7 @@ def test_invitation_allows_sign_up_when_registrations_are_closed_without_approva
 
 
 def test_invitation_use_is_not_counted_for_refused_sign_up() -> None:
-    with world(invitations="members", registrations=False) as w:
+    with network_fixture(invitations="members", registrations=False) as w:
         ann = w.join("ann")
         made = invited(w, ann)
         for more in ({"username": "ann"}, {"password": "short"}, {"agreement": False}, {"email": "nowhere"}):
@@ -65,7 +65,7 @@ def test_invitation_use_is_not_counted_for_refused_sign_up() -> None:
 
 
 def test_invitation_code_unknown_or_revoked_is_refused_with_reason() -> None:
-    with world(invitations="members") as w:
+    with network_fixture(invitations="members") as w:
         ann = w.join("ann")
         made = invited(w, ann)
         assert wrong(sign_up(w, "ben", "nonsense")) == "There is no such invitation"
@@ -76,19 +76,19 @@ def test_invitation_code_unknown_or_revoked_is_refused_with_reason() -> None:
 
 
 def test_invitation_does_not_override_ip_block_of_sign_ups() -> None:
-    with world(invitations="members") as w:
+    with network_fixture(invitations="members") as w:
         w.run(blocklists.block_ip(w.writes, "127.0.0.0/8", IpSeverity.SIGN_UP_REQUIRES_APPROVAL))
         made = invited(w, w.join("ann"))
         token = sign_up(w, "ben", made["code"]).json()["access_token"]
         assert w.ask("GET", f"{ACCOUNTS}/verify_credentials", token).status_code == 403
-    with world(invitations="members") as w:
+    with network_fixture(invitations="members") as w:
         w.run(blocklists.block_ip(w.writes, "127.0.0.0/8", IpSeverity.SIGN_UP_BLOCK))
         made = invited(w, w.join("ann"))
         assert sign_up(w, "ben", made["code"]).status_code == 403
 
 
 def test_admin_account_list_shows_inviter_and_moderators_can_revoke_invitations() -> None:
-    with world(invitations="members") as w:
+    with network_fixture(invitations="members") as w:
         ann, max_, bob = w.join("ann"), w.staff("max", Role.MODERATOR), w.staff("bob", Role.ADMIN)
         made, his = invited(w, ann), invited(w, bob)
         sign_up(w, "ben", made["code"])
@@ -108,7 +108,7 @@ def test_admin_account_list_shows_inviter_and_moderators_can_revoke_invitations(
 
 
 def test_invitation_rights_of_moderator_without_second_factor_are_those_of_member() -> None:
-    with world(invitations="members", staff_second_factor=True) as w:
+    with network_fixture(invitations="members", staff_second_factor=True) as w:
         ann, max_ = w.join("ann"), w.join("max", STAFF_SCOPES)
         hers = invited(w, ann)
         w.run(moderation.set_role(w.writes, max_.member.id, Role.MODERATOR))
@@ -120,7 +120,7 @@ def test_invitation_rights_of_moderator_without_second_factor_are_those_of_membe
 
 
 def test_invitation_limits_and_permissions_are_enforced_and_published() -> None:
-    with world(invitations="staff") as w:
+    with network_fixture(invitations="staff") as w:
         ann, max_ = w.join("ann"), w.staff("max", Role.MODERATOR)
         answer = w.ask("POST", INVITES, ann, json={})
         assert (answer.status_code, answer.json()["error"]) == (403, "You cannot invite people to this server")
@@ -129,7 +129,7 @@ def test_invitation_limits_and_permissions_are_enforced_and_published() -> None:
         for wish in ({"max_uses": 101}, {"expires_in": 60}, {"max_uses": -1}, {"max_uses": "many"}):
             assert w.ask("POST", INVITES, max_, json=wish).status_code == 422
         assert w.json("GET", "/api/v1/instance")["invites_enabled"] is False
-    with world(invitations="members", registrations=False) as w:
+    with network_fixture(invitations="members", registrations=False) as w:
         about = w.json("GET", "/api/v1/instance")
         assert (about["registrations"], about["invites_enabled"]) == (False, True)
         assert w.json("GET", "/api/v2/instance")["registrations"]["enabled"] is False

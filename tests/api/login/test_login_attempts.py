@@ -14,7 +14,7 @@ import pytest
 from shoal.commands import authentication, credentials, oauth
 from shoal.core.credentials import Login
 from shoal.core.errors import Unavailable
-from tests.api.in_memory_network import BASE, World, world
+from tests.api.in_memory_network import BASE, NetworkFixture, network_fixture
 from tests.api.oauth_browser import CALLBACK, PASSWORD, Visitor, register, text_of
 from tests.api.oauth_browser import Client as Registered
 from tests.async_runner import eventually
@@ -26,7 +26,7 @@ HOME, CAFE = "192.0.2.7", "198.51.100.9"
 class Guesser:
     """An app that uses the password grant from any address."""
 
-    def __init__(self, shoal: World) -> None:
+    def __init__(self, shoal: NetworkFixture) -> None:
         self.shoal = shoal
         made = shoal.run(
             oauth.register(shoal.network.writes, "Tide", redirect_uris=(CALLBACK,), scopes=("read", "write"))
@@ -58,7 +58,7 @@ def addresses(count: int, network: str = "203.0.{}.1") -> list[str]:
 def guarded() -> Iterator[Guesser]:
     """Limits of three wrong passwords per account and five per network in a day; the login form is not limited."""
     limits = {"login": "off", "account_guesses": "3/24h", "network_guesses": "5/24h"}
-    with world(rate_limits=True, limits=limits) as made:
+    with network_fixture(rate_limits=True, limits=limits) as made:
         yield Guesser(made)
 
 
@@ -109,7 +109,7 @@ def test_login_lockout_keeps_sessions_and_accepts_owner_from_known_network(guard
     assert guarded.statuses("ann", "wrong", addresses(4)) == [400, 400, 400, 429]
     assert guarded.shoal.ask("GET", "/api/v1/accounts/verify_credentials", token).status_code == 200
     assert guarded.statuses("ann", PASSWORD, [CAFE, "192.0.2.200"]) == [429, 200], (
-        "an unknown network, then the /24 of an earlier login"
+        "an unknown address, then the /24 of an earlier login"
     )
     # Wrong passwords from the known network have a separate counter.
     assert guarded.statuses("ann", "wrong", [HOME] * 4) == [400, 400, 400, 429]
@@ -185,7 +185,9 @@ def test_password_hashing_overload_returns_503_while_other_requests_are_served(m
 
     monkeypatch.setattr("shoal.commands.authentication._verify", watched)
     # Fewer request slots than password checks: requests that wait for hashing hold no slot.
-    with world(rate_limits=True, limits={"login": "1000/24h"}, requests_at_work=4, requests_waiting=1_000) as shoal:
+    with network_fixture(
+        rate_limits=True, limits={"login": "1000/24h"}, requests_at_work=4, requests_waiting=1_000
+    ) as shoal:
         guesser = Guesser(shoal)
         ann = shoal.join("ann")
 

@@ -16,13 +16,13 @@ from shoal.core.ids import shard_of
 from shoal.core.model import Member
 from shoal.graph.contract import Batch
 from shoal.server import build
-from tests.api.in_memory_network import World, world
+from tests.api.in_memory_network import NetworkFixture, network_fixture
 from tests.api.oauth_browser import CALLBACK, CHALLENGE, PASSWORD, VERIFIER, Client, Visitor, register, text_of, told
 
 OUT_OF_BAND = "urn:ietf:wg:oauth:2.0:oob"
 
 
-def let_in(shoal: World, client: Client, name: str, **more: Any) -> str:
+def let_in(shoal: NetworkFixture, client: Client, name: str, **more: Any) -> str:
     """Authorize the app as this member and return the code."""
     visitor = Visitor(shoal)
     visitor.open(client.query(**more))
@@ -30,7 +30,7 @@ def let_in(shoal: World, client: Client, name: str, **more: Any) -> str:
     return visitor.allow()["code"]
 
 
-def change(shoal: World, member_id: int, **changes: Any) -> None:
+def change(shoal: NetworkFixture, member_id: int, **changes: Any) -> None:
     """Change fields of the stored member."""
     member = shoal.run(shoal.network.store.obj_get((member_id,)))[member_id]
     assert isinstance(member, Member)
@@ -39,7 +39,7 @@ def change(shoal: World, member_id: int, **changes: Any) -> None:
     shoal.run(shoal.network.store.commit(batch))
 
 
-def test_authorization_code_flow_issues_token(shared: World) -> None:
+def test_authorization_code_flow_issues_token(shared: NetworkFixture) -> None:
     register(shared, "ann")
     client, visitor = Client(shared), Visitor(shared)
     page = visitor.open(client.query(state="a b&c", code_challenge=CHALLENGE, code_challenge_method="S256"))
@@ -65,7 +65,7 @@ def test_authorization_code_flow_issues_token(shared: World) -> None:
     assert shared.json("GET", "/api/v1/accounts/verify_credentials", token["access_token"])["username"] == "ann"
 
 
-def test_authorize_page_accepts_trailing_slash_and_missing_scope(shared: World) -> None:
+def test_authorize_page_accepts_trailing_slash_and_missing_scope(shared: NetworkFixture) -> None:
     register(shared, "ben")
     client, visitor = Client(shared), Visitor(shared)
     query = client.query()
@@ -90,7 +90,7 @@ def test_authorize_page_accepts_trailing_slash_and_missing_scope(shared: World) 
     ],
 )
 def test_authorize_page_with_unknown_client_or_redirect_uri_does_not_redirect(
-    shared: World, change: dict[str, str]
+    shared: NetworkFixture, change: dict[str, str]
 ) -> None:
     client = Client(shared)
     for method in ("GET", "POST"):
@@ -115,7 +115,7 @@ def test_authorize_page_with_unknown_client_or_redirect_uri_does_not_redirect(
     ],
 )
 def test_authorize_page_with_invalid_parameters_redirects_with_error_and_state(
-    shared: World, change: dict[str, str], error: str
+    shared: NetworkFixture, change: dict[str, str], error: str
 ) -> None:
     client = Client(shared)
     answer = shared.ask("GET", "/oauth/authorize", params=client.query(state="s p") | change)
@@ -125,7 +125,7 @@ def test_authorize_page_with_invalid_parameters_redirects_with_error_and_state(
     assert "code" not in told(answer)
 
 
-def test_authorization_redirect_keeps_query_of_redirect_uri(shared: World) -> None:
+def test_authorization_redirect_keeps_query_of_redirect_uri(shared: NetworkFixture) -> None:
     register(shared, "cat")
     address = "tide.app://back?from=shoal"
     client = Client(shared, address)
@@ -137,7 +137,7 @@ def test_authorization_redirect_keeps_query_of_redirect_uri(shared: World) -> No
     assert client.exchange(told(answer)["code"], redirect_uri=address).status_code == 200
 
 
-def test_authorization_denied_redirects_with_access_denied_and_changes_nothing(shared: World) -> None:
+def test_authorization_denied_redirects_with_access_denied_and_changes_nothing(shared: NetworkFixture) -> None:
     register(shared, "dan")
     visitor = Visitor(shared)
     visitor.open(Client(shared).query(state="x"))
@@ -150,7 +150,7 @@ def test_authorization_denied_redirects_with_access_denied_and_changes_nothing(s
     assert shared.state() == before
 
 
-def test_authorization_code_out_of_band_is_shown_on_page(shared: World) -> None:
+def test_authorization_code_out_of_band_is_shown_on_page(shared: NetworkFixture) -> None:
     register(shared, "eli")
     client, visitor = Client(shared, OUT_OF_BAND), Visitor(shared)
     visitor.open(client.query(redirect_uri=OUT_OF_BAND))
@@ -165,7 +165,7 @@ def test_authorization_code_out_of_band_is_shown_on_page(shared: World) -> None:
     assert visitor.open(client.query(redirect_uri=OUT_OF_BAND, scope="nonsense")).status_code == 400
 
 
-def test_authorize_page_for_next_app_skips_login_unless_forced(shared: World) -> None:
+def test_authorize_page_for_next_app_skips_login_unless_forced(shared: NetworkFixture) -> None:
     register(shared, "fay")
     register(shared, "gil")
     visitor = Visitor(shared)
@@ -181,7 +181,7 @@ def test_authorize_page_for_next_app_skips_login_unless_forced(shared: World) ->
     assert "@gil" in text_of(visitor.log_in("gil"))
 
 
-def test_authorize_form_with_invalid_form_token_or_cross_site_returns_403(shared: World) -> None:
+def test_authorize_form_with_invalid_form_token_or_cross_site_returns_403(shared: NetworkFixture) -> None:
     register(shared, "hal")
     client, visitor = Client(shared), Visitor(shared)
     visitor.open(client.query())
@@ -218,7 +218,7 @@ def test_authorize_form_with_invalid_form_token_or_cross_site_returns_403(shared
     assert shared.state() == before
 
 
-def test_authorize_form_shown_to_other_member_returns_403(shared: World) -> None:
+def test_authorize_form_shown_to_other_member_returns_403(shared: NetworkFixture) -> None:
     register(shared, "ida")
     register(shared, "jon")
     client, visitor = Client(shared), Visitor(shared)
@@ -231,7 +231,7 @@ def test_authorize_form_shown_to_other_member_returns_403(shared: World) -> None
 
 
 @pytest.mark.parametrize("shut", ["suspended", "disabled"])
-def test_authorization_of_suspended_or_disabled_member_is_refused(shared: World, shut: str) -> None:
+def test_authorization_of_suspended_or_disabled_member_is_refused(shared: NetworkFixture, shut: str) -> None:
     name = f"kit_{shut}"
     id_ = register(shared, name)
     client = Client(shared)
@@ -254,7 +254,7 @@ def test_authorization_of_suspended_or_disabled_member_is_refused(shared: World,
     assert (refused.status_code, refused.json()["error_description"]) == (400, "Your login is currently disabled")
 
 
-def test_authorization_code_reuse_is_refused_and_revokes_first_token(shared: World) -> None:
+def test_authorization_code_reuse_is_refused_and_revokes_first_token(shared: NetworkFixture) -> None:
     register(shared, "lea")
     client = Client(shared)
     code = let_in(shared, client, "lea")
@@ -265,7 +265,7 @@ def test_authorization_code_reuse_is_refused_and_revokes_first_token(shared: Wor
     assert shared.ask("GET", "/api/v1/accounts/verify_credentials", token).status_code == 401
 
 
-def test_authorization_code_concurrent_exchange_issues_one_token(shared: World) -> None:
+def test_authorization_code_concurrent_exchange_issues_one_token(shared: NetworkFixture) -> None:
     register(shared, "moe")
     client = Client(shared)
     code = let_in(shared, client, "moe")
@@ -290,7 +290,9 @@ def test_authorization_code_concurrent_exchange_issues_one_token(shared: World) 
         {"code": "A" * 44},
     ],
 )
-def test_authorization_code_exchange_with_other_parameters_is_refused(shared: World, change: dict[str, Any]) -> None:
+def test_authorization_code_exchange_with_other_parameters_is_refused(
+    shared: NetworkFixture, change: dict[str, Any]
+) -> None:
     if shared.ask("GET", "/api/v1/accounts/lookup", params={"acct": "ned"}).status_code == 404:
         register(shared, "ned")
     client = Client(shared)
@@ -305,13 +307,13 @@ def test_authorization_code_exchange_with_other_parameters_is_refused(shared: Wo
     assert before.objects != shared.state().objects
 
 
-def test_authorization_code_exchange_with_verifier_but_no_challenge_is_refused(shared: World) -> None:
+def test_authorization_code_exchange_with_verifier_but_no_challenge_is_refused(shared: NetworkFixture) -> None:
     register(shared, "oda")
     client = Client(shared)
     assert client.exchange(let_in(shared, client, "oda"), code_verifier=VERIFIER).status_code == 400
 
 
-def test_token_endpoint_accepts_client_credentials_in_body_or_basic_header(shared: World) -> None:
+def test_token_endpoint_accepts_client_credentials_in_body_or_basic_header(shared: NetworkFixture) -> None:
     register(shared, "pam")
     client = Client(shared)
     form = {"grant_type": "client_credentials", "scope": "read"}
@@ -332,7 +334,7 @@ def test_token_endpoint_accepts_client_credentials_in_body_or_basic_header(share
         assert (answer.status_code, answer.json()["error"]) == (400, error)
 
 
-def test_token_revocation_requires_own_client_and_is_idempotent(shared: World) -> None:
+def test_token_revocation_requires_own_client_and_is_idempotent(shared: NetworkFixture) -> None:
     register(shared, "qin")
     client, other = Client(shared), Client(shared)
     token = client.exchange(let_in(shared, client, "qin")).json()["access_token"]
@@ -343,7 +345,7 @@ def test_token_revocation_requires_own_client_and_is_idempotent(shared: World) -
     assert shared.ask("GET", "/api/v1/accounts/verify_credentials", token).status_code == 401
 
 
-def test_authorize_page_escapes_app_and_member_names(shared: World) -> None:
+def test_authorize_page_escapes_app_and_member_names(shared: NetworkFixture) -> None:
     register(shared, "ray")
     client, visitor = Client(shared, name="<script>1</script>", website="https://a.example/\"'><b>"), Visitor(shared)
     evil = "\"'><script>2</script>"
@@ -355,7 +357,7 @@ def test_authorize_page_escapes_app_and_member_names(shared: World) -> None:
     assert told(visitor.press("allow"))["state"] == evil
 
 
-def test_authorize_page_headers_forbid_framing_and_allow_popups(shared: World) -> None:
+def test_authorize_page_headers_forbid_framing_and_allow_popups(shared: NetworkFixture) -> None:
     answer = shared.ask("GET", "/oauth/authorize", params=Client(shared).query())
     assert answer.headers["x-frame-options"] == "DENY"
     policy = answer.headers["content-security-policy"]
@@ -376,7 +378,7 @@ def test_authorize_page_headers_forbid_framing_and_allow_popups(shared: World) -
 
 @pytest.mark.parametrize("base", ["http://shoal.test", "https://shoal.test"])
 def test_session_cookies_are_http_only_same_site_and_secure_on_https(base: str) -> None:
-    with world() as shoal:
+    with network_fixture() as shoal:
         shoal.app = build(replace(shoal.app_parts, base_url=base))
         register(shoal, "ann")
         visitor = Visitor(shoal, base)
@@ -391,7 +393,7 @@ def test_session_cookies_are_http_only_same_site_and_secure_on_https(base: str) 
             assert ("Secure" in cookie, cookie.startswith("__Host-")) == ((base[:5] == "https"),) * 2
 
 
-def test_session_cookie_is_not_accepted_as_api_token(shared: World) -> None:
+def test_session_cookie_is_not_accepted_as_api_token(shared: NetworkFixture) -> None:
     register(shared, "sue")
     visitor = Visitor(shared)
     visitor.open(Client(shared).query())
@@ -403,7 +405,7 @@ def test_session_cookie_is_not_accepted_as_api_token(shared: World) -> None:
 
 
 def test_authorize_page_over_rate_limit_returns_429_as_html() -> None:
-    with world(rate_limits=True, limits={"login": "2/5m"}) as shoal:
+    with network_fixture(rate_limits=True, limits={"login": "2/5m"}) as shoal:
         register(shoal, "ann")
         visitor = Visitor(shoal)
         visitor.open(Client(shoal).query())
@@ -418,16 +420,16 @@ def test_authorize_page_over_rate_limit_returns_429_as_html() -> None:
 
 
 def test_password_grant_disabled_returns_unsupported_grant_type() -> None:
-    with world(password_grant=False) as shoal:
+    with network_fixture(password_grant=False) as shoal:
         register(shoal, "ann")
         asked = {"grant_type": "password", "username": "ann", "password": PASSWORD, **Client(shoal).keys}
         assert shoal.ask("POST", "/oauth/token", data=asked).json()["error"] == "unsupported_grant_type"
 
 
-def test_oauth_server_metadata_is_served_only_on_https(shared: World) -> None:
+def test_oauth_server_metadata_is_served_only_on_https(shared: NetworkFixture) -> None:
     answer = shared.ask("GET", "/.well-known/oauth-authorization-server")
     assert (answer.status_code, answer.json()) == (404, {"error": "Record not found"})
-    with world(password_grant=False) as shoal:
+    with network_fixture(password_grant=False) as shoal:
         shoal.app = build(replace(shoal.app_parts, base_url="https://shoal.test"))
         said = shoal.run(Visitor(shoal).web.get("/.well-known/oauth-authorization-server")).json()
     assert said["issuer"] == "https://shoal.test/"
@@ -438,9 +440,9 @@ def test_oauth_server_metadata_is_served_only_on_https(shared: World) -> None:
     assert {"read", "write", "follow", "push", "profile"} <= set(said["scopes_supported"])
 
 
-def test_authorization_response_includes_issuer_on_https(shared: World) -> None:
+def test_authorization_response_includes_issuer_on_https(shared: NetworkFixture) -> None:
     """RFC 9207: a client of several servers can identify the responding server, in errors and in codes."""
-    with world() as shoal:
+    with network_fixture() as shoal:
         shoal.app = build(replace(shoal.app_parts, base_url="https://shoal.test"))
         register(shoal, "ann")
         client, visitor = Client(shoal), Visitor(shoal, "https://shoal.test")
@@ -459,7 +461,7 @@ def test_authorization_response_includes_issuer_on_https(shared: World) -> None:
 
 
 @pytest.mark.parametrize("name", ["response_type", "client_id", "redirect_uri", "scope", "state", "code_challenge"])
-def test_authorize_page_with_duplicate_parameter_does_not_redirect(shared: World, name: str) -> None:
+def test_authorize_page_with_duplicate_parameter_does_not_redirect(shared: NetworkFixture, name: str) -> None:
     """RFC 6749, 3.1: two programs could otherwise use different values of a request."""
     query = {"state": "s", "code_challenge": CHALLENGE, "code_challenge_method": "S256", **Client(shared).query()}
     for second in (query[name], "https://evil.example/"):
@@ -470,7 +472,9 @@ def test_authorize_page_with_duplicate_parameter_does_not_redirect(shared: World
 
 @pytest.mark.parametrize("kind", ["urlencoded", "multipart"])
 @pytest.mark.parametrize("path", ["/oauth/token", "/oauth/revoke"])
-def test_token_endpoint_with_duplicate_form_field_returns_invalid_request(shared: World, path: str, kind: str) -> None:
+def test_token_endpoint_with_duplicate_form_field_returns_invalid_request(
+    shared: NetworkFixture, path: str, kind: str
+) -> None:
     client = Client(shared)
     form = {"grant_type": ["client_credentials"], "token": ["x"], "client_id": [client.keys["client_id"]] * 2}
     form["client_secret"] = [client.keys["client_secret"]]
@@ -483,7 +487,7 @@ def test_token_endpoint_with_duplicate_form_field_returns_invalid_request(shared
     assert answer.json() == {"error": "invalid_request", "error_description": "`client_id` is given more than once"}
 
 
-def test_token_endpoint_with_conflicting_client_credentials_returns_invalid_request(shared: World) -> None:
+def test_token_endpoint_with_conflicting_client_credentials_returns_invalid_request(shared: NetworkFixture) -> None:
     client, other = Client(shared), Client(shared)
     form = {"grant_type": "client_credentials", "scope": "read"}
     basic = (client.keys["client_id"], client.keys["client_secret"])
@@ -497,7 +501,7 @@ def test_token_endpoint_with_conflicting_client_credentials_returns_invalid_requ
 @pytest.mark.parametrize(
     "header", ["Basic", "Basic !", "Basic YQ==", "Basic YTpi", "Basic /w==", "invalid token", "Bearer x"]
 )
-def test_token_endpoint_with_invalid_basic_header_returns_invalid_client(shared: World, header: str) -> None:
+def test_token_endpoint_with_invalid_basic_header_returns_invalid_client(shared: NetworkFixture, header: str) -> None:
     for path in ("/oauth/token", "/oauth/revoke"):
         data = {"grant_type": "client_credentials", "token": "x"}
         answer = shared.ask("POST", path, data=data, headers={"Authorization": header})
@@ -505,7 +509,7 @@ def test_token_endpoint_with_invalid_basic_header_returns_invalid_client(shared:
         assert answer.headers["www-authenticate"] == 'Basic realm="Shoal"'
 
 
-def test_www_authenticate_header_distinguishes_missing_invalid_and_insufficient_token(shared: World) -> None:
+def test_www_authenticate_header_distinguishes_missing_invalid_and_insufficient_token(shared: NetworkFixture) -> None:
     """RFC 6750, 3.1: `invalid_token` makes an app ask its user to log in again."""
     ann = shared.join("wyn", ("read",))
     challenges: dict[str, tuple[int, str]] = {
@@ -519,7 +523,7 @@ def test_www_authenticate_header_distinguishes_missing_invalid_and_insufficient_
     assert "www-authenticate" not in shared.ask("GET", "/api/v1/accounts/verify_credentials", ann).headers
 
 
-def test_userinfo_endpoint_requires_profile_scope(shared: World) -> None:
+def test_userinfo_endpoint_requires_profile_scope(shared: NetworkFixture) -> None:
     ann = shared.join("tom", ("profile",))
     for method in ("GET", "POST"):
         said = shared.json(method, "/oauth/userinfo", ann)
@@ -528,13 +532,13 @@ def test_userinfo_endpoint_requires_profile_scope(shared: World) -> None:
     assert shared.ask("GET", "/oauth/userinfo", reader).status_code == 403
 
 
-def test_email_confirmation_endpoint_returns_403(shared: World) -> None:
+def test_email_confirmation_endpoint_returns_403(shared: NetworkFixture) -> None:
     answer = shared.ask("POST", "/api/v1/emails/confirmations", shared.join("val"), data={"email": "v@example.org"})
     assert answer.status_code == 403
     assert answer.json()["error"] == "This method is only available while the e-mail is awaiting confirmation"
 
 
-def test_authorization_out_of_band_without_registered_uri_is_refused(shared: World) -> None:
+def test_authorization_out_of_band_without_registered_uri_is_refused(shared: NetworkFixture) -> None:
     client = Client(shared)
     for method in ("GET", "POST"):
         answer = shared.ask(method, "/oauth/authorize", params=client.query(redirect_uri=OUT_OF_BAND))
@@ -553,7 +557,7 @@ MISLEADING = (
 
 
 @pytest.mark.parametrize("uri", MISLEADING)
-def test_app_registration_with_misleading_redirect_uri_is_refused(shared: World, uri: str) -> None:
+def test_app_registration_with_misleading_redirect_uri_is_refused(shared: NetworkFixture, uri: str) -> None:
     form = {"client_name": "Tide", "redirect_uris": f"{CALLBACK} {uri}"}
     answer = shared.ask("POST", "/api/v1/apps", data=form)
     assert (answer.status_code, list(answer.json()["details"])) == (422, ["redirect_uris"])
@@ -566,12 +570,12 @@ def test_app_registration_with_misleading_redirect_uri_is_refused(shared: World,
 @pytest.mark.parametrize(
     "uri", ["https://client.example/@ann?to=a@b", "urn:ietf:wg:oauth:2.0:oob", "mail:a@b", "app://x"]
 )
-def test_app_registration_with_at_sign_outside_authority_is_accepted(shared: World, uri: str) -> None:
+def test_app_registration_with_at_sign_outside_authority_is_accepted(shared: NetworkFixture, uri: str) -> None:
     form = {"client_name": "Tide", "redirect_uris": uri}
     assert shared.ask("POST", "/api/v1/apps", data=form).json()["redirect_uri"] == uri
 
 
-def test_app_registration_redirect_uris_have_total_length_limit(shared: World) -> None:
+def test_app_registration_redirect_uris_have_total_length_limit(shared: NetworkFixture) -> None:
     fitting = [f"https://client.example/{n}/{'x' * 988}" for n in range(4)]
     assert 4_000 < len("".join(fitting)) <= 4_096
     for uris, status in ((fitting, 200), ([*fitting, "https://client.example/" + "y" * 100], 422)):
@@ -580,7 +584,7 @@ def test_app_registration_redirect_uris_have_total_length_limit(shared: World) -
 
 
 def test_app_registration_has_its_own_rate_limit() -> None:
-    with world(rate_limits=True, limits={"apps": "2/24h"}) as limited:
+    with network_fixture(rate_limits=True, limits={"apps": "2/24h"}) as limited:
         form = {"client_name": "Tide", "redirect_uris": CALLBACK}
         answers = [limited.ask("POST", "/api/v1/apps", data=form) for _ in range(3)]
         assert [answer.status_code for answer in answers] == [200, 200, 429]

@@ -11,7 +11,7 @@ import pytest
 
 from shoal.core.model import Role
 from shoal.core.signup import is_proof
-from tests.api.in_memory_network import BASE, World, world
+from tests.api.in_memory_network import BASE, NetworkFixture, network_fixture
 from tests.api.oauth_browser import Client
 from tests.proof_of_work import find_proof
 
@@ -20,12 +20,12 @@ DOMAIN = httpx.URL(BASE).netloc.decode()
 
 
 @pytest.fixture(scope="module")
-def here() -> Iterator[World]:
-    with world(signup_work=BITS, invitations="staff") as made:
+def here() -> Iterator[NetworkFixture]:
+    with network_fixture(signup_work=BITS, invitations="staff") as made:
         yield made
 
 
-def sign_up(here: World, name: str, **given: Any) -> httpx.Response:
+def sign_up(here: NetworkFixture, name: str, **given: Any) -> httpx.Response:
     """Submit the sign-up form and return the response."""
     fields = {"username": name, "email": f"{name}@example.org", "password": "a long password", "agreement": True}
     return here.ask("POST", "/api/v1/accounts", here.token(Client(here).app.id), json={**fields, **given})
@@ -35,17 +35,17 @@ def proof(name: str, ago: int = 0) -> str:
     return find_proof(DOMAIN, name, BITS, int(time.time()) - ago)
 
 
-def acts(here: World, answer: httpx.Response) -> bool:
+def acts(here: NetworkFixture, answer: httpx.Response) -> bool:
     """Return whether a new member may act."""
     token = answer.json()["access_token"]
     return here.ask("POST", "/api/v1/statuses", token, json={"status": "Hello"}).status_code == 200
 
 
-def test_sign_up_with_proof_of_work_is_active_immediately(here: World) -> None:
+def test_sign_up_with_proof_of_work_is_active_immediately(here: NetworkFixture) -> None:
     assert acts(here, sign_up(here, "Ann", proof=proof("ann")))
 
 
-def test_sign_up_without_proof_of_work_is_pending(here: World) -> None:
+def test_sign_up_without_proof_of_work_is_pending(here: NetworkFixture) -> None:
     assert not acts(here, sign_up(here, "ben", reason="to read"))
     here.settle()
     waiting = here.json("GET", "/api/v2/admin/accounts?status=pending", here.staff("chief", Role.MODERATOR))
@@ -53,7 +53,7 @@ def test_sign_up_without_proof_of_work_is_pending(here: World) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["1:1", "nothing", "old", "of another"])
-def test_sign_up_with_invalid_proof_of_work_is_refused(here: World, wrong: str) -> None:
+def test_sign_up_with_invalid_proof_of_work_is_refused(here: NetworkFixture, wrong: str) -> None:
     sent = {"old": proof("cleo0", 4_000), "of another": proof("somebody")}.get(wrong, wrong)
     # A random proof is valid for 1 in 64 names.
     names = (f"cleo{n}" for n in range(100))
@@ -65,12 +65,12 @@ def test_sign_up_with_invalid_proof_of_work_is_refused(here: World, wrong: str) 
     assert len(here.state().objects) == len(before.objects) + 2, "only the app and its token"
 
 
-def test_instance_publishes_sign_up_proof_of_work_bits(here: World) -> None:
+def test_instance_publishes_sign_up_proof_of_work_bits(here: NetworkFixture) -> None:
     found = here.json("GET", "/api/v2/instance")
     assert found["configuration"]["accounts"]["signup_work"] == BITS
     assert found["registrations"]["approval_required"] is True
 
 
 def test_sign_up_without_proof_of_work_setting_ignores_proof() -> None:
-    with world() as made:
+    with network_fixture() as made:
         assert acts(made, sign_up(made, "ann", proof="nothing"))

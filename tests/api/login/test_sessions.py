@@ -14,26 +14,26 @@ from shoal.core.ids import IdMaker
 from shoal.core.model import AuthorizationCode, Token
 from shoal.graph.schema import EXPIRING, LOGGED_IN, AnyNode
 from shoal.server import build
-from tests.api.in_memory_network import BASE, World, world
+from tests.api.in_memory_network import BASE, NetworkFixture, network_fixture
 from tests.api.oauth_browser import PASSWORD, Client, Visitor, register
 
 SESSIONS = "/api/shoal/v1/sessions"
 NEW = "another long password"
 
 
-def log_in(shoal: World, client: Client, name: str) -> str:
+def log_in(shoal: NetworkFixture, client: Client, name: str) -> str:
     """Log in with the password grant and return the token."""
     form = {"grant_type": "password", "username": name, "password": PASSWORD, "scope": "read write", **client.keys}
     token: str = shoal.json("POST", "/oauth/token", data=form)["access_token"]
     return token
 
 
-def works(shoal: World, token: str) -> bool:
+def works(shoal: NetworkFixture, token: str) -> bool:
     """Return whether the API accepts the token."""
     return shoal.ask("GET", "/api/v1/accounts/verify_credentials", token).status_code == 200
 
 
-def test_session_list_shows_apps_and_browsers_of_member(shared: World) -> None:
+def test_session_list_shows_apps_and_browsers_of_member(shared: NetworkFixture) -> None:
     register(shared, "ann")
     client = Client(shared, name="Tide", website="https://tide.example")
     visitor = Visitor(shared)
@@ -48,7 +48,7 @@ def test_session_list_shows_apps_and_browsers_of_member(shared: World) -> None:
     assert shown[2]["scopes"] == []
 
 
-def test_session_list_shows_program_system_and_address(shared: World) -> None:
+def test_session_list_shows_program_system_and_address(shared: NetworkFixture) -> None:
     register(shared, "ida")
     client = Client(shared, name="Tide")
     form = {"grant_type": "password", "username": "ida", "password": PASSWORD, "scope": "read write", **client.keys}
@@ -60,7 +60,7 @@ def test_session_list_shows_program_system_and_address(shared: World) -> None:
     assert shown["last_used_at"] == shown["created_at"]
 
 
-def test_session_deletion_of_all_others_keeps_current_session(shared: World) -> None:
+def test_session_deletion_of_all_others_keeps_current_session(shared: NetworkFixture) -> None:
     register(shared, "jon")
     register(shared, "kim")
     client = Client(shared)
@@ -71,7 +71,7 @@ def test_session_deletion_of_all_others_keeps_current_session(shared: World) -> 
     assert [session["current"] for session in shared.json("GET", SESSIONS, mine)] == [True]
 
 
-def moved(shoal: World, days: int) -> None:
+def moved(shoal: NetworkFixture, days: int) -> None:
     """Move the clock of the front end forward by `days`."""
     now = shoal.network.writes.new_id.now() + days * 86_400_000
     shoal.app_parts = replace(shoal.app_parts, writes=replace(shoal.writes, new_id=IdMaker(lambda: now)))
@@ -79,7 +79,7 @@ def moved(shoal: World, days: int) -> None:
     shoal._client = httpx.AsyncClient(transport=httpx.ASGITransport(shoal.app), base_url=BASE)
 
 
-def test_access_token_unused_for_a_year_is_refused(shoal: World) -> None:
+def test_access_token_unused_for_a_year_is_refused(shoal: NetworkFixture) -> None:
     ann = shoal.join("ann")
     moved(shoal, 365)
     assert works(shoal, ann.token)
@@ -89,7 +89,7 @@ def test_access_token_unused_for_a_year_is_refused(shoal: World) -> None:
     assert 'error="invalid_token"' in answer.headers["www-authenticate"]
 
 
-def test_access_token_use_tracking_adds_no_reads_or_writes_to_request(forgetful: World) -> None:
+def test_access_token_use_tracking_adds_no_reads_or_writes_to_request(forgetful: NetworkFixture) -> None:
     shoal = forgetful
     ann = shoal.join("ann")
     shoal.json("GET", "/api/v1/timelines/home", ann)
@@ -109,7 +109,7 @@ def test_access_token_use_tracking_adds_no_reads_or_writes_to_request(forgetful:
     assert shoal.graph.reads == first
 
 
-def test_session_list_is_paginated(shared: World) -> None:
+def test_session_list_is_paginated(shared: NetworkFixture) -> None:
     register(shared, "ben")
     client = Client(shared)
     *_, token = [log_in(shared, client, "ben") for _ in range(5)]
@@ -122,7 +122,7 @@ def test_session_list_is_paginated(shared: World) -> None:
     assert [session["id"] for session in back.json()] == every[:2]
 
 
-def test_session_deletion_is_limited_to_own_sessions(shared: World) -> None:
+def test_session_deletion_is_limited_to_own_sessions(shared: NetworkFixture) -> None:
     register(shared, "cat")
     register(shared, "dan")
     client = Client(shared)
@@ -137,7 +137,7 @@ def test_session_deletion_is_limited_to_own_sessions(shared: World) -> None:
     assert shared.ask("DELETE", f"{SESSIONS}/{shared.join('stranger').id}", cats).status_code == 404
 
 
-def test_session_deletion_of_browser_requires_password_again(shared: World) -> None:
+def test_session_deletion_of_browser_requires_password_again(shared: NetworkFixture) -> None:
     register(shared, "eli")
     client, visitor = Client(shared), Visitor(shared)
     visitor.open(client.query())
@@ -148,7 +148,7 @@ def test_session_deletion_of_browser_requires_password_again(shared: World) -> N
     assert "Log in to Shoal" in visitor.open(client.query()).text
 
 
-def test_password_change_revokes_tokens_browser_sessions_and_codes(shoal: World) -> None:
+def test_password_change_revokes_tokens_browser_sessions_and_codes(shoal: NetworkFixture) -> None:
     register(shoal, "ann")
     client, visitor = Client(shoal), Visitor(shoal)
     visitor.open(client.query())
@@ -176,7 +176,7 @@ def test_password_change_revokes_tokens_browser_sessions_and_codes(shoal: World)
     ],
 )
 def test_password_change_refused_keeps_token_valid(
-    shared: World, change: dict[str, str], field: str, code: str
+    shared: NetworkFixture, change: dict[str, str], field: str, code: str
 ) -> None:
     if shared.ask("GET", "/api/v1/accounts/lookup", params={"acct": "fay"}).status_code == 404:
         register(shared, "fay")
@@ -188,13 +188,13 @@ def test_password_change_refused_keeps_token_valid(
     assert works(shared, token)
 
 
-def test_password_change_of_member_without_password_is_refused(shared: World) -> None:
+def test_password_change_of_member_without_password_is_refused(shared: NetworkFixture) -> None:
     gil = shared.join("gil")
     given = {"current_password": "anything", "new_password": NEW}
     assert shared.ask("PUT", "/api/shoal/v1/password", gil, json=given).status_code == 422
 
 
-def test_password_change_deletes_all_revoked_tokens_and_grants(shoal: World) -> None:
+def test_password_change_deletes_all_revoked_tokens_and_grants(shoal: NetworkFixture) -> None:
     id_ = register(shoal, "ann")
     client, writes = Client(shoal), shoal.network.writes
     for _ in range(250):
@@ -213,7 +213,7 @@ def test_password_change_deletes_all_revoked_tokens_and_grants(shoal: World) -> 
     assert works(shoal, fresh.text)
 
 
-def test_consistency_check_accepts_logins_and_used_codes(shoal: World) -> None:
+def test_consistency_check_accepts_logins_and_used_codes(shoal: NetworkFixture) -> None:
     register(shoal, "ann")
     visitor = Visitor(shoal)
     client = Client(shoal)
@@ -226,14 +226,14 @@ def test_consistency_check_accepts_logins_and_used_codes(shoal: World) -> None:
     assert shoal.run(check(shoal.network)).clean
 
 
-def ended(shoal: World) -> list[SessionsEnded]:
+def ended(shoal: NetworkFixture) -> list[SessionsEnded]:
     """Return the pending SessionsEnded events."""
     jobs = shoal.run(shoal.network.store.claim(100, 0.0))
     return [job.event for job in jobs if isinstance(job.event, SessionsEnded)]
 
 
 def test_sessions_ended_event_lists_revoked_tokens() -> None:
-    with world(run_consequences=False) as shoal:
+    with network_fixture(run_consequences=False) as shoal:
         id_ = register(shoal, "ann")
         app = Client(shoal).app
         first, second = (shoal.run(oauth.issue_token(shoal.writes, app.id, id_, ("read",))) for _ in range(2))

@@ -7,13 +7,13 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.in_memory_network import World, world
+from tests.api.in_memory_network import NetworkFixture, network_fixture
 from tests.api.oauth_browser import Client
 
 GOOD = {"username": "ann", "email": "ann@example.org", "password": "a long password", "agreement": True}
 
 
-def sign_up(shoal: World, **given: Any) -> httpx.Response:
+def sign_up(shoal: NetworkFixture, **given: Any) -> httpx.Response:
     """Submit the sign-up form and return the response."""
     token = shoal.token(Client(shoal).app.id)
     return shoal.ask("POST", "/api/v1/accounts", token, json=given)
@@ -26,7 +26,7 @@ def codes(answer: httpx.Response) -> dict[str, list[str]]:
     return {field: [one["error"] for one in found] for field, found in answer.json()["details"].items()}
 
 
-def test_sign_up_member_can_post_immediately_in_language_of_locale(shared: World) -> None:
+def test_sign_up_member_can_post_immediately_in_language_of_locale(shared: NetworkFixture) -> None:
     more = {"locale": "pt-BR", "reason": "to read", "date_of_birth": "1990-01-31"}
     token = sign_up(shared, **{**GOOD, "username": "Ana", "email": "ana@example.org"}, **more).json()
     assert token["scope"] == "read write follow push"
@@ -37,13 +37,13 @@ def test_sign_up_member_can_post_immediately_in_language_of_locale(shared: World
 
 
 @pytest.mark.parametrize("locale", ["", "no such place", "x", "12", "en;q=1"])
-def test_sign_up_with_invalid_locale_is_accepted(shared: World, locale: str) -> None:
+def test_sign_up_with_invalid_locale_is_accepted(shared: NetworkFixture, locale: str) -> None:
     number = sum(map(ord, locale))
     answer = sign_up(shared, **GOOD | {"username": f"m{number}", "email": f"m{number}@example.org", "locale": locale})
     assert answer.status_code == 200
 
 
-def test_sign_up_reports_all_invalid_fields(shared: World) -> None:
+def test_sign_up_reports_all_invalid_fields(shared: NetworkFixture) -> None:
     before = shared.state()
     assert codes(sign_up(shared)) == {
         "username": ["ERR_BLANK"],
@@ -69,7 +69,7 @@ def test_sign_up_reports_all_invalid_fields(shared: World) -> None:
     assert len(after.objects) == len(before.objects) + 8, "only an app and its token for each of the four forms"
 
 
-def test_sign_up_with_taken_username_and_email_reports_both_fields(shared: World) -> None:
+def test_sign_up_with_taken_username_and_email_reports_both_fields(shared: NetworkFixture) -> None:
     taken = GOOD | {"username": "bea", "email": "bea@example.org"}
     assert sign_up(shared, **taken).status_code == 200
     assert codes(sign_up(shared, **taken | {"username": "BEA", "email": "Bea@Example.org"})) == {
@@ -82,7 +82,7 @@ def test_sign_up_with_taken_username_and_email_reports_both_fields(shared: World
     }
 
 
-def test_sign_up_with_member_token_is_refused(shoal: World) -> None:
+def test_sign_up_with_member_token_is_refused(shoal: NetworkFixture) -> None:
     ann = shoal.join("ann")
     before = shoal.state()
     answer = shoal.ask("POST", "/api/v1/accounts", ann, json=GOOD)
@@ -91,7 +91,7 @@ def test_sign_up_with_member_token_is_refused(shoal: World) -> None:
 
 
 def test_sign_up_rate_limit_counts_by_address_regardless_of_token() -> None:
-    with world(rate_limits=True) as limited:
+    with network_fixture(rate_limits=True) as limited:
         tokens = [limited.join(name).token for name in ("ann", "ben")]
         tokens += [limited.token(Client(limited).app.id) for _ in range(6)]
         answers = [limited.ask("POST", "/api/v1/accounts", token, json={}) for token in tokens]

@@ -9,13 +9,13 @@ from shoal.admin.consistency.check import check
 from shoal.commands import members
 from shoal.core.blocklists import NameBlock
 from shoal.core.errors import NotFound, Taken
-from tests.api.in_memory_network import world
+from tests.api.in_memory_network import network_fixture
 from tests.api.login.test_signup import GOOD, codes, sign_up
 from tests.web.browser import visitor
 
 
 def test_sign_up_with_blocked_username_or_part_is_refused_until_unblocked() -> None:
-    with world() as shoal:
+    with network_fixture() as shoal:
         lists = Blocklists(shoal.network.writes)
         shoal.run(lists.block_name("Boss"))
         shoal.run(lists.block_name("hate", part=True))

@@ -7,23 +7,23 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.api.in_memory_network import Someone, World
+from tests.api.in_memory_network import NetworkFixture, Someone
 from tests.api.test_notifications import of, walked
 
 HEART, UP = "❤️", "👍"
 
 
 @pytest.fixture
-def pair(shoal: World) -> tuple[Someone, Someone]:
+def pair(shoal: NetworkFixture) -> tuple[Someone, Someone]:
     """Return the author and a reacting member."""
     return shoal.join("ann"), shoal.join("ben")
 
 
-def posted(shoal: World, who: Someone, **more: Any) -> str:
+def posted(shoal: NetworkFixture, who: Someone, **more: Any) -> str:
     return str(shoal.json("POST", "/api/v1/statuses", who, json={"status": "hello", **more})["id"])
 
 
-def react(shoal: World, who: Someone, post: str, emoji: str = UP) -> Any:
+def react(shoal: NetworkFixture, who: Someone, post: str, emoji: str = UP) -> Any:
     return shoal.json("PUT", f"/api/v1/statuses/{post}/react/{emoji}", who)
 
 
@@ -42,7 +42,7 @@ def react(shoal: World, who: Someone, post: str, emoji: str = UP) -> Any:
 )
 @pytest.mark.parametrize("emoji", [UP, HEART, "1️⃣", "🏳️‍🌈", "🏴󠁧󠁢󠁳󠁣󠁴󠁿"])
 def test_emoji_reaction_can_be_added_and_removed(
-    shoal: World, pair: tuple[Someone, Someone], method: str, path: str, back: str, back_path: str, emoji: str
+    shoal: NetworkFixture, pair: tuple[Someone, Someone], method: str, path: str, back: str, back_path: str, emoji: str
 ) -> None:
     ann, ben = pair
     post = posted(shoal, ann)
@@ -62,7 +62,9 @@ def test_emoji_reaction_can_be_added_and_removed(
         assert "pleroma" not in shown
 
 
-def test_emoji_reactions_are_included_in_timelines_and_reblogs(shoal: World, pair: tuple[Someone, Someone]) -> None:
+def test_emoji_reactions_are_included_in_timelines_and_reblogs(
+    shoal: NetworkFixture, pair: tuple[Someone, Someone]
+) -> None:
     ann, ben = pair
     shoal.json("POST", f"/api/v1/accounts/{ann.id}/follow", ben)
     post = posted(shoal, ann, poll={"options": ["a", "b"], "expires_in": 600})
@@ -80,7 +82,9 @@ def test_emoji_reactions_are_included_in_timelines_and_reblogs(shoal: World, pai
     assert share["account"]["id"] == ben.id
 
 
-def test_emoji_reaction_list_shows_accounts_and_is_paginated(shoal: World, pair: tuple[Someone, Someone]) -> None:
+def test_emoji_reaction_list_shows_accounts_and_is_paginated(
+    shoal: NetworkFixture, pair: tuple[Someone, Someone]
+) -> None:
     ann, ben = pair
     post = posted(shoal, ann)
     path = f"/api/v1/pleroma/statuses/{post}/reactions"
@@ -104,7 +108,7 @@ def test_emoji_reaction_list_shows_accounts_and_is_paginated(shoal: World, pair:
 
 
 @pytest.mark.parametrize("emoji", ["a", "1", ":blobcat:", "%F0%9F%91%8D%F0%9F%91%8D", "%20", "a" * 200, "%F0%9F%8F%BD"])
-def test_emoji_reaction_with_invalid_emoji_is_refused(shared: World, emoji: str) -> None:
+def test_emoji_reaction_with_invalid_emoji_is_refused(shared: NetworkFixture, emoji: str) -> None:
     ann = shared.join(f"no_emoji_{len(emoji)}_{emoji[:1].strip(':%')}{emoji[-1:].strip(':')}")
     post = posted(shared, ann)
     for method, path in (
@@ -118,7 +122,9 @@ def test_emoji_reaction_with_invalid_emoji_is_refused(shared: World, emoji: str)
         assert "emoji" in answer.json()["error"].lower()
 
 
-def test_emoji_reaction_limit_per_member_is_enforced_and_published(shoal: World, pair: tuple[Someone, Someone]) -> None:
+def test_emoji_reaction_limit_per_member_is_enforced_and_published(
+    shoal: NetworkFixture, pair: tuple[Someone, Someone]
+) -> None:
     ann, ben = pair
     post = posted(shoal, ann)
     most = shoal.json("GET", "/api/v2/instance")["configuration"]["reactions"]["max_reactions"]
@@ -134,13 +140,13 @@ def test_emoji_reaction_limit_per_member_is_enforced_and_published(shoal: World,
     assert len(react(shoal, ben, post, emoji[0])["reactions"]) == most
 
 
-def test_nodeinfo_lists_pleroma_emoji_reactions_feature(shared: World) -> None:
+def test_nodeinfo_lists_pleroma_emoji_reactions_feature(shared: NetworkFixture) -> None:
     (link,) = shared.json("GET", "/.well-known/nodeinfo")["links"]
     found = shared.json("GET", link["href"].removeprefix("http://shoal.test"))
     assert "pleroma_emoji_reactions" in found["metadata"]["features"]
 
 
-def test_emoji_reaction_notifies_author_per_emoji(shoal: World, pair: tuple[Someone, Someone]) -> None:
+def test_emoji_reaction_notifies_author_per_emoji(shoal: NetworkFixture, pair: tuple[Someone, Someone]) -> None:
     ann, ben = pair
     post = posted(shoal, ann)
     react(shoal, ben, post, UP)
@@ -162,7 +168,7 @@ def test_emoji_reaction_notifies_author_per_emoji(shoal: World, pair: tuple[Some
 
 
 def test_emoji_reaction_notification_is_filtered_by_notification_policy(
-    shoal: World, pair: tuple[Someone, Someone]
+    shoal: NetworkFixture, pair: tuple[Someone, Someone]
 ) -> None:
     ann, ben = pair
     shoal.json("PATCH", "/api/v2/notifications/policy", ann, json={"for_not_following": "filter"})
@@ -174,7 +180,9 @@ def test_emoji_reaction_notification_is_filtered_by_notification_policy(
     assert [one["emoji"] for one in of(shoal, ann)] == [UP]
 
 
-def test_emoji_reaction_removal_from_hidden_status_omits_content(shoal: World, pair: tuple[Someone, Someone]) -> None:
+def test_emoji_reaction_removal_from_hidden_status_omits_content(
+    shoal: NetworkFixture, pair: tuple[Someone, Someone]
+) -> None:
     ann, ben = pair
     post = posted(shoal, ann)
     react(shoal, ann, post, HEART)
@@ -191,7 +199,7 @@ def test_emoji_reaction_removal_from_hidden_status_omits_content(shoal: World, p
     assert [one["name"] for one in shoal.json("GET", f"/api/v1/statuses/{post}", ann)["reactions"]] == [HEART]
 
 
-def test_emoji_reaction_requires_write_favourites_scope(shoal: World, pair: tuple[Someone, Someone]) -> None:
+def test_emoji_reaction_requires_write_favourites_scope(shoal: NetworkFixture, pair: tuple[Someone, Someone]) -> None:
     ann, _ = pair
     post = posted(shoal, ann)
     path = f"/api/v1/statuses/{post}/react/{UP}"

@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from shoal.commands import moderation
-from tests.api.in_memory_network import Someone, World
+from tests.api.in_memory_network import NetworkFixture, Someone
 
 
 @pytest.fixture
-def pair(shoal: World) -> tuple[Someone, Someone]:
+def pair(shoal: NetworkFixture) -> tuple[Someone, Someone]:
     """Return the author and a reacting member."""
     return shoal.join("ann"), shoal.join("ben")
 
 
-def reacted_then_blocked(shoal: World, ann: Someone, ben: Someone, *verbs: str) -> tuple[str, dict[str, Any]]:
+def reacted_then_blocked(shoal: NetworkFixture, ann: Someone, ben: Someone, *verbs: str) -> tuple[str, dict[str, Any]]:
     """Let Ben act on a post of Ann, then let Ann block Ben; return the post id and the last response to Ben."""
     post = shoal.json("POST", "/api/v1/statuses", ann, json={"status": "hello"})
     answer = {}
@@ -36,7 +36,7 @@ def reacted_then_blocked(shoal: World, ann: Someone, ben: Someone, *verbs: str) 
     ],
 )
 def test_reaction_removal_on_hidden_status_succeeds_once_then_returns_404(
-    shoal: World, pair: tuple[Someone, Someone], verb: str, back: str, flag: str
+    shoal: NetworkFixture, pair: tuple[Someone, Someone], verb: str, back: str, flag: str
 ) -> None:
     ann, ben = pair
     post_id, _ = reacted_then_blocked(shoal, ann, ben, verb)
@@ -46,7 +46,7 @@ def test_reaction_removal_on_hidden_status_succeeds_once_then_returns_404(
 
 
 def test_reaction_removal_on_hidden_status_without_reaction_returns_404(
-    shoal: World, pair: tuple[Someone, Someone]
+    shoal: NetworkFixture, pair: tuple[Someone, Someone]
 ) -> None:
     ann, ben = pair
     post_id, _ = reacted_then_blocked(shoal, ann, ben, "favourite")
@@ -54,7 +54,7 @@ def test_reaction_removal_on_hidden_status_without_reaction_returns_404(
         assert shoal.ask("POST", f"/api/v1/statuses/{post_id}/{back}", ben).status_code == 404
 
 
-def test_reblog_deletion_by_id_works_after_block(shoal: World, pair: tuple[Someone, Someone]) -> None:
+def test_reblog_deletion_by_id_works_after_block(shoal: NetworkFixture, pair: tuple[Someone, Someone]) -> None:
     ann, ben = pair
     _, share = reacted_then_blocked(shoal, ann, ben, "reblog")
     assert shoal.json("DELETE", f"/api/v1/statuses/{share['id']}", ben)["id"] == share["id"]
@@ -63,7 +63,7 @@ def test_reblog_deletion_by_id_works_after_block(shoal: World, pair: tuple[Someo
     assert shoal.json("GET", f"/api/v1/accounts/{ben.id}/statuses", ben) == []
 
 
-def test_status_deletion_of_other_member_returns_404(shoal: World, pair: tuple[Someone, Someone]) -> None:
+def test_status_deletion_of_other_member_returns_404(shoal: NetworkFixture, pair: tuple[Someone, Someone]) -> None:
     ann, ben = pair
     post = shoal.json("POST", "/api/v1/statuses", ann, json={"status": "hello"})
     share = shoal.json("POST", f"/api/v1/statuses/{post['id']}/reblog", ben)
@@ -91,19 +91,19 @@ BARE = {
 """Expected fields of a status that the viewer may not see."""
 
 
-def _block(shoal: World, ann: Someone, ben: Someone, post_id: str) -> None:
+def _block(shoal: NetworkFixture, ann: Someone, ben: Someone, post_id: str) -> None:
     shoal.json("POST", f"/api/v1/accounts/{ben.id}/block", ann)
 
 
-def _unfollow(shoal: World, ann: Someone, ben: Someone, post_id: str) -> None:
+def _unfollow(shoal: NetworkFixture, ann: Someone, ben: Someone, post_id: str) -> None:
     shoal.json("POST", f"/api/v1/accounts/{ann.id}/unfollow", ben)
 
 
-def _hide(shoal: World, ann: Someone, ben: Someone, post_id: str) -> None:
+def _hide(shoal: NetworkFixture, ann: Someone, ben: Someone, post_id: str) -> None:
     shoal.run(moderation.hide(shoal.network.writes, int(post_id)))
 
 
-def _suspend(shoal: World, ann: Someone, ben: Someone, post_id: str) -> None:
+def _suspend(shoal: NetworkFixture, ann: Someone, ben: Someone, post_id: str) -> None:
     shoal.run(moderation.suspend(shoal.network.writes, int(ann.id)))
     shoal.settle()
 
@@ -124,7 +124,7 @@ VERBS = {"favourite": "unfavourite", "bookmark": "unbookmark", "reblog": "unrebl
     [(way, verb) for way, verb in product(WAYS, VERBS) if (WAYS[way][0], verb) != ("private", "reblog")],
 )
 def test_reaction_removal_response_omits_content_of_hidden_status(
-    shoal: World, pair: tuple[Someone, Someone], way: str, verb: str
+    shoal: NetworkFixture, pair: tuple[Someone, Someone], way: str, verb: str
 ) -> None:
     ann, ben = pair
     visibility, shut_out = WAYS[way]
@@ -157,7 +157,9 @@ def test_reaction_removal_response_omits_content_of_hidden_status(
     assert not any(word in text for word in ("secret", "hush", "tide", "yes"))
 
 
-def test_reblog_deletion_response_omits_content_of_hidden_status(shoal: World, pair: tuple[Someone, Someone]) -> None:
+def test_reblog_deletion_response_omits_content_of_hidden_status(
+    shoal: NetworkFixture, pair: tuple[Someone, Someone]
+) -> None:
     ann, ben = pair
     _, share = reacted_then_blocked(shoal, ann, ben, "reblog")
     gone = shoal.json("DELETE", f"/api/v1/statuses/{share['id']}", ben)

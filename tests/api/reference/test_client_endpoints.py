@@ -10,7 +10,7 @@ import pytest
 from shoal.mastodon_api.routes import table
 from shoal.settings import Settings
 from shoal.web.routes import pages
-from tests.api.in_memory_network import World, world
+from tests.api.in_memory_network import NetworkFixture, network_fixture
 from tests.api_page import PAGE
 
 NEEDED = """
@@ -215,13 +215,13 @@ def test_optional_client_endpoints_have_routes() -> None:
 
 
 @pytest.fixture(scope="module")
-def network() -> Iterator[World]:
+def network() -> Iterator[NetworkFixture]:
     """A server that the tests do not modify."""
-    with world() as made:
+    with network_fixture() as made:
         yield made
 
 
-def test_out_of_scope_endpoints_return_json_404_or_405(network: World) -> None:
+def test_out_of_scope_endpoints_return_json_404_or_405(network: NetworkFixture) -> None:
     section = PAGE.read_text().partition("## Out of scope")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| ([A-Z, ]+) \| `([^`]+)` \| [^|]+ \|$", section, re.MULTILINE)
     assert len(rows) > 10

@@ -20,7 +20,7 @@ from shoal.http.routes import Route
 from shoal.mastodon_api.routes import parts, table
 from shoal.settings import Settings
 from tests.api.harness import Text, make_app
-from tests.api.in_memory_network import World
+from tests.api.in_memory_network import NetworkFixture
 
 ROUTES = table(Settings())
 DOCUMENT = document_of(parts(Settings()))
@@ -152,7 +152,7 @@ def test_app_start_with_route_without_declared_response_fails() -> None:
         make_app(Route("GET", "/api/v1/new", handler, auth="public", limit_class="api"))
 
 
-def test_openapi_structs_with_equal_names_get_separate_schemas(shoal: World) -> None:
+def test_openapi_structs_with_equal_names_get_separate_schemas(shoal: NetworkFixture) -> None:
     class Tag(msgspec.Struct):
         other: Text
 
@@ -166,7 +166,7 @@ def test_openapi_structs_with_equal_names_get_separate_schemas(shoal: World) -> 
     assert {"Tag", "TestOpenapiTag"} <= set(names)
 
 
-def test_openapi_document_and_docs_page_are_served(shoal: World) -> None:
+def test_openapi_document_and_docs_page_are_served(shoal: NetworkFixture) -> None:
     document = shoal.ask("GET", "/openapi.json", headers={"Origin": "https://elsewhere.example"})
     assert document.headers["access-control-allow-origin"] == "*"
     assert document.json() == msgspec.json.decode(msgspec.json.encode(DOCUMENT))
@@ -181,7 +181,9 @@ def test_openapi_document_and_docs_page_are_served(shoal: World) -> None:
     assert set(re.findall(r'href="#([^"]+)"', page.text)) <= ids
 
 
-def test_docs_page_rendering_does_not_block_other_requests(shoal: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_docs_page_rendering_does_not_block_other_requests(
+    shoal: NetworkFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     answered = threading.Event()
 
     def made_late(document: Schema) -> str:

@@ -126,7 +126,7 @@ def _short(name: str, data: str) -> str:
     return f"-{value}" if name == "delete" else name
 
 
-class Place:
+class StreamServer:
     """A network and its server."""
 
     def __init__(self, network: Network, url: str, client: httpx.AsyncClient, stop: asyncio.Event) -> None:
@@ -189,7 +189,7 @@ class Place:
 
 
 @asynccontextmanager
-async def served(network: Network, pace: Pace = SLOW, patience: Patience = USUAL) -> AsyncIterator[Place]:
+async def served(network: Network, pace: Pace = SLOW, patience: Patience = USUAL) -> AsyncIterator[StreamServer]:
     """Run a server of an open network."""
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     parts = (network.settings, network.store, network.writes, network.reads, network.media, network.hub)
@@ -201,7 +201,7 @@ async def served(network: Network, pace: Pace = SLOW, patience: Patience = USUAL
     await ready
     stopping = asyncio.create_task(_cancel_when(stop, serving))
     async with httpx.AsyncClient(base_url=url, timeout=20) as client:
-        yield Place(network, url, client, stop)
+        yield StreamServer(network, url, client, stop)
     stop.set()
     await stopping
 
@@ -213,7 +213,7 @@ async def _cancel_when(stop: asyncio.Event, serving: asyncio.Task[None]) -> None
 
 
 @asynccontextmanager
-async def a_place(pace: Pace = SLOW, patience: Patience = USUAL, **settings: Any) -> AsyncIterator[Place]:
+async def stream_server(pace: Pace = SLOW, patience: Patience = USUAL, **settings: Any) -> AsyncIterator[StreamServer]:
     """Open a network in memory and run its server."""
     chosen = configuration.load({}, **{"store": "memory://", "rate_limits": False, "port": 0, **settings})
     async with AsyncExitStack() as stack:

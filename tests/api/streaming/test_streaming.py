@@ -19,70 +19,70 @@ from shoal.graph.contract import Batch
 from shoal.graph.schema import LISTS
 from shoal.http.event_streams import Pace
 from shoal.streaming import updates
-from tests.api.in_memory_network import Someone, World, picture
-from tests.api.streaming.stream_clients import SLOW, Ear, Heard, Place, a_place, served
+from tests.api.in_memory_network import NetworkFixture, Someone, picture
+from tests.api.streaming.stream_clients import SLOW, Ear, Heard, StreamServer, served, stream_server
 from tests.async_runner import eventually, in_loop
-from tests.flows.shared_network import Place as Databases
+from tests.flows.shared_network import SharedDatabases as Databases
 from tests.flows.shared_network import processes
 
 PATHS = ("user", "user/notification", "public", "public/local", "public/remote", "hashtag", "list", "direct")
 
 
-async def a_list(place: Place, owner: Someone, *listed: Someone) -> str:
+async def a_list(server: StreamServer, owner: Someone, *listed: Someone) -> str:
     """Create a list with these members, whom its owner follows."""
-    made = await place.ask(owner, "POST", "/api/v1/lists", title="Some")
+    made = await server.ask(owner, "POST", "/api/v1/lists", title="Some")
     for one in listed:
-        await put_into(place, made["id"], owner, one)
+        await put_into(server, made["id"], owner, one)
     return str(made["id"])
 
 
-async def put_into(place: Place, list_id: str, owner: Someone, listed: Someone, *, there: bool = True) -> None:
+async def put_into(server: StreamServer, list_id: str, owner: Someone, listed: Someone, *, there: bool = True) -> None:
     """Add the account to the list, or remove it."""
     if there:
-        await place.ask(owner, "POST", f"/api/v1/accounts/{listed.id}/follow")
+        await server.ask(owner, "POST", f"/api/v1/accounts/{listed.id}/follow")
     method = "POST" if there else "DELETE"
-    await place.ask(owner, method, f"/api/v1/lists/{list_id}/accounts", account_ids=[listed.id])
-    await place.settle()
+    await server.ask(owner, method, f"/api/v1/lists/{list_id}/accounts", account_ids=[listed.id])
+    await server.settle()
 
 
-async def slip_into(place: Place, list_id: str, listed: Someone) -> None:
+async def slip_into(server: StreamServer, list_id: str, listed: Someone) -> None:
     """Add the account to a list whose owner does not follow it, as a delayed job could."""
-    writes = place.network.writes
+    writes = server.network.writes
     batch = Batch(shard_of(int(list_id)))
     batch.assoc_add(int(list_id), LISTS, listed.member.id, writes.new_id(batch.shard))
     await writes.graph.commit(batch)
 
 
-async def tell(place: Place, update: updates.AnyUpdate) -> None:
-    await place.network.effects.channel.publish(updates.encode(update))
+async def tell(server: StreamServer, update: updates.AnyUpdate) -> None:
+    await server.network.effects.channel.publish(updates.encode(update))
 
 
 @in_loop
 async def test_user_stream_receives_new_edited_and_deleted_statuses() -> None:
-    async with a_place() as place:
-        ann, ben = await place.join("ann"), await place.join("ben")
-        await place.ask(ben, "POST", f"/api/v1/accounts/{ann.id}/follow")
-        await place.ask(ben, "PATCH", "/api/v1/accounts/update_credentials", shoal={"aggregate_reblogs": False})
-        await place.settle()
-        async with place.ear(ben, "user") as at_ben:
-            post = await place.post(ann, "low tide")
+    async with stream_server() as server:
+        ann, ben = await server.join("ann"), await server.join("ben")
+        await server.ask(ben, "POST", f"/api/v1/accounts/{ann.id}/follow")
+        await server.ask(ben, "PATCH", "/api/v1/accounts/update_credentials", shoal={"aggregate_reblogs": False})
+        await server.settle()
+        async with server.ear(ben, "user") as at_ben:
+            post = await server.post(ann, "low tide")
             await at_ben.hears("+low tide")
-            await place.ask(ann, "PUT", f"/api/v1/statuses/{post}", status="high tide")
+            await server.ask(ann, "PUT", f"/api/v1/statuses/{post}", status="high tide")
             await at_ben.hears("~high tide")
-            share = (await place.ask(ann, "POST", f"/api/v1/statuses/{post}/reblog"))["id"]
+            share = (await server.ask(ann, "POST", f"/api/v1/statuses/{post}/reblog"))["id"]
             await at_ben.hears("+high tide")
-            await place.ask(ann, "DELETE", f"/api/v1/statuses/{post}")
+            await server.ask(ann, "DELETE", f"/api/v1/statuses/{post}")
             await at_ben.hears(f"-{post}", f"-{share}")
 
 
 @in_loop
 async def test_public_stream_event_equals_status_of_rest_api() -> None:
-    async with a_place() as place:
-        ann, ben = await place.join("ann"), await place.join("ben")
-        async with place.ear(ben, "public") as ear:
-            post = await place.post(ann, "as it is #dawn", spoiler_text="careful", language="en")
+    async with stream_server() as server:
+        ann, ben = await server.join("ann"), await server.join("ben")
+        async with server.ear(ben, "public") as ear:
+            post = await server.post(ann, "as it is #dawn", spoiler_text="careful", language="en")
             await eventually(lambda: _count(ear), 1)
-            assert ear.events[0].json == await place.ask(ben, "GET", f"/api/v1/statuses/{post}")
+            assert ear.events[0].json == await server.ask(ben, "GET", f"/api/v1/statuses/{post}")
 
 
 async def _count(ear: Ear) -> int:
@@ -91,30 +91,30 @@ async def _count(ear: Ear) -> int:
 
 @in_loop
 async def test_public_stream_receives_public_posts_and_self_replies_only() -> None:
-    async with a_place() as place:
-        ann, ben, cyd = [await place.join(name) for name in ("ann", "ben", "cyd")]
+    async with stream_server() as server:
+        ann, ben, cyd = [await server.join(name) for name in ("ann", "ben", "cyd")]
         async with (
-            place.ear(cyd, "public") as all_,
-            place.ear(cyd, "public", only_media="true") as media,
-            place.ear(cyd, "public/remote") as remote,
+            server.ear(cyd, "public") as all_,
+            server.ear(cyd, "public", only_media="true") as media,
+            server.ear(cyd, "public/remote") as remote,
         ):
-            root = await place.post(ann, "root")
+            root = await server.post(ann, "root")
             for visibility in ("unlisted", "private", "direct"):
-                await place.post(ann, visibility, visibility=visibility)
-            await place.post(ben, "an answer", in_reply_to_id=root)
-            more = await place.post(ann, "and more", in_reply_to_id=root)
-            await place.ask(ben, "POST", f"/api/v1/statuses/{root}/reblog")
-            await place.settle()
-            await place.ask(ann, "PUT", f"/api/v1/statuses/{more}", status="still more")
-            await place.settle()
-            await place.post(ann, "the last", media_ids=[await _picture(place, ann)])
+                await server.post(ann, visibility, visibility=visibility)
+            await server.post(ben, "an answer", in_reply_to_id=root)
+            more = await server.post(ann, "and more", in_reply_to_id=root)
+            await server.ask(ben, "POST", f"/api/v1/statuses/{root}/reblog")
+            await server.settle()
+            await server.ask(ann, "PUT", f"/api/v1/statuses/{more}", status="still more")
+            await server.settle()
+            await server.post(ann, "the last", media_ids=[await _picture(server, ann)])
             await all_.hears("+root", "+and more", "~still more", "+the last")
             await media.hears("+the last")
             await remote.hears()
 
 
-async def _picture(place: Place, who: Someone) -> str:
-    answer = await place.client.post(
+async def _picture(server: StreamServer, who: Someone) -> str:
+    answer = await server.client.post(
         "/api/v2/media", headers={"Authorization": f"Bearer {who.token}"}, files={"file": ("a.png", picture())}
     )
     return str(answer.json()["id"])
@@ -122,109 +122,109 @@ async def _picture(place: Place, who: Someone) -> str:
 
 @in_loop
 async def test_hashtag_stream_ignores_case_and_receives_delete_when_tag_is_removed() -> None:
-    async with a_place() as place:
-        ann, ben = await place.join("ann"), await place.join("ben")
-        async with place.ear(ben, "hashtag", tag="DAWN") as ear, place.ear(ben, "hashtag/local", tag="dusk") as other:
-            post = await place.post(ann, "with #dawn")
-            await place.post(ann, "with none")
-            await place.post(ann, "hidden #dawn", visibility="unlisted")
+    async with stream_server() as server:
+        ann, ben = await server.join("ann"), await server.join("ben")
+        async with server.ear(ben, "hashtag", tag="DAWN") as ear, server.ear(ben, "hashtag/local", tag="dusk") as other:
+            post = await server.post(ann, "with #dawn")
+            await server.post(ann, "with none")
+            await server.post(ann, "hidden #dawn", visibility="unlisted")
             await eventually(lambda: _count(ear), 1)
             ear.events.clear()
-            await place.ask(ann, "PUT", f"/api/v1/statuses/{post}", status="without")
+            await server.ask(ann, "PUT", f"/api/v1/statuses/{post}", status="without")
             await ear.hears(f"-{post}")
             await other.hears()
 
 
 @in_loop
 async def test_list_stream_follows_changes_of_list_members() -> None:
-    async with a_place() as place:
-        ann, ben, cyd, dan = [await place.join(name) for name in ("ann", "ben", "cyd", "dan")]
-        list_id = await a_list(place, cyd, ann)
-        async with place.ear(cyd, "list", list=list_id) as ear:
-            root = await place.post(ann, "of ann")
-            outside = await place.post(dan, "of dan")
-            await place.post(ann, "to dan", in_reply_to_id=outside)
-            await place.ask(ann, "POST", f"/api/v1/statuses/{outside}/reblog")
+    async with stream_server() as server:
+        ann, ben, cyd, dan = [await server.join(name) for name in ("ann", "ben", "cyd", "dan")]
+        list_id = await a_list(server, cyd, ann)
+        async with server.ear(cyd, "list", list=list_id) as ear:
+            root = await server.post(ann, "of ann")
+            outside = await server.post(dan, "of dan")
+            await server.post(ann, "to dan", in_reply_to_id=outside)
+            await server.ask(ann, "POST", f"/api/v1/statuses/{outside}/reblog")
             await ear.hears("+of ann", "+of dan")
-            await put_into(place, list_id, cyd, ben)
-            await place.post(ben, "to ann", in_reply_to_id=root)
+            await put_into(server, list_id, cyd, ben)
+            await server.post(ben, "to ann", in_reply_to_id=root)
             await ear.hears("+to ann")
-            await put_into(place, list_id, cyd, ann, there=False)
-            await place.post(ann, "unheard")
-            await place.post(ben, "the last")
+            await put_into(server, list_id, cyd, ann, there=False)
+            await server.post(ann, "unheard")
+            await server.post(ben, "the last")
             await ear.hears("+the last")
 
 
 @in_loop
 async def test_filters_changed_event_is_sent_to_user_stream_only() -> None:
-    async with a_place() as place:
-        ann = await place.join("ann")
-        async with place.ear(ann, "user") as home, place.ear(ann, "direct") as direct:
-            await tell(place, updates.FiltersChanged(ann.member.id))
+    async with stream_server() as server:
+        ann = await server.join("ann")
+        async with server.ear(ann, "user") as home, server.ear(ann, "direct") as direct:
+            await tell(server, updates.FiltersChanged(ann.member.id))
             await home.hears("filters_changed")
             await direct.hears()
 
 
 @in_loop
 async def test_notification_events_reach_user_and_notification_streams_according_to_scope() -> None:
-    async with a_place() as place:
-        ann, ben = await place.join("ann"), await place.join("ben")
-        limited = ann._replace(token=await place.token(ann, "read:statuses"))
-        post = await place.post(ann, "like me")
+    async with stream_server() as server:
+        ann, ben = await server.join("ann"), await server.join("ben")
+        limited = ann._replace(token=await server.token(ann, "read:statuses"))
+        post = await server.post(ann, "like me")
         async with (
-            place.ear(ann, "user") as home,
-            place.ear(limited, "user") as narrow,
-            place.ear(ann, "user/notification") as alone,
-            place.ear(ben, "user/notification") as other,
+            server.ear(ann, "user") as home,
+            server.ear(limited, "user") as narrow,
+            server.ear(ann, "user/notification") as alone,
+            server.ear(ben, "user/notification") as other,
         ):
-            await place.ask(ben, "POST", f"/api/v1/statuses/{post}/favourite")
-            await place.ask(ben, "POST", f"/api/v1/accounts/{ann.id}/follow")
+            await server.ask(ben, "POST", f"/api/v1/statuses/{post}/favourite")
+            await server.ask(ben, "POST", f"/api/v1/accounts/{ann.id}/follow")
             await alone.saw("notification", 2)
             assert {event.json["type"] for event in alone.events} == {"favourite", "follow"}
-            listed = await place.ask(ann, "GET", "/api/v1/notifications")
+            listed = await server.ask(ann, "GET", "/api/v1/notifications")
             assert {event.json["id"] for event in alone.events} == {one["id"] for one in listed}
             assert [event.json for event in alone.events if event.json["type"] == "follow"] == listed[:1]
             await home.hears("notification", "notification")
-            await tell(place, updates.FiltersChanged(ann.member.id))
+            await tell(server, updates.FiltersChanged(ann.member.id))
             await narrow.hears("filters_changed")
             await other.hears()
 
 
 @in_loop
 async def test_notification_event_from_account_blocked_since_is_not_streamed() -> None:
-    async with a_place() as place:
-        ann, ben, cyd = [await place.join(name) for name in ("ann", "ben", "cyd")]
-        async with place.ear(ann, "user/notification") as ear:
-            await place.post(ben, "hello @ann")
+    async with stream_server() as server:
+        ann, ben, cyd = [await server.join(name) for name in ("ann", "ben", "cyd")]
+        async with server.ear(ann, "user/notification") as ear:
+            await server.post(ben, "hello @ann")
             await ear.saw("notification", 1)
             time = int(ear.events[0].json["id"])
-            await place.ask(ann, "POST", f"/api/v1/accounts/{ben.id}/block")
-            await tell(place, updates.NotificationMade(ann.member.id, time))
-            await place.post(cyd, "hello @ann")
+            await server.ask(ann, "POST", f"/api/v1/accounts/{ben.id}/block")
+            await tell(server, updates.NotificationMade(ann.member.id, time))
+            await server.post(cyd, "hello @ann")
             await ear.hears("notification", "notification")
 
 
 @in_loop
 async def test_conversation_event_is_sent_to_participants_only() -> None:
-    async with a_place() as place:
-        ann, ben, cyd = [await place.join(name) for name in ("ann", "ben", "cyd")]
-        async with place.ear(ben, "direct") as at_ben, place.ear(cyd, "direct") as at_cyd:
-            await place.post(ann, "@ben alone", visibility="direct")
+    async with stream_server() as server:
+        ann, ben, cyd = [await server.join(name) for name in ("ann", "ben", "cyd")]
+        async with server.ear(ben, "direct") as at_ben, server.ear(cyd, "direct") as at_cyd:
+            await server.post(ann, "@ben alone", visibility="direct")
             await at_ben.saw("conversation", 1)
-            (listed,) = await place.ask(ben, "GET", "/api/v1/conversations")
+            (listed,) = await server.ask(ben, "GET", "/api/v1/conversations")
             assert at_ben.events[0].json == listed
-            await place.settle()
+            await server.settle()
             await at_cyd.hears()
 
 
 @in_loop
 async def test_status_hidden_by_moderator_sends_delete_to_all_but_author() -> None:
-    async with a_place() as place:
-        ann, ben = await place.join("ann"), await place.join("ben")
-        async with place.ear(ben, "public") as at_ben, place.ear(ann, "public") as at_ann:
-            post = await place.post(ann, "for now")
+    async with stream_server() as server:
+        ann, ben = await server.join("ann"), await server.join("ben")
+        async with server.ear(ben, "public") as at_ben, server.ear(ann, "public") as at_ann:
+            post = await server.post(ann, "for now")
             await at_ben.hears("+for now")
-            await moderation.hide(place.network.writes, int(post))
+            await moderation.hide(server.network.writes, int(post))
             await at_ben.hears(f"-{post}")
             await at_ann.hears("+for now")
 
@@ -235,21 +235,21 @@ STANDS = ("stranger", "blocked", "blocker", "muter", "follower")
 @in_loop
 async def test_streams_never_send_statuses_that_viewer_may_not_see() -> None:
     """An author creates, edits and deletes posts of each visibility; every viewer has a different relationship to the author."""
-    async with a_place() as place:
-        author = await place.join("author")
-        people = {name: await place.join(name) for name in STANDS}
-        lists = {name: await a_list(place, one) for name, one in people.items()}
+    async with stream_server() as server:
+        author = await server.join("author")
+        people = {name: await server.join(name) for name in STANDS}
+        lists = {name: await a_list(server, one) for name, one in people.items()}
         for name, one in people.items():
             if name in ("muter", "follower"):
-                await place.ask(one, "POST", f"/api/v1/accounts/{author.id}/follow")
-            await slip_into(place, lists[name], author)
-        await place.ask(author, "POST", f"/api/v1/accounts/{people['blocked'].id}/block")
-        await place.ask(people["blocker"], "POST", f"/api/v1/accounts/{author.id}/block")
-        await place.ask(people["muter"], "POST", f"/api/v1/accounts/{author.id}/mute")
+                await server.ask(one, "POST", f"/api/v1/accounts/{author.id}/follow")
+            await slip_into(server, lists[name], author)
+        await server.ask(author, "POST", f"/api/v1/accounts/{people['blocked'].id}/block")
+        await server.ask(people["blocker"], "POST", f"/api/v1/accounts/{author.id}/block")
+        await server.ask(people["muter"], "POST", f"/api/v1/accounts/{author.id}/mute")
         for one in people.values():
             # Members who follow the tag see public posts in their home timeline.
-            await place.ask(one, "POST", "/api/v1/tags/dawn/follow")
-        await place.settle()
+            await server.ask(one, "POST", "/api/v1/tags/dawn/follow")
+        await server.settle()
         listening = {}
         stack = AsyncExitStack()
         for name, one in people.items():
@@ -259,16 +259,16 @@ async def test_streams_never_send_statuses_that_viewer_may_not_see() -> None:
                 ("hashtag", {"tag": "dawn"}),
                 ("list", {"list": lists[name]}),
             ):
-                listening[name, path] = await stack.enter_async_context(place.ear(one, path, **query))
+                listening[name, path] = await stack.enter_async_context(server.ear(one, path, **query))
         for visibility in ("public", "unlisted", "private", "direct"):
-            post = await place.post(author, f"{visibility} #dawn", visibility=visibility)
-            await place.settle()
-            await place.ask(author, "PUT", f"/api/v1/statuses/{post}", status=f"{visibility} again #dawn")
-            await place.settle()
-            await place.ask(author, "DELETE", f"/api/v1/statuses/{post}")
-            await place.settle()
+            post = await server.post(author, f"{visibility} #dawn", visibility=visibility)
+            await server.settle()
+            await server.ask(author, "PUT", f"/api/v1/statuses/{post}", status=f"{visibility} again #dawn")
+            await server.settle()
+            await server.ask(author, "DELETE", f"/api/v1/statuses/{post}")
+            await server.settle()
         for (name, path), ear in listening.items():
-            await tell(place, updates.FiltersChanged(people[name].member.id))
+            await tell(server, updates.FiltersChanged(people[name].member.id))
             if path == "user":
                 await eventually(partial(_has, ear, "filters_changed"), True)
             await eventually(partial(_told, ear), _may_hear(name, path))
@@ -299,9 +299,9 @@ def _may_hear(name: str, path: str) -> set[str]:
 
 @in_loop
 async def test_event_stream_starts_immediately_and_sends_keepalive_comments() -> None:
-    async with a_place(Pace(thump=0.05, ping=60, check=60)) as place:
-        ann = await place.join("ann")
-        async with place.ear(ann, "user") as ear:
+    async with stream_server(Pace(thump=0.05, ping=60, check=60)) as server:
+        ann = await server.join("ann")
+        async with server.ear(ann, "user") as ear:
             assert ear.answer.headers["content-type"].startswith("text/event-stream")
             assert (ear.answer.headers["cache-control"], ear.answer.headers["x-accel-buffering"]) == ("no-store", "no")
             assert ear.answer.headers["access-control-allow-origin"] == "*"
@@ -310,12 +310,12 @@ async def test_event_stream_starts_immediately_and_sends_keepalive_comments() ->
                 return ear.comments[:1] == [":)"] and ear.comments.count(":thump") >= 3
 
             await eventually(signs, True)
-        head = await place.client.head("/api/v1/streaming/user", headers={"Authorization": f"Bearer {ann.token}"})
+        head = await server.client.head("/api/v1/streaming/user", headers={"Authorization": f"Bearer {ann.token}"})
         assert (head.status_code, head.content) == (200, b"")
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_event_stream_without_token_returns_401_as_json(shared: World, path: str) -> None:
+def test_event_stream_without_token_returns_401_as_json(shared: NetworkFixture, path: str) -> None:
     answer = shared.ask("GET", f"/api/v1/streaming/{path}?tag=x&list=1")
     assert (answer.status_code, answer.json()) == (401, {"error": "The access token is invalid"})
 
@@ -324,44 +324,46 @@ def test_event_stream_without_token_returns_401_as_json(shared: World, path: str
     ("path", "status"),
     [("hashtag", 400), ("hashtag?tag=a%20b", 404), ("list", 400), ("list?list=5", 404), ("nothing", 404)],
 )
-def test_event_stream_unknown_or_with_invalid_parameters_is_refused(shared: World, path: str, status: int) -> None:
+def test_event_stream_unknown_or_with_invalid_parameters_is_refused(
+    shared: NetworkFixture, path: str, status: int
+) -> None:
     one = shared.join(f"one{status}{len(path)}")
     assert shared.ask("GET", f"/api/v1/streaming/{path}", one).status_code == status
 
 
 @in_loop
 async def test_list_stream_of_other_member_returns_404() -> None:
-    async with a_place() as place:
-        ann, ben = await place.join("ann"), await place.join("ben")
-        list_id = await a_list(place, ann, ben)
-        answer = await place.client.get(
+    async with stream_server() as server:
+        ann, ben = await server.join("ann"), await server.join("ben")
+        list_id = await a_list(server, ann, ben)
+        answer = await server.client.get(
             f"/api/v1/streaming/list?list={list_id}", headers={"Authorization": f"Bearer {ben.token}"}
         )
         assert answer.status_code == 404
 
 
-def test_streaming_health_endpoint_returns_ok(shared: World) -> None:
+def test_streaming_health_endpoint_returns_ok(shared: NetworkFixture) -> None:
     answer = shared.ask("GET", "/api/v1/streaming/health")
     assert (answer.text, answer.headers["content-type"]) == ("OK", "text/plain; charset=utf-8")
 
 
-Ending = Callable[[Place, Someone], Awaitable[object]]
+Ending = Callable[[StreamServer, Someone], Awaitable[object]]
 
 
-async def _revoke(place: Place, who: Someone) -> None:
-    await oauth.revoke_token(place.network.writes, await place.token_of(who))
+async def _revoke(server: StreamServer, who: Someone) -> None:
+    await oauth.revoke_token(server.network.writes, await server.token_of(who))
 
 
-async def _suspend(place: Place, who: Someone) -> None:
-    await moderation.suspend(place.network.writes, who.member.id)
+async def _suspend(server: StreamServer, who: Someone) -> None:
+    await moderation.suspend(server.network.writes, who.member.id)
 
 
-async def _remove_silently(place: Place, who: Someone) -> None:
+async def _remove_silently(server: StreamServer, who: Someone) -> None:
     """Delete the token without publishing the change."""
-    token = await place.token_of(who)
+    token = await server.token_of(who)
     batch = Batch(shard_of(token.id))
     batch.obj_del(token.id)
-    await place.network.store.commit(batch)
+    await server.network.store.commit(batch)
 
 
 @pytest.mark.parametrize(
@@ -371,122 +373,122 @@ async def _remove_silently(place: Place, who: Someone) -> None:
 )
 @in_loop
 async def test_event_stream_is_closed_when_token_is_revoked_or_member_suspended(end: Ending, check: float) -> None:
-    async with a_place(SLOW._replace(check=check)) as place:
-        ann, ben = await place.join("ann"), await place.join("ben")
-        async with place.ear(ann, "public") as at_ann, place.ear(ben, "public") as at_ben:
-            await place.post(ben, "before")
+    async with stream_server(SLOW._replace(check=check)) as server:
+        ann, ben = await server.join("ann"), await server.join("ben")
+        async with server.ear(ann, "public") as at_ann, server.ear(ben, "public") as at_ben:
+            await server.post(ben, "before")
             await at_ann.hears("+before")
-            await end(place, ann)
+            await end(server, ann)
             await at_ann.ends()
-            await place.post(ben, "after")
+            await server.post(ben, "after")
             await at_ben.hears("+before", "+after")
             assert at_ann.events == []
-            assert place.network.hub.connected == 1
+            assert server.network.hub.connected == 1
 
 
 @in_loop
 async def test_event_stream_is_closed_after_password_change() -> None:
-    async with a_place() as place:
+    async with stream_server() as server:
         joined = await members.register(
-            place.network.writes, "ann", email="ann@example.org", password="low tide at dawn"
+            server.network.writes, "ann", email="ann@example.org", password="low tide at dawn"
         )
-        app = (await oauth.register(place.network.writes, "Test", redirect_uris=("urn:x",), scopes=("read",))).app
-        token = (await oauth.issue_token(place.network.writes, app.id, joined.id, ("read",))).text
-        async with place.ear(Someone(joined, token, app.id), "user") as ear:
-            await credentials.set_password(place.network.writes, joined.id, "high tide at dusk")
+        app = (await oauth.register(server.network.writes, "Test", redirect_uris=("urn:x",), scopes=("read",))).app
+        token = (await oauth.issue_token(server.network.writes, app.id, joined.id, ("read",))).text
+        async with server.ear(Someone(joined, token, app.id), "user") as ear:
+            await credentials.set_password(server.network.writes, joined.id, "high tide at dusk")
             await ear.ends()
 
 
 @in_loop
 async def test_event_stream_is_removed_from_hub_after_client_disconnect() -> None:
-    async with a_place() as place:
-        ann = await place.join("ann")
-        hub = place.network.hub
+    async with stream_server() as server:
+        ann = await server.join("ann")
+        hub = server.network.hub
 
         async def connected() -> int:
             return hub.connected
 
-        async with place.ear(ann, "user"):
+        async with server.ear(ann, "user"):
             await eventually(connected, 1)
         await eventually(connected, 0)
 
 
 @in_loop
 async def test_event_stream_client_that_does_not_read_is_disconnected() -> None:
-    async with a_place(SLOW._replace(patience=0.2)) as place:
-        ann = await place.join("ann")
-        post = int(await place.post(ann, "\N{WATER WAVE}" * 5_000))
+    async with stream_server(SLOW._replace(patience=0.2)) as server:
+        ann = await server.join("ann")
+        post = int(await server.post(ann, "\N{WATER WAVE}" * 5_000))
         headers = {"Authorization": f"Bearer {ann.token}"}
-        async with place.client.stream("GET", "/api/v1/streaming/public", headers=headers):
-            while place.network.hub.connected:
+        async with server.client.stream("GET", "/api/v1/streaming/public", headers=headers):
+            while server.network.hub.connected:
                 for _ in range(100):
-                    await tell(place, updates.PostCreated(post, ann.member.id, Visibility.PUBLIC))
+                    await tell(server, updates.PostCreated(post, ann.member.id, Visibility.PUBLIC))
                 await asyncio.sleep(0.02)
 
 
 @in_loop
 async def test_event_stream_is_closed_immediately_on_server_shutdown() -> None:
-    async with a_place() as place:
-        ann = await place.join("ann")
-        async with place.ear(ann, "user") as ear:
+    async with stream_server() as server:
+        ann = await server.join("ann")
+        async with server.ear(ann, "user") as ear:
             before = time.monotonic()
-            place.stop.set()
+            server.stop.set()
             await ear.ends()
             assert time.monotonic() - before < 15
 
 
 @in_loop
 async def test_event_stream_with_unknown_last_event_id_sends_refresh() -> None:
-    async with a_place() as place:
-        ann = await place.join("ann")
+    async with stream_server() as server:
+        ann = await server.join("ann")
         for last in ("made-up-7", "x"):
-            async with place.ear(ann, "user", last) as ear:
+            async with server.ear(ann, "user", last) as ear:
                 await ear.hears("refresh")
-                await place.post(ann, "now")
+                await server.post(ann, "now")
                 await ear.hears("+now")
-        async with place.ear(ann, "user", last_event_id="made-up-7") as ear:
+        async with server.ear(ann, "user", last_event_id="made-up-7") as ear:
             await ear.hears("refresh")
 
 
 @in_loop
 async def test_event_stream_limit_per_member_returns_429_and_other_members_connect() -> None:
-    async with a_place() as place:
-        ann, ben = await place.join("ann"), await place.join("ben")
+    async with stream_server() as server:
+        ann, ben = await server.join("ann"), await server.join("ben")
         limits = httpx.Limits(max_connections=100)
-        async with httpx.AsyncClient(base_url=place.url, limits=limits) as client:
-            place.client, first = client, place.client
+        async with httpx.AsyncClient(base_url=server.url, limits=limits) as client:
+            server.client, first = client, server.client
             stack = AsyncExitStack()
             for _ in range(50):
-                await stack.enter_async_context(place.ear(ann, "user"))
+                await stack.enter_async_context(server.ear(ann, "user"))
             answer = await client.get("/api/v1/streaming/user", headers={"Authorization": f"Bearer {ann.token}"})
             assert (answer.status_code, "retry-after" in answer.headers) == (429, True)
-            async with place.ear(ben, "user"):
+            async with server.ear(ben, "user"):
                 pass
             await stack.aclose()
-            place.client = first
+            server.client = first
 
 
 @in_loop
 async def test_event_stream_with_repeated_reconnects_loses_no_events() -> None:
     """The client disconnects at random moments during posts, edits and deletions, and resumes with the last event id."""
     chance = random.Random(7)
-    async with a_place() as place:
-        ann, ben = await place.join("ann"), await place.join("ben")
-        await place.ask(ben, "POST", f"/api/v1/accounts/{ann.id}/follow")
-        await place.settle()
+    async with stream_server() as server:
+        ann, ben = await server.join("ann"), await server.join("ben")
+        await server.ask(ben, "POST", f"/api/v1/accounts/{ann.id}/follow")
+        await server.settle()
         heard: list[str] = []
         done = asyncio.Event()
-        async with place.ear(ben, "user") as ear:
-            await place.post(ann, "first")
+        async with server.ear(ben, "user") as ear:
+            await server.post(ann, "first")
             await eventually(lambda: _count(ear), 1)
             last = ear.events[0].id
-        acting = asyncio.create_task(_act(place, ann, done))
+        acting = asyncio.create_task(_act(server, ann, done))
         breaks = 0
         while not (done.is_set() and f"+end{NUMBER}" in heard):
-            async with place.ear(ben, "user", last) as ear:
+            async with server.ear(ben, "user", last) as ear:
                 await asyncio.sleep(chance.random() * 0.06)
                 if done.is_set():
-                    await place.settle()
+                    await server.settle()
                     await asyncio.sleep(0.2)
                 found = list(ear.events)
             assert "refresh" not in [event.name for event in found]
@@ -513,16 +515,16 @@ def _shorts(found: list[Heard]) -> list[str]:
     return ear.said()
 
 
-async def _act(place: Place, who: Someone, done: asyncio.Event) -> dict[int, str]:
+async def _act(server: StreamServer, who: Someone, done: asyncio.Event) -> dict[int, str]:
     posts = {}
     for number in range(NUMBER):
-        posts[number] = await place.post(who, f"post {number}")
+        posts[number] = await server.post(who, f"post {number}")
         if number % 3 == 0:
-            await place.ask(who, "DELETE", f"/api/v1/statuses/{posts[number]}")
+            await server.ask(who, "DELETE", f"/api/v1/statuses/{posts[number]}")
         elif number % 3 == 1:
-            await place.ask(who, "PUT", f"/api/v1/statuses/{posts[number]}", status=f"edited {number}")
+            await server.ask(who, "PUT", f"/api/v1/statuses/{posts[number]}", status=f"edited {number}")
         await asyncio.sleep(0.005)
-    await place.post(who, f"end{NUMBER}")
+    await server.post(who, f"end{NUMBER}")
     done.set()
     return posts
 

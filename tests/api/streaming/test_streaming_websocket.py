@@ -19,61 +19,61 @@ from shoal.core.model import Visibility
 from shoal.http.event_streams import Pace
 from shoal.streaming import updates
 from shoal.streaming.hub import Hub
-from tests.api.in_memory_network import Someone, World
-from tests.api.streaming.stream_clients import SLOW, Place, a_place
+from tests.api.in_memory_network import NetworkFixture, Someone
+from tests.api.streaming.stream_clients import SLOW, StreamServer, stream_server
 from tests.api.streaming.test_streaming import a_list, tell
 from tests.async_runner import eventually, in_loop
 
 
 @in_loop
 async def test_websocket_with_stream_in_url_receives_events_after_handshake() -> None:
-    async with a_place() as place:
-        ann, ben = await place.join("ann"), await place.join("ben")
+    async with stream_server() as server:
+        ann, ben = await server.join("ann"), await server.join("ben")
         async with (
-            place.socket("?stream=public", ben) as socket,
-            place.socket(f"/?stream=user&access_token={ann.token}") as own,
+            server.socket("?stream=public", ben) as socket,
+            server.socket(f"/?stream=user&access_token={ann.token}") as own,
         ):
-            post = await place.post(ann, "low tide")
+            post = await server.post(ann, "low tide")
             message = await socket.next()
             assert (set(message), message["stream"], message["event"]) == (
                 {"stream", "event", "payload"},
                 ["public"],
                 "update",
             )
-            assert json.loads(message["payload"]) == await place.ask(ben, "GET", f"/api/v1/statuses/{post}")
-            await place.ask(ann, "DELETE", f"/api/v1/statuses/{post}")
+            assert json.loads(message["payload"]) == await server.ask(ben, "GET", f"/api/v1/statuses/{post}")
+            await server.ask(ann, "DELETE", f"/api/v1/statuses/{post}")
             assert await socket.next() == {"stream": ["public"], "event": "delete", "payload": post}
             await own.hears((["user"], "+low tide"), (["user"], f"-{post}"))
-            await tell(place, updates.FiltersChanged(ann.member.id))
+            await tell(server, updates.FiltersChanged(ann.member.id))
             assert await own.next() == {"stream": ["user"], "event": "filters_changed"}
 
 
 @in_loop
 async def test_websocket_accepts_token_as_subprotocol_and_returns_it() -> None:
-    async with a_place() as place:
-        ann = await place.join("ann")
-        async with place.socket("?stream=user", subprotocols=[ann.token]) as socket:
+    async with stream_server() as server:
+        ann = await server.join("ann")
+        async with server.socket("?stream=user", subprotocols=[ann.token]) as socket:
             assert socket.connection.subprotocol == ann.token
-            await place.post(ann, "mine")
+            await server.post(ann, "mine")
             await socket.hears((["user"], "+mine"))
 
 
 @in_loop
 async def test_websocket_accepts_token_with_base64_padding() -> None:
-    async with a_place() as place:
-        ann = await place.join("ann")
+    async with stream_server() as server:
+        ann = await server.join("ann")
         assert "=" not in ann.token
-        async with place.socket("?stream=user", ann._replace(token=ann.token + "=" * (-len(ann.token) % 4))) as socket:
-            await place.post(ann, "mine")
+        async with server.socket("?stream=user", ann._replace(token=ann.token + "=" * (-len(ann.token) % 4))) as socket:
+            await server.post(ann, "mine")
             await socket.hears((["user"], "+mine"))
 
 
 @in_loop
 async def test_websocket_subscribe_and_unsubscribe_change_received_streams() -> None:
-    async with a_place() as place:
-        ann, ben = await place.join("ann"), await place.join("ben")
-        list_id = await a_list(place, ben, ann)
-        async with place.socket(who=ben) as socket:
+    async with stream_server() as server:
+        ann, ben = await server.join("ann"), await server.join("ben")
+        list_id = await a_list(server, ben, ann)
+        async with server.socket(who=ben) as socket:
             names = {
                 "public:local": {},
                 "hashtag": {"tag": "Dawn"},
@@ -83,52 +83,52 @@ async def test_websocket_subscribe_and_unsubscribe_change_received_streams() -> 
             for name, more in names.items():
                 for _ in range(2):
                     await socket.ask(type="subscribe", stream=name, **more)
-            await _taken(place, 5)
-            await place.post(ann, "one #dawn")
+            await _taken(server, 5)
+            await server.post(ann, "one #dawn")
             labels = [["public:local"], ["hashtag", "Dawn"], ["list", list_id]]
             found = [(await socket.next())["stream"] for _ in labels]
             assert sorted(found) == sorted(labels)
             await socket.ask(type="unsubscribe", stream="hashtag", tag="dawn")
             await socket.ask(type="unsubscribe", stream="public:local")
             await socket.ask(type="unsubscribe", stream="user")
-            await _taken(place, 3)
-            await place.post(ann, "two #dawn")
+            await _taken(server, 3)
+            await server.post(ann, "two #dawn")
             assert (await socket.next())["stream"] == ["list", list_id]
             await socket.ask(type="subscribe", stream="public")
-            await _taken(place, 4)
-            await place.post(ben, "three")
+            await _taken(server, 4)
+            await server.post(ben, "three")
             await socket.hears((["public"], "+three"))
 
 
 @in_loop
 async def test_websocket_subscription_to_foryou_list_is_accepted_and_sends_nothing() -> None:
-    async with a_place(for_you_list=True) as place:
-        ann = await place.join("ann")
-        async with place.socket(who=ann) as socket:
+    async with stream_server(for_you_list=True) as server:
+        ann = await server.join("ann")
+        async with server.socket(who=ann) as socket:
             await socket.ask(type="subscribe", stream="list", list="1")
             await socket.ask(type="subscribe", stream="user")
-            await _taken(place, 3)
+            await _taken(server, 3)
             for n in range(3):
-                await place.post(ann, f"post {n}")
+                await server.post(ann, f"post {n}")
             # Each post arrives once, on the user stream and not on the list.
             await socket.hears(*((["user"], f"+post {n}") for n in range(3)))
 
 
-async def _taken(place: Place, count: int) -> None:
+async def _taken(server: StreamServer, count: int) -> None:
     """Wait until the hub has `count` viewers; each socket is a viewer in addition to its streams."""
 
     async def connected() -> int:
-        return place.network.hub.connected
+        return server.network.hub.connected
 
     await eventually(connected, count)
 
 
 @in_loop
 async def test_websocket_invalid_message_returns_error_and_connection_stays_open() -> None:
-    async with a_place() as place:
-        ann, ben = await place.join("ann", "read:statuses"), await place.join("ben")
-        list_id = await a_list(place, ben)
-        async with place.socket("?stream=nothing", ann) as socket:
+    async with stream_server() as server:
+        ann, ben = await server.join("ann", "read:statuses"), await server.join("ben")
+        list_id = await a_list(server, ben)
+        async with server.socket("?stream=nothing", ann) as socket:
             assert await socket.next() == {"error": "Unknown stream type", "status": 400}
             for frame, status in (
                 ({"type": "subscribe", "stream": "user:notification"}, 403),
@@ -148,41 +148,41 @@ async def test_websocket_invalid_message_returns_error_and_connection_stays_open
                 await socket.connection.send(text)
                 assert (await socket.next())["status"] == 400
             await socket.connection.send(b'{"type": "subscribe", "stream": "user"}')
-            await _taken(place, 2)
-            await place.post(ben, "not hers")
-            await tell(place, updates.FiltersChanged(ann.member.id))
+            await _taken(server, 2)
+            await server.post(ben, "not hers")
+            await tell(server, updates.FiltersChanged(ann.member.id))
             await socket.hears((["user"], "filters_changed"))
 
 
 @pytest.mark.parametrize("path", ["?access_token=wrong", "", "/nothing"])
 @in_loop
 async def test_websocket_refused_handshake_is_not_logged_as_error(path: str, caplog: pytest.LogCaptureFixture) -> None:
-    async with a_place() as place:
+    async with stream_server() as server:
         with pytest.raises(InvalidStatus):
-            await connect(f"{place.url.replace('http', 'ws')}/api/v1/streaming{path}")
+            await connect(f"{server.url.replace('http', 'ws')}/api/v1/streaming{path}")
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
 @in_loop
 async def test_websocket_stream_count_and_message_size_are_limited() -> None:
-    async with a_place() as place:
-        ann = await place.join("ann")
-        async with place.socket(who=ann) as socket:
+    async with stream_server() as server:
+        ann = await server.join("ann")
+        async with server.socket(who=ann) as socket:
             for number in range(51):
                 await socket.ask(type="subscribe", stream="hashtag", tag=f"t{number}")
             assert (await socket.next())["status"] == 429
-            await _taken(place, 51)
+            await _taken(server, 51)
             await socket.connection.send("x" * 65_537)
             assert await socket.closes() == 1009
-        await _taken(place, 0)
+        await _taken(server, 0)
 
 
 @pytest.mark.parametrize("query", ["", "?access_token=wrong", "?stream=user"])
 @in_loop
 async def test_websocket_without_valid_token_returns_401(query: str) -> None:
-    async with a_place() as place:
+    async with stream_server() as server:
         with pytest.raises(InvalidStatus) as refused:
-            async with place.socket(query):
+            async with server.socket(query):
                 pass
         answer = refused.value.response
         assert (answer.status_code, json.loads(answer.body or b"")) == (401, {"error": "The access token is invalid"})
@@ -190,17 +190,17 @@ async def test_websocket_without_valid_token_returns_401(query: str) -> None:
 
 @in_loop
 async def test_websocket_of_app_token_suspended_member_or_unknown_path_is_refused() -> None:
-    async with a_place() as place:
-        ann, eve = await place.join("ann"), await place.join("eve")
-        app = (await oauth.issue_token(place.network.writes, ann.app_id, 0, ("read",))).text
-        await moderation.suspend(place.network.writes, eve.member.id)
+    async with stream_server() as server:
+        ann, eve = await server.join("ann"), await server.join("eve")
+        app = (await oauth.issue_token(server.network.writes, ann.app_id, 0, ("read",))).text
+        await moderation.suspend(server.network.writes, eve.member.id)
         for query, who, status in (
             ("", Someone(ann.member, app, ann.app_id), 422),
             ("", eve, 403),
             ("/user", ann, 404),
         ):
             with pytest.raises(InvalidStatus) as refused:
-                async with place.socket(query, who):
+                async with server.socket(query, who):
                     pass
             assert refused.value.response.status_code == status
 
@@ -208,23 +208,23 @@ async def test_websocket_of_app_token_suspended_member_or_unknown_path_is_refuse
 @pytest.mark.parametrize("how", ["revoked", "suspended", "untold"])
 @in_loop
 async def test_websocket_is_closed_when_token_is_revoked_or_member_suspended(how: str) -> None:
-    async with a_place(SLOW._replace(check=0.1 if how == "untold" else 60.0)) as place:
-        ann, ben = await place.join("ann"), await place.join("ben")
+    async with stream_server(SLOW._replace(check=0.1 if how == "untold" else 60.0)) as server:
+        ann, ben = await server.join("ann"), await server.join("ben")
         async with (
-            place.socket("?stream=public", ann) as one,
-            place.socket(who=ann) as two,
-            place.socket(who=ben) as other,
+            server.socket("?stream=public", ann) as one,
+            server.socket(who=ann) as two,
+            server.socket(who=ben) as other,
         ):
             if how == "suspended":
-                await moderation.suspend(place.network.writes, ann.member.id)
+                await moderation.suspend(server.network.writes, ann.member.id)
             else:
-                token = await place.token_of(ann)
-                writes = place.network.writes
+                token = await server.token_of(ann)
+                writes = server.network.writes
                 if how == "untold":
-                    place.network.effects.channel.publish = _nothing  # type: ignore[assignment,method-assign]
+                    server.network.effects.channel.publish = _nothing  # type: ignore[assignment,method-assign]
                 await oauth.revoke_token(writes, token)
             assert [await one.closes(), await two.closes()] == [1008, 1008]
-            await _taken(place, 1)
+            await _taken(server, 1)
             assert other.connection.close_code is None
 
 
@@ -234,112 +234,112 @@ async def _nothing(_message: bytes) -> None:
 
 @in_loop
 async def test_websocket_stays_open_when_other_token_of_member_is_revoked() -> None:
-    async with a_place() as place:
-        ann = await place.join("ann")
-        writes = place.network.writes
+    async with stream_server() as server:
+        ann = await server.join("ann")
+        writes = server.network.writes
         again = (await oauth.issue_token(writes, ann.app_id, ann.member.id, ("read",))).token
-        async with place.socket("?stream=user", ann) as socket:
+        async with server.socket("?stream=user", ann) as socket:
             await oauth.revoke_token(writes, again)
-            await place.post(ann, "still here")
+            await server.post(ann, "still here")
             await socket.hears((["user"], "+still here"))
 
 
 @in_loop
 async def test_websocket_with_overflowing_queue_is_closed_and_does_not_delay_others() -> None:
-    async with a_place() as place:
-        ann, ben = await place.join("ann"), await place.join("ben")
-        async with place.socket("?stream=user", ben) as slow, place.socket("?stream=public", ann) as quick:
+    async with stream_server() as server:
+        ann, ben = await server.join("ann"), await server.join("ben")
+        async with server.socket("?stream=user", ben) as slow, server.socket("?stream=public", ann) as quick:
             # Publish more events in a single loop iteration than the queue of a viewer holds.
             for number in range(201):
-                await tell(place, updates.NotificationMade(ben.member.id, number))
+                await tell(server, updates.NotificationMade(ben.member.id, number))
             assert await slow.closes() == 1013
-            await place.post(ann, "to the quick")
+            await server.post(ann, "to the quick")
             await quick.hears((["public"], "+to the quick"))
 
 
 @in_loop
 async def test_websocket_client_that_does_not_read_is_disconnected() -> None:
-    async with a_place(SLOW._replace(patience=0.2)) as place:
-        ann, ben = await place.join("ann"), await place.join("ben")
-        post = int(await place.post(ann, "\N{WATER WAVE}" * 5_000))
-        async with place.socket("?stream=public", ben) as slow:
-            await _taken(place, 2)
+    async with stream_server(SLOW._replace(patience=0.2)) as server:
+        ann, ben = await server.join("ann"), await server.join("ben")
+        post = int(await server.post(ann, "\N{WATER WAVE}" * 5_000))
+        async with server.socket("?stream=public", ben) as slow:
+            await _taken(server, 2)
             slow.connection.transport.pause_reading()
-            while place.network.hub.connected:
+            while server.network.hub.connected:
                 for _ in range(100):
-                    await tell(place, updates.PostCreated(post, ann.member.id, Visibility.PUBLIC))
+                    await tell(server, updates.PostCreated(post, ann.member.id, Visibility.PUBLIC))
                 await asyncio.sleep(0.02)
             slow.connection.transport.abort()
 
 
 @in_loop
 async def test_websocket_with_last_event_id_resumes_and_sends_refresh_on_gap() -> None:
-    async with a_place() as place:
-        ann = await place.join("ann")
-        async with place.socket("?stream=user&last_event_id=", ann) as socket:
-            await place.post(ann, "one")
+    async with stream_server() as server:
+        ann = await server.join("ann")
+        async with server.socket("?stream=user&last_event_id=", ann) as socket:
+            await server.post(ann, "one")
             last = (await socket.next())["id"]
-        await place.post(ann, "two")
-        async with place.socket(f"?stream=user&last_event_id={last}", ann) as socket:
+        await server.post(ann, "two")
+        async with server.socket(f"?stream=user&last_event_id={last}", ann) as socket:
             await socket.hears((["user"], "+two"))
-        async with place.socket(who=ann) as socket:
+        async with server.socket(who=ann) as socket:
             await socket.ask(type="subscribe", stream="user", last_event_id=last)
             await socket.hears((["user"], "+two"))
-        async with place.socket("?stream=user&last_event_id=made-up-1", ann) as socket:
+        async with server.socket("?stream=user&last_event_id=made-up-1", ann) as socket:
             assert (await socket.next())["event"] == "refresh"
-            await place.post(ann, "three")
+            await server.post(ann, "three")
             await socket.hears((["user"], "+three"))
 
 
 @in_loop
 async def test_websocket_client_that_answers_no_ping_is_disconnected() -> None:
-    async with a_place(Pace(thump=60, ping=0.2, check=60)) as place:
-        ann = await place.join("ann")
+    async with stream_server(Pace(thump=60, ping=0.2, check=60)) as server:
+        ann = await server.join("ann")
         async with (
-            place.socket(who=ann, ping_interval=None) as alive,
-            place.socket(who=ann, ping_interval=None) as dead,
+            server.socket(who=ann, ping_interval=None) as alive,
+            server.socket(who=ann, ping_interval=None) as dead,
         ):
-            await _taken(place, 2)
+            await _taken(server, 2)
             # The client stops answering pings, as after a broken connection.
             dead.connection.transport.pause_reading()
-            await _taken(place, 1)
+            await _taken(server, 1)
             assert alive.connection.close_code is None
             dead.connection.transport.abort()
 
 
 @in_loop
 async def test_websocket_is_closed_immediately_on_server_shutdown() -> None:
-    async with a_place() as place:
-        ann = await place.join("ann")
-        async with place.socket("?stream=user", ann) as socket:
+    async with stream_server() as server:
+        ann = await server.join("ann")
+        async with server.socket("?stream=user", ann) as socket:
             before = time.monotonic()
-            place.stop.set()
+            server.stop.set()
             assert await socket.closes() in (1001, 1012)
             assert time.monotonic() - before < 15
 
 
 @in_loop
 async def test_websocket_is_closed_when_hub_closes() -> None:
-    async with a_place() as place:
-        ann = await place.join("ann")
-        async with place.socket("?stream=user", ann) as socket:
-            hub: Hub = place.network.hub
+    async with stream_server() as server:
+        ann = await server.join("ann")
+        async with server.socket("?stream=user", ann) as socket:
+            hub: Hub = server.network.hub
             await hub.close()
             assert await socket.closes() == 1001
 
 
 @in_loop
 async def test_websocket_messages_count_towards_rate_limit() -> None:
-    async with a_place(rate_limits=True) as place:
-        ann = await place.join("ann")
-        async with place.socket(who=ann) as socket:
+    async with stream_server(rate_limits=True) as server:
+        ann = await server.join("ann")
+        async with server.socket(who=ann) as socket:
             for _ in range(301):
                 await socket.ask(type="unsubscribe", stream="user")
             answer = await socket.next()
             assert (answer["error"], answer["status"]) == ("Too many requests", 429)
 
 
-def test_websocket_refusal_without_http_response_extension_closes_handshake(shared: World) -> None:
+def test_websocket_refusal_without_http_response_extension_closes_handshake(shared: NetworkFixture) -> None:
     sent: list[Message] = []
 
     async def receive() -> Message:

@@ -140,7 +140,7 @@ async def test_filtered_pagination_limit_below_1_is_rejected() -> None:
         await Numbers(9).page(Cursor(limit=0), 1)
 
 
-async def _buried(author: Handle, *, count: int = MANY) -> int:
+async def _picture_below_texts(author: Handle, *, count: int = MANY) -> int:
     """Create a post with a picture, followed by `count` text posts."""
     picture = await author.create("a picture #rare", media=[await _picture(Shoal(author._network), author)])
     for n in range(count):
@@ -152,7 +152,7 @@ async def _buried(author: Handle, *, count: int = MANY) -> int:
 async def test_media_timelines_find_picture_below_650_text_posts() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
-        picture = await _buried(ann)
+        picture = await _picture_below_texts(ann)
         await shoal.settle()
         reads = shoal.network.reads
         for wish in (post_queries.MemberFeedQuery(only_media=True), post_queries.MemberFeedQuery(tag="rare")):
@@ -176,7 +176,7 @@ async def test_media_timeline_with_min_id_finds_picture_above_650_text_posts() -
         (ann,) = await register(shoal, "ann")
         for n in range(MANY):
             await ann.create(str(n))
-        picture = await _buried(ann, count=0)
+        picture = await _picture_below_texts(ann, count=0)
         upwards = Cursor(after=1, oldest_first=True)
         page = await post_queries.authored_page(
             shoal.network.reads, None, ann.id, upwards, post_queries.MemberFeedQuery(only_media=True)

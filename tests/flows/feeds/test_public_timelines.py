@@ -24,7 +24,7 @@ from tests.async_runner import in_loop, run
 from tests.example_counts import examples
 from tests.flows.members import register, texts
 from tests.flows.query_counts import calls
-from tests.flows.simulation.invariants import World
+from tests.flows.simulation.invariants import GraphSnapshot
 
 NAMES = ("ann", "ben", "cyd", "dan")
 TAGS = ("dawn", "reef", "surf")
@@ -61,14 +61,14 @@ async def silence(shoal: Shoal, who: Handle) -> None:
     await shoal.network.store.commit(batch)
 
 
-def in_public(world: World, viewer: int, post: Post) -> bool:
+def in_public(snapshot: GraphSnapshot, viewer: int, post: Post) -> bool:
     """Return whether a post is public, visible, and by an author who is neither muted nor silenced without being followed."""
-    author = cast("Member", world.objects[post.author_id])
-    silenced = author.silenced and viewer != author.id and (viewer, author.id) not in world.pairs(FOLLOWS)
+    author = cast("Member", snapshot.objects[post.author_id])
+    silenced = author.silenced and viewer != author.id and (viewer, author.id) not in snapshot.pairs(FOLLOWS)
     return (
         post.visibility is Visibility.PUBLIC
-        and world.may_see(viewer, post)
-        and (viewer, author.id) not in world.pairs(MUTES)
+        and snapshot.may_see(viewer, post)
+        and (viewer, author.id) not in snapshot.pairs(MUTES)
         and not silenced
     )
 
@@ -201,11 +201,11 @@ def test_public_and_tag_timelines_match_definition_after_random_actions(
                 with suppress(ShoalError):
                     await act(shoal, people, made, op)
             await shoal.settle()
-            world = await World.of(shoal.network.store)
-            assert not list(world.wrong_lists())
+            snapshot = await GraphSnapshot.of(shoal.network.store)
+            assert not list(snapshot.wrong_lists())
             for viewer in people:
-                listed = sorted((p.id for p in world.all(Post) if in_public(world, viewer.id, p)), reverse=True)
-                own = [p for p in listed if not _answers_another(cast("Post", world.objects[p]))]
+                listed = sorted((p.id for p in snapshot.all(Post) if in_public(snapshot, viewer.id, p)), reverse=True)
+                own = [p for p in listed if not _answers_another(cast("Post", snapshot.objects[p]))]
                 assert await shown(shoal, viewer.id) == own
                 assert await upwards(shoal, viewer.id) == own[::-1]
                 for any_of, all_of, none_of in feedback:
@@ -215,7 +215,7 @@ def test_public_and_tag_timelines_match_definition_after_random_actions(
                     expected = [
                         p
                         for p in listed
-                        if _tagged(cast("Post", world.objects[p]), *map(set, (wish.any_of, all_of, none_of)))
+                        if _tagged(cast("Post", snapshot.objects[p]), *map(set, (wish.any_of, all_of, none_of)))
                     ]
                     page = await public_timelines.tag_page(shoal.network.reads, viewer.id, wish, Cursor(limit=100))
                     assert [entry.id for entry in page.entries] == expected

@@ -18,7 +18,7 @@ from tests.async_runner import eventually, in_loop
 from tests.engines import redis
 from tests.flows.members import home_texts, register
 from tests.flows.notifications.home_listener import Listener, listening
-from tests.flows.shared_network import Place, processes
+from tests.flows.shared_network import SharedDatabases, processes
 from tests.flows.test_multiprocess import seen_by
 from tests.flows.visibility_cases import a_scene
 
@@ -33,7 +33,7 @@ async def network(kind: str) -> AsyncIterator[tuple[Shoal, Shoal]]:
         async with Shoal.open("memory://") as shoal:
             yield shoal, shoal
         return
-    place = Place()
+    place = SharedDatabases()
     async with processes(2, await place.settings()) as (one, two):
         yield one, two
 
@@ -218,7 +218,7 @@ async def test_home_stream_slow_listener_is_marked_to_reload(kind: str) -> None:
 
 @in_loop
 async def test_home_stream_after_redis_flush_sends_reload_and_continues() -> None:
-    place = Place()
+    place = SharedDatabases()
     async with processes(3, await place.settings()) as (one, two, three):
         ann, ben = await register(one, "ann", "ben")
         await ben.follow(ann)
@@ -242,7 +242,7 @@ async def _newest_text(listener: Listener) -> str:
 @in_loop
 async def test_home_stream_without_redis_resumes_when_redis_returns() -> None:
     server = redis.own()
-    place = Place()
+    place = SharedDatabases()
     place.timelines = server.url
     try:
         async with processes(2, await place.settings()) as (one, two):

@@ -31,7 +31,7 @@ from shoal.queries import notifications as feed
 from tests.async_runner import in_loop
 from tests.example_counts import examples
 from tests.flows.simulation.faults import Between, Crash, Dice, Unruly
-from tests.flows.simulation.invariants import World
+from tests.flows.simulation.invariants import GraphSnapshot
 
 NAMES = ("ann", "ben", "cyd", "dan")
 VERBS = {
@@ -227,34 +227,34 @@ class Story:
         return [(item.notice, item.time) for item in page.items]
 
     async def _check(self) -> None:
-        world = await World.of(self.network.store)
+        snapshot = await GraphSnapshot.of(self.network.store)
         for member in self.members:
-            shown, expected = await self._shown(member.id), await self._defined(world, member.id)
+            shown, expected = await self._shown(member.id), await self._defined(snapshot, member.id)
             assert [time for _, time in shown] == sorted({time for _, time in shown}, reverse=True)
             assert set(shown) <= expected, set(shown) - expected
             sure = {one for one in expected if (member.id, one[0].actor_id) not in self.fallen_out}
             assert sure <= set(shown), sure - set(shown)
             await self._check_pages(member.id)
 
-    async def _defined(self, world: World, member: int) -> set[Shown]:
+    async def _defined(self, snapshot: GraphSnapshot, member: int) -> set[Shown]:
         """Return the notifications defined by the graph, minus the dismissed and cleared ones."""
         found: set[Shown] = set()
-        own = {post.id for post in world.all(Post) if post.author_id == member}
-        for post in world.all(Post):
+        own = {post.id for post in snapshot.all(Post) if post.author_id == member}
+        for post in snapshot.all(Post):
             if member != post.author_id and any(to.id == member for to in post.mentions):
                 found.add((Notice(Kind.MENTION, post.author_id, post.id), self.named[post.id, member]))
-        for who, post_id in world.pairs(LIKES):
+        for who, post_id in snapshot.pairs(LIKES):
             if post_id in own:
-                found.add((Notice(Kind.LIKE, who, post_id), world.alive[who, LIKES.number, post_id].time))
-        for share in world.all(Share):
+                found.add((Notice(Kind.LIKE, who, post_id), snapshot.alive[who, LIKES.number, post_id].time))
+        for share in snapshot.all(Share):
             if share.post_id in own:
                 found.add((Notice(Kind.SHARE, share.author_id, share.post_id), share.id))
-        for who, whom in world.pairs(FOLLOWS):
+        for who, whom in snapshot.pairs(FOLLOWS):
             if whom == member:
-                found.add((Notice(Kind.FOLLOW, who), world.alive[who, FOLLOWS.number, whom].time))
+                found.add((Notice(Kind.FOLLOW, who), snapshot.alive[who, FOLLOWS.number, whom].time))
         mark = (await marks(self.network.store, member, (CLEARED,))).get(CLEARED)
         cleared = mark.last_read_id if mark else 0
-        cut = world.pairs(BLOCKS) | world.pairs(BLOCKED_BY) | world.pairs(MUTES)
+        cut = snapshot.pairs(BLOCKS) | snapshot.pairs(BLOCKED_BY) | snapshot.pairs(MUTES)
         return {
             (notice, time)
             for notice, time in found

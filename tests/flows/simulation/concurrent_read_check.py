@@ -22,7 +22,7 @@ from shoal.graph.contract import Cursor, Graph, Store
 from shoal.queries import home
 from shoal.queries.context import Reads
 from tests.flows.simulation.faults import Haltable, Unruly
-from tests.flows.simulation.invariants import World
+from tests.flows.simulation.invariants import GraphSnapshot
 
 _HARMLESS = (PostCreated, ShareCreated, LikeChanged, TagsUsed, FollowersLost)
 """Events whose commits remove nothing from a home timeline."""
@@ -41,8 +41,10 @@ async def watch(graph: Graph, reads: Reads, outbox: Unruly, halting: Haltable, v
     async def moment() -> _Moment | None:
         async with halting.halted():
             undone = await outbox.undone()
-            world = await World.of(cast("Store", graph))
-            return None if _unsettled(viewer, undone) else _Moment(_done_with(world, viewer, undone), len(halting.said))
+            snapshot = await GraphSnapshot.of(cast("Store", graph))
+            return (
+                None if _unsettled(viewer, undone) else _Moment(_done_with(snapshot, viewer, undone), len(halting.said))
+            )
 
     before = await moment()
     page = await home.page(reads, viewer, Cursor(limit=1_000))
@@ -63,8 +65,10 @@ def _unsettled(viewer: int, undone: list[AnyEvent]) -> bool:
     )
 
 
-def _done_with(world: World, viewer: int, undone: list[AnyEvent]) -> set[int]:
-    posts = {id_ for id_ in world.home(viewer, 0) if isinstance(post := world.objects[id_], Post) and not post.hidden}
+def _done_with(snapshot: GraphSnapshot, viewer: int, undone: list[AnyEvent]) -> set[int]:
+    posts = {
+        id_ for id_ in snapshot.home(viewer, 0) if isinstance(post := snapshot.objects[id_], Post) and not post.hidden
+    }
     return posts - {event.post_id for event in undone if isinstance(event, PostCreated | PostUpdated | PostDeleted)}
 
 

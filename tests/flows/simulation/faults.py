@@ -210,20 +210,20 @@ class Unruly:
         if (job.store, job.seq) in self._open and not self._dice.happens(self._losses):
             self._open[job.store, job.seq] = job._replace(attempt=0)
 
-    async def bury(self, job: Job, error: str) -> None:
-        raise AssertionError(f"{job} is buried: {error}")
+    async def park(self, job: Job, error: str) -> None:
+        raise AssertionError(f"{job} is parked: {error}")
 
     async def backlog(self) -> int:
         return await self._outbox.backlog() + len(self._open)
 
-    async def buried(self) -> list[tuple[Job, str]]:
+    async def parked(self) -> list[tuple[Job, str]]:
         return []
 
     async def lag(self) -> float:
         return await self._outbox.lag()
 
-    async def unbury(self, jobs: Sequence[Job]) -> int:
-        raise AssertionError(f"these jobs were never buried: {jobs}")
+    async def unpark(self, jobs: Sequence[Job]) -> int:
+        raise AssertionError(f"these jobs were never parked: {jobs}")
 
     def on_event(self, wake: WakeUp) -> None:
         """Do nothing, because the workers of a simulation do not sleep."""

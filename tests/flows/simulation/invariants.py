@@ -75,7 +75,7 @@ N = TypeVar("N", bound=Node)
 Pair = tuple[int, int]
 
 
-class World:
+class GraphSnapshot:
     """The contents of a graph at one moment."""
 
     def __init__(self, objects: list[Node], links: list[AssocRow], counts: list[tuple[int, int, int]]) -> None:
@@ -87,7 +87,7 @@ class World:
             self._by_type.setdefault(atype, set()).add((id1, id2))
 
     @classmethod
-    async def of(cls, graph: Store) -> World:
+    async def of(cls, graph: Store) -> GraphSnapshot:
         return cls(list(await all_objects(graph)), await all_links(graph), await all_counts(graph))
 
     def pairs(self, atype: AssocType) -> set[Pair]:

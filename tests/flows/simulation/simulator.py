@@ -63,7 +63,7 @@ from tests.flows.simulation.concurrent_read_check import watch
 from tests.flows.simulation.engines import Engines, opened
 from tests.flows.simulation.faults import Between, Crash, Dice, Haltable, Lossy, SlowVersionTokens, Unruly
 from tests.flows.simulation.follow_history_check import FollowStory
-from tests.flows.simulation.invariants import World
+from tests.flows.simulation.invariants import GraphSnapshot
 from tests.flows.simulation.page_cache_check import RememberedHomes
 from tests.tagcloud.recount import stored_rows
 
@@ -357,9 +357,9 @@ class Simulator:
         self.posts.append(post)
         self.author_of[post.id] = post.author_id
         async with self.halting.halted():
-            world = await World.of(cast("Store", self.graph))
+            snapshot = await GraphSnapshot.of(cast("Store", self.graph))
             there = await self._first_after(post.author_id, post.id) == post.id
-            assert there is world.in_home(post.author_id, world.objects.get(post.id)), (
+            assert there is snapshot.in_home(post.author_id, snapshot.objects.get(post.id)), (
                 "the author's home timeline is wrong about a new post"
             )
 
@@ -554,13 +554,13 @@ class Simulator:
     async def _share(self, op: Op) -> None:
         share = await reactions.share(self.writes, self._id(op.actor), self._chosen(op).id)
         async with self.halting.halted():
-            world = await World.of(cast("Store", self.graph))
+            snapshot = await GraphSnapshot.of(cast("Store", self.graph))
             there = await self._first_after(share.author_id, share.id) == share.id
-            node = world.objects.get(share.id)
-            known = world.in_home(share.author_id, node)
+            node = snapshot.objects.get(share.id)
+            known = snapshot.in_home(share.author_id, node)
             assert known or not there, "the sharer's home timeline shows a share that does not belong there"
             # An older entry of the post may replace the share, and the recount does not see pending deliveries.
-            assert there or not known or world.stands_by_another(share.author_id, share.id), (
+            assert there or not known or snapshot.stands_by_another(share.author_id, share.id), (
                 "the sharer's home timeline lacks the share"
             )
 
@@ -620,36 +620,36 @@ class Simulator:
         """Read the home timeline, and check that the viewer may see each entry at this moment."""
         viewer = self._id(op.actor)
         async with self.halting.halted():
-            world = await World.of(cast("Store", self.graph))
+            snapshot = await GraphSnapshot.of(cast("Store", self.graph))
             page = await home.page(self.reads, viewer, Cursor(limit=1 + op.number % 4))
             for entry in page.entries:
-                assert world.in_home(viewer, world.objects.get(entry.id)), f"{entry.post} is shown"
+                assert snapshot.in_home(viewer, snapshot.objects.get(entry.id)), f"{entry.post} is shown"
 
     async def _discover(self, op: Op) -> None:
         """Read the ranked feed, suggestions and found accounts, and check that all results are allowed. Then send feedback."""
         viewer = self._id(op.actor)
         async with self.halting.halted():
-            world = await World.of(cast("Store", self.graph))
+            snapshot = await GraphSnapshot.of(cast("Store", self.graph))
             missed = await catch_up(self.reads, viewer)
             page = await feed.page(self.reads, viewer, deadline=60.0)
-            muted = world.pairs(MUTES)
+            muted = snapshot.pairs(MUTES)
             for entry in [ranked.entry for ranked in (*page.entries, *missed.quiet, *missed.best)]:
-                post = world.objects.get(entry.post.id)
+                post = snapshot.objects.get(entry.post.id)
                 assert isinstance(post, Post)
-                assert world.may_see(viewer, post), f"{post} is shown"
+                assert snapshot.may_see(viewer, post), f"{post} is shown"
                 assert viewer != post.author_id
                 assert (viewer, post.author_id) not in muted
                 assert post.visibility is not Visibility.DIRECT
-            known = muted | world.pairs(FOLLOWS) | world.pairs(BLOCKS)
+            known = muted | snapshot.pairs(FOLLOWS) | snapshot.pairs(BLOCKS)
             for one in await suggestions.suggestions(self.reads, viewer, 40):
-                member = world.objects.get(one.profile.member.id)
+                member = snapshot.objects.get(one.profile.member.id)
                 assert isinstance(member, Member)
                 assert not member.suspended
                 assert member.id != viewer
                 assert (viewer, member.id) not in known
-            apart = muted | world.pairs(BLOCKS) | {(two, one) for one, two in world.pairs(BLOCKS)}
+            apart = muted | snapshot.pairs(BLOCKS) | {(two, one) for one, two in snapshot.pairs(BLOCKS)}
             for match in (await member_queries.followees_by_handle(self.reads, viewer, ELSEWHERE)).matches:
-                member = world.objects.get(match.profile.member.id)
+                member = snapshot.objects.get(match.profile.member.id)
                 assert isinstance(member, Member)
                 assert not member.suspended
                 assert any(match.given == _address(row.value) for row in member.fields)
@@ -700,31 +700,31 @@ class Simulator:
     # Final checks
 
     async def check(self) -> None:
-        world = await World.of(cast("Store", self.graph))
+        snapshot = await GraphSnapshot.of(cast("Store", self.graph))
         wrong = [
-            *world.wrong_counts(),
-            *world.wrong_tallies(self.author_of | {s.id: s.author_id for s in world.all(Share)}),
-            *world.missing_inverses(),
-            *world.wrong_tags(),
-            *world.wrong_declarations(),
-            *world.wrong_sight(),
-            *world.wrong_lists(),
-            *world.vain_shares(),
-            *world.wrong_votes(),
-            *world.wrong_emoji(),
-            *world.wrong_reviews(),
-            *world.wrong_threads(),
-            *world.wrong_activity(),
-            *world.wrong_loudness(self.quiet_below),
-            *world.remains(),
+            *snapshot.wrong_counts(),
+            *snapshot.wrong_tallies(self.author_of | {s.id: s.author_id for s in snapshot.all(Share)}),
+            *snapshot.missing_inverses(),
+            *snapshot.wrong_tags(),
+            *snapshot.wrong_declarations(),
+            *snapshot.wrong_sight(),
+            *snapshot.wrong_lists(),
+            *snapshot.vain_shares(),
+            *snapshot.wrong_votes(),
+            *snapshot.wrong_emoji(),
+            *snapshot.wrong_reviews(),
+            *snapshot.wrong_threads(),
+            *snapshot.wrong_activity(),
+            *snapshot.wrong_loudness(self.quiet_below),
+            *snapshot.remains(),
         ]
         assert not wrong, wrong
         await self._check_histories()
-        await self._check_cloud(world)
+        await self._check_cloud(snapshot)
         # Warm timelines first, because reading a cold one warms it and may evict a warm one.
         cold = {member.id for member in self.members if await self.timelines.floor(member.id) is None}
         for member in sorted(self.members, key=lambda member: member.id in cold):
-            await self._check_home(member, world.home(member.id, self.reach))
+            await self._check_home(member, snapshot.home(member.id, self.reach))
 
     async def _check_histories(self) -> None:
         """Check that both members of each follow are shown the periods of the story."""
@@ -737,14 +737,14 @@ class Simulator:
             other = (await history(self.reads, followee, follower)).followed_by
             assert one == other == told
 
-    async def _check_cloud(self, world: World) -> None:
+    async def _check_cloud(self, snapshot: GraphSnapshot) -> None:
         """Check I4 for the tag cloud: the counts maintained by increments equal a recount."""
         await self.emitter.flush()
         collector = Collector(self.cloud, self.inbox, clock=self._clock)
         collector.take(await self.inbox.look())
         await collector.merge()
         rows = await stored_rows(self.cloud)
-        assert {row.name: row.n for row in rows.values() if row.n} == world.cloud()
+        assert {row.name: row.n for row in rows.values() if row.n} == snapshot.cloud()
         assert all(not row.forms and not row.days for row in rows.values() if not row.n)
 
     async def _check_home(self, member: Member, expected: list[int]) -> None:

@@ -39,7 +39,7 @@ _STARTED = """async () => {
 }"""
 
 
-class Stage:
+class LiveServer:
     """A network in memory whose server runs in another thread."""
 
     def __init__(self, network: Network, loop: asyncio.AbstractEventLoop, url: str) -> None:
@@ -63,9 +63,9 @@ class Stage:
 
 
 @contextmanager
-def stage(**settings: Any) -> Iterator[Stage]:
+def live_server(**settings: Any) -> Iterator[LiveServer]:
     """Run a server of a new network in memory."""
-    made: list[Stage] = []
+    made: list[LiveServer] = []
     ready = threading.Event()
     ending: list[asyncio.Task[None]] = []
 
@@ -80,7 +80,7 @@ def stage(**settings: Any) -> Iterator[Stage]:
             parts = (network.settings, network.store, network.writes, network.reads, network.media, network.hub)
 
             def tell(url: str) -> None:
-                made.append(Stage(network, asyncio.get_running_loop(), url))
+                made.append(LiveServer(network, asyncio.get_running_loop(), url))
                 ready.set()
 
             ending.append(
@@ -138,7 +138,7 @@ _LISTENING = """document.addEventListener("securitypolicyviolation", (event) => 
 class Screen:
     """A browser window that records the errors of its pages."""
 
-    def __init__(self, at: Stage, context: BrowserContext, scripts: bool = True) -> None:
+    def __init__(self, at: LiveServer, context: BrowserContext, scripts: bool = True) -> None:
         self.at = at
         self.scripts = scripts
         self.context = context
@@ -180,7 +180,7 @@ class Screen:
 
 @contextmanager
 def screen(
-    at: Stage, of: Browser, width: int = 1_280, *, dark: bool = False, scripts: bool = True, touch: bool = False
+    at: LiveServer, of: Browser, width: int = 1_280, *, dark: bool = False, scripts: bool = True, touch: bool = False
 ) -> Iterator[Screen]:
     """Open a browser window on a network, and assert at the end that its pages reported no errors."""
     with window(of, width, 844 if touch else 900, dark=dark, scripts=scripts, touch=touch) as context:
@@ -223,4 +223,4 @@ def held(page: Page, script: str) -> Iterator[None]:
     page.context.unroute(pattern)
 
 
-__all__ = ["Screen", "Stage", "browser", "file", "held", "screen", "stage", "until"]
+__all__ = ["LiveServer", "Screen", "browser", "file", "held", "live_server", "screen", "until"]

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser
 
-from tests.web.chromium.browser_sessions import Stage, browser, stage
+from tests.web.chromium.browser_sessions import LiveServer, browser, live_server
 
 
 @pytest.fixture(scope="module")
-def at(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    with stage(mail=tmp_path_factory.mktemp("mail").as_uri(), invitations="members") as made:
+def at(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
+    with live_server(mail=tmp_path_factory.mktemp("mail").as_uri(), invitations="members") as made:
         yield made
 
 

@@ -12,12 +12,12 @@ from playwright.sync_api import Browser, Page, expect
 from tests.archives import factories
 from tests.archives.test_import import of_mastodon
 from tests.web.chromium.accessibility import hindrances, pale
-from tests.web.chromium.browser_sessions import Stage, screen, stage
+from tests.web.chromium.browser_sessions import LiveServer, live_server, screen
 
 
 @pytest.fixture(scope="module")
-def here() -> Iterator[Stage]:
-    with stage() as at:
+def here() -> Iterator[LiveServer]:
+    with live_server() as at:
         at.join("ann")
         at.join("ben")
         yield at
@@ -32,7 +32,9 @@ def clean(page: Page) -> None:
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_archive_import_page_updates_until_import_completes(here: Stage, chromium: Browser, tmp_path: Path) -> None:
+def test_archive_import_page_updates_until_import_completes(
+    here: LiveServer, chromium: Browser, tmp_path: Path
+) -> None:
     with screen(here, chromium) as ann:
         ann.log_in("ann")
         page = ann.open("/settings/import")
@@ -55,7 +57,9 @@ def test_archive_import_page_updates_until_import_completes(here: Stage, chromiu
         clean(page)
 
 
-def test_archive_import_page_shows_progress_of_large_archive(here: Stage, chromium: Browser, tmp_path: Path) -> None:
+def test_archive_import_page_shows_progress_of_large_archive(
+    here: LiveServer, chromium: Browser, tmp_path: Path
+) -> None:
     notes = [factories.note(n, f"<p>Number {n}</p>") for n in range(10_000)]
     path = factories.zipped(tmp_path / "large.zip", factories.mastodon_files(notes))
     with screen(here, chromium) as ben:

@@ -19,15 +19,15 @@ from shoal.graph.schema import POSTED
 from shoal.web.assets import assets
 from tests.example_counts import examples
 from tests.web.chromium.accessibility import hindrances
-from tests.web.chromium.browser_sessions import Stage, file, held, screen, until
+from tests.web.chromium.browser_sessions import LiveServer, file, held, screen, until
 
 
-def composing(page: Page, at: Stage) -> None:
+def composing(page: Page, at: LiveServer) -> None:
     page.goto(f"{at.url}/compose")
     expect(page.locator("#compose[data-started]")).to_be_visible()
 
 
-def test_compose_script_uploads_orders_crops_and_restores_files_with_draft(at: Stage, chromium: Browser) -> None:
+def test_compose_script_uploads_orders_crops_and_restores_files_with_draft(at: LiveServer, chromium: Browser) -> None:
     ann = at.join("ann")
     at.run(posts.create(at.network.writes, ann.id, Draft(text="The #harbour")))
     at.settle()
@@ -74,7 +74,7 @@ def test_compose_script_uploads_orders_crops_and_restores_files_with_draft(at: S
     ]
 
 
-async def _newest_media(at: Stage, author: int) -> list[Media]:
+async def _newest_media(at: LiveServer, author: int) -> list[Media]:
     store = at.network.store
     entry = (await store.assoc_range(author, POSTED, Cursor(limit=1)))[0]
     post = (await store.obj_get((entry.id2,)))[entry.id2]
@@ -83,7 +83,7 @@ async def _newest_media(at: Stage, author: int) -> list[Media]:
     return [node for id_ in post.media if isinstance(node := nodes[id_], Media)]
 
 
-def test_compose_script_upload_after_connection_error_can_be_retried(at: Stage, chromium: Browser) -> None:
+def test_compose_script_upload_after_connection_error_can_be_retried(at: LiveServer, chromium: Browser) -> None:
     at.join("ben")
     with screen(at, chromium) as ours:
         page = ours.log_in("ben")
@@ -99,7 +99,7 @@ def test_compose_script_upload_after_connection_error_can_be_retried(at: Stage, 
         assert page.evaluate("localStorage.length") == 0
 
 
-def test_compose_script_uploads_files_chosen_before_it_loaded(at: Stage, chromium: Browser) -> None:
+def test_compose_script_uploads_files_chosen_before_it_loaded(at: LiveServer, chromium: Browser) -> None:
     at.join("zoe")
     with screen(at, chromium) as ours:
         page = ours.log_in("zoe")
@@ -109,7 +109,7 @@ def test_compose_script_uploads_files_chosen_before_it_loaded(at: Stage, chromiu
         expect(page.locator(".picture")).to_have_count(1)
 
 
-def test_compose_script_map_click_sets_coordinates(at: Stage, chromium: Browser) -> None:
+def test_compose_script_map_click_sets_coordinates(at: LiveServer, chromium: Browser) -> None:
     at.join("cyd")
     with screen(at, chromium) as ours:
         page = ours.log_in("cyd")
@@ -149,7 +149,7 @@ PIECES = st.sampled_from(
 )
 
 
-def test_compose_script_character_count_equals_server_count(at: Stage, chromium: Browser) -> None:
+def test_compose_script_character_count_equals_server_count(at: LiveServer, chromium: Browser) -> None:
     with screen(at, chromium) as ours:
         page = ours.open("/")
         page.evaluate(

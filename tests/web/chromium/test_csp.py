@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Error, Page, expect
 from scripts.web_pages import MEMBERS, STRANGERS, Subjects
 
-from tests.web.chromium.browser_sessions import Screen, Stage, screen, until
+from tests.web.chromium.browser_sessions import LiveServer, Screen, screen, until
 from tests.web.chromium.test_every_page import subjects
 
 __all__ = ["subjects"]
@@ -69,7 +69,7 @@ def settled(page: Page) -> None:
 
 @pytest.mark.parametrize("width", [390, pytest.param(1_280, marks=pytest.mark.deep)])
 def test_content_security_policy_is_not_violated_by_refused_forms(
-    at: Stage, subjects: Subjects, chromium: Browser, width: int
+    at: LiveServer, subjects: Subjects, chromium: Browser, width: int
 ) -> None:
     tried: set[str] = set()
     with screen(at, chromium, width, touch=width < 800) as ours:
@@ -83,7 +83,7 @@ def test_content_security_policy_is_not_violated_by_refused_forms(
 
 
 def test_content_security_policy_is_not_violated_by_restored_page_with_resized_field(
-    at: Stage, chromium: Browser
+    at: LiveServer, chromium: Browser
 ) -> None:
     at.join("ira")
     with screen(at, chromium) as ours:

@@ -16,7 +16,7 @@ from shoal.web.routes import pages
 from tests.engines.authenticator_app import code_of
 from tests.web.browser import PASSWORD
 from tests.web.chromium.accessibility import hindrances, pale
-from tests.web.chromium.browser_sessions import Stage, screen
+from tests.web.chromium.browser_sessions import LiveServer, screen
 from tests.web.pictures import posted
 
 NOT_PAGES = {
@@ -25,7 +25,7 @@ NOT_PAGES = {
     "/compose/files/{id}": "a part of a page",
     "/compose/words": "a part of a page",
     "/search/offers": "a part of a page",
-    "/beside": "a part of a page",
+    "/sidebar": "a part of a page",
     "/api/oembed": "JSON",
     "/static/{version}/{name}": "files",
     "/static/{version}/{folder}/{name}": "files",
@@ -40,7 +40,7 @@ NOT_PAGES = {
 
 
 @pytest.fixture(scope="module")
-def subjects(at: Stage) -> Subjects:
+def subjects(at: LiveServer) -> Subjects:
     """Hal, the viewer, and Ann, the author of posts, with comments and likes."""
     hal, ann, ben = at.join("hal"), at.join("ann"), at.join("ben")
     sea = posted(at, ann, "Low tide at the #sea", 2)
@@ -65,7 +65,7 @@ def test_page_list_contains_all_web_routes() -> None:
 
 @pytest.mark.parametrize(("width", "dark"), [(390, False), (1_280, True)])
 def test_web_pages_are_accessible_and_fit_viewport(
-    at: Stage, subjects: Subjects, chromium: Browser, width: int, dark: bool
+    at: LiveServer, subjects: Subjects, chromium: Browser, width: int, dark: bool
 ) -> None:
     wrong: dict[str, list[str]] = {}
     with screen(at, chromium, width, dark=dark, touch=width < 800) as ours:
@@ -86,7 +86,7 @@ def test_web_pages_are_accessible_and_fit_viewport(
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_login_code_page_is_accessible_and_fits_viewport(at: Stage, chromium: Browser, dark: bool) -> None:
+def test_login_code_page_is_accessible_and_fits_viewport(at: LiveServer, chromium: Browser, dark: bool) -> None:
     gil = at.join(f"gil{dark:d}")
     key = new_key()
     at.run(second_factor.turn_on(at.network.writes, gil.id, PASSWORD, key, code_of(key, -1)))

@@ -14,7 +14,7 @@ from shoal.commands.polls import PollDraft
 from shoal.commands.posts import Draft
 from shoal.core.model import Visibility
 from tests.example_counts import DEEP
-from tests.web.chromium.browser_sessions import Screen, Stage, screen
+from tests.web.chromium.browser_sessions import LiveServer, Screen, screen
 from tests.web.pictures import posted
 
 _DEPTH = 2
@@ -55,7 +55,7 @@ _CLICK = f"""(kind) => {{
 _COUNTS = """() => ({
   busy: document.readyState !== "complete" || document.querySelector(".htmx-request") !== null,
   mains: document.querySelectorAll("main").length,
-  navigations: document.querySelectorAll("nav.places").length,
+  navigations: document.querySelectorAll("nav.navigation").length,
 })"""
 
 
@@ -138,7 +138,7 @@ class Clicker:
 
 
 @pytest.fixture(scope="module")
-def subjects(at: Stage) -> Subjects:
+def subjects(at: LiveServer) -> Subjects:
     """Hal, the viewer, and Ann, the author of posts with photos, comments, a poll and a warning."""
     hal, ann, ben = at.join("hal"), at.join("ann"), at.join("ben")
     sea = posted(at, ann, "Low tide at the #sea", 2)
@@ -163,7 +163,7 @@ def paths(pages: dict[str, str], subjects: Subjects) -> list[str]:
 
 
 def test_anonymous_page_controls_leave_one_main_and_one_navigation(
-    at: Stage, subjects: Subjects, chromium: Browser
+    at: LiveServer, subjects: Subjects, chromium: Browser
 ) -> None:
     with screen(at, chromium) as ours:
         clicker = Clicker(ours)
@@ -173,7 +173,9 @@ def test_anonymous_page_controls_leave_one_main_and_one_navigation(
     assert len(clicker.clicked) > (30 if DEEP else 10)
 
 
-def test_keyboard_shortcuts_leave_one_main_and_one_navigation(at: Stage, subjects: Subjects, chromium: Browser) -> None:
+def test_keyboard_shortcuts_leave_one_main_and_one_navigation(
+    at: LiveServer, subjects: Subjects, chromium: Browser
+) -> None:
     with screen(at, chromium) as ours:
         ours.log_in("hal")
         clicker = Clicker(ours)
@@ -184,7 +186,7 @@ def test_keyboard_shortcuts_leave_one_main_and_one_navigation(at: Stage, subject
 
 
 def test_post_comment_card_and_form_controls_leave_one_main_and_one_navigation(
-    at: Stage, subjects: Subjects, chromium: Browser
+    at: LiveServer, subjects: Subjects, chromium: Browser
 ) -> None:
     with screen(at, chromium) as ours:
         ours.log_in("hal")
@@ -198,7 +200,7 @@ def test_post_comment_card_and_form_controls_leave_one_main_and_one_navigation(
 
 @pytest.mark.deep
 def test_member_page_controls_leave_one_main_and_one_navigation(
-    at: Stage, subjects: Subjects, chromium: Browser
+    at: LiveServer, subjects: Subjects, chromium: Browser
 ) -> None:
     with screen(at, chromium) as ours:
         ours.log_in("hal")

@@ -8,10 +8,12 @@ from shoal.commands import posts, relationships
 from shoal.commands.posts import Draft
 from shoal.core.model import Visibility
 from shoal.queries import lists
-from tests.web.chromium.browser_sessions import Stage, screen
+from tests.web.chromium.browser_sessions import LiveServer, screen
 
 
-def test_home_page_live_stream_offers_new_posts_and_applies_edits_and_deletions(at: Stage, chromium: Browser) -> None:
+def test_home_page_live_stream_offers_new_posts_and_applies_edits_and_deletions(
+    at: LiveServer, chromium: Browser
+) -> None:
     ann, ben = at.join("ann"), at.join("ben")
     at.run(relationships.follow(at.network.writes, ann.id, ben.id))
     first = at.run(posts.create(at.network.writes, ben.id, Draft(text="The first tide")))
@@ -33,7 +35,7 @@ def test_home_page_live_stream_offers_new_posts_and_applies_edits_and_deletions(
         expect(page.get_by_role("article")).to_have_count(1)
 
 
-def test_like_button_updates_immediately_and_reverts_on_failure(at: Stage, chromium: Browser) -> None:
+def test_like_button_updates_immediately_and_reverts_on_failure(at: LiveServer, chromium: Browser) -> None:
     cyd = at.join("cyd")
     post = at.run(posts.create(at.network.writes, cyd.id, Draft(text="Here for a moment")))
     with screen(at, chromium) as ours:
@@ -53,7 +55,7 @@ def test_like_button_updates_immediately_and_reverts_on_failure(at: Stage, chrom
         ours.complaints.clear()
 
 
-def test_form_submitted_repeatedly_is_sent_once(at: Stage, chromium: Browser) -> None:
+def test_form_submitted_repeatedly_is_sent_once(at: LiveServer, chromium: Browser) -> None:
     dee = at.join("dee")
     with screen(at, chromium) as ours:
         ours.log_in("dee")

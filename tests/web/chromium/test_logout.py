@@ -7,7 +7,7 @@ from playwright.sync_api import Browser, Page, expect
 from shoal.commands import posts
 from shoal.commands.posts import Draft
 from shoal.core.model import Visibility
-from tests.web.chromium.browser_sessions import Stage, screen, until
+from tests.web.chromium.browser_sessions import LiveServer, screen, until
 
 _STORED = """async () => {
   const cached = [];
@@ -25,7 +25,7 @@ def stored(page: Page) -> dict[str, str]:
     return found
 
 
-def test_logout_clears_member_data_from_browser_storage(at: Stage, chromium: Browser) -> None:
+def test_logout_clears_member_data_from_browser_storage(at: LiveServer, chromium: Browser) -> None:
     hal, ann = at.join("hal"), at.join("ann")
     at.run(posts.create(at.network.writes, hal.id, Draft(text="Low tide")))
     at.run(posts.create(at.network.writes, ann.id, Draft(text="@hal the key", visibility=Visibility.DIRECT)))
@@ -53,7 +53,7 @@ def test_logout_clears_member_data_from_browser_storage(at: Stage, chromium: Bro
         assert (left["local"], left["session"]) == ("{}", "{}")
 
 
-def test_logout_in_one_tab_deletes_stored_pages_of_other_tabs(at: Stage, chromium: Browser) -> None:
+def test_logout_in_one_tab_deletes_stored_pages_of_other_tabs(at: LiveServer, chromium: Browser) -> None:
     kim = at.join("kim")
     at.run(posts.create(at.network.writes, kim.id, Draft(text="High tide")))
     at.settle()
@@ -80,7 +80,7 @@ def test_logout_in_one_tab_deletes_stored_pages_of_other_tabs(at: Stage, chromiu
         expect(other.get_by_role("main")).not_to_contain_text("High tide")
 
 
-def test_offline_page_is_identical_for_members_and_anonymous_visitors(at: Stage, chromium: Browser) -> None:
+def test_offline_page_is_identical_for_members_and_anonymous_visitors(at: LiveServer, chromium: Browser) -> None:
     at.join("ida")
     with screen(at, chromium) as ours:
         stranger = ours.open("/offline").content()

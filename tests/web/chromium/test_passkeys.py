@@ -12,16 +12,16 @@ from playwright.sync_api import Browser, CDPSession, Page, expect
 from shoal.commands import members, oauth
 from tests.web.browser import PASSWORD
 from tests.web.chromium.accessibility import hindrances, pale
-from tests.web.chromium.browser_sessions import Screen, Stage, screen, stage
+from tests.web.chromium.browser_sessions import LiveServer, Screen, live_server, screen
 
 PATH = "/settings/passkeys"
 _NO_OFFERS = "PublicKeyCredential.isConditionalMediationAvailable = async () => false"
 
 
 @pytest.fixture(scope="module")
-def here() -> Iterator[Stage]:
+def here() -> Iterator[LiveServer]:
     # Passkeys require a host name instead of an IP address.
-    with stage(host="localhost") as made:
+    with live_server(host="localhost") as made:
         yield made
 
 
@@ -59,7 +59,7 @@ class Device:
 
 @contextmanager
 def owner(
-    here: Stage, chromium: Browser, name: str, *, offers: bool = False, verifies: bool = True
+    here: LiveServer, chromium: Browser, name: str, *, offers: bool = False, verifies: bool = True
 ) -> Iterator[tuple[Screen, Device]]:
     """A new member with a logged-in browser and a device with a passkey.
 
@@ -97,7 +97,7 @@ def pressed(window: Screen, path: str = "/login") -> Page:
     return page
 
 
-def test_passkey_is_added_and_logs_in_without_password(here: Stage, chromium: Browser) -> None:
+def test_passkey_is_added_and_logs_in_without_password(here: LiveServer, chromium: Browser) -> None:
     with owner(here, chromium, "ann") as (window, device):
         page = window.page
         expect(page.get_by_text("never used")).to_be_visible()
@@ -114,14 +114,16 @@ def test_passkey_is_added_and_logs_in_without_password(here: Stage, chromium: Br
         page.wait_for_url("**/settings/email")
 
 
-def test_login_username_field_offers_passkeys(here: Stage, chromium: Browser) -> None:
+def test_login_username_field_offers_passkeys(here: LiveServer, chromium: Browser) -> None:
     with owner(here, chromium, "bea", offers=True) as (window, _):
         logged_out(window)
         window.page.goto(f"{here.url}/login?to=/settings/email")
         window.page.wait_for_url("**/settings/email")
 
 
-def test_passkey_without_user_verification_is_accepted_only_as_second_factor(here: Stage, chromium: Browser) -> None:
+def test_passkey_without_user_verification_is_accepted_only_as_second_factor(
+    here: LiveServer, chromium: Browser
+) -> None:
     with owner(here, chromium, "cat", verifies=False) as (window, _):
         page = window.open("/settings/second_factor")
         page.get_by_label("Your password").first.fill(PASSWORD)
@@ -138,7 +140,7 @@ def test_passkey_without_user_verification_is_accepted_only_as_second_factor(her
         page.wait_for_url(f"{here.url}/")
 
 
-def test_copied_passkey_with_outdated_signature_counter_is_refused(here: Stage, chromium: Browser) -> None:
+def test_copied_passkey_with_outdated_signature_counter_is_refused(here: LiveServer, chromium: Browser) -> None:
     with owner(here, chromium, "dan") as (window, device), screen(here, chromium) as thief:
         thief.context.add_init_script(_NO_OFFERS)
         (copied,) = device.credentials
@@ -153,7 +155,7 @@ def test_copied_passkey_with_outdated_signature_counter_is_refused(here: Stage, 
         pressed(window).wait_for_url(f"{here.url}/")
 
 
-def test_removed_passkey_login_is_refused(here: Stage, chromium: Browser) -> None:
+def test_removed_passkey_login_is_refused(here: LiveServer, chromium: Browser) -> None:
     with owner(here, chromium, "eva") as (window, device):
         page = window.page
         page.get_by_role("link", name="Edit My phone").click()
@@ -167,7 +169,7 @@ def test_removed_passkey_login_is_refused(here: Stage, chromium: Browser) -> Non
         expect(pressed(window).get_by_text("does not match an account")).to_be_visible()
 
 
-def test_passkeys_of_two_browsers_both_log_in(here: Stage, chromium: Browser) -> None:
+def test_passkeys_of_two_browsers_both_log_in(here: LiveServer, chromium: Browser) -> None:
     with owner(here, chromium, "fay") as (first, _), screen(here, chromium) as second:
         second.context.add_init_script(_NO_OFFERS)
         Device(second)
@@ -179,7 +181,7 @@ def test_passkeys_of_two_browsers_both_log_in(here: Stage, chromium: Browser) ->
             pressed(window).wait_for_url(f"{here.url}/")
 
 
-def test_oauth_authorization_with_passkey_login_issues_code(here: Stage, chromium: Browser) -> None:
+def test_oauth_authorization_with_passkey_login_issues_code(here: LiveServer, chromium: Browser) -> None:
     made = here.run(oauth.register(here.network.writes, "Tide", redirect_uris=["urn:ietf:wg:oauth:2.0:oob"]))
     query = (
         f"/oauth/authorize?response_type=code&client_id={made.app.id}&redirect_uri=urn:ietf:wg:oauth:2.0:oob&scope=read"
@@ -193,7 +195,7 @@ def test_oauth_authorization_with_passkey_login_issues_code(here: Stage, chromiu
 
 
 def test_passkey_page_on_unsupported_address_shows_message(chromium: Browser) -> None:
-    with stage() as by_address:
+    with live_server() as by_address:
         by_address.join("nora")
         with screen(by_address, chromium) as window:
             window.log_in("nora")
@@ -206,7 +208,7 @@ def test_passkey_page_on_unsupported_address_shows_message(chromium: Browser) ->
             expect(page.locator("[data-behavior=passkey]").first).to_be_hidden()
 
 
-def test_passkey_login_without_passkey_on_device_shows_message(here: Stage, chromium: Browser) -> None:
+def test_passkey_login_without_passkey_on_device_shows_message(here: LiveServer, chromium: Browser) -> None:
     with owner(here, chromium, "hal") as (window, device):
         device.clear()
         logged_out(window)
@@ -217,7 +219,7 @@ def test_passkey_login_without_passkey_on_device_shows_message(here: Stage, chro
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_passkey_pages_are_accessible(here: Stage, chromium: Browser, dark: bool) -> None:
+def test_passkey_pages_are_accessible(here: LiveServer, chromium: Browser, dark: bool) -> None:
     with owner(here, chromium, f"ivy{dark:d}") as (window, _):
         pages = [window.page.url]
         window.page.get_by_role("link", name="Edit My phone").click()

@@ -11,7 +11,7 @@ from shoal.graph.schema import PUSHES
 from shoal.push import messages
 from shoal.push.encryption import new_key
 from tests.push.service import App
-from tests.web.chromium.browser_sessions import screen, stage
+from tests.web.chromium.browser_sessions import live_server, screen
 
 _SUBSCRIBED = """(keys) => {
   // The push service of the browser vendor cannot be reached here.
@@ -26,7 +26,7 @@ _SUBSCRIBED = """(keys) => {
 
 
 def test_web_push_browser_subscribes_shows_message_and_unsubscribes(chromium: Browser) -> None:
-    with stage(push_key=new_key()) as at, screen(at, chromium) as ours:
+    with live_server(push_key=new_key()) as at, screen(at, chromium) as ours:
         ann = at.join("ann")
         page = ours.log_in("ann")
         page.context.grant_permissions(["notifications"], origin=at.url)

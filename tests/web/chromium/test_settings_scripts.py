@@ -10,13 +10,13 @@ from playwright.sync_api import Browser, expect
 
 from shoal.commands import members, posts, reactions, relationships
 from shoal.commands.posts import Draft
-from tests.web.chromium.browser_sessions import Stage, file, held, screen, stage
+from tests.web.chromium.browser_sessions import LiveServer, file, held, live_server, screen
 
 
 @pytest.fixture(scope="module")
-def here() -> Iterator[Stage]:
+def here() -> Iterator[LiveServer]:
     """Ann follows Ben. Ben's first post has four likes."""
-    with stage() as made:
+    with live_server() as made:
         ann, ben = made.join("ann"), made.join("ben")
         made.run(relationships.follow(made.network.writes, ann.id, ben.id))
         written = [
@@ -29,7 +29,7 @@ def here() -> Iterator[Stage]:
         yield made
 
 
-def test_ranking_preview_follows_slider_without_saving(here: Stage, chromium: Browser) -> None:
+def test_ranking_preview_follows_slider_without_saving(here: LiveServer, chromium: Browser) -> None:
     with screen(here, chromium) as ann:
         ann.log_in("ann")
         page = ann.open("/settings/ranking")
@@ -46,7 +46,7 @@ def test_ranking_preview_follows_slider_without_saving(here: Stage, chromium: Br
         expect(first).to_have_text("Wave number 0")
 
 
-def test_profile_picture_cropper_moves_by_keys_and_crops_to_square(here: Stage, chromium: Browser) -> None:
+def test_profile_picture_cropper_moves_by_keys_and_crops_to_square(here: LiveServer, chromium: Browser) -> None:
     with screen(here, chromium) as ann:
         page = ann.log_in("ann")
         with held(page, "picture"):
@@ -68,7 +68,7 @@ def test_profile_picture_cropper_moves_by_keys_and_crops_to_square(here: Stage, 
     assert found.avatar
 
 
-def test_view_transitions_interrupting_each_other_report_no_error(here: Stage, chromium: Browser) -> None:
+def test_view_transitions_interrupting_each_other_report_no_error(here: LiveServer, chromium: Browser) -> None:
     with screen(here, chromium) as ann:
         page = ann.log_in("ann")
         ann.open("/settings")

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from playwright.sync_api import Browser, Page, expect
 
-from tests.web.chromium.browser_sessions import screen, stage
+from tests.web.chromium.browser_sessions import live_server, screen
 
 
 def _join(page: Page, name: str) -> None:
     page.get_by_label("User name").fill(name)
     page.get_by_label("E-mail address").fill(f"{name.lower()}@example.org")
-    page.get_by_label("Password").fill("four words by chance")
+    page.get_by_label("Password").fill("four random words here")
     page.get_by_label("I agree to the rules").check()
     page.get_by_role("main").get_by_role("button", name="Sign up").click()
 
 
 def test_signup_proof_of_work_succeeds_after_corrected_form(chromium: Browser) -> None:
-    with stage(signup_work=7, rules=("Be kind.",)) as at, screen(at, chromium) as nia:
+    with live_server(signup_work=7, rules=("Be kind.",)) as at, screen(at, chromium) as nia:
         at.join("ann")
         page = nia.open("/signup")
         _join(page, "ann")
@@ -26,7 +26,7 @@ def test_signup_proof_of_work_succeeds_after_corrected_form(chromium: Browser) -
 
 
 def test_signup_without_scripts_asks_for_reason_and_is_queued_for_review(chromium: Browser) -> None:
-    with stage(signup_work=7) as at, screen(at, chromium, scripts=False) as nia:
+    with live_server(signup_work=7) as at, screen(at, chromium, scripts=False) as nia:
         page = nia.open("/signup")
         page.get_by_label("Why would you like to join?").fill("I like boats")
         _join(page, "nia")

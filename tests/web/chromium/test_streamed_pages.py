@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from shoal.commands import reactions
-from tests.web.chromium.browser_sessions import Stage, screen
+from tests.web.chromium.browser_sessions import LiveServer, screen
 from tests.web.pictures import posted
 
 _BY_PIECES = """async (path) => {
@@ -26,7 +26,7 @@ _BY_PIECES = """async (path) => {
 
 
 @pytest.mark.parametrize("width", [390, 1_280])
-def test_streamed_page_hides_photo_wall_until_it_is_complete(at: Stage, chromium: Browser, width: int) -> None:
+def test_streamed_page_hides_photo_wall_until_it_is_complete(at: LiveServer, chromium: Browser, width: int) -> None:
     ann = at.join(f"ann{width}")
     for number in range(5):
         sea = posted(at, ann, f"Tide {number}", 1)

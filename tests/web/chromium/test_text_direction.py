@@ -7,7 +7,7 @@ from playwright.sync_api import Browser
 from shoal.commands import members, posts
 from shoal.commands.members import ProfileChange
 from shoal.commands.posts import Draft
-from tests.web.chromium.browser_sessions import Stage, screen
+from tests.web.chromium.browser_sessions import LiveServer, screen
 
 _FIRST_CHARACTER = """(link) => {
   const range = document.createRange(), text = document.createTreeWalker(link, NodeFilter.SHOW_TEXT).nextNode();
@@ -17,7 +17,7 @@ _FIRST_CHARACTER = """(link) => {
 }"""
 
 
-def test_profile_heading_with_right_to_left_name_starts_at_page_start(at: Stage, chromium: Browser) -> None:
+def test_profile_heading_with_right_to_left_name_starts_at_page_start(at: LiveServer, chromium: Browser) -> None:
     lea = at.join("lea")
     starts = []
     with screen(at, chromium) as ours:
@@ -33,7 +33,7 @@ def test_profile_heading_with_right_to_left_name_starts_at_page_start(at: Stage,
     assert starts[0] == starts[1]
 
 
-def test_post_text_right_to_left_renders_mentions_and_tags_left_to_right(at: Stage, chromium: Browser) -> None:
+def test_post_text_right_to_left_renders_mentions_and_tags_left_to_right(at: LiveServer, chromium: Browser) -> None:
     mia = at.join("mia")
     at.join("noa")
     for text in ("שלום @noa ו #sea", "\u202eTo @noa at #sea"):

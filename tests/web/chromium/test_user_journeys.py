@@ -12,7 +12,7 @@ from shoal.commands import moderation, posts
 from shoal.commands.posts import Draft
 from shoal.core.model import Role
 from tests.api.in_memory_network import picture
-from tests.web.chromium.browser_sessions import Screen, screen, stage
+from tests.web.chromium.browser_sessions import Screen, live_server, screen
 
 PHOTOS: tuple[FilePayload, ...] = (
     {"name": "wide.png", "mimeType": "image/png", "buffer": picture(90, 60, "steelblue")},
@@ -31,7 +31,7 @@ class Way(NamedTuple):
 
 @pytest.mark.parametrize("way", [Way(), Way(scripts=False), Way(390, touch=True)], ids=["desk", "no-scripts", "phone"])
 def test_web_app_walk_from_signup_to_logout_succeeds(chromium: Browser, way: Way) -> None:
-    with stage(rules=RULES) as at, ExitStack() as windows:
+    with live_server(rules=RULES) as at, ExitStack() as windows:
         ann = at.join("ann")
         at.run(moderation.set_role(at.network.writes, at.join("chief").id, Role.MODERATOR))
         at.run(moderation.set_role(at.network.writes, at.join("boss").id, Role.ADMIN))
@@ -80,7 +80,7 @@ def arrives(nia: Screen, way: Way) -> None:
     main(page).get_by_role("link", name="Sign up").first.click()
     page.get_by_label("User name").fill("nia")
     page.get_by_label("E-mail address").fill("nia@example.org")
-    page.get_by_label("Password").fill("four words by chance")
+    page.get_by_label("Password").fill("four random words here")
     page.get_by_label("I agree to the rules").check()
     press(main(page), "Sign up")
     expect(page.get_by_role("heading", name="What are you interested in?")).to_be_visible()

@@ -110,8 +110,10 @@ async def follow_all(network: AnyNetwork, member_id: int, followees: Sequence[in
     """Follow members as usual: a member who approves followers receives a follow request."""
     new: list[int] = []
     for part in _batches(followees):
-        held = await network.writes.graph.assoc_get(member_id, (FOLLOWS, REQUESTS), part)
-        new.extend(followee for followee in part if followee not in held[FOLLOWS] and followee not in held[REQUESTS])
+        existing = await network.writes.graph.assoc_get(member_id, (FOLLOWS, REQUESTS), part)
+        new.extend(
+            followee for followee in part if followee not in existing[FOLLOWS] and followee not in existing[REQUESTS]
+        )
     report.there.follows += len(followees) - len(new)
     for done, followee in enumerate(new):
         try:
@@ -165,8 +167,8 @@ def _linked_members(
     handles: Sequence[ForeignHandle], matches: Sequence[ContactMatch], report: ArchiveReport
 ) -> list[int]:
     """Return the members whose profiles name these accounts."""
-    sure = {one.given: one.profile.member.id for one in matches if one.match == "link"}
-    like = {one.given for one in matches} - sure.keys()
+    sure = {match.given: match.profile.member.id for match in matches if match.match == "link"}
+    like = {match.given for match in matches} - sure.keys()
     for handle in map(str, handles):
         if handle not in sure:
             report.omit("follows", Omission.UNSURE if handle in like else Omission.ELSEWHERE, handle)

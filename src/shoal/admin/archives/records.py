@@ -211,7 +211,9 @@ class ArchiveReport(msgspec.Struct):
     def omit(self, kind: str, reason: Omission, example: str = "", count: int = 1) -> None:
         if not count:
             return
-        found = next((one for one in self.omitted if (one.kind, one.reason) == (kind, reason)), None)
+        found = next(
+            (omission for omission in self.omitted if (omission.kind, omission.reason) == (kind, reason)), None
+        )
         if found is None:
             found = Omitted(kind, reason)
             self.omitted.append(found)

@@ -130,10 +130,10 @@ class ArchiveStorage:
 
     def workplace(self, member_id: int) -> Path:
         """Return a folder for unpacking, after removing files of a killed process. The caller must hold the lock of `claim`."""
-        place = self._folder / str(member_id)
-        for left in place.glob(f"{WORK_PREFIX}*"):
+        folder = self._folder / str(member_id)
+        for left in folder.glob(f"{WORK_PREFIX}*"):
             _remove(left)
-        return place
+        return folder
 
     def begin(self, member_id: int, token: str, widest: Visibility) -> None:
         """Start the import of a previewed archive. Do nothing in any other phase."""
@@ -178,9 +178,9 @@ class ArchiveStorage:
 
     def claim(self, member_id: int) -> IO[bytes] | None:
         """Lock a member's archive until the returned file is closed or the process ends; return None if it is already locked."""
-        place = self._folder / str(member_id)
+        folder = self._folder / str(member_id)
         try:
-            lock = os.fdopen(private_files.open_file(place / "lock", os.O_RDWR), "rb")
+            lock = os.fdopen(private_files.open_file(folder / "lock", os.O_RDWR), "rb")
         except FileNotFoundError:
             return None
         try:
@@ -201,18 +201,18 @@ class ArchiveStorage:
                 self.discard(member_id, state.token)
             elif state.phase in OVER:
                 self.empty(member_id, state.token)
-        for place in self._in_progress():
-            if _changed(place) < now - _LEFT_OVER_MS:
-                _remove(place)
+        for folder in self._in_progress():
+            if _changed(folder) < now - _LEFT_OVER_MS:
+                _remove(folder)
 
     def _has_capacity(self, now: int) -> bool:
         """Return whether another archive fits, after evicting the oldest expired preview if necessary."""
         states = [(member_id, state) for member_id in self.members() if (state := self.state(member_id)) is not None]
-        held = [one for one in states if one[1].phase not in OVER]
-        free = MOST - len(held) - len(self._in_progress())
-        idle = [one for one in held if one[1].phase == "looked" and one[1].changed < now - LOOKED_MS]
+        unfinished = [entry for entry in states if entry[1].phase not in OVER]
+        free = MOST - len(unfinished) - len(self._in_progress())
+        idle = [entry for entry in unfinished if entry[1].phase == "looked" and entry[1].changed < now - LOOKED_MS]
         if free <= 0 and idle:
-            member_id, _ = min(idle, key=lambda one: one[1].changed)
+            member_id, _ = min(idle, key=lambda entry: entry[1].changed)
             _remove(self._detach(member_id))
             free += 1
         return free > 0
@@ -221,7 +221,7 @@ class ArchiveStorage:
         """Return the members who have an archive or a report."""
         if not self._folder.is_dir():
             return []
-        return sorted(int(place.name) for place in self._folder.iterdir() if place.name.isdecimal())
+        return sorted(int(folder.name) for folder in self._folder.iterdir() if folder.name.isdecimal())
 
     def _in_progress(self) -> list[Path]:
         """Return the folders of uploads and removals in progress."""
@@ -243,21 +243,21 @@ class ArchiveStorage:
             yield
 
     def _write(self, member_id: int, state: ArchiveState) -> None:
-        place = self._folder / str(member_id)
-        private_files.write(place / "state.part", msgspec.json.encode(state))
-        (place / "state.part").replace(place / "state.json")
+        folder = self._folder / str(member_id)
+        private_files.write(folder / "state.part", msgspec.json.encode(state))
+        (folder / "state.part").replace(folder / "state.json")
 
 
 def _file_of(token: str) -> str:
     return f"archive.{token}"
 
 
-def _remove(place: Path) -> None:
-    shutil.rmtree(place, ignore_errors=True)
+def _remove(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
 
 
-def _changed(place: Path) -> float:
+def _changed(folder: Path) -> float:
     try:
-        return place.stat().st_mtime * 1000
+        return folder.stat().st_mtime * 1000
     except FileNotFoundError:
         return math.inf

@@ -57,7 +57,7 @@ ROWS: Mapping[str, Any] = {
     SnapshotTable.COUNTS.value: tuple[int, int, int],
     SnapshotTable.KEYS.value: KeyRow,
     SnapshotTable.EVENTS.value: tuple[int, bytes],
-    SnapshotTable.BURIED.value: tuple[int, bytes, str],
+    SnapshotTable.PARKED.value: tuple[int, bytes, str],
     MEDIA_TABLE: BackupFile,
 }
 _decoders = {table: msgspec.msgpack.Decoder(list[row]) for table, row in ROWS.items()}  # type: ignore[valid-type]
@@ -89,7 +89,7 @@ def decode_part(part: DumpPart, data: bytes) -> Sequence[object]:
         for row in rows:
             if part.table == SnapshotTable.OBJECTS.value:
                 decode_node(row[2])
-            elif part.table in {SnapshotTable.EVENTS.value, SnapshotTable.BURIED.value}:
+            elif part.table in {SnapshotTable.EVENTS.value, SnapshotTable.PARKED.value}:
                 events.decode(row[1])
     except NewerNeeded as error:
         raise BackupDamaged(f"{part.key} has an object of a newer Shoal: restore with that version") from error
@@ -123,7 +123,7 @@ def _is_own(table: SnapshotTable, row: Row, owns: Callable[[int], bool]) -> bool
     if table is SnapshotTable.KEYS:
         return owns(KeyRow._make(row).shard)
     # Events are processed in the store that holds them, so each store's backup includes all of its events.
-    return table in {SnapshotTable.EVENTS, SnapshotTable.BURIED} or owns(shard_of(row[0]))
+    return table in {SnapshotTable.EVENTS, SnapshotTable.PARKED} or owns(shard_of(row[0]))
 
 
 _AT_ONCE = 8

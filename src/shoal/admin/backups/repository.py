@@ -242,10 +242,10 @@ class BackupRepository:
 
         In a directory, the lock proves that no other backup is running.
         """
-        held = await self._held()
+        markers = await self._held()
         # The lease was just renewed, so its date is the current time by the clock that dates all files.
-        now = max(file.modified for file in held[mine])
-        for name, files in held.items():
+        now = max(file.modified for file in markers[mine])
+        for name, files in markers.items():
             if name == mine or any(file.key == f"{name}/{_MANIFEST}" for file in files):
                 continue
             silent = now - max(file.modified for file in files)

@@ -21,7 +21,7 @@ from shoal.admin.backups.contents import BackupFile, copy_file, decode_part, med
 from shoal.admin.backups.repository import MEDIA, PUSH_KEY, BackupDamaged, BackupRepository, DumpPart, Manifest
 from shoal.admin.consistency.check import check
 from shoal.admin.contract import AnyNetwork
-from shoal.admin.move import bury_events, emit_events, forget_events, has_content, whole
+from shoal.admin.move import emit_events, forget_events, has_content, park_events, whole
 from shoal.admin.report import CheckReport, Progress
 from shoal.admin.throttling import Throttle, run_bounded
 from shoal.admin.unfinished import mark_of, marked
@@ -51,7 +51,7 @@ class RestoreTarget:
 class RestoredNetwork(msgspec.Struct):
     rows: int = 0
     events: int = 0
-    buried: int = 0
+    parked: int = 0
     media_files: int = 0
     media_there: int = 0
     """Files that already existed."""
@@ -163,9 +163,9 @@ class _Restore:
     async def _put_events(self) -> None:
         # An interrupted restore may have added events already.
         await forget_events(self.store)
-        async for rows in self._rows(SnapshotTable.BURIED):
-            await bury_events(self.store, [(events.decode(event), error) for _, event, error in rows])
-            self.done.buried += len(rows)
+        async for rows in self._rows(SnapshotTable.PARKED):
+            await park_events(self.store, [(events.decode(event), error) for _, event, error in rows])
+            self.done.parked += len(rows)
         async for rows in self._rows(SnapshotTable.EVENTS):
             await emit_events(self.store, [events.decode(event) for _, event in rows])
             self.done.events += len(rows)

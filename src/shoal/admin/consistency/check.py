@@ -262,8 +262,8 @@ async def _report(network: AnyNetwork, look: Look, *, read_only: bool) -> CheckR
         if read_only
         else []
     )
-    if buried := len(await network.store.buried()):
-        notes.append(f"{buried} failed jobs: their effects are missing until `shoal jobs replay`")
+    if parked := len(await network.store.parked()):
+        notes.append(f"{parked} parked jobs: their effects are missing until `shoal jobs replay`")
     return CheckReport(invariants=lines, notes=notes)
 
 

@@ -67,8 +67,8 @@ def _some(members: Sequence[int], most: int | None) -> list[int]:
     return list(members) if most is None or most >= len(members) else chance.sample(members, most)
 
 
-def _sampled(objects: Objects, counts: Counts, by_chance: int) -> list[int]:
-    """Return the most and the least connected members, and `by_chance` random ones."""
+def _sampled(objects: Objects, counts: Counts, sample: int) -> list[int]:
+    """Return the most and the least connected members, and `sample` random ones."""
     members = objects.members
     degree = np.zeros(len(members), np.int64)
     follows = (counts.atype == FOLLOWS.number) | (counts.atype == FOLLOWED_BY.number)
@@ -77,7 +77,7 @@ def _sampled(objects: Objects, counts: Counts, by_chance: int) -> list[int]:
     np.add.at(degree, at[known], counts.n[follows][known])
     ranked = members[np.argsort(degree, kind="stable")]
     ends = [*ranked[:MOST_CONNECTED].tolist(), *ranked[-MOST_CONNECTED:].tolist()]
-    return list(dict.fromkeys([*ends, *_some(members.tolist(), by_chance)]))
+    return list(dict.fromkeys([*ends, *_some(members.tolist(), sample)]))
 
 
 async def settled_difference(network: AnyNetwork, member: int) -> str | None:
@@ -148,10 +148,10 @@ class SearchRows:
     async def watch(self, page: Sequence[AnyNode]) -> None:
         nodes = {node.id: node for node in page if isinstance(node, Member | Post)}
         expected = await rows_of(self._graph, nodes)
-        held = await self._index.rows(list(expected)) if expected else {}
+        indexed = await self._index.rows(list(expected)) if expected else {}
         self.checked += len(expected)
         for id_, row in expected.items():
-            if held.get(id_) != row:
+            if indexed.get(id_) != row:
                 self._add("the row of {0} in the search index is outdated or missing", id_)
 
     async def compared(self) -> Found:
@@ -221,7 +221,7 @@ class TagCounts:
         return Found(checked, len(findings), findings[:MOST])
 
     def _differing(self, stored: TagRow, counted: TagRow) -> Iterator[Finding]:
-        days = {day: held for day, held in stored.days.items() if day >= self._horizon}
+        days = {day: counts for day, counts in stored.days.items() if day >= self._horizon}
         what = ""
         if stored.n != counted.n:
             what = f"counts {stored.n:,} uses of #{counted.name}, there are {counted.n:,}"
@@ -265,7 +265,7 @@ async def tag_difference(network: AnyNetwork, name: str) -> tuple[object, ...]:
     """Return by how many uses, on which days and in which spellings the cloud and a recount differ; empty if they are equal."""
     counted, _ = await _recounted(network, name)
     stored = (await network.tag_store.tags((counted.id,))).get(counted.id) or empty_row(counted.id, name)
-    days = {day: held for day, held in stored.days.items() if day >= horizon()}
+    days = {day: counts for day, counts in stored.days.items() if day >= horizon()}
     difference = (
         stored.n - counted.n,
         set(days.items()) ^ set(counted.days.items()),

@@ -199,10 +199,10 @@ async def _repair_profile(network: AnyNetwork, id_: int) -> None:
     await change_object(
         graph,
         read,
-        lambda held: replace(
-            held,
-            avatar="" if held.avatar in gone else held.avatar,
-            header="" if held.header in gone else held.header,
+        lambda profile: replace(
+            profile,
+            avatar="" if profile.avatar in gone else profile.avatar,
+            header="" if profile.header in gone else profile.header,
         ),
     )
 

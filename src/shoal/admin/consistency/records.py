@@ -272,8 +272,8 @@ async def _renew_ticket(network: AnyNetwork, id_: int) -> None:
         node = (await graph.obj_get((id_,))).get(id_)
         if not isinstance(node, Ticketed) or not node.ticket_id:
             return
-        held = await association(graph, node.ticket_id, DUE_ON, AGENDA)
-        if held is not None and int.from_bytes(held.data) == id_:
+        due = await association(graph, node.ticket_id, DUE_ON, AGENDA)
+        if due is not None and int.from_bytes(due.data) == id_:
             return
         now = now_ms()
         if isinstance(node, ScheduledPost) and now - node.at >= scheduled_posts.RETRIED_MS:

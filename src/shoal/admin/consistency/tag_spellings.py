@@ -117,7 +117,7 @@ async def _with_outdated_lists(graph: Reader, members: Sequence[Member]) -> list
     for atype in TAG_LISTS:
         lists = await graph.assoc_ranges([member.id for member in members], atype, Cursor(limit=MAX_FOLLOWED_TAGS))
         found |= {
-            id_ for id_, held in lists.items() if any(folded(assoc.id2, assoc.data) is not None for assoc in held)
+            id_ for id_, assocs in lists.items() if any(folded(assoc.id2, assoc.data) is not None for assoc in assocs)
         }
     return [member for member in members if member.id in found]
 

@@ -95,19 +95,19 @@ def _of_csv(path: Path, named: Mapping[str, str], summary: Summary) -> Iterator[
     with opened(path) as file:
         reader = csv.reader(file)
         head = next(reader, [])
-        number, place = reader.line_num, 0
+        number, row = reader.line_num, 0
         columns: tuple[itemgetter[int], ...] = ()
         while rows := list(islice(reader, _ROWS)):
-            after = place + len(rows)
-            places: Sequence[int] = range(place, after)
+            after = row + len(rows)
+            row_numbers: Sequence[int] = range(row, after)
             if set(map(len, rows)) != {len(head)}:
-                after = place + sum(map(bool, rows))
-                rows, places = _complete_rows(rows, len(head), number, place, summary)
+                after = row + sum(map(bool, rows))
+                rows, row_numbers = _complete_rows(rows, len(head), number, row, summary)
             if rows:
                 columns = columns or _columns(head, named)
                 followers, followees, *dates = (list(map(column, rows)) for column in columns)
-                yield _block(followers, followees, places, *dates, summary=summary)
-            number, place = reader.line_num, after
+                yield _block(followers, followees, row_numbers, *dates, summary=summary)
+            number, row = reader.line_num, after
 
 
 def _columns(head: list[str], named: Mapping[str, str]) -> tuple[itemgetter[int], ...]:
@@ -122,20 +122,20 @@ def _columns(head: list[str], named: Mapping[str, str]) -> tuple[itemgetter[int]
 def _block(
     followers: list[str],
     followees: list[str],
-    places: Sequence[int],
+    row_numbers: Sequence[int],
     dates: list[str] | None = None,
     *,
     summary: Summary,
 ) -> FollowBlock:
     """Return the rows with their times; rows with invalid dates are rejected."""
     if dates is None:
-        return FollowBlock(followers, followees, (np.asarray(places, np.int64) + 1) * TICKS)
+        return FollowBlock(followers, followees, (np.asarray(row_numbers, np.int64) + 1) * TICKS)
     latest = now_ms()
     moments: list[int] = []
     good: list[bool] = []
-    for follower, followee, place, since in zip(followers, followees, places, dates, strict=True):
+    for follower, followee, row, since in zip(followers, followees, row_numbers, dates, strict=True):
         try:
-            moments.append(row_moment(since, place, latest))
+            moments.append(row_moment(since, row, latest))
             good.append(True)
         except InvalidInput as error:
             summary.refuse("follows", f"{follower} -> {followee}", str(error))
@@ -146,22 +146,22 @@ def _block(
 
 
 def _complete_rows(
-    rows: list[list[str]], width: int, number: int, place: int, summary: Summary
+    rows: list[list[str]], width: int, number: int, row_number: int, summary: Summary
 ) -> tuple[list[list[str]], Sequence[int]]:
     """Return the rows with `width` columns and the number of each; other rows are rejected, and empty lines are ignored.
 
-    `number` is the line number before the rows, and `place` the number of the first row.
+    `number` is the line number before the rows, and `row_number` the number of the first row.
     """
-    even, places = [], []
+    even, row_numbers = [], []
     for row in rows:
         number += 1 + sum(cell.count("\n") for cell in row)
         if len(row) == width:
             even.append(row)
-            places.append(place)
+            row_numbers.append(row_number)
         elif row:
             summary.refuse("follows", f"line {number}", UNEVEN)
-        place += bool(row)
-    return even, places
+        row_number += bool(row)
+    return even, row_numbers
 
 
 def _of_lines(path: Path, named: Mapping[str, str], summary: Summary) -> Iterator[FollowBlock]:
@@ -171,8 +171,8 @@ def _of_lines(path: Path, named: Mapping[str, str], summary: Summary) -> Iterato
         followers: list[str] = []
         followees: list[str] = []
         dates: list[str] = []
-        places: list[int] = []
-        for place, line in lines:
+        row_numbers: list[int] = []
+        for row, line in lines:
             if line.error:
                 summary.refuse("follows", f"line {line.number}", line.error)
                 continue
@@ -180,9 +180,9 @@ def _of_lines(path: Path, named: Mapping[str, str], summary: Summary) -> Iterato
             followers.append(fields.text(line.row, "follower"))
             followees.append(fields.text(line.row, "followee"))
             dates.append(fields.text(line.row, "since"))
-            places.append(place)
+            row_numbers.append(row)
         timestamps = dates if fields is not None and fields.has("since") else None
-        yield _block(followers, followees, places, timestamps, summary=summary)
+        yield _block(followers, followees, row_numbers, timestamps, summary=summary)
 
 
 OPERATIONS = 1_000

@@ -304,10 +304,10 @@ class ImportedPosts:
         photos = photos_in(sources.photos) if sources.photos and sources.posts else []
         pictures: dict[int, tuple[Path, int]] = {}
         first = max(0, len(known) - sources.photos_newest) if photos else len(known)
-        for place in range(first, len(known)):
-            at = known[place]
+        for index in range(first, len(known)):
+            at = known[index]
             # The newest post has the first photo.
-            photo = photos[(len(known) - 1 - place) % len(photos)]
+            photo = photos[(len(known) - 1 - index) % len(photos)]
             pictures[at] = photo, ids.after(int(post_ids[at]), shard_of(int(members[at])))
         return _Plan(members, post_ids, pictures)
 

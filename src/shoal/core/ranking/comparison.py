@@ -137,8 +137,8 @@ def figures(pairs: Iterable[TwoTops], authors: Mapping[int, ShownAuthor]) -> Rep
         authors_shown=BeforeAfter(*(float(len(share)) for share in shares)),
         gini=BeforeAfter(*(gini([share.get(author, 0.0) for author in shown]) for share in shares)),
         exposure=_buckets(changed),
-        gains=_largest([one for one in changed if one.share.change > 0]),
-        losses=_largest([one for one in changed if one.share.change < 0]),
+        gains=_largest([exposed for exposed in changed if exposed.share.change > 0]),
+        losses=_largest([exposed for exposed in changed if exposed.share.change < 0]),
     )
 
 
@@ -178,8 +178,8 @@ def rank_biased_overlap(before: Sequence[int], after: Sequence[int], persistence
 
 def _common(short: Sequence[int], long: Sequence[int]) -> list[int]:
     """Return, for each length of a prefix of the longer top (1, 2 ...), the number of posts in both prefixes of that length."""
-    places = {id_: place for place, id_ in enumerate(short)}
-    meets = Counter(max(place, places[id_]) for place, id_ in enumerate(long) if id_ in places)
+    places = {id_: position for position, id_ in enumerate(short)}
+    meets = Counter(max(position, places[id_]) for position, id_ in enumerate(long) if id_ in places)
     return list(accumulate(meets[depth] for depth in range(len(long))))
 
 
@@ -191,8 +191,8 @@ def exposures(tops: Iterable[Sequence[int]]) -> dict[int, float]:
     """
     found: defaultdict[int, float] = defaultdict(float)
     for top in tops:
-        for place, author in enumerate(top, 1):
-            found[author] += 1.0 / math.log2(1.0 + place)
+        for position, author in enumerate(top, 1):
+            found[author] += 1.0 / math.log2(1.0 + position)
     return dict(found)
 
 
@@ -221,21 +221,27 @@ def _change(author: ShownAuthor, id_: int, shares: tuple[Mapping[int, float], Ma
 
 
 def _largest(changed: Iterable[AuthorChange]) -> tuple[AuthorChange, ...]:
-    return tuple(sorted(changed, key=lambda one: (-abs(one.share.change), one.name))[:MOST_CHANGES])
+    return tuple(sorted(changed, key=lambda author: (-abs(author.share.change), author.name))[:MOST_CHANGES])
 
 
 def _buckets(changed: Sequence[AuthorChange]) -> tuple[ExposureBucket, ...]:
     found = []
     for least, following in zip(_LEAST_FOLLOWERS, (*_LEAST_FOLLOWERS[1:], None), strict=True):
-        here = [one for one in changed if least <= one.followers and (following is None or one.followers < following)]
-        share = BeforeAfter(math.fsum(one.share.before for one in here), math.fsum(one.share.after for one in here))
+        here = [
+            author
+            for author in changed
+            if least <= author.followers and (following is None or author.followers < following)
+        ]
+        share = BeforeAfter(
+            math.fsum(author.share.before for author in here), math.fsum(author.share.after for author in here)
+        )
         found.append(ExposureBucket(least, None if following is None else following - 1, len(here), share))
     return tuple(found)
 
 
 def _bins(overlaps: Iterable[float]) -> tuple[int, ...]:
     # Add a tolerance for rounding errors: an overlap of 3 / 10, times the number of bins, must not fall below 3.
-    counted = Counter(min(int(one * OVERLAP_BINS + 1e-9), OVERLAP_BINS - 1) for one in overlaps)
+    counted = Counter(min(int(share_ * OVERLAP_BINS + 1e-9), OVERLAP_BINS - 1) for share_ in overlaps)
     return tuple(counted[at] for at in range(OVERLAP_BINS))
 
 

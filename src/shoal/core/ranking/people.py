@@ -103,7 +103,7 @@ class FriendsOfFriends(NamedTuple):
     named: npt.NDArray[np.uint16]
     """Indices in `asked` of the two of these followees with the fewest follows: shape (ids, 2)."""
     asked: Ids
-    """The followees whose follows were read, fewest follows first, and a final 0 that stands for none."""
+    """The followees whose follows were read, fewest follows first, and a final 0, which means none."""
 
     @property
     def first(self) -> Ids:

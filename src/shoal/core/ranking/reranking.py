@@ -96,10 +96,10 @@ def diversify(ranked: Sequence[Ranked], *, author_most: int, exploration: float)
     """
     order = _Order(ranked, author_most)
     usual, exploring, rest = [
-        order.queues([row for row, one in enumerate(ranked) if one.part is part]) for part in Part
+        order.queues([row for row, candidate in enumerate(ranked) if candidate.part is part]) for part in Part
     ]
-    for place in range(len(ranked)):
-        due = int((place + 1) * exploration) > int(place * exploration)
+    for position in range(len(ranked)):
+        due = int((position + 1) * exploration) > int(position * exploration)
         order.place((exploring if due else usual) or usual or exploring or rest)
     return order.placed
 
@@ -117,9 +117,9 @@ class _Order:
         self.placed: list[Placed] = []
         self._author_most = author_most
         # Use lists of small integers for speed: a page fills hundreds of positions, and each examines a dozen posts.
-        self._author, self._authors = _numbered([one.author for one in ranked])
-        self._tag, self._tags = _numbered([one.tag for one in ranked])
-        self._source, self._sources = _numbered([one.source for one in ranked])
+        self._author, self._authors = _numbered([candidate.author for candidate in ranked])
+        self._tag, self._tags = _numbered([candidate.tag for candidate in ranked])
+        self._source, self._sources = _numbered([candidate.source for candidate in ranked])
         self._broken: dict[int, str] = {}
         self._full = -1
         """The source that has reached its limit in the window, or a negative number for none.

@@ -137,11 +137,11 @@ class CachedGraph:
         self.claim = store.claim
         self.ack = store.ack
         self.put_back = store.put_back
-        self.bury = store.bury
+        self.park = store.park
         self.backlog = store.backlog
         self.lag = store.lag
-        self.buried = store.buried
-        self.unbury = store.unbury
+        self.parked = store.parked
+        self.unpark = store.unpark
         self.on_event = store.on_event
         self.block_scan = store.block_scan
         self.block_drop = store.block_drop
@@ -215,15 +215,15 @@ class CachedGraph:
         numbered = [(atype.number, answer[atype]) for atype in atypes]
         known = self._counts.many(id1s)
         missing = [] if len(known) == len(id1s) else [id1 for id1 in id1s if id1 not in known]
-        for id1, held in known.items():
+        for id1, lengths in known.items():
             try:
                 for number, counts in numbered:
-                    if n := held[number]:
+                    if n := lengths[number]:
                         counts[id1] = n
             except KeyError:
                 # Some counts of the object are cached, but perhaps not those of all requested types.
                 for number, counts in numbered:
-                    count = count_in(held, number)
+                    count = count_in(lengths, number)
                     if count is None:
                         missing.append(id1)
                         self._counts.count(0, 1)
@@ -383,23 +383,23 @@ class CachedGraph:
         ticket = await self._guard.enter((id1,))
         answer: dict[AssocType, frozenset[int]] = {}
         for atype in atypes:
-            held = self._common.of(id1, atype.number)
-            if held is None or held.version != those.version:
-                held = ListSet(those.version, await self._intersection(id1, atype, those.ids))
+            cached = self._common.of(id1, atype.number)
+            if cached is None or cached.version != those.version:
+                cached = ListSet(those.version, await self._intersection(id1, atype, those.ids))
                 if self._guard.keeps(ticket, id1):
-                    self._common.keep(id1, atype.number, held)
-            answer[atype] = held.ids
+                    self._common.keep(id1, atype.number, cached)
+            answer[atype] = cached.ids
         return answer
 
     async def _set(self, id1: int, atype: AssocType) -> ListSet:
         ticket = await self._guard.enter((id1,))
-        held = self._sets.of(id1, atype.number)
-        if held is None:
+        cached = self._sets.of(id1, atype.number)
+        if cached is None:
             page = await self._store.assoc_range(id1, atype, Cursor(limit=_SET))
-            held = self._newest_sets.of(id1, atype.number, frozenset([assoc.id2 for assoc in page]))
+            cached = self._newest_sets.of(id1, atype.number, frozenset([assoc.id2 for assoc in page]))
             if self._guard.keeps(ticket, id1):
-                self._sets.keep(id1, atype.number, held)
-        return held
+                self._sets.keep(id1, atype.number, cached)
+        return cached
 
     async def _intersection(self, id1: int, atype: AssocType, those: frozenset[int]) -> frozenset[int]:
         """Intersect a list with a set of ids.

@@ -483,14 +483,14 @@ class VersionTokenGuard:
     async def change(self, ids: Collection[int], settle: Settle) -> AsyncIterator[Awaitable[object]]:
         changed = list(ids)
         # The tokens under which unaffected data is cached.
-        held = [self._seen.get(id_) for id_ in changed]
+        known = [self._seen.get(id_) for id_ in changed]
         marking = self._advance_mark(changed) or asyncio.ensure_future(self._mark(changed))
         try:
             yield marking
         finally:
             (marked,) = await asyncio.gather(marking, return_exceptions=True)
             begun = None if isinstance(marked, BaseException) else marked
-            settle(self._keep_valid(changed, held, begun.before if begun is not None else {}))
+            settle(self._keep_valid(changed, known, begun.before if begun is not None else {}))
             ending = asyncio.ensure_future(self._end(changed, begun))
             self._ending.update(dict.fromkeys(changed, ending))
             if begun is None:
@@ -518,7 +518,7 @@ class VersionTokenGuard:
             return None
 
     def _keep_valid(
-        self, changed: Sequence[int], held: Sequence[bytes | None], before: Mapping[int, bytes]
+        self, changed: Sequence[int], known: Sequence[bytes | None], before: Mapping[int, bytes]
     ) -> set[int]:
         """Continue under the tokens from before our change, and return the objects whose cached data was valid under these tokens.
 
@@ -527,7 +527,7 @@ class VersionTokenGuard:
         verified = _VERIFIED.get()
         self._changes += 1
         exclusive: set[int] = set()
-        for id_, token in zip(changed, held, strict=True):
+        for id_, token in zip(changed, known, strict=True):
             self._changed.put(id_, self._changes)
             version = before.get(id_)
             seen = self._seen.get(id_)

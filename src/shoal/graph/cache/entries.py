@@ -37,7 +37,7 @@ class KnownCounts(Recent[int, dict[int, int]]):
 
     def of(self, id1: int, atype: int) -> int | None:
         """Return the cached length of a list; None if it is not cached."""
-        return count_in(held, atype) if (held := self.get(id1)) else None
+        return count_in(counts, atype) if (counts := self.get(id1)) else None
 
     def begin(self, id1: int, lengths: Mapping[int, int], unknown: Iterable[int]) -> None:
         """Add a new object with these lengths. All other lengths are 0, except those of the types in `unknown`."""
@@ -45,31 +45,31 @@ class KnownCounts(Recent[int, dict[int, int]]):
 
     def keep(self, id1: int, lengths: Iterable[tuple[int, int]]) -> None:
         """Add lengths of an object, and mark the object as recently used."""
-        held = self._own(id1, self.get(id1) or {})
-        held.update(lengths)
-        self.put(id1, held)
+        counts = self._own(id1, self.get(id1) or {})
+        counts.update(lengths)
+        self.put(id1, counts)
 
     def change(self, id1: int, atype: int, length: int) -> None:
-        held = self.get(id1)
-        if held is None:
+        counts = self.get(id1)
+        if counts is None:
             self.put(id1, {atype: length})
-        elif count_in(held, atype) != length:
-            self._own(id1, held)[atype] = length
+        elif count_in(counts, atype) != length:
+            self._own(id1, counts)[atype] = length
 
     def forget_one(self, id1: int, atype: int) -> None:
-        if held := self.get(id1):
-            held = self._own(id1, held)
-            held.pop(atype, None)
-            if _ABSENT_IS_ZERO in held:
-                held[~atype] = 0
+        if counts := self.get(id1):
+            counts = self._own(id1, counts)
+            counts.pop(atype, None)
+            if _ABSENT_IS_ZERO in counts:
+                counts[~atype] = 0
 
-    def _own(self, id1: int, held: dict[int, int]) -> dict[int, int]:
+    def _own(self, id1: int, counts: dict[int, int]) -> dict[int, int]:
         """Return the counts of an object as a separate dictionary, which may be modified."""
-        if isinstance(held, _Shared):
+        if isinstance(counts, _Shared):
             # Leave out the zeros that were added when other objects were looked up.
-            held = {atype: n for atype, n in held.items() if n or atype <= _ABSENT_IS_ZERO}
-            self.put(id1, held)
-        return held
+            counts = {atype: n for atype, n in counts.items() if n or atype <= _ABSENT_IS_ZERO}
+            self.put(id1, counts)
+        return counts
 
 
 def count_in(counts: dict[int, int], atype: int) -> int | None:
@@ -153,11 +153,11 @@ class NewestSets:
 
     def of(self, id1: int, number: int, ids: frozenset[int]) -> ListSet:
         """Return the set, with its version, of a list that was just read from the store."""
-        held = self._newest.get((id1, number))
-        if held is None or held.ids != ids:
-            held = ListSet(next(self._versions), ids)
-            self._newest.put((id1, number), held)
-        return held
+        cached = self._newest.get((id1, number))
+        if cached is None or cached.ids != ids:
+            cached = ListSet(next(self._versions), ids)
+            self._newest.put((id1, number), cached)
+        return cached
 
     def clear(self) -> None:
         self._newest.clear()
@@ -214,8 +214,8 @@ class CacheEntries:
         for id1, atype in lists:
             self.counts.forget_one(id1, atype)
             for cache in caches:
-                if held := cache.get(id1):
-                    held.pop(atype, None)
+                if cached := cache.get(id1):
+                    cached.pop(atype, None)
 
     def snapshot(self, lists: Iterable[tuple[int, int]]) -> dict[tuple[int, int], CachedList]:
         """Return the cached parts of each of these lists, by object and type."""
@@ -243,8 +243,8 @@ class CacheEntries:
             self.counts.begin(batch.new_id, lengths, unknown)
         for (id1, atype), by in batch.list_changes.counts.items():
             if id1 in exclusive:
-                held = _NEW_LIST if id1 == batch.new_id else before.get((id1, atype), _UNKNOWN_LIST)
-                self._update_list(id1, atype, held, by, batch.list_changes.entries.get((id1, atype), {}))
+                length = _NEW_LIST if id1 == batch.new_id else before.get((id1, atype), _UNKNOWN_LIST)
+                self._update_list(id1, atype, length, by, batch.list_changes.entries.get((id1, atype), {}))
 
     def _update_list(
         self, id1: int, atype: int, before: CachedList, by: int, changed: Mapping[int, tuple[int, bytes] | None]

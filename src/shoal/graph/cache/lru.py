@@ -122,10 +122,10 @@ class ByType(Recent[int, dict[int, W]]):
     __slots__ = ()
 
     def of(self, id1: int, number: int) -> W | None:
-        held = self.get(id1)
-        return held.get(number) if held else None
+        values = self.get(id1)
+        return values.get(number) if values else None
 
     def keep(self, id1: int, number: int, value: W) -> None:
-        held = self.get(id1) or {}
-        held[number] = value
-        self.put(id1, held, 1 + sum(entry.size for entry in held.values()))
+        values = self.get(id1) or {}
+        values[number] = value
+        self.put(id1, values, 1 + sum(entry.size for entry in values.values()))

@@ -199,7 +199,7 @@ class Service:
         self._places = asyncio.Semaphore(_SIDE_BY_SIDE)
 
     @classmethod
-    async def connect(cls, place: TableLocation, *, patience: float) -> Service:
+    async def connect(cls, location: TableLocation, *, patience: float) -> Service:
         """Connect with the credentials in the environment. Raises `Unavailable` for an invalid region or endpoint."""
         config = AioConfig(
             connect_timeout=_CONNECT_SECONDS,
@@ -211,15 +211,15 @@ class Service:
         try:
             making = _session().create_client(
                 "dynamodb",
-                region_name=place.region,
-                endpoint_url=place.endpoint,
-                verify=place.cafile,
+                region_name=location.region,
+                endpoint_url=location.endpoint,
+                verify=location.cafile,
                 config=config,
             )
             client = await stack.enter_async_context(making)
         except (NoRegionError, ValueError) as error:
-            raise Unavailable(f"cannot open the store {place.table}: {error}") from error
-        return cls(client, place.table, patience, stack)
+            raise Unavailable(f"cannot open the store {location.table}: {error}") from error
+        return cls(client, location.table, patience, stack)
 
     async def close(self) -> None:
         await self._stack.aclose()

@@ -269,7 +269,7 @@ def out_spot(seq: int, due: int, spread: int) -> Spot:
     return Spot(f"out#{_part_of(seq, spread)}", f"{digits(due)}#{digits(seq)}")
 
 
-def buried_at(seq: int) -> ItemKey:
+def parked_at(seq: int) -> ItemKey:
     return ItemKey("buried", digits(seq))
 
 

@@ -28,7 +28,6 @@ from shoal.graph.dynamodb.items import (
     Value,
     address_of,
     attribute,
-    buried_at,
     digits,
     event_at,
     item_of,
@@ -38,6 +37,7 @@ from shoal.graph.dynamodb.items import (
     number_of,
     out_spot,
     outbox_at,
+    parked_at,
 )
 from shoal.graph.dynamodb.transactions import ABSENT, PRESENT, Condition, Transaction, still
 
@@ -143,34 +143,34 @@ class DynamoOutbox:
             _remember(self._back, job.seq, spot)
             self._held[job.seq] = spot
 
-    async def bury(self, job: Job, error: str) -> None:
-        burial = self._transaction()
-        burial.put(item_of(buried_at(job.seq), {**job_values(job), "error": error}))
-        burial.delete(event_at(job.seq, self._spread))
-        burial.check_size()
+    async def park(self, job: Job, error: str) -> None:
+        parking = self._transaction()
+        parking.put(item_of(parked_at(job.seq), {**job_values(job), "error": error}))
+        parking.delete(event_at(job.seq, self._spread))
+        parking.check_size()
         patience = Backoff(self._service.patience)
         while True:
             try:
-                await self._service.transact(burial.writes)
+                await self._service.transact(parking.writes)
                 break
             except TransactionOvertaken as conflict:
                 await patience.pause(conflict)
         self._let_go({job.seq})
 
-    async def unbury(self, jobs: Sequence[Job]) -> int:
-        items = await self._service.get([buried_at(job.seq) for job in jobs])
+    async def unpark(self, jobs: Sequence[Job]) -> int:
+        items = await self._service.get([parked_at(job.seq) for job in jobs])
         there = [job_of(item)._replace(attempt=0) for item in items]
-        done = await asyncio.gather(*[self._exhume(job) for job in there])
-        self.added([job for job, exhumed in zip(there, done, strict=True) if exhumed])
+        done = await asyncio.gather(*[self._unpark_one(job) for job in there])
+        self.added([job for job, unparked in zip(there, done, strict=True) if unparked])
         return sum(done)
 
-    async def _exhume(self, job: Job) -> bool:
-        exhumation = self._transaction()
-        exhumation.delete(buried_at(job.seq), PRESENT)
+    async def _unpark_one(self, job: Job) -> bool:
+        unparking = self._transaction()
+        unparking.delete(parked_at(job.seq), PRESENT)
         address, spot = event_at(job.seq, self._spread), new_spot(job.seq, self._spread)
-        exhumation.put(item_of(address, job_values(job), spot), ABSENT)
+        unparking.put(item_of(address, job_values(job), spot), ABSENT)
         try:
-            await self._service.transact(exhumation.writes)
+            await self._service.transact(unparking.writes)
         except TransactionOvertaken:
             return False
         return True
@@ -178,8 +178,8 @@ class DynamoOutbox:
     def _transaction(self) -> Transaction:
         return Transaction(self._service.table, self._spread)
 
-    async def buried(self) -> list[tuple[Job, str]]:
-        first = buried_at(0)
+    async def parked(self) -> list[tuple[Job, str]]:
+        first = parked_at(0)
         items = await self._service.stretch(first, ItemKey(first.id, END), _EVERYTHING)
         return [(job_of(item), item["error"]["S"]) for item in items]
 

@@ -55,9 +55,9 @@ class DynamoGraph:
         self.claim = outbox.claim
         self.ack = outbox.ack
         self.put_back = outbox.put_back
-        self.bury = outbox.bury
-        self.buried = outbox.buried
-        self.unbury = outbox.unbury
+        self.park = outbox.park
+        self.parked = outbox.parked
+        self.unpark = outbox.unpark
         self.backlog = outbox.backlog
         self.lag = outbox.lag
         self.on_event = outbox.on_event
@@ -75,10 +75,10 @@ class DynamoGraph:
 
         Raises `InvalidInput` for any other URL, and `Unavailable` for a table that cannot be used.
         """
-        place = parse(url)
-        service = await Service.connect(place, patience=patience)
+        location = parse(url)
+        service = await Service.connect(location, patience=patience)
         try:
-            return cls(service, await prepare(service, place.spread), owns)
+            return cls(service, await prepare(service, location.spread), owns)
         except BaseException:
             await service.close()
             raise

@@ -43,14 +43,14 @@ def talk_of(assoc: Assoc) -> Talk:
     return _decoder.decode(assoc.data)
 
 
-def knows(held: Assoc, post: Post) -> bool:
+def knows(conversation: Assoc, post: Post) -> bool:
     """Return whether a conversation contains this post, or is full of newer posts."""
-    known = talk_of(held).post_ids
+    known = talk_of(conversation).post_ids
     return post.id in known or (len(known) == _REMEMBERED and post.id < known[-1])
 
 
-def went_on(member: int, post: Post, held: Assoc | None) -> AssocOp:
-    before = talk_of(held) if held else Talk(root_of(post), unread=False, post_ids=())
+def went_on(member: int, post: Post, conversation: Assoc | None) -> AssocOp:
+    before = talk_of(conversation) if conversation else Talk(root_of(post), unread=False, post_ids=())
     newest = not before.post_ids or post.id > before.post_ids[0]
     # Add the parent too, although it was usually added before. It may be outside the conversation, which readers check.
     posts = {*before.post_ids, post.id, *filter(None, (post.parent_id,))}
@@ -59,16 +59,16 @@ def went_on(member: int, post: Post, held: Assoc | None) -> AssocOp:
         unread=post.author_id != member if newest else before.unread,
         post_ids=tuple(sorted(posts, reverse=True)[:_REMEMBERED]),
     )
-    return _op(member, talk, max(post.id, held.time + 1 if held else 0))
+    return _op(member, talk, max(post.id, conversation.time + 1 if conversation else 0))
 
 
-def read_or_not(member: int, held: Assoc, *, unread: bool) -> AssocOp:
-    return _op(member, msgspec.structs.replace(talk_of(held), unread=unread), held.time + 1)
+def read_or_not(member: int, conversation: Assoc, *, unread: bool) -> AssocOp:
+    return _op(member, msgspec.structs.replace(talk_of(conversation), unread=unread), conversation.time + 1)
 
 
-def ended_talk(member: int, held: Assoc) -> AssocOp:
+def ended_talk(member: int, conversation: Assoc) -> AssocOp:
     """Return the operation that removes the conversation from the member's list until its next post."""
-    return _op(member, talk_of(held), held.time + 1, alive=False)
+    return _op(member, talk_of(conversation), conversation.time + 1, alive=False)
 
 
 def _op(member: int, talk: Talk, time: int, *, alive: bool = True) -> AssocOp:

@@ -107,8 +107,8 @@ def encode_collected(photo: Collected) -> bytes:
     return msgspec.msgpack.encode(photo)
 
 
-def in_order(held: Iterable[Assoc]) -> list[Assoc]:
-    return sorted(held, key=lambda assoc: (collected_of(assoc).place, assoc.time))
+def in_order(collected: Iterable[Assoc]) -> list[Assoc]:
+    return sorted(collected, key=lambda assoc: (collected_of(assoc).place, assoc.time))
 
 
 _encoder = msgspec.msgpack.Encoder()

@@ -70,8 +70,8 @@ def active_at(post_id: int, reaction: int) -> int:
     minute of a list, two have equal times with a probability of 6 %; a reader whose page ends between these two misses one of them.
     """
     moment = milliseconds_of(reaction)
-    place = (post_id * SPREAD & (1 << 64) - 1) >> 64 - _PLACE_BITS
-    return floor_at(moment - moment % _MINUTE_MS) | place
+    offset = (post_id * SPREAD & (1 << 64) - 1) >> 64 - _PLACE_BITS
+    return floor_at(moment - moment % _MINUTE_MS) | offset
 
 
 def oldest_active(now: int) -> int:
@@ -272,7 +272,7 @@ async def emoji_positions(graph: Reader, post_ids: Sequence[int]) -> dict[int, l
     """Return the emoji positions of each post, oldest first, in one read. A post without any is missing."""
     found = await graph.assoc_ranges(post_ids, SHOWS_EMOJI, Cursor(limit=_MANY))
     return {
-        post: [EmojiPosition(one.id2, one.data[1:].decode()) for one in reversed(listed)]
+        post: [EmojiPosition(assoc.id2, assoc.data[1:].decode()) for assoc in reversed(listed)]
         for post, listed in found.items()
     }
 
@@ -312,12 +312,12 @@ def vote_keys(voter_id: int, poll_id: int, options: int) -> list[Key]:
     return [vote_key(voter_id, shard, poll_id, ordinal) for ordinal in range(max(1, options))]
 
 
-def unvote_batch(voter_id: int, poll_id: int, option_ids: Iterable[int], held: Mapping[Key, int], now: int) -> Batch:
-    """Return the batch that deletes a member's votes in a poll; `held` are the votes that exist, by `vote_keys`."""
+def unvote_batch(voter_id: int, poll_id: int, option_ids: Iterable[int], votes: Mapping[Key, int], now: int) -> Batch:
+    """Return the batch that deletes a member's votes in a poll; `votes` are the existing votes, by `vote_keys`."""
     batch = Batch(shard_of(voter_id))
     batch.assoc_del(voter_id, VOTES, poll_id, now)
     for option in option_ids:
         batch.assoc_del(voter_id, CHOOSES, option, now)
-    for key, vote in held.items():
+    for key, vote in votes.items():
         batch.key_del(key, vote)
     return batch

@@ -120,7 +120,7 @@ async def spread(pool: ConnectionPool) -> dict[int, Spread]:
             rows: list[Any] = await connection.fetch(_SPREAD, MEMBER_MARK, POST_MARK, ASSOC_BYTES)
         return rows
 
-    return {source: Spread(*held) for source, *held in await pool.use(read, patience=LONG_PATIENCE)}
+    return {source: Spread(*values) for source, *values in await pool.use(read, patience=LONG_PATIENCE)}
 
 
 def _revision() -> int:
@@ -219,7 +219,7 @@ _PAGES: Mapping[SnapshotTable, str] = {
     SnapshotTable.COUNTS: sql.COUNT_SCAN,
     SnapshotTable.KEYS: KEYS_SCAN,
     SnapshotTable.EVENTS: "SELECT seq, event FROM shoal.outbox WHERE seq > $1 ORDER BY seq LIMIT $2",
-    SnapshotTable.BURIED: "SELECT seq, event, error FROM shoal.buried WHERE seq > $1 ORDER BY seq LIMIT $2",
+    SnapshotTable.PARKED: "SELECT seq, event, error FROM shoal.buried WHERE seq > $1 ORDER BY seq LIMIT $2",
 }
 _LOST = "lost the connection to the store: run the backup again"
 

@@ -95,8 +95,8 @@ class ConnectionPool:
         self._pooled = location.pooled and not direct
         self._name = url
         self._histories = histories or Histories()
-        place = location.pooler if self._pooled else location.server
-        self._finder = PrimaryFinder(place, self._histories, url, pooled=self._pooled)
+        endpoint = location.pooler if self._pooled else location.server
+        self._finder = PrimaryFinder(endpoint, self._histories, url, pooled=self._pooled)
         self._writes = writes
         """Whether statements make durable changes, unless the call sets `reads`."""
         self._patience = patience

@@ -89,23 +89,23 @@ class PostgresOutbox:
             self._back[job.seq] = (job, delay)
             self._gather()
 
-    async def bury(self, job: Job, error: str) -> None:
+    async def park(self, job: Job, error: str) -> None:
         self._check()
         values = (job.seq, events.encode(job.event), job.step, job.mark, job.attempt, error.replace("\0", " "))
         async with self._lock:
             self._back.pop(job.seq, None)
-            await self._durable.ask(sql.BURY, *values)
+            await self._durable.ask(sql.PARK, *values)
             self._held.discard(job.seq)
 
-    async def buried(self) -> list[tuple[Job, str]]:
-        rows = await self._lazy.ask(sql.BURIED, patience=LONG_PATIENCE)
+    async def parked(self) -> list[tuple[Job, str]]:
+        rows = await self._lazy.ask(sql.PARKED, patience=LONG_PATIENCE)
         return [(_job(row[:5]), row[5]) for row in rows]
 
-    async def unbury(self, jobs: Sequence[Job]) -> int:
+    async def unpark(self, jobs: Sequence[Job]) -> int:
         self._check()
         async with self._lock:
             seqs = [job.seq for job in jobs]
-            given = len(await self._durable.ask(sql.UNBURY, seqs))
+            given = len(await self._durable.ask(sql.UNPARK, seqs))
         if given:
             self.woken()
         return given

@@ -109,7 +109,7 @@ _TABLES = """
 # Reading `moving` or `owner` locks that table against changes until the end of the transaction. So when a change of the table is
 # done, no commit that had not seen it is still running.
 #
-# A standby that takes over may lack the last numbers of the outbox sequence and use them again. A worker that holds a lost event
+# A promoted standby may lack the last numbers of the outbox sequence and use them again. A worker that holds a lost event
 # would then settle the new event with its number. So the high bits of an event number are the server's WAL timeline (`history`).
 _COMMIT = """
     CREATE FUNCTION shoal.history() RETURNS bigint LANGUAGE sql VOLATILE AS

@@ -151,13 +151,13 @@ OUTBOX_SIZE = "SELECT count(*) FROM shoal.outbox"
 OUTBOX_LAG = """
     SELECT extract(epoch FROM now() - min(since))::double precision
     FROM (SELECT since FROM shoal.outbox ORDER BY seq LIMIT 1000) AS first"""
-BURY = """
+PARK = """
     WITH done AS (DELETE FROM shoal.outbox WHERE seq = $1)
     INSERT INTO shoal.buried (seq, event, step, mark, attempt, error) VALUES ($1, $2, $3, $4, $5, $6)
     ON CONFLICT (seq) DO UPDATE SET
         step = excluded.step, mark = excluded.mark, attempt = excluded.attempt, error = excluded.error"""
-BURIED = "SELECT seq, event, step, mark, attempt, error FROM shoal.buried ORDER BY seq"
-UNBURY = """
+PARKED = "SELECT seq, event, step, mark, attempt, error FROM shoal.buried ORDER BY seq"
+UNPARK = """
     WITH given AS (DELETE FROM shoal.buried WHERE seq = ANY ($1::bigint[]) RETURNING seq, event, step, mark)
     INSERT INTO shoal.outbox (seq, ready_at, event, step, mark) OVERRIDING SYSTEM VALUE
     SELECT seq, now(), event, step, mark FROM given ON CONFLICT (seq) DO NOTHING RETURNING seq"""

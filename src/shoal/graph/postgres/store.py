@@ -46,9 +46,9 @@ class PostgresGraph:
         self.claim = outbox.claim
         self.ack = outbox.ack
         self.put_back = outbox.put_back
-        self.bury = outbox.bury
-        self.buried = outbox.buried
-        self.unbury = outbox.unbury
+        self.park = outbox.park
+        self.parked = outbox.parked
+        self.unpark = outbox.unpark
         self.backlog = outbox.backlog
         self.lag = outbox.lag
         self.on_event = outbox.on_event
@@ -277,6 +277,6 @@ def _by_list(id1s: Iterable[int], times: int, rows: Iterable[Sequence[int]]) -> 
     than the time.
     """
     found = {id1: [0] * times for id1 in id1s}
-    for id1, place, behind, within in rows:
-        found[id1][place - 1] = behind - within
+    for id1, rank, behind, within in rows:
+        found[id1][rank - 1] = behind - within
     return found

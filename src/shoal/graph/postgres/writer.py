@@ -109,10 +109,10 @@ def commit_values(
 
 def _key_values(changes: Resolution, loaded: Loaded, batches: Sequence[Batch]) -> Columns:
     shards = {(op.key.space, op.key.name): op.key.shard for batch in batches for op in batch.keys}
-    held = sorted((name, owner) for name, owner in changes.keys.items() if owner is not None)
+    owned = sorted((name, owner) for name, owner in changes.keys.items() if owner is not None)
     lost = sorted(name for name, owner in changes.keys.items() if owner is None and name in loaded.revisions)
     return [
-        *_columns([(*name, *owner, loaded.next_revision(name), source_of(shards[name])) for name, owner in held], 6),
+        *_columns([(*name, *owner, loaded.next_revision(name), source_of(shards[name])) for name, owner in owned], 6),
         *_columns([(*name, loaded.revisions[name], source_of(shards[name])) for name in lost], 4),
     ]
 

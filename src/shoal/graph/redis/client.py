@@ -199,8 +199,8 @@ class Nodes:
         places = topology.places[shards[left]]
         lost = left[places == NOWHERE]
         calls: list[tuple[_Server, NDArray[np.intp]]] = []
-        for place, address in enumerate(topology.addresses):
-            mine = left[places == place]
+        for index, address in enumerate(topology.addresses):
+            mine = left[places == index]
             calls += [(self._server(address), mine[first : first + batch]) for first in range(0, len(mine), batch)]
         if any(server.backoff_until > time.monotonic() for server, _ in calls):
             raise _unreachable()
@@ -274,8 +274,8 @@ class Nodes:
         failed = [np.empty(0, np.intp)]
         for shard in np.unique(shards[left]).tolist():
             at = left[shards[left] == shard]
-            place = int(topology.places[shard])
-            target = None if place == NOWHERE else await self._destination(topology.addresses[place], shard)
+            index = int(topology.places[shard])
+            target = None if index == NOWHERE else await self._destination(topology.addresses[index], shard)
             if target is None:
                 failed.append(at)
                 continue
@@ -304,9 +304,9 @@ class Nodes:
 
     def _back_off(self, topology: Topology, shards: NDArray[np.int64]) -> None:
         """Back off from the servers of these shards, so that not every caller waits for a timeout."""
-        for place in np.unique(topology.places[shards]).tolist():
-            if place != NOWHERE:
-                self._server(topology.addresses[place]).backoff_until = time.monotonic() + _BACKOFF_SECONDS
+        for server in np.unique(topology.places[shards]).tolist():
+            if server != NOWHERE:
+                self._server(topology.addresses[server]).backoff_until = time.monotonic() + _BACKOFF_SECONDS
 
     async def _known(self) -> Topology:
         return self._topology or await self._look(None)
@@ -360,11 +360,11 @@ class Nodes:
         Raises `Unavailable`.
         """
         topology = await self._known()
-        place = int(topology.places[shard])
-        if place == NOWHERE:
+        server = int(topology.places[shard])
+        if server == NOWHERE:
             raise _unreachable()
         answer_seconds = seconds + self._answer_seconds
-        return connect(self._url, topology.addresses[place], 1, self._connect_seconds, answer_seconds)
+        return connect(self._url, topology.addresses[server], 1, self._connect_seconds, answer_seconds)
 
     async def by_server(self, shards: NDArray[np.int64]) -> list[NDArray[np.intp]]:
         """Group the indexes of these shards by server; a shard without a server is in no group.
@@ -372,7 +372,7 @@ class Nodes:
         Raises `Unavailable`.
         """
         places = (await self._known()).places[shards]
-        return [np.flatnonzero(places == place) for place in np.unique(places).tolist() if place != NOWHERE]
+        return [np.flatnonzero(places == server) for server in np.unique(places).tolist() if server != NOWHERE]
 
     async def ids(self, prefix: str, shards: NDArray[np.int64] | None = None) -> AsyncIterator[NDArray[np.int64]]:
         """Yield the ids of all keys with a prefix, or of those on these shards, in pages. An id may occur twice.
@@ -382,7 +382,7 @@ class Nodes:
         topology = await self._known()
         addresses = topology.addresses
         if shards is not None:
-            addresses = tuple(addresses[place] for place in np.unique(topology.places[shards]) if place != NOWHERE)
+            addresses = tuple(addresses[server] for server in np.unique(topology.places[shards]) if server != NOWHERE)
         for address in addresses:
             client, cursor = self._server(address).client, -1
             while cursor:
@@ -495,7 +495,7 @@ class Batching(Generic[Item, Answer]):
     async def _run_batch(self, requests: list[tuple[Item, asyncio.Future[Answer]]]) -> None:
         try:
             answers = await self._act([item for item, _ in requests])
-        except Exception as error:  # noqa: BLE001  # raised again at whoever asked
+        except Exception as error:  # noqa: BLE001  # raised again in the caller
             for _, answer in requests:
                 if not answer.done():
                     answer.set_exception(error)

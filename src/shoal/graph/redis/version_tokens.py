@@ -274,7 +274,7 @@ class RedisVersionTokens:
 
         def arguments(at: NDArray[np.intp]) -> tuple[bytes, ...]:
             places = at.tolist()
-            own, sent = [tokens[place] for place in places], [words[place] for place in places]
+            own, sent = [tokens[index] for index in places], [words[index] for index in places]
             return keys[at].tobytes(), b"".join(own), b"".join(sent), *more
 
         results: list[bytes | None] = [None] * len(every)

@@ -125,18 +125,18 @@ class LiveMap:
         """Return, by store URL, the states of the data sources that the store is moving or has moved to another store."""
         return {url: await self._post(url).marks() for url in self.map.stores}
 
-    def fresh(self, place: int) -> bool:
-        return asyncio.get_running_loop().time() < self._until.get(self.map.stores[place], 0.0)
+    def fresh(self, store: int) -> bool:
+        return asyncio.get_running_loop().time() < self._until.get(self.map.stores[store], 0.0)
 
-    async def renew(self, place: int) -> None:
-        beaten = self._beaten[self.map.stores[place]]
+    async def renew(self, store: int) -> None:
+        beaten = self._beaten[self.map.stores[store]]
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_PATIENCE_SECONDS):
                 await beaten.wait()
-                if not self.fresh(place):
+                if not self.fresh(store):
                     # That heartbeat may have started before this call.
-                    await self._beaten[self.map.stores[place]].wait()
-        if not self.fresh(place):
+                    await self._beaten[self.map.stores[store]].wait()
+        if not self.fresh(store):
             raise Unavailable("the store is unreachable: try again in a few seconds")
 
     def _post(self, url: str) -> MapKeeper:

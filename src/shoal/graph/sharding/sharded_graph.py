@@ -55,10 +55,10 @@ async def side_by_side(questions: Iterable[Awaitable[T]]) -> list[T]:
 class Watch(Protocol):
     """Reports whether the shard map is still valid for a store, given by its index."""
 
-    def fresh(self, place: int) -> bool:
+    def fresh(self, store: int) -> bool:
         """Return whether the store confirmed the map recently."""
 
-    async def renew(self, place: int) -> None:
+    async def renew(self, store: int) -> None:
         """Wait until the store confirms the map, which may have changed by then. Raises `Unavailable` for an unreachable store."""
 
 
@@ -269,8 +269,8 @@ class ShardedGraph:
     async def put_back(self, job: Job, delay: float = 0.0) -> None:
         await self._stores[job.store].put_back(job, delay)
 
-    async def bury(self, job: Job, error: str) -> None:
-        await self._stores[job.store].bury(job, error)
+    async def park(self, job: Job, error: str) -> None:
+        await self._stores[job.store].park(job, error)
 
     async def backlog(self) -> int:
         return sum([await store.backlog() for store in self._stores])
@@ -278,15 +278,15 @@ class ShardedGraph:
     async def lag(self) -> float:
         return max(await side_by_side(store.lag() for store in self._stores))
 
-    async def buried(self) -> list[tuple[Job, str]]:
+    async def parked(self) -> list[tuple[Job, str]]:
         return [
             (job._replace(store=at), error)
             for at, store in enumerate(self._stores)
-            for job, error in await store.buried()
+            for job, error in await store.parked()
         ]
 
-    async def unbury(self, jobs: Sequence[Job]) -> int:
-        return sum([await store.unbury(mine) for store, mine in self._jobs_by_store(jobs)])
+    async def unpark(self, jobs: Sequence[Job]) -> int:
+        return sum([await store.unpark(mine) for store, mine in self._jobs_by_store(jobs)])
 
     def _jobs_by_store(self, jobs: Sequence[Job]) -> list[tuple[Store, list[Job]]]:
         parts = [(store, [job for job in jobs if job.store == at]) for at, store in enumerate(self._stores)]
@@ -299,27 +299,47 @@ class ShardedGraph:
 
     async def obj_scan(self, after: int, limit: int) -> list[AnyNode]:
         return await self._merged(
-            lambda one, *page: one.obj_scan(*page), after, limit, lambda node: node.id, lambda node: shard_of(node.id)
+            lambda store, *page: store.obj_scan(*page),
+            after,
+            limit,
+            lambda node: node.id,
+            lambda node: shard_of(node.id),
         )
 
     async def assoc_scan(self, after: tuple[int, int, int], limit: int) -> list[AssocRow]:
         return await self._merged(
-            lambda one, *page: one.assoc_scan(*page), after, limit, lambda row: row[:3], lambda row: shard_of(row.id1)
+            lambda store, *page: store.assoc_scan(*page),
+            after,
+            limit,
+            lambda row: row[:3],
+            lambda row: shard_of(row.id1),
         )
 
     async def count_scan(self, after: tuple[int, int], limit: int) -> list[tuple[int, int, int]]:
         return await self._merged(
-            lambda one, *page: one.count_scan(*page), after, limit, lambda row: row[:2], lambda row: shard_of(row[0])
+            lambda store, *page: store.count_scan(*page),
+            after,
+            limit,
+            lambda row: row[:2],
+            lambda row: shard_of(row[0]),
         )
 
     async def block_scan(self, after: tuple[int, int, int, int], limit: int) -> list[BlockRow]:
         return await self._merged(
-            lambda one, *page: one.block_scan(*page), after, limit, lambda row: row[:4], lambda row: shard_of(row.id1)
+            lambda store, *page: store.block_scan(*page),
+            after,
+            limit,
+            lambda row: row[:4],
+            lambda row: shard_of(row.id1),
         )
 
     async def key_scan(self, after: tuple[str, str], limit: int) -> list[KeyRow]:
         return await self._merged(
-            lambda one, *page: _movable(one).key_scan(*page), after, limit, lambda row: row[:2], lambda row: row.shard
+            lambda store, *page: _movable(store).key_scan(*page),
+            after,
+            limit,
+            lambda row: row[:2],
+            lambda row: row.shard,
         )
 
     async def _merged(
@@ -377,9 +397,9 @@ class ShardedGraph:
             raise InvalidInput("this kind of store does not report its sizes")
         answers = await side_by_side(store.spread() for store in self._stores if isinstance(store, Spreading))
         return {
-            source: held
+            source: spread
             for at, answer in enumerate(answers)
-            for source, held in answer.items()
+            for source, spread in answer.items()
             if self._owners[source] == at
         }
 

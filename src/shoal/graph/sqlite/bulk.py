@@ -80,13 +80,13 @@ def _each(write: sqlite3.Connection, statements: Sequence[str], parts: Sequence[
 
 
 def spread(read: sqlite3.Connection) -> dict[int, Spread]:
-    held: dict[int, Spread] = {}
+    spreads: dict[int, Spread] = {}
     rows = read.execute(_OBJECTS, (MEMBER_MARK, POST_MARK)).fetchall()
     for table in ("association", "displaced"):
         rows += read.execute(_ASSOCS.format(table), (ASSOC_BYTES,))
     for source, *part in rows:
-        held[source] = held.get(source, Spread()).plus(Spread(*part))
-    return held
+        spreads[source] = spreads.get(source, Spread()).plus(Spread(*part))
+    return spreads
 
 
 def load(write: sqlite3.Connection, part: LoadPart) -> None:
@@ -118,7 +118,7 @@ _PAGES: Mapping[SnapshotTable, str] = {
     SnapshotTable.COUNTS: sql.COUNT_SCAN,
     SnapshotTable.KEYS: KEYS_SCAN,
     SnapshotTable.EVENTS: "SELECT seq, event FROM outbox WHERE seq > ? ORDER BY seq LIMIT ?",
-    SnapshotTable.BURIED: "SELECT seq, event, error FROM buried WHERE seq > ? ORDER BY seq LIMIT ?",
+    SnapshotTable.PARKED: "SELECT seq, event, error FROM buried WHERE seq > ? ORDER BY seq LIMIT ?",
 }
 
 

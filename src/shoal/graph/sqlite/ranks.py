@@ -97,11 +97,11 @@ def ranks(
     overfull: set[int] = set()
     values = (sql.json_list(list(found)), atype.number, sql.json_list(times))
     if not atype.ranked:
-        for id1, place, newer in fetched(read, _WALKED[atype.number in sql.BY_ID], values):
-            found[id1][place] = newer
+        for id1, rank, newer in fetched(read, _WALKED[atype.number in sql.BY_ID], values):
+            found[id1][rank] = newer
         return found, overfull
-    for id1, place, behind, within in fetched(read, _RANKS, (*values, min(most + 1, sql.FOREVER))):
-        found[id1][place] = behind - within
+    for id1, rank, behind, within in fetched(read, _RANKS, (*values, min(most + 1, sql.FOREVER))):
+        found[id1][rank] = behind - within
         if within > most:
             overfull.add(id1)
     return found, overfull

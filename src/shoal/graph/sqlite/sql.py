@@ -331,12 +331,12 @@ OUTBOX_DELETE = f"DELETE FROM outbox WHERE seq IN {_IDS}"
 OUTBOX_KEEP = "UPDATE outbox SET step = ?, mark = ?, attempt = ? WHERE seq = ?"
 OUTBOX_SIZE = "SELECT count(*) FROM outbox"
 OUTBOX_OLDEST = "SELECT min(at) FROM outbox"
-BURY = "INSERT OR REPLACE INTO buried (seq, event, step, mark, attempt, error) VALUES (?, ?, ?, ?, ?, ?)"
-BURIED = "SELECT seq, event, step, mark, attempt, error FROM buried ORDER BY seq"
-UNBURY = f"""
+PARK = "INSERT OR REPLACE INTO buried (seq, event, step, mark, attempt, error) VALUES (?, ?, ?, ?, ?, ?)"
+PARKED = "SELECT seq, event, step, mark, attempt, error FROM buried ORDER BY seq"
+UNPARK = f"""
     INSERT OR IGNORE INTO outbox (seq, event, step, mark, attempt, at)
     SELECT seq, event, step, mark, 0, ? FROM buried WHERE seq IN {_IDS}"""
-UNBURIED = f"DELETE FROM buried WHERE seq IN {_IDS}"
+DELETE_PARKED = f"DELETE FROM buried WHERE seq IN {_IDS}"
 
 # Templates for many rows at once: {rows} becomes (?, ?), (?, ?) ... The reads are joins, because `(a, b) IN (VALUES ...)` would
 # scan the whole table.

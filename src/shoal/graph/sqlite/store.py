@@ -224,13 +224,13 @@ class SqliteGraph:
         if self._writer is not None:
             self._writer.keep(job)
 
-    async def bury(self, job: Job, error: str) -> None:
-        def bury(write: sqlite3.Connection) -> None:
-            write.execute(sql.BURY, (job.seq, events.encode(job.event), job.step, job.mark, job.attempt, error))
+    async def park(self, job: Job, error: str) -> None:
+        def park(write: sqlite3.Connection) -> None:
+            write.execute(sql.PARK, (job.seq, events.encode(job.event), job.step, job.mark, job.attempt, error))
             # Delete the job in this commit: a later acknowledgment could delete it after it was requeued.
             write.execute(sql.OUTBOX_DELETE, (sql.json_list([job.seq]),))
 
-        await self._write(bury)
+        await self._write(park)
         self._forget_claims([job.seq])
 
     async def backlog(self) -> int:
@@ -240,19 +240,19 @@ class SqliteGraph:
         oldest = await self._in_thread(lambda read: read.execute(sql.OUTBOX_OLDEST).fetchone()[0])
         return max(0, now_ms() - oldest) / 1000 if oldest is not None else 0.0
 
-    async def buried(self) -> list[tuple[Job, str]]:
-        return await self._in_thread(lambda read: [(_job(*row[:5]), row[5]) for row in read.execute(sql.BURIED)])
+    async def parked(self) -> list[tuple[Job, str]]:
+        return await self._in_thread(lambda read: [(_job(*row[:5]), row[5]) for row in read.execute(sql.PARKED)])
 
-    async def unbury(self, jobs: Sequence[Job]) -> int:
+    async def unpark(self, jobs: Sequence[Job]) -> int:
         requested = {job.seq for job in jobs}
-        given = [job for job, _ in await self.buried() if job.seq in requested]
+        given = [job for job, _ in await self.parked() if job.seq in requested]
         seqs = [job.seq for job in given]
 
-        def unbury(write: sqlite3.Connection) -> int:
-            write.execute(sql.UNBURY, (now_ms(), sql.json_list(seqs)))
-            return write.execute(sql.UNBURIED, (sql.json_list(seqs),)).rowcount
+        def unpark(write: sqlite3.Connection) -> int:
+            write.execute(sql.UNPARK, (now_ms(), sql.json_list(seqs)))
+            return write.execute(sql.DELETE_PARKED, (sql.json_list(seqs),)).rowcount
 
-        count = int(await self._write(unbury))
+        count = int(await self._write(unpark))
         self._early.difference_update(seqs)
         for job in given:
             # Jobs before the last claim are not read again, unless the store is reopened.

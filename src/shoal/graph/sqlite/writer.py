@@ -270,7 +270,7 @@ class Writer:
         gone = [id_ for id_, node in changes.objects.items() if node is None]
         links = ((*triple, *link) for triple, link in changes.links.items())
         counts = sorted((*pair, by) for pair, by in changes.counts.items() if by)
-        keys = [(*name, *held) for name, held in changes.keys.items() if held is not None]
+        keys = [(*name, *owner) for name, owner in changes.keys.items() if owner is not None]
         now = now_ms()
         events = [(self._seq + 1 + index, encode(event), now) for index, event in enumerate(changes.events)]
         self._seq += len(events)
@@ -285,8 +285,8 @@ class Writer:
         put_links(self._connection, links, self._displaced)
         if gone:
             write(sql.OBJ_DELETE, (sql.json_list(gone),))
-        for name, held in changes.keys.items():
-            if held is None:
+        for name, owner in changes.keys.items():
+            if owner is None:
                 write(sql.KEY_DELETE, name)
 
 

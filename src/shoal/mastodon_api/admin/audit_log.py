@@ -36,5 +36,5 @@ async def list_entries(context: Context, params: AuditQuery) -> object:
     cursor = cursor_of(params, 40, 100)
     query = AuditFilter(params.actor_id, params.target_id, frozenset(params.verb))
     found, after = await moderation.audit_page(context.app.graph, cursor, query)
-    body = [record_of(one) for one in found]
-    return paged(context, body, [one.id for one in found], after, cursor)
+    body = [record_of(entry) for entry in found]
+    return paged(context, body, [entry.id for entry in found], after, cursor)

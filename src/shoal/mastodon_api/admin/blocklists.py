@@ -1,4 +1,4 @@
-"""Blocklists: e-mail domains and addresses that cannot sign up, and blocked networks."""
+"""Blocklists: e-mail domains and addresses that cannot sign up, and blocked address ranges."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ _Seconds = Annotated[int, Meta(ge=0, le=MAX_IP_BLOCK_SECONDS)]
 
 
 class AdminIpBlock(msgspec.Struct, kw_only=True):
-    """A blocked network, in CIDR notation."""
+    """A blocked address range, in CIDR notation."""
 
     id: str
     ip: str
@@ -201,7 +201,7 @@ class AdminIpBlock(msgspec.Struct, kw_only=True):
 
 class NewIpBlock(msgspec.Struct, frozen=True, kw_only=True):
     ip: _Text = ""
-    """An address, or a network in CIDR notation."""
+    """An IP address, or an address range in CIDR notation."""
     severity: IpSeverity | None = None
     comment: _Text = ""
     expires_in: _Seconds = 0
@@ -219,7 +219,7 @@ class ChangedIpBlock(msgspec.Struct, frozen=True, kw_only=True):
 
 @router.get("/api/v1/admin/ip_blocks", scope="admin:read:ip_blocks", answer=list[AdminIpBlock])
 async def list_networks(context: Context, params: PageQuery) -> object:
-    """List the blocked networks, newest first."""
+    """List the blocked address ranges, newest first."""
     cursor = cursor_of(params, 100, 200)
     found, after = await objects_page(context.app.graph, EVERYBODY, BLOCKS_IP, IpBlock, cursor)
     body = [_shown(block) for block in found]
@@ -234,7 +234,7 @@ async def get_network(context: Context, params: One) -> AdminIpBlock:
 
 @router.post("/api/v1/admin/ip_blocks", scope="admin:write:ip_blocks", answer=AdminIpBlock)
 async def block_network(context: Context, params: NewIpBlock) -> AdminIpBlock:
-    """Block a network, or sign-ups from it. The caller's own address cannot be blocked."""
+    """Block an IP address range, or sign-ups from it. The caller's own address cannot be blocked."""
     if not params.ip.strip():
         raise Blank("Ip can't be blank", field="ip")
     if params.severity is None:
@@ -261,7 +261,7 @@ async def update_network(context: Context, params: ChangedIpBlock) -> AdminIpBlo
 
 @router.delete("/api/v1/admin/ip_blocks/{id}", scope="admin:write:ip_blocks", answer=dict)
 async def unblock_network(context: Context, params: One) -> object:
-    """Unblock a network of addresses."""
+    """Unblock an IP address range."""
     await _done(context, "unblock", await blocklists.unblock_ip(context.app.writes, params.id))
     return {}
 

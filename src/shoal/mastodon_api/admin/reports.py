@@ -58,7 +58,7 @@ async def list_reports(context: Context, params: ReportsQuery) -> object:
     cursor = cursor_of(params, 100, 200)
     query = ReportFilter(params.resolved, params.account_id, params.target_account_id, params.waiting)
     found, after = await moderation.reports_page(context.app.graph, cursor, query)
-    return paged(context, await _shown(context, found), [one.id for one in found], after, cursor)
+    return paged(context, await _shown(context, found), [report.id for report in found], after, cursor)
 
 
 @router.get("/api/v1/admin/reports/{id}", scope="admin:read:reports", answer=AdminReport)

@@ -395,7 +395,10 @@ async def retention(context: Context, params: Retention) -> list[Cohort]:
         Cohort(
             day_text(cohort.began),
             params.frequency,
-            [CohortPeriod(day_text(held.began), held.rate, str(held.members)) for held in cohort.held],
+            [
+                CohortPeriod(day_text(cohort_period.began), cohort_period.rate, str(cohort_period.members))
+                for cohort_period in cohort.held
+            ],
         )
         for cohort in cohorts
     ]

@@ -87,7 +87,7 @@ class AdminReport(msgspec.Struct, kw_only=True):
 
 def rules_of(settings: Settings) -> list[Rule]:
     """Return the rules of this network; the id of each is its position, from 1."""
-    return [Rule(str(place), text) for place, text in enumerate(settings.rules, 1)]
+    return [Rule(str(number), text) for number, text in enumerate(settings.rules, 1)]
 
 
 def report(filed: model.Report, target: Account) -> Report:

@@ -83,7 +83,7 @@ def _as_shown(viewer: int | None, entry: Entry) -> Post:
 def _add_emoji(pieces: list[bytes], entry: Entry) -> None:
     """Insert the emoji of a post, if any, before the end of its last piece."""
     if entry.emoji:
-        found = _encode([entities.EmojiReaction(one.emoji, one.count, one.me) for one in entry.emoji])
+        found = _encode([entities.EmojiReaction(counted.emoji, counted.count, counted.me) for counted in entry.emoji])
         pieces[-1] = b'%b,"reactions":%b,"pleroma":{"emoji_reactions":%b}}' % (pieces[-1][:-1], found, found)
 
 

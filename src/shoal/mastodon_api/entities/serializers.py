@@ -208,8 +208,8 @@ def credential_account(profile: Profile, at: Addresses, requests: int = 0) -> en
     return entities.CredentialAccount(**_account(profile, at), source=source, role=role(member.role), shoal=extras)
 
 
-def role(held: Role) -> entities.Role:
-    return _ROLES[held]
+def role(value: Role) -> entities.Role:
+    return _ROLES[value]
 
 
 # Mastodon's permission bits: a moderator sees the dashboard (8) and the log (4), and manages users (1024), reports (16) and
@@ -222,8 +222,8 @@ _ROLES = {
 
 
 def _roles(member: Member) -> list[entities.AccountRole]:
-    held = role(member.role)
-    return [entities.AccountRole(id=held.id, name=held.name)] if held.highlighted else []
+    own = role(member.role)
+    return [entities.AccountRole(id=own.id, name=own.name)] if own.highlighted else []
 
 
 def _account(profile: Profile, at: Addresses) -> dict[str, Any]:

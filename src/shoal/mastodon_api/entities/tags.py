@@ -179,7 +179,7 @@ class SuggestionReason(msgspec.Struct):
     """The number of mutual connections, followers, liked posts or tags, or the distance in kilometers, depending on the
     source."""
     value: float
-    """0 to 1."""
+    """Strength of the reason, 0 to 1."""
     weight: float
     contribution: float
     words: str

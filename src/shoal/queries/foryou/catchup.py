@@ -103,8 +103,8 @@ async def _caught_up(reads: Reads, viewer: int, since: int | None, now: int, lim
     return CatchUp(
         since=began,
         until=now,
-        quiet=[one for one in shown if one.entry.id in first],
-        best=[one for one in shown if one.entry.id not in first],
+        quiet=[ranked for ranked in shown if ranked.entry.id in first],
+        best=[ranked for ranked in shown if ranked.entry.id not in first],
         left_out=len(found.posts) - len(posts),
         by_time=personalization.off,
     )

@@ -104,7 +104,7 @@ async def page(
         if isinstance(reading, str):
             found = await home.page(reads, viewer, Cursor(limit=limit), direct=False)
             return ForYou([RankedEntry(entry, None) for entry in found.entries], "", reading)
-        at = ReadingCursor(new_reading_id(viewer), cursor.place if cursor is not None else 0)
+        at = ReadingCursor(new_reading_id(viewer), cursor.position if cursor is not None else 0)
         await keep(reads, at.reading_id, reading)
         return await _page_of(reads, viewer, reading, at, limit)
 
@@ -167,29 +167,29 @@ async def keep(reads: Reads, id_: int, reading: Reading) -> None:
 
 
 async def _page_of(reads: Reads, viewer: int, reading: Reading, at: ReadingCursor, limit: int) -> ForYou:
-    entries, place = await part(reads, viewer, reading, at.place, limit)
-    following = ReadingCursor(at.reading_id, place).encode() if place < len(reading) else ""
+    entries, position = await part(reads, viewer, reading, at.position, limit)
+    following = ReadingCursor(at.reading_id, position).encode() if position < len(reading) else ""
     return ForYou(entries, following)
 
 
-async def part(reads: Reads, viewer: int, reading: Reading, place: int, limit: int) -> tuple[list[RankedEntry], int]:
+async def part(reads: Reads, viewer: int, reading: Reading, position: int, limit: int) -> tuple[list[RankedEntry], int]:
     """Return the entries of a ranking from a position on, and the position after them.
 
     Entries that may no longer be shown are replaced by the next ones.
     """
     content_filters = await content_filters_of(reads.graph, viewer, FilterContext.HOME)
     shown: list[RankedEntry] = []
-    while len(shown) < limit and place < len(reading):
-        ids = reading.part(place, place + limit - len(shown))
-        why = dict(zip(ids, reading.why(place, place + len(ids)), strict=True))
+    while len(shown) < limit and position < len(reading):
+        ids = reading.part(position, position + limit - len(shown))
+        why = dict(zip(ids, reading.why(position, position + len(ids)), strict=True))
         found = await content_filters.admitted(await hydrate(reads.graph, viewer, ids))
         shown += [
             RankedEntry(entry, why[entry.id])
             for entry in found
             if excluding_rule(viewer, entry.post, entry.author.member, entry.relation, frozenset()) is None
         ]
-        place += len(ids)
-    return shown, place
+        position += len(ids)
+    return shown, position
 
 
 async def _ranked(reads: Reads, viewer: int, personalization: Personalization, *, explain: bool) -> Reading:
@@ -237,7 +237,7 @@ def in_order(
 ) -> Reading:
     """Return the ranking of scored posts. This is the last stage; it reads nothing from the stores."""
     placed = _placed(best.only(range(min(len(best.posts), MOST_POSITIONS))), proposed, author_most, recipe.exploration)
-    posts, values, _ = best.only([one.row for one in placed])
+    posts, values, _ = best.only([candidate.row for candidate in placed])
     sources = [proposed[post.id].source for post in posts]
     return reading_of(viewer, posts, sources, recipe, values if explain else None, placed)
 
@@ -315,8 +315,8 @@ async def _explain(reads: Reads, viewer: int, post: Post) -> FeedExplanation:
     ids = reading.part(0, len(reading))
     if post.id not in ids:
         return FeedExplanation("score", "too_low", f"{len(ids)} posts have a higher score")
-    place = ids.index(post.id) + 1
-    return FeedExplanation("shown", "", f"it is ranked {place} of {len(ids)}", place)
+    position = ids.index(post.id) + 1
+    return FeedExplanation("shown", "", f"it is ranked {position} of {len(ids)}", position)
 
 
 FOR_YOU_LIST = 1
@@ -341,8 +341,8 @@ async def list_page(
     check_limit(cursor)
     with one_request():
         before = await cached_reading(reads, viewer, viewer)
-        if before is not None and cursor.before < MAX_TIME and (place := before.place_of(cursor.before)) is not None:
-            return await _from(reads, viewer, before, place + 1, cursor.limit), ""
+        if before is not None and cursor.before < MAX_TIME and (position := before.place_of(cursor.before)) is not None:
+            return await _from(reads, viewer, before, position + 1, cursor.limit), ""
         reading = await new_reading(reads, viewer, deadline=deadline)
         if isinstance(reading, str):
             return await home.page(reads, viewer, cursor, direct=False), reading
@@ -354,7 +354,7 @@ async def list_page(
         return await _from(reads, viewer, reading, 0, cursor.limit), ""
 
 
-async def _from(reads: Reads, viewer: int, reading: Reading, place: int, limit: int) -> Page:
-    shown, behind = await part(reads, viewer, reading, place, limit)
+async def _from(reads: Reads, viewer: int, reading: Reading, position: int, limit: int) -> Page:
+    shown, behind = await part(reads, viewer, reading, position, limit)
     following = reading.part(behind - 1, behind) if behind < len(reading) else []
-    return Page([one.entry for one in shown], following[0] if following else None)
+    return Page([ranked.entry for ranked in shown], following[0] if following else None)

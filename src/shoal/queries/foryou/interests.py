@@ -78,9 +78,9 @@ async def interests_of(reads: Reads, member: int) -> Interests:
     the interests are cached (one minute).
     """
     now = reads.tags.clock()
-    held = reads.interests.get(member, now)
-    if held is not None:
-        return unpack(held)
+    cached = reads.interests.get(member, now)
+    if cached is not None:
+        return unpack(cached)
     found = await _derived(reads, member, now)
     reads.interests.put(member, pack(found), now)
     return found
@@ -142,13 +142,13 @@ async def _near(reads: Reads, member: int, followees: Ids, now: int) -> FriendsO
 
     Followees who hide their connections or are suspended are skipped.
     """
-    held = reads.near.get(member, now)
+    cached = reads.near.get(member, now)
     if (
-        held is not None
-        and np.array_equal(held.followees, followees)
-        and np.array_equal(held.shown, await _open(reads.graph, held.asked.tolist()))
+        cached is not None
+        and np.array_equal(cached.followees, followees)
+        and np.array_equal(cached.shown, await _open(reads.graph, cached.asked.tolist()))
     ):
-        return held.found
+        return cached.found
     graph, ids = reads.graph, followees.tolist()
     follows = (await graph.assoc_count(ids, (FOLLOWS,)))[FOLLOWS] if ids else {}
     closest = asked(ids, follows)
@@ -165,7 +165,10 @@ async def _near(reads: Reads, member: int, followees: Ids, now: int) -> FriendsO
 
 async def _open(graph: Reader, ids: Sequence[int]) -> npt.NDArray[np.bool_]:
     members = await members_by_id(graph, ids)
-    found = [(one := members.get(id_)) is not None and not (one.hides_connections or one.suspended) for id_ in ids]
+    found = [
+        (candidate := members.get(id_)) is not None and not (candidate.hides_connections or candidate.suspended)
+        for id_ in ids
+    ]
     return np.array(found, np.bool_)
 
 

@@ -55,9 +55,9 @@ async def preview(reads: Reads, viewer: int, recipe: Recipe, limit: int = 10) ->
         }
         requested = _reading(viewer, looks[recipe.near_km], recipe, recipe.author_most)
         now = _reading(viewer, looks[present.near_km], present, author_most_for(personalization, interests, present))
-        places = {id_: place for place, id_ in enumerate(now.part(0, len(now)), 1)}
+        places = {id_: position for position, id_ in enumerate(now.part(0, len(now)), 1)}
         shown, _ = await part(reads, viewer, requested, 0, limit)
-        return [Previewed(one.entry, one.why, places.get(one.entry.id)) for one in shown]
+        return [Previewed(ranked.entry, ranked.why, places.get(ranked.entry.id)) for ranked in shown]
 
 
 async def _look(
@@ -110,7 +110,7 @@ async def first_entries(
             look, most = looks[recipe.near_km], author_most_for(personalization, interests, recipe)
             reading = in_order(viewer, by_score(look.found, recipe), look.proposed, recipe, most)
             shown, _ = await part(reads, viewer, reading, 0, limit)
-            first.append([one.entry for one in shown])
+            first.append([ranked.entry for ranked in shown])
         return first
 
 

@@ -130,10 +130,10 @@ class Why(NamedTuple):
 
 class ReadingCursor(NamedTuple):
     reading_id: int
-    place: int
+    position: int
 
     def encode(self) -> str:
-        packed = self.reading_id.to_bytes(8) + self.place.to_bytes(4)
+        packed = self.reading_id.to_bytes(8) + self.position.to_bytes(4)
         return urlsafe_b64encode(packed).decode()
 
 
@@ -186,8 +186,8 @@ def reading_of(
         viewer=viewer,
         ids=_packed([post.id for post in posts], "<i8"),
         sources=_packed(sources, "<u2"),
-        lost=_packed([one.lost for one in placed] or [0] * len(posts), "<i2"),
-        rules=tuple(one.rule for one in placed) or ("",) * len(posts),
+        lost=_packed([candidate.lost for candidate in placed] or [0] * len(posts), "<i2"),
+        rules=tuple(candidate.rule for candidate in placed) or ("",) * len(posts),
         values=b"" if values is None else _packed(values, "<f4"),
         recipe=recipe,
     )

@@ -211,7 +211,7 @@ def _plain_words(text: str) -> int:
 async def _neighbors(reads: Reads, authors: Sequence[int]) -> dict[int, Ids]:
     """Return the newest followers and followees of each author; two reads, none for authors cached within ten minutes."""
     now = reads.tags.clock()
-    known = {author: held for author in authors if (held := reads.neighbors.get(author, now)) is not None}
+    known = {author: cached for author in authors if (cached := reads.neighbors.get(author, now)) is not None}
     if missing := [author for author in authors if author not in known]:
         followers, followees = await asyncio.gather(
             reads.lasting.assoc_ranges(missing, FOLLOWED_BY, Cursor(limit=_NEIGHBORS)),

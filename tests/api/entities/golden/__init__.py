@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.api.entities.golden.more_responses import more_answers
-from tests.api.in_memory_network import World, picture, world
+from tests.api.in_memory_network import NetworkFixture, network_fixture, picture
 from tests.media.clips import film, moving_gif, needed, tone
 
 FOLDER = Path(__file__).parent
@@ -67,13 +67,13 @@ def _of_key(key: str, value: Any, ids: dict[str, str]) -> Any:
 
 
 @contextlib.contextmanager
-def small_world(**settings: Any) -> Iterator[World]:
+def small_network(**settings: Any) -> Iterator[NetworkFixture]:
     """Open the network that the responses come from."""
-    with world(rules=("Be kind.",), **settings) as made:
+    with network_fixture(rules=("Be kind.",), **settings) as made:
         yield made
 
 
-def answers(shoal: World) -> dict[str, Any]:
+def answers(shoal: NetworkFixture) -> dict[str, Any]:
     """Return one response per entity, keyed by file name without extension."""
     needed()
     ann, ben = shoal.join("ann"), shoal.join("ben")
@@ -129,14 +129,14 @@ def _clips() -> dict[str, bytes]:
     return {"image": picture(), "video": film(), "gifv": moving_gif(), "audio": tone()}
 
 
-def _media(shoal: World, who: Any, data: bytes) -> Any:
+def _media(shoal: NetworkFixture, who: Any, data: bytes) -> Any:
     files, said = {"file": ("a", data)}, {"description": "what it shows", "focus": "0.25,-0.5"}
     made = shoal.ask("POST", "/api/v2/media", who, files=files, data=said).json()
     shoal.settle()
     return shoal.json("GET", f"/api/v1/media/{made['id']}", who)
 
 
-def _short(shoal: World, who: Any) -> str:
+def _short(shoal: NetworkFixture, who: Any) -> str:
     return str(shoal.json("POST", "/api/v1/statuses", who, json={"status": "soon gone"})["id"])
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.api.entities.golden import FOLDER, answers, small_world, written
+from tests.api.entities.golden import FOLDER, answers, small_network, written
 
-with small_world() as shoal:
+with small_network() as shoal:
     for name, value in answers(shoal).items():
         (FOLDER / f"{name}.json").write_text(written(value))

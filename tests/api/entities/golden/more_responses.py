@@ -8,12 +8,12 @@ from typing import Any
 
 from shoal.commands import moderation
 from shoal.core.model import Role
-from tests.api.in_memory_network import SCOPES, Someone, World, picture
+from tests.api.in_memory_network import SCOPES, NetworkFixture, Someone, picture
 
 STAFF = ("read", "write", "profile", "admin:read", "admin:write")
 
 
-def moderator(shoal: World, name: str, role: Role = Role.MODERATOR) -> Someone:
+def moderator(shoal: NetworkFixture, name: str, role: Role = Role.MODERATOR) -> Someone:
     """Register a member with a staff role, moderator by default, and a token with admin scopes."""
     made = shoal.join(name, STAFF)
     shoal.run(moderation.set_role(shoal.network.writes, made.member.id, role))
@@ -21,7 +21,7 @@ def moderator(shoal: World, name: str, role: Role = Role.MODERATOR) -> Someone:
     return made
 
 
-def more_answers(shoal: World, ann: Someone, ben: Someone, status: str) -> dict[str, Any]:
+def more_answers(shoal: NetworkFixture, ann: Someone, ben: Someone, status: str) -> dict[str, Any]:
     """Return one response per entity, keyed by file name. `ben` follows `ann`, the author of `status`."""
     mo, cara = moderator(shoal, "mo"), shoal.join("cara")
     about = {"display_name": "Lighthouse keeper"}
@@ -43,13 +43,13 @@ def more_answers(shoal: World, ann: Someone, ben: Someone, status: str) -> dict[
     }
 
 
-def _written(shoal: World, who: Someone, text: str, **more: object) -> Mapping[str, Any]:
+def _written(shoal: NetworkFixture, who: Someone, text: str, **more: object) -> Mapping[str, Any]:
     made: Mapping[str, Any] = shoal.json("POST", "/api/v1/statuses", who, json={"status": text, **more})
     shoal.settle()
     return made
 
 
-def _of_people(shoal: World, ann: Someone, ben: Someone, cara: Someone) -> dict[str, Any]:
+def _of_people(shoal: NetworkFixture, ann: Someone, ben: Someone, cara: Someone) -> dict[str, Any]:
     dan = shoal.join("dan")
     shoal.json("PATCH", "/api/v1/accounts/update_credentials", dan, json={"locked": True})
     asked = shoal.json("POST", f"/api/v1/accounts/{dan.id}/follow", ben, json={"notify": True, "languages": ["en"]})
@@ -72,7 +72,7 @@ def _of_people(shoal: World, ann: Someone, ben: Someone, cara: Someone) -> dict[
     }
 
 
-def _of_statuses(shoal: World, ann: Someone, ben: Someone, status: str) -> dict[str, Any]:
+def _of_statuses(shoal: NetworkFixture, ann: Someone, ben: Someone, status: str) -> dict[str, Any]:
     poll = {"options": ["tea", "coffee"], "expires_in": 86_400, "multiple": True}
     asking = _written(shoal, ann, "tea or coffee?", poll=poll)
     voted = shoal.json("POST", f"/api/v1/polls/{asking['poll']['id']}/votes", ben, json={"choices": [0, 1]})
@@ -92,7 +92,7 @@ def _of_statuses(shoal: World, ann: Someone, ben: Someone, status: str) -> dict[
     }
 
 
-def _of_filters(shoal: World, ann: Someone, light: Mapping[str, Any]) -> dict[str, Any]:
+def _of_filters(shoal: NetworkFixture, ann: Someone, light: Mapping[str, Any]) -> dict[str, Any]:
     words = [{"keyword": "lighthouse", "whole_word": True}]
     wanted = {"title": "sea", "context": ["home", "public"], "expires_in": 3600, "keywords_attributes": words}
     made = shoal.json("POST", "/api/v2/filters", ann, json=wanted)
@@ -108,7 +108,9 @@ def _of_filters(shoal: World, ann: Someone, light: Mapping[str, Any]) -> dict[st
     }
 
 
-def _of_moderation(shoal: World, ben: Someone, mo: Someone, cara: Someone, light: Mapping[str, Any]) -> dict[str, Any]:
+def _of_moderation(
+    shoal: NetworkFixture, ben: Someone, mo: Someone, cara: Someone, light: Mapping[str, Any]
+) -> dict[str, Any]:
     said = {"account_id": cara.id, "status_ids": [light["id"]], "comment": "too bright"}
     report = shoal.json("POST", "/api/v1/reports", ben, json={**said, "category": "violation", "rule_ids": ["1"]})
     shoal.settle()
@@ -121,7 +123,7 @@ def _of_moderation(shoal: World, ben: Someone, mo: Someone, cara: Someone, light
     }
 
 
-def _of_blocklists(shoal: World) -> dict[str, Any]:
+def _of_blocklists(shoal: NetworkFixture) -> dict[str, Any]:
     ada = moderator(shoal, "ada", Role.ADMIN)
     shoal.json("POST", "/api/v1/admin/email_domain_blocks", ada, json={"domain": "spam.example"})
     rude = {"email": "Ru.de+news@example.org"}
@@ -133,7 +135,7 @@ def _of_blocklists(shoal: World) -> dict[str, Any]:
     }
 
 
-def _of_notifications(shoal: World, ann: Someone, ben: Someone, mo: Someone) -> dict[str, Any]:
+def _of_notifications(shoal: NetworkFixture, ann: Someone, ben: Someone, mo: Someone) -> dict[str, Any]:
     _written(shoal, ben, "@ann psst", visibility="direct")
     liked = {"types[]": "favourite"}
     grouped = shoal.json("GET", "/api/v2/notifications", ann, params=liked)
@@ -151,7 +153,7 @@ def _of_notifications(shoal: World, ann: Someone, ben: Someone, mo: Someone) -> 
     }
 
 
-def _of_search(shoal: World, ann: Someone) -> dict[str, Any]:
+def _of_search(shoal: NetworkFixture, ann: Someone) -> dict[str, Any]:
     looked = {"q": "lighthouse"}
     return {
         "search": shoal.json("GET", "/api/v2/search", ann, params=looked),
@@ -159,7 +161,7 @@ def _of_search(shoal: World, ann: Someone) -> dict[str, Any]:
     }
 
 
-def _of_the_server(shoal: World, ann: Someone) -> dict[str, Any]:
+def _of_the_server(shoal: NetworkFixture, ann: Someone) -> dict[str, Any]:
     own = shoal.token(ann.app_id)
     return {
         "rule": shoal.json("GET", "/api/v1/instance/rules")[0],

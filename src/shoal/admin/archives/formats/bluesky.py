@@ -259,7 +259,7 @@ class _FollowOf(msgspec.Struct, frozen=True):
 
 
 class BlueskyArchive:
-    """A repository in the entry `name` of a ZIP, which is unpacked into `folder`, or in a file of its own."""
+    """A repository in the entry `name` of a ZIP, which is unpacked into `folder`, or in a separate file."""
 
     kind = ArchiveKind.BLUESKY
 

@@ -106,9 +106,9 @@ class _Fitting:
         if not isinstance(value, list):
             return [self.fit(value, item)]
         found = []
-        for one in value:
+        for element in value:
             try:
-                found.append(self.fit(one, item))
+                found.append(self.fit(element, item))
             except _Odd:
                 self.dropped += 1
         return found
@@ -117,9 +117,9 @@ class _Fitting:
         if not isinstance(value, dict):
             raise _Odd
         found = {}
-        for key, one in value.items():
+        for key, element in value.items():
             try:
-                found[self.fit(key, expected.key_type)] = self.fit(one, expected.value_type)
+                found[self.fit(key, expected.key_type)] = self.fit(element, expected.value_type)
             except _Odd:
                 self.dropped += 1
         return found

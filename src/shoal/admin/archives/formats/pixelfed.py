@@ -75,7 +75,7 @@ class _Status(msgspec.Struct, frozen=True):
 
 
 class PixelfedArchive:
-    """A list of posts in the entry `name` of a ZIP, or in a file of its own."""
+    """A list of posts in the entry `name` of a ZIP, or in a separate file."""
 
     kind = ArchiveKind.PIXELFED
 
@@ -87,7 +87,9 @@ class PixelfedArchive:
         self._files = {name: entry for name, entry in bare if often[name] == 1}
         with entries.opened(name) as file:
             accounts = (status.account for status, _ in items(file, "", _Status) if status)
-            self._account = next((one for one in accounts if one.id and (one.url or one.acct)), _Account())
+            self._account = next(
+                (account for account in accounts if account.id and (account.url or account.acct)), _Account()
+            )
 
     @property
     def account(self) -> str:

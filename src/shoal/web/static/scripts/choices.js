@@ -26,7 +26,7 @@ export default function choices(link) {
     // A response without a body is a redirect, such as to the login page.
     if (!answer.ok || answer.status === 204) return location.assign(link.href);
     const menu = document.createElement("div");
-    menu.className = "beside-button";
+    menu.className = "button-popover";
     menu.innerHTML = await answer.text();
     // The menu has its own form, which must not be nested in the form of the buttons.
     (link.closest("form") ?? link).after(menu);

@@ -64,7 +64,7 @@ export default function live(body) {
   source.addEventListener("gone", (event) => {
     document.querySelectorAll(`article[data-post="${event.data}"], #p${event.data}`).forEach((article) => article.remove());
   });
-  source.addEventListener("places", (event) => htmx.swap("#bell", event.data, { swapStyle: "outerHTML" }));
+  source.addEventListener("navigation", (event) => htmx.swap("#bell", event.data, { swapStyle: "outerHTML" }));
   source.addEventListener("word", (event) => say(event.data));
   addEventListener("pagehide", () => source.close());
   addEventListener("pageshow", (event) => event.persisted && (source = null, live(body)));
