@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from itertools import count
 from typing import cast
 
@@ -19,7 +19,7 @@ from shoal.graph.contract import Batch, Reader
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import LISTS, following
 from shoal.streaming import updates
-from shoal.streaming.contract import MemoryChannel, Position
+from shoal.streaming.contract import ChannelMessage, MemoryChannel, Position
 from shoal.streaming.hub import Connection, Hub, Missed, PlacedUpdate
 from shoal.streaming.subscriptions import CONVERSATIONS, HOME, NOTIFICATIONS, PRESENCE, Everybody, Listed, TagInterest
 from tests.async_runner import in_loop, run
@@ -41,7 +41,11 @@ class World:
         self.held.set()
         self.slow = {"assoc_range", "assoc_get"}
         self.loads = 0
-        self.hub = Hub(self.channel, cast("Reader", self), capacity=CAPACITY, retained=retained)
+        self.merged: list[int] = []
+        """The versions of the tag cloud that the hub reported."""
+        self.hub = Hub(
+            self.channel, cast("Reader", self), capacity=CAPACITY, retained=retained, on_merge=self.merged.append
+        )
 
     async def assoc_range(self, *args: object) -> object:
         return await self._read("assoc_range", *args)
@@ -434,6 +438,66 @@ async def test_streaming_hub_message_of_another_version_is_skipped_and_logged(ca
         post = await world.post(ANN)
         assert await waiting(ben) == [post]
         assert len(caplog.records) == 3
+
+
+@in_loop
+async def test_streaming_hub_without_viewers_reports_versions_of_tag_cloud_once_it_follows() -> None:
+    async with a_world() as world:
+        await world.tell(updates.TagCloudMerged(1))
+        assert world.merged == []
+        assert not world.hub.follow()
+        await world.quiet()
+        assert world.hub.follow()
+        await world.tell(updates.TagCloudMerged(2), updates.TagCloudMerged(3))
+        # Version 1 may have been missed.
+        assert world.merged == [0, 2, 3]
+
+
+@in_loop
+async def test_streaming_hub_reports_that_versions_of_tag_cloud_were_lost_in_gap() -> None:
+    async with a_world(length=4) as world:
+        world.hub.follow()
+        await world.quiet()
+        for version in range(20):
+            await world.channel.publish(updates.encode(updates.TagCloudMerged(version)))
+        await world.quiet()
+        assert world.merged == [0, 0]
+        await world.tell(updates.TagCloudMerged(20))
+        assert world.merged == [0, 0, 20]
+
+
+@in_loop
+async def test_streaming_hub_does_not_follow_while_channel_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with a_world() as world:
+        follow, end, away = world.channel.follow, world.channel.end, False
+
+        def reach() -> None:
+            if away:
+                raise Unavailable("the channel is away")
+
+        async def follow_or_fail(after: Position) -> AsyncGenerator[ChannelMessage, None]:
+            async with aclosing(follow(after)) as messages:
+                async for message in messages:
+                    reach()
+                    yield message
+
+        async def end_or_fail(back: int = 0) -> Position:
+            reach()
+            return await end(back)
+
+        monkeypatch.setattr("shoal.streaming.hub._BACKOFF_SECONDS", 0)
+        monkeypatch.setattr(world.channel, "follow", follow_or_fail)
+        monkeypatch.setattr(world.channel, "end", end_or_fail)
+        world.hub.follow()
+        await world.quiet()
+        assert world.hub.follow()
+        away = True
+        await world.tell(updates.TagCloudMerged(1))
+        assert not world.hub.follow()
+        away = False
+        await world.quiet()
+        assert world.hub.follow()
+        assert world.merged == [0, 1]
 
 
 @in_loop
