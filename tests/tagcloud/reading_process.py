@@ -40,10 +40,12 @@ async def main(settings_json: str, memory: str = "") -> None:
         network = await stack.enter_async_context(
             open_network(settings, read_only=bool(memory), background=False, host_process=host_process)
         )
-        await network.tags.cloud()
 
         async def connected() -> bool:
-            return network.counting.updates.newest() is not None
+            """Return whether the version was checked since the process receives updates."""
+            await network.tags.cloud()
+            held, update = network.tags._held, network.counting.updates.newest()
+            return held is not None and update is not None and held.update == update
 
         await eventually(connected, answer=True)
         _say(CONNECTED)

@@ -276,9 +276,15 @@ async def test_tag_cloud_lookup_of_several_tags_uses_one_query() -> None:
 
 # Updates
 
+PAUSE_MS = 500
+"""The minimum time between two checks of the store."""
+
 
 class Updated:
-    """A cloud that is read with updates. `merge` writes a version and publishes it; `asked` counts requests to the store."""
+    """A cloud that is read with updates. `merge` writes a version and publishes it, and moves the clock by `PAUSE_MS`.
+
+    `asked` counts requests to the store.
+    """
 
     def __init__(self) -> None:
         self.store, self.clock, self.asked, self.away = MemoryCloud(), Clock(), Counter[str](), [False]
@@ -288,11 +294,13 @@ class Updated:
     async def connect(self) -> None:
         """Read twice: the second read asks for updates."""
         await self.names()
+        self.clock.now += PAUSE_MS
         await self.names()
         self.asked.clear()
 
     async def merge(self, name: str) -> None:
         await count_into(self.store, uses(name, 1), updates=self.updates)
+        self.clock.now += PAUSE_MS
 
     async def names(self) -> list[str]:
         return sorted(names(await self.tags.cloud()))
@@ -311,13 +319,28 @@ async def test_tag_cloud_update_causes_one_read_of_new_version() -> None:
 
 
 @in_loop
+async def test_tag_cloud_updates_in_quick_succession_cause_two_reads_per_second() -> None:
+    here = Updated()
+    await here.connect()
+    await here.merge("a")
+    assert await here.names() == ["a"]
+    for name in "bcd":
+        await count_into(here.store, uses(name, 1), updates=here.updates)
+        here.clock.now += PAUSE_MS // 4
+        assert await here.names() == ["a"]
+    here.clock.now += PAUSE_MS // 4
+    assert await here.names() == ["a", "b", "c", "d"]
+    assert here.asked == {"head": 2, "rules": 2}
+
+
+@in_loop
 async def test_tag_cloud_without_update_polls_every_ten_seconds() -> None:
     here = Updated()
     await here.connect()
     await count_into(here.store, uses("a", 1))
     here.clock.now += 9_999
     assert await here.names() == []
-    assert here.asked == {}
+    assert not here.asked
     here.clock.now += 1
     assert await here.names() == ["a"]
     assert here.asked == {"version": 1, "head": 1, "rules": 1}
@@ -333,6 +356,7 @@ async def test_tag_cloud_repeated_or_late_update_checks_version_only(version: in
     assert await here.names() == ["a", "b"]
     here.asked.clear()
     here.updates.receive(version)
+    here.clock.now += PAUSE_MS
     for _ in range(3):
         assert await here.names() == ["a", "b"]
     assert here.asked == {"version": 1}

@@ -1,8 +1,8 @@
 """Cached reads of the tag cloud: the newest version is kept in memory, and read again after an update on a newer one.
 
-The store is also polled by reads that come ten seconds after the last check, since updates may be lost, or one second after it
-while no updates are received. Denied tags are absent, and merged tags appear as their target. While the store is away, the cached
-version is served.
+An update takes effect at once, or half a second after the last check. The store is also polled by reads that come ten seconds after
+the last check, since updates may be lost, or one second after it while no updates are received. Denied tags are absent, and merged
+tags appear as their target. While the store is away, the cached version is served.
 
 The cloud has no version tokens by which a response could be cached. `cloud`, `sized`, `uses` and `summary` are compared instead
 (`cache.dependencies.compared`). Warmth changes continuously: cached pages use values derived from it.
@@ -56,6 +56,8 @@ _MIN_WARMTH = 0.001
 _SERVES_MS = 10_000
 _UPDATED_POLL_SECONDS = 10.0
 """How long a lost update delays a version."""
+_UPDATE_SECONDS = 0.5
+"""Minimum time between two checks, so that a collector with a backlog does not cause more reads than polling."""
 
 
 class _Held(NamedTuple):
@@ -205,7 +207,7 @@ class TagCloud:
             if version != seen:
                 seen = version
                 yield version
-            await set_within(arrival, self._poll_seconds)
+            await set_within(arrival, _UPDATE_SECONDS)
 
     async def rules(self) -> list[TagRule]:
         return sorted((await self._store.rules()).values(), key=lambda rule: rule.name)
@@ -233,9 +235,10 @@ class TagCloud:
         if (held := self._held) is None:
             return None
         update = self._updates.newest()
-        if update is not None and update != held.update:
-            return None
-        seconds = _UPDATED_POLL_SECONDS if update is not None and held.confirmed else self._poll_seconds
+        if update is None or not held.confirmed:
+            seconds = self._poll_seconds
+        else:
+            seconds = _UPDATED_POLL_SECONDS if update == held.update else _UPDATE_SECONDS
         return held if abs(self.clock() - held.looked) < seconds * 1000 else None
 
     async def _look(self, held: _Held | None) -> _Held:
