@@ -20,6 +20,8 @@ from unittest.mock import patch
 import msgspec
 
 from benchmarks.measure import REPOSITORY, Report, parser, spread
+from benchmarks.page import BUSY_FIGURE
+from benchmarks.results import busy_share
 from benchmarks.shared_engines import engines
 from benchmarks.tag_merge import made_up_posts, parcels_of, uses_of
 from benchmarks.tag_reader import Seen
@@ -173,6 +175,7 @@ def main() -> None:
     options.add_argument("--quiet", type=float, default=60.0, help="seconds without a merge")
     chosen = options.parse_args()
     report = Report("tag_updates", chosen.size)
+    report.add(BUSY_FIGURE, busy_share())
     with engines(1) as running:
         settings = running.settings()
         asyncio.run(run(settings, chosen.processes, chosen.versions, chosen.pause, chosen.quiet, report))
