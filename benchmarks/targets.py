@@ -106,6 +106,8 @@ TARGETS = (
     Target("tag_merge", "head and cloud, warm, median", "most", 1),
     Target("tag_merge", "in the request per tag", "most", 2),
     Target("tag_merge", "emitting in total per tag", "most", 2),
+    Target("tag_updates", "delay of a version, p99", "most", 100),
+    Target("tag_updates", "quiet: requests to the store, a process and minute", "most", 0.15, of_raw=True),
 )
 
 

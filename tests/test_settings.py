@@ -25,6 +25,7 @@ OTHER: dict[str, Any] = {
     "log_level": "debug",
     "email_confirmation": "required",
     "invitations": "members",
+    "tag_cloud_refresh": "poll",
 }
 """Values that `_another` does not derive from the default."""
 

@@ -45,6 +45,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Maximum seconds between merges, which is about the delay of the tag cloud; 0 to 60."""
     tag_merge_pause_seconds: Annotated[float, msgspec.Meta(ge=0, le=60)] = 0.0
     """Seconds between two merges of a backlog, so that other users of the store keep some of its capacity; 0 to 60."""
+    tag_cloud_refresh: Literal["notify", "poll"] = "notify"
+    """How this process learns of a new version of the tag cloud: `notify`, collectors notify it, and it checks the store every 10
+    seconds in case a message was lost; `poll`, it checks the store every second."""
     search: str = ""
     """Store of the search index: `sqlite:///path`, `postgresql://host/database`, `memory://` (one process); empty: next to the
     first store, or none if that is DynamoDB."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from itertools import count
 from typing import cast
 
@@ -19,7 +19,7 @@ from shoal.graph.contract import Batch, Reader
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import LISTS, following
 from shoal.streaming import updates
-from shoal.streaming.contract import MemoryChannel, Position
+from shoal.streaming.contract import ChannelMessage, MemoryChannel, Position
 from shoal.streaming.hub import Connection, Hub, Missed, PlacedUpdate
 from shoal.streaming.subscriptions import CONVERSATIONS, HOME, NOTIFICATIONS, PRESENCE, Everybody, Listed, TagInterest
 from tests.async_runner import in_loop, run
@@ -41,7 +41,11 @@ class HubFixture:
         self.held.set()
         self.slow = {"assoc_range", "assoc_get"}
         self.loads = 0
-        self.hub = Hub(self.channel, cast("Reader", self), capacity=CAPACITY, retained=retained)
+        self.merged: list[int] = []
+        """The versions of the tag cloud that the hub reported."""
+        self.hub = Hub(
+            self.channel, cast("Reader", self), capacity=CAPACITY, retained=retained, on_merge=self.merged.append
+        )
 
     async def assoc_range(self, *args: object) -> object:
         return await self._read("assoc_range", *args)
@@ -437,6 +441,66 @@ async def test_streaming_hub_message_of_another_version_is_skipped_and_logged(ca
         post = await fixture.post(ANN)
         assert await waiting(ben) == [post]
         assert len(caplog.records) == 3
+
+
+@in_loop
+async def test_streaming_hub_without_viewers_reports_versions_of_tag_cloud_once_it_follows() -> None:
+    async with hub_fixture() as fixture:
+        await fixture.tell(updates.TagCloudMerged(1))
+        assert fixture.merged == []
+        assert not fixture.hub.follow()
+        await fixture.quiet()
+        assert fixture.hub.follow()
+        await fixture.tell(updates.TagCloudMerged(2), updates.TagCloudMerged(3))
+        # Version 1 may have been missed.
+        assert fixture.merged == [0, 2, 3]
+
+
+@in_loop
+async def test_streaming_hub_reports_that_versions_of_tag_cloud_were_lost_in_gap() -> None:
+    async with hub_fixture(length=4) as fixture:
+        fixture.hub.follow()
+        await fixture.quiet()
+        for version in range(20):
+            await fixture.channel.publish(updates.encode(updates.TagCloudMerged(version)))
+        await fixture.quiet()
+        assert fixture.merged == [0, 0]
+        await fixture.tell(updates.TagCloudMerged(20))
+        assert fixture.merged == [0, 0, 20]
+
+
+@in_loop
+async def test_streaming_hub_does_not_follow_while_channel_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with hub_fixture() as fixture:
+        follow, end, away = fixture.channel.follow, fixture.channel.end, False
+
+        def reach() -> None:
+            if away:
+                raise Unavailable("the channel is away")
+
+        async def follow_or_fail(after: Position) -> AsyncGenerator[ChannelMessage, None]:
+            async with aclosing(follow(after)) as messages:
+                async for message in messages:
+                    reach()
+                    yield message
+
+        async def end_or_fail(back: int = 0) -> Position:
+            reach()
+            return await end(back)
+
+        monkeypatch.setattr("shoal.streaming.hub._BACKOFF_SECONDS", 0)
+        monkeypatch.setattr(fixture.channel, "follow", follow_or_fail)
+        monkeypatch.setattr(fixture.channel, "end", end_or_fail)
+        fixture.hub.follow()
+        await fixture.quiet()
+        assert fixture.hub.follow()
+        away = True
+        await fixture.tell(updates.TagCloudMerged(1))
+        assert not fixture.hub.follow()
+        away = False
+        await fixture.quiet()
+        assert fixture.hub.follow()
+        assert fixture.merged == [0, 1]
 
 
 @in_loop

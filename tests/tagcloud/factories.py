@@ -11,6 +11,7 @@ from shoal.tagcloud.contract import DAY_MS, Increment, TagChange, Use
 from shoal.tagcloud.memory import MemoryCloud
 from shoal.tagcloud.merger import Merger
 from shoal.tagcloud.reader import TagCloud
+from shoal.tagcloud.updates import VersionUpdates
 
 HOUR_MS = 3_600_000
 NOW = 20_500 * DAY_MS + 11 * HOUR_MS
@@ -39,10 +40,16 @@ class Clock:
         return self.now
 
 
-async def count_into(store: MemoryCloud, more: Iterable[Use], now: int = NOW) -> None:
+def increment_of(some: Iterable[Use], now: int = NOW) -> Increment:
+    return Increment(secrets.token_bytes(16), b"emitter", now, tuple(some))
+
+
+async def count_into(
+    store: MemoryCloud, more: Iterable[Use], now: int = NOW, updates: VersionUpdates | None = None
+) -> None:
     """Write the next version of a cloud, with additional uses."""
-    increment = Increment(secrets.token_bytes(16), b"emitter", now, tuple(more))
-    await Merger(store, lambda: now).merge(await store.head(), [increment], complete_to=now)
+    merger = Merger(store, lambda: now, updates=updates)
+    await merger.merge(await store.head(), [increment_of(more, now)], complete_to=now)
 
 
 async def a_cloud(more: Iterable[Use]) -> TagCloud:

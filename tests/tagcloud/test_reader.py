@@ -14,6 +14,7 @@ from shoal.tagcloud.memory import MemoryCloud
 from shoal.tagcloud.merger import Sizes
 from shoal.tagcloud.reader import TagCloud
 from shoal.tagcloud.rules import allowing, denying, merging, unmerging
+from shoal.tagcloud.updates import VersionUpdates
 from tests.async_runner import in_loop
 from tests.flows.simulation.faults import Between
 from tests.tagcloud.factories import HOUR_MS, NOW, Clock, a_cloud, count_into, use, uses
@@ -271,3 +272,151 @@ async def test_tag_cloud_lookup_of_several_tags_uses_one_query() -> None:
     clouds = TagCloud(watched(store, asked, away=[False]), clock=lambda: NOW)
     assert set(await clouds.counted(["a", "b", "c", "d", "nothing"])) == {"a", "b", "c", "d"}
     assert asked == {"head": 1, "rules": 1, "tags": 1}
+
+
+# Updates
+
+PAUSE_MS = 500
+"""The minimum time between two checks of the store."""
+
+
+class Updated:
+    """A cloud that is read with updates. `merge` writes a version and publishes it, and moves the clock by `PAUSE_MS`.
+
+    `asked` counts requests to the store.
+    """
+
+    def __init__(self) -> None:
+        self.store, self.clock, self.asked, self.away = MemoryCloud(), Clock(), Counter[str](), [False]
+        self.updates = VersionUpdates()
+        self.tags = TagCloud(watched(self.store, self.asked, away=self.away), self.updates, clock=self.clock)
+
+    async def connect(self) -> None:
+        """Read twice: the second read asks for updates."""
+        await self.names()
+        self.clock.now += PAUSE_MS
+        await self.names()
+        self.asked.clear()
+
+    async def merge(self, name: str) -> None:
+        await count_into(self.store, uses(name, 1), updates=self.updates)
+        self.clock.now += PAUSE_MS
+
+    async def names(self) -> list[str]:
+        return sorted(names(await self.tags.cloud()))
+
+
+@in_loop
+async def test_tag_cloud_update_causes_one_read_of_new_version() -> None:
+    here = Updated()
+    await here.connect()
+    for _ in range(3):
+        assert await here.names() == []
+    await here.merge("a")
+    for _ in range(3):
+        assert await here.names() == ["a"]
+    assert here.asked == {"head": 1, "rules": 1}
+
+
+@in_loop
+async def test_tag_cloud_updates_in_quick_succession_cause_two_reads_per_second() -> None:
+    here = Updated()
+    await here.connect()
+    await here.merge("a")
+    assert await here.names() == ["a"]
+    for name in "bcd":
+        await count_into(here.store, uses(name, 1), updates=here.updates)
+        here.clock.now += PAUSE_MS // 4
+        assert await here.names() == ["a"]
+    here.clock.now += PAUSE_MS // 4
+    assert await here.names() == ["a", "b", "c", "d"]
+    assert here.asked == {"head": 2, "rules": 2}
+
+
+@in_loop
+async def test_tag_cloud_without_update_polls_every_ten_seconds() -> None:
+    here = Updated()
+    await here.connect()
+    await count_into(here.store, uses("a", 1))
+    here.clock.now += 9_999
+    assert await here.names() == []
+    assert not here.asked
+    here.clock.now += 1
+    assert await here.names() == ["a"]
+    assert here.asked == {"version": 1, "head": 1, "rules": 1}
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+@in_loop
+async def test_tag_cloud_repeated_or_late_update_checks_version_only(version: int) -> None:
+    here = Updated()
+    await here.connect()
+    await here.merge("a")
+    await here.merge("b")
+    assert await here.names() == ["a", "b"]
+    here.asked.clear()
+    here.updates.receive(version)
+    here.clock.now += PAUSE_MS
+    for _ in range(3):
+        assert await here.names() == ["a", "b"]
+    assert here.asked == {"version": 1}
+
+
+@in_loop
+async def test_tag_cloud_update_of_future_version_reads_stored_version_once() -> None:
+    here = Updated()
+    await here.connect()
+    await here.merge("a")
+    here.updates.receive(99)
+    for _ in range(3):
+        assert await here.names() == ["a"]
+    assert here.asked == {"head": 1, "rules": 1}
+    await here.merge("b")
+    assert await here.names() == ["a", "b"]
+
+
+@in_loop
+async def test_tag_cloud_update_during_read_is_followed_by_another_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = Updated()
+    await here.connect()
+    await here.merge("a")
+    store = here.tags._store
+    rules = store.rules
+
+    async def merging_meanwhile() -> dict[str, TagRule]:
+        monkeypatch.undo()
+        await here.merge("b")
+        return await rules()
+
+    monkeypatch.setattr(store, "rules", merging_meanwhile)
+    assert await here.names() == ["a"]
+    assert await here.names() == ["a", "b"]
+
+
+@in_loop
+async def test_tag_cloud_is_polled_each_second_while_updates_may_be_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = Updated()
+    await here.connect()
+    with monkeypatch.context() as disconnected:
+        disconnected.setattr(here.updates, "newest", lambda: None)
+        await here.merge("a")
+        assert await here.names() == []
+        here.clock.now += 1_000
+        assert await here.names() == ["a"]
+        await here.merge("b")
+    # The process is connected again, after it has missed an update.
+    assert await here.names() == ["a", "b"]
+
+
+@in_loop
+async def test_tag_cloud_update_while_store_is_unavailable_is_followed_by_retry_after_one_second() -> None:
+    here = Updated()
+    await here.connect()
+    await here.merge("a")
+    here.away[0] = True
+    for _ in range(3):
+        assert await here.names() == []
+    assert here.asked == {"head": 1}
+    here.away[0] = False
+    here.clock.now += 1_000
+    assert await here.names() == ["a"]

@@ -22,6 +22,7 @@ from shoal.settings import Settings
 from shoal.tagcloud.collection import Collector, Emitter, Inbox
 from shoal.tagcloud.contract import CloudStore, TagRule, Transport
 from shoal.tagcloud.reader import TagCloud
+from shoal.tagcloud.updates import VersionUpdates
 from shoal.tasks import cancel
 
 _INDEX_URLS = "sqlite:///path, postgresql://host/database, memory://"
@@ -109,6 +110,7 @@ class TagCounting:
     transport: Transport
     emitter: Emitter
     collector: Collector
+    updates: VersionUpdates
 
     async def settle(self, *, collecting: bool) -> None:
         """Wait until all increments are merged, by the local collector, by others, or by this call."""
@@ -134,7 +136,9 @@ async def tag_rules(settings: Settings) -> Sequence[TagRule]:
         return [*(await (await _open_store(settings, stack, read_only=True)).rules()).values()]
 
 
-async def open_tags(settings: Settings, stack: AsyncExitStack, *, read_only: bool, working: bool) -> TagCounting:
+async def open_tags(
+    settings: Settings, stack: AsyncExitStack, updates: VersionUpdates, *, read_only: bool, working: bool
+) -> TagCounting:
     """Open the tag cloud and its counters.
 
     Raises `Unavailable` for a store that cannot be opened, and `InvalidInput` for an unsupported URL.
@@ -146,10 +150,12 @@ async def open_tags(settings: Settings, stack: AsyncExitStack, *, read_only: boo
         transport = await broker.open(settings.broker, collecting=working)
         stack.push_async_callback(transport.close)
     emitter = Emitter(transport.send, seconds=_EMIT_SECONDS)
-    return TagCounting(store, transport, emitter, collector_of(settings, store, transport))
+    return TagCounting(store, transport, emitter, collector_of(settings, store, transport, updates), updates)
 
 
-def collector_of(settings: Settings, store: CloudStore, transport: Transport) -> Collector:
+def collector_of(
+    settings: Settings, store: CloudStore, transport: Transport, updates: VersionUpdates | None = None
+) -> Collector:
     return Collector(
         store,
         transport,
@@ -157,6 +163,7 @@ def collector_of(settings: Settings, store: CloudStore, transport: Transport) ->
         increments=settings.tag_merge_increments,
         seconds=settings.tag_merge_seconds,
         pause=settings.tag_merge_pause_seconds,
+        updates=updates,
     )
 
 

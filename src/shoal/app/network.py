@@ -19,6 +19,7 @@ from shoal.app.outboxes import limits_of, open_recorder, pressure_of, probes_of,
 from shoal.app.paths import domain_of, media_url
 from shoal.app.shared import HostProcess, Sharing, open_broker, open_sharing
 from shoal.app.stores import open_store, spans_stores
+from shoal.app.tag_updates import ChannelUpdates, tag_updates_of
 from shoal.commands.audit import drop_old
 from shoal.commands.context import Writes
 from shoal.consumers.active_posts import forget_inactive
@@ -131,7 +132,7 @@ class Network:
 
     async def amend_tags(self, amendment: Amendment) -> None:
         """Change tag counts or rules."""
-        await amend(self.counting.store, lambda _: amendment)
+        await amend(self.counting.store, lambda _: amendment, self.counting.updates)
 
     async def settle(self, patience: float = 60.0) -> None:
         """Wait until all events so far are processed, here or in workers.
@@ -195,7 +196,8 @@ async def open_network(
         working = background and not read_only and (role is ProcessRole.WORKER or settings.run_consequences)
         broker = await open_broker(settings, stack, taking=working)
         outbox: Outbox = store if broker is None else broker
-        counting = await open_tags(settings, stack, read_only=read_only, working=working)
+        updates = tag_updates_of(settings, sharing, host_process)
+        counting = await open_tags(settings, stack, updates, read_only=read_only, working=working)
         search = await open_search(settings, stack, read_only=read_only)
         statements = Statements(raw, counting.store, sharing)
         server_key = None if read_only else open_key(settings)
@@ -281,9 +283,12 @@ async def _assemble(
         push_sender=open_push_sender(settings, server_key) if server_key else None,
         lifetime=lifetime,
     )
-    hub = Hub(channel, lasting)
+    hub = Hub(channel, lasting, on_merge=counting.updates.receive)
     stack.push_async_callback(hub.close)
-    tags = TagCloud(counting.store)
+    if isinstance(counting.updates, ChannelUpdates):
+        counting.updates.follow = hub.follow
+    tags = TagCloud(counting.store, counting.updates)
+    stack.callback(counting.updates.close)
     runner = runner_of(outbox, effects, recorder, afar=sharing is not None)
     return Network(
         settings=settings,

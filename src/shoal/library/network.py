@@ -30,6 +30,7 @@ class Options(TypedDict, total=False):
     tag_merge_increments: int
     tag_merge_seconds: float
     tag_merge_pause_seconds: float
+    tag_cloud_refresh: Literal["notify", "poll"]
     search: str
     run_consequences: bool
     media: str

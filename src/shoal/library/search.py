@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from typing import Literal, NamedTuple
 
 from shoal.commands import relationships
@@ -116,6 +117,14 @@ class Tags:
     async def related(self, name: str, limit: int = 20) -> list[RelatedTag]:
         """Return at most 40 related tags, most similar first. Raises `InvalidInput` for an invalid tag."""
         return await tags.related(self._reads, name, limit)
+
+    def live(self) -> AsyncGenerator[int, None]:
+        """Iterate over the versions of the cloud, from the current one on, so that a program need not poll.
+
+        Of several versions in quick succession, only the last one may be yielded. Ends when the network closes. Raises
+        `Unavailable`.
+        """
+        return self._reads.tags.versions()
 
     async def trending(self, limit: int = 10, offset: int = 0) -> list[Word]:
         """Return rising tags, filled up with the top tags of the day, the week and all time. Raises `Unavailable`."""

@@ -45,6 +45,8 @@ NEWEST = 5
 """Upper bound of all ids and floors in timelines."""
 USED = 6
 """Number of timeline rows ever used."""
+TAG_UPDATES = 7
+"""Number of updates on the tag cloud; a new owner increases it too."""
 
 
 class SharedMemory:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict, deque
-from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -36,6 +36,7 @@ from shoal.streaming.updates import (
     OfEntry,
     SessionsEnded,
     SubscriptionChange,
+    TagCloudMerged,
     ViewerUpdate,
     decode,
 )
@@ -103,7 +104,7 @@ class UpdateHistory:
     def _heard_at(self, numbers: Iterable[int]) -> Iterator[tuple[int, PlacedUpdate]]:
         for number in sorted(numbers):
             position, update = self._heard[number - self.first]
-            if update is not None and not isinstance(update, SubscriptionChange):
+            if update is not None and not isinstance(update, SubscriptionChange | TagCloudMerged):
                 yield number, PlacedUpdate(position, update)
 
 
@@ -240,15 +241,25 @@ _AT_ONCE = 16
 class Hub:
     """A distributor of the channel's updates to the viewers connected to this process.
 
-    It follows the channel from the first connection on. It keeps `retained` updates for viewers who reconnect; at most `capacity`
-    updates wait for one viewer.
+    It follows the channel from the first connection or call of `follow` on. It keeps `retained` updates for viewers who reconnect;
+    at most `capacity` updates wait for one viewer. `on_merge` is called with each new version of the tag cloud, and with 0 when
+    some may have been missed.
     """
 
-    def __init__(self, channel: Channel, graph: Reader, *, capacity: int = 200, retained: int = 5_000) -> None:
+    def __init__(
+        self,
+        channel: Channel,
+        graph: Reader,
+        *,
+        capacity: int = 200,
+        retained: int = 5_000,
+        on_merge: Callable[[int], None] = lambda _version: None,
+    ) -> None:
         self._channel = channel
         self._graph = graph
         self._capacity = capacity
         self._retained = retained
+        self._on_merge = on_merge
         self._matching = Matching()
         # None before the start, and after a gap until the hub has caught up.
         self._replay: UpdateHistory | None = None
@@ -259,6 +270,7 @@ class Hub:
         self._changed = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._closed = False
+        self._away = False
         self._outage = ThrottledLog(_log)
 
     @property
@@ -289,6 +301,11 @@ class Hub:
             self._matching.leave(connection)
             self._outdated.pop(connection, None)
 
+    def follow(self) -> bool:
+        """Follow the channel from now on, if not yet. Return whether every new update is received."""
+        self._start()
+        return self._replay is not None and not self._away
+
     async def _caught_up(self) -> UpdateHistory:
         """Return the recent updates once they include all that were published before this call.
 
@@ -310,19 +327,19 @@ class Hub:
 
     async def _follow(self) -> None:
         """Follow the channel until closed, and retry after any error."""
-        away = False
         while True:
             try:
                 await self._listen()
             except Gap:
-                self._replay, away = None, False
+                self._replay = None
             except Unavailable as error:
-                if not away:
+                if not self._away:
                     _log.warning("live updates are delayed: %s", error)
-                away = True
+                self._away = True
                 await asyncio.sleep(_BACKOFF_SECONDS)
             except Exception:  # noqa: BLE001  # viewers must get later updates
                 _log.exception("reading the channel failed")
+                self._away = True
                 await asyncio.sleep(_BACKOFF_SECONDS)
 
     async def _listen(self) -> None:
@@ -333,9 +350,13 @@ class Hub:
         replay, at, until = self._replay, self._at, self._at
         if replay is None:
             at, until = await self._channel.end(self._retained), await self._channel.end()
+            self._away = False
             replay = UpdateHistory(at, self._retained)
             if at == until:
                 self._go_live(replay, at)
+        elif self._away:
+            await self._channel.end()
+            self._away = False
         async with aclosing(self._channel.follow(at)) as messages:
             async for position, message in messages:
                 update = decode(message)
@@ -352,12 +373,15 @@ class Hub:
             connection.since = replay.next
             connection.miss(position)
             self._outdate(connection, None)
+        self._on_merge(0)
         self._moved.set()
 
     def _deliver(self, position: Position, update: AnyUpdate | None) -> None:
         self._at = position
         if isinstance(update, SubscriptionChange):
             self._apply_change(update)
+        elif isinstance(update, TagCloudMerged):
+            self._on_merge(update.version)
         elif update is not None:
             heard = PlacedUpdate(position, update)
             for connection in self._matching.concerned(update):

@@ -142,13 +142,19 @@ class MemberSuspended(Update, frozen=True, array_like=True, tag=12):
     member_id: int
 
 
+class TagCloudMerged(Update, frozen=True, array_like=True, tag=15):
+    """A new version of the tag cloud was written."""
+
+    version: int
+
+
 OfEntry = PostCreated | PostEdited | PostDeleted | PostHidden | PostNarrowed | ShareCreated | ShareDeleted
 OfMember = NotificationMade | ConversationChanged | FiltersChanged
 ViewerUpdate = OfEntry | OfMember
 """Updates for viewers."""
 SubscriptionChange = FollowChanged | ListChanged | SessionsEnded | MemberSuspended
 """Updates that change the subscriptions of viewers."""
-AnyUpdate = ViewerUpdate | SubscriptionChange
+AnyUpdate = ViewerUpdate | SubscriptionChange | TagCloudMerged
 
 encode = msgspec.msgpack.Encoder().encode
 _decoder: msgspec.msgpack.Decoder[AnyUpdate] = msgspec.msgpack.Decoder(AnyUpdate)

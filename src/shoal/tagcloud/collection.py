@@ -36,6 +36,7 @@ from shoal.tagcloud.contract import (
 )
 from shoal.tagcloud.lease import locked
 from shoal.tagcloud.merger import SIZES, Merger, Sizes
+from shoal.tagcloud.updates import VersionUpdates
 from shoal.throttled_log import ThrottledLog
 
 ID_BYTES = 16
@@ -199,6 +200,7 @@ class Collector:
         pause: float = 0.0,
         lock_seconds: float = LOCK_SECONDS,
         sizes: Sizes = SIZES,
+        updates: VersionUpdates | None = None,
         clock: Callable[[], int] = now_ms,
     ) -> None:
         self._store = store
@@ -211,7 +213,7 @@ class Collector:
         self._outage = ThrottledLog(_log)
         self._lock_seconds = lock_seconds
         self._clock = clock
-        self._merger = Merger(store, clock, sizes)
+        self._merger = Merger(store, clock, sizes, updates)
         self._head: Head | None = None
         self._pending: dict[bytes, tuple[Parcel, Increment]] = {}
         self._unreadable: dict[bytes, Parcel] = {}

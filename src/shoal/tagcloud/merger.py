@@ -29,6 +29,7 @@ from shoal.tagcloud.contract import (
     unpack_marks,
 )
 from shoal.tagcloud.heat import COLD, Heat, Ranking, Rankings, heats_of, joined
+from shoal.tagcloud.updates import VersionUpdates
 
 _MOST_FORMS = 16
 """Spellings of a tag that are counted separately; rarer ones are dropped."""
@@ -207,12 +208,19 @@ NOTHING = Amendment()
 
 
 class Merger:
-    """Merges into one store. `clock` returns Unix milliseconds."""
+    """Merges into one store. `clock` returns Unix milliseconds. Each new version is published as an update."""
 
-    def __init__(self, store: CloudStore, clock: Callable[[], int], sizes: Sizes = SIZES) -> None:
+    def __init__(
+        self,
+        store: CloudStore,
+        clock: Callable[[], int],
+        sizes: Sizes = SIZES,
+        updates: VersionUpdates | None = None,
+    ) -> None:
         self._store = store
         self._clock = clock
         self._sizes = sizes
+        self._updates = updates or VersionUpdates()
         self._marks: dict[int, set[int]] = {}
         self._marked_to = 0
 
@@ -264,6 +272,7 @@ class Merger:
             self._marks.clear()
             raise
         self._remember(fresh, merge.head.version)
+        await self._updates.publish(merge.head.version)
         return merge.head
 
     async def _fresh(self, version: int, increments: Iterable[Increment]) -> list[Use]:

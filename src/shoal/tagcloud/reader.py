@@ -1,6 +1,8 @@
-"""Cached reads of the tag cloud: the newest version is kept in memory, and checked once a second.
+"""Cached reads of the tag cloud: the newest version is kept in memory, and read again after an update on a newer one.
 
-Denied tags are absent, and merged tags appear as their target. While the store is away, the cached version is served.
+An update takes effect at once, or half a second after the last check. The store is also polled by reads that come ten seconds after
+the last check, since updates may be lost, or one second after it while no updates are received. Denied tags are absent, and merged
+tags appear as their target. While the store is away, the cached version is served.
 
 The cloud has no version tokens by which a response could be cached. `cloud`, `sized`, `uses` and `summary` are compared instead
 (`cache.dependencies.compared`). Warmth changes continuously: cached pages use values derived from it.
@@ -9,7 +11,7 @@ The cloud has no version tokens by which a response could be cached. `cloud`, `s
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping
 from functools import partial
 from typing import NamedTuple
 
@@ -18,6 +20,7 @@ from shoal.core.ids import now_ms
 from shoal.core.text import check_tag
 from shoal.graph.cache.dependencies import compared, do_not_cache, good_until
 from shoal.graph.schema import tag_id
+from shoal.locks import set_within
 from shoal.tagcloud import rules as ruling
 from shoal.tagcloud.cloud import (
     MAX_WORDS,
@@ -45,17 +48,26 @@ from shoal.tagcloud.cloud import (
 )
 from shoal.tagcloud.contract import DAY_MS, CloudStore, TagRule
 from shoal.tagcloud.merger import SIZES, MergedTags, Sizes
+from shoal.tagcloud.updates import VersionUpdate, VersionUpdates
 
 _MIN_WARMTH = 0.001
 """Minimum warmth, in uses made right now, for a tag to be in a window's cloud."""
 
 _SERVES_MS = 10_000
+_UPDATED_POLL_SECONDS = 10.0
+"""How long a lost update delays a version."""
+_UPDATE_SECONDS = 0.5
+"""Minimum time between two checks, so that a collector with a backlog does not cause more reads than polling."""
 
 
 class _Held(NamedTuple):
     """The cached version, when it was checked, and the time for which warmth is computed."""
 
     looked: int
+    update: VersionUpdate | None
+    """The newest update before the check; None if the store is polled."""
+    confirmed: bool
+    """Whether the store answered the check."""
     now: int
     version: int
     at: int
@@ -76,14 +88,24 @@ class _Held(NamedTuple):
 
 
 class TagCloud:
-    """Reads of a cloud, and the admins' rules. `clock` returns Unix milliseconds; a check is valid for `seconds`."""
+    """Reads of a cloud, and the admins' rules. `clock` returns Unix milliseconds.
+
+    The store is polled after `seconds` while no `updates` are received.
+    """
 
     def __init__(
-        self, store: CloudStore, *, clock: Callable[[], int] = now_ms, seconds: float = 1.0, sizes: Sizes = SIZES
+        self,
+        store: CloudStore,
+        updates: VersionUpdates | None = None,
+        *,
+        clock: Callable[[], int] = now_ms,
+        seconds: float = 1.0,
+        sizes: Sizes = SIZES,
     ) -> None:
         self.clock = clock
         self._store = store
-        self._fresh_ms = int(seconds * 1000)
+        self._poll_seconds = seconds
+        self._updates = updates or VersionUpdates(polling=True)
         self._sizes = sizes
         self._held: _Held | None = None
         self._looking = asyncio.Lock()
@@ -173,12 +195,26 @@ class TagCloud:
         ((lead, others),) = cached.groups.of((name,)).values()
         return () if cached.hides(lead) else (lead, *others)
 
+    async def versions(self) -> AsyncGenerator[int, None]:
+        """Yield the number of the newest version, and again whenever it has changed, until the updates are closed.
+
+        Of several versions in quick succession, only the last one may be yielded. Raises `Unavailable`.
+        """
+        seen = -1
+        while not self._updates.closed:
+            arrival = self._updates.arrival
+            version = (await self._latest()).version
+            if version != seen:
+                seen = version
+                yield version
+            await set_within(arrival, _UPDATE_SECONDS)
+
     async def rules(self) -> list[TagRule]:
         return sorted((await self._store.rules()).values(), key=lambda rule: rule.name)
 
     async def rule(self, decide: ruling.Decide) -> TagRule:
         """Set a rule that `decide` derives from the current ones. Raises the `InvalidInput` of `decide`."""
-        rule = await ruling.set_rule(self._store, decide, self.clock, self._sizes)
+        rule = await ruling.set_rule(self._store, decide, self._updates, self.clock, self._sizes)
         # A read that began before the rule must not be cached after it.
         async with self._looking:
             self._held = None
@@ -196,23 +232,44 @@ class TagCloud:
         return cached
 
     def _fresh(self) -> _Held | None:
-        cached = self._held
-        return cached if cached is not None and abs(self.clock() - cached.looked) < self._fresh_ms else None
+        if (cached := self._held) is None:
+            return None
+        update = self._updates.newest()
+        if update is None or not cached.confirmed:
+            seconds = self._poll_seconds
+        else:
+            seconds = _UPDATED_POLL_SECONDS if update == cached.update else _UPDATE_SECONDS
+        return cached if abs(self.clock() - cached.looked) < seconds * 1000 else None
 
     async def _look(self, cached: _Held | None) -> _Held:
         now = self.clock()
+        # An update that arrives from here on causes another check. A process that reads only once needs no updates.
+        update = self._updates.newest() if cached is not None else None
         try:
-            if cached is not None and cached.version == await self._store.version():
-                return _checked(cached, now)
+            if cached is not None:
+                newer = update is not None and update.version > cached.version
+                if not newer and cached.version == await self._store.version():
+                    return _checked(cached, now, update)
             head = await self._store.head()
             # Rules are read last, so they are of that version or a later one.
             rules = await self._store.rules()
         except Unavailable:
             if cached is None:
                 raise
-            return _checked(cached, now)
+            return _checked(cached, now, update, confirmed=False)
         return _Held(
-            now, now, head.version, head.at, head.complete_to, decode(head.cloud), rules, MergedTags(rules), {}, {}
+            looked=now,
+            update=update,
+            confirmed=True,
+            now=now,
+            version=head.version,
+            at=head.at,
+            complete_to=head.complete_to,
+            cloud=decode(head.cloud),
+            rules=rules,
+            groups=MergedTags(rules),
+            shown={},
+            sized={},
         )
 
 
@@ -222,11 +279,10 @@ def _check(order: str, limit: int) -> None:
     check_words(limit)
 
 
-def _checked(cached: _Held, now: int) -> _Held:
+def _checked(cached: _Held, now: int, update: VersionUpdate | None, *, confirmed: bool = True) -> _Held:
     """Record a check. Computed words stay valid for a while, in which warmth changes by a few thousandths at most."""
-    if abs(now - cached.now) < _SERVES_MS:
-        return cached._replace(looked=now)
-    return cached._replace(looked=now, now=now, shown={}, sized={})
+    cached = cached._replace(looked=now, update=update, confirmed=confirmed)
+    return cached if abs(now - cached.now) < _SERVES_MS else cached._replace(now=now, shown={}, sized={})
 
 
 def _shown(cached: _Held, order: str, limit: int) -> Shown:

@@ -18,6 +18,7 @@ from shoal.core.text import canonical_tag, check_tag
 from shoal.tagcloud.contract import CloudStore, Overtaken, TagRule
 from shoal.tagcloud.lease import locked
 from shoal.tagcloud.merger import NOTHING, SIZES, Amendment, Merger, Sizes
+from shoal.tagcloud.updates import VersionUpdates
 
 _TRIES = 200
 _RETRY_SECONDS = 0.05
@@ -26,7 +27,12 @@ Rules = Mapping[str, TagRule]
 
 
 async def amend(
-    store: CloudStore, decide: Callable[[Rules], Amendment], *, clock: Callable[[], int] = now_ms, sizes: Sizes = SIZES
+    store: CloudStore,
+    decide: Callable[[Rules], Amendment],
+    updates: VersionUpdates | None = None,
+    *,
+    clock: Callable[[], int] = now_ms,
+    sizes: Sizes = SIZES,
 ) -> Amendment:
     """Call `decide` with the current rules, and write the change that it returns; `NOTHING` writes none.
 
@@ -39,7 +45,8 @@ async def amend(
                     amendment = decide(await store.rules())
                     if amendment != NOTHING:
                         head = await store.head()
-                        await Merger(store, clock, sizes).merge(head, (), holder=holder, amendment=amendment)
+                        merger = Merger(store, clock, sizes, updates)
+                        await merger.merge(head, (), holder=holder, amendment=amendment)
                     return amendment
         await asyncio.sleep(_RETRY_SECONDS)
     raise Unavailable("the tag cloud is busy: try again in a moment", retry_after=1.0)
@@ -93,7 +100,9 @@ def unmerging(name: str) -> Decide:
     return lambda rules: TagRule(name, denied=name in rules and rules[name].denied)
 
 
-async def set_rule(store: CloudStore, decide: Decide, clock: Callable[[], int], sizes: Sizes) -> TagRule:
+async def set_rule(
+    store: CloudStore, decide: Decide, updates: VersionUpdates, clock: Callable[[], int], sizes: Sizes
+) -> TagRule:
     """Set a rule from the next version on. Idempotent.
 
     Raises the `InvalidInput` of `decide`, and `Unavailable` if the lock cannot be taken.
@@ -104,7 +113,7 @@ async def set_rule(store: CloudStore, decide: Decide, clock: Callable[[], int], 
         decided.append(rule := decide(rules))
         return NOTHING if rule == rules.get(rule.name, TagRule(rule.name)) else Amendment(rules=(rule,))
 
-    await amend(store, amendment, clock=clock, sizes=sizes)
+    await amend(store, amendment, updates, clock=clock, sizes=sizes)
     return decided[-1]
 
 
