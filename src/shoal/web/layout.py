@@ -19,7 +19,7 @@ _MOST_UNREAD = 20
 """Maximum number of notifications that are counted for the badge; at this number it shows "20+"."""
 
 _SCHEMES = ("light", "dark")
-_NO_RETURN = ("/login", "/signup", "/invite", "/forgotten", "/reset", "/about")
+_NO_RETURN = ("/login", "/signup", "/invite", "/forgotten", "/reset", "/oauth", "/about")
 """Beginnings of the paths that visitors do not return to after logging in."""
 _FLAGS = ("contrast", "dense", "still")
 
