@@ -27,7 +27,6 @@ from shoal.web.view_models import entry_with_id
 _LOG = logging.getLogger(__name__)
 _MOST_BYTES = 3_000
 """Browsers store at most 4,096 bytes of a cookie."""
-REACTIONS = frozenset({"like", "share", "save"})
 
 
 class PendingAction(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -26,7 +26,7 @@ from shoal.web import routing
 from shoal.web.comments import comment_form, thread_of
 from shoal.web.compose import answering
 from shoal.web.compose_form import Writing, as_id
-from shoal.web.pending_actions import REACTIONS, PendingAction
+from shoal.web.pending_actions import PendingAction
 from shoal.web.rendering import IdQuery, feed_page, next_of, page, part
 from shoal.web.request_context import Handle, IdForm, PageContext
 from shoal.web.syndication import post_card
@@ -91,7 +91,7 @@ async def photo(ctx: PageContext, path: PhotoPath) -> Response:
 
 async def act(ctx: PageContext, asked: PostActForm) -> Response:
     """Perform an action on a post or undo it. A script gets the updated buttons."""
-    pending = PendingAction(asked.do, asked.id).encoded() if asked.do in REACTIONS else ""
+    pending = PendingAction(asked.do, asked.id).encoded() if asked.do in {"like", "share", "save"} else ""
     member = ctx.checked(asked, pending)
     await _VERBS[asked.do](ctx.writes, member.id, asked.id)
     if not ctx.partial:
