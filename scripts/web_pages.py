@@ -61,13 +61,16 @@ STRANGERS = {
 }
 MEMBERS = {
     "home": "/",
+    "home-photos": "/?show=photos",
     "for-you": "/for-you",
     "catch-up": "/catch-up",
     "explore": "/explore",
     "people": "/explore/people",
+    "tags": "/explore/tags",
     "nearby": "/explore/nearby",
     "search": "/search?q={word}",
     "tag": "/tags/{word}",
+    "tag-posts": "/tags/{word}?show=posts",
     "post": "/@{author}/{id}",
     "photo": "/@{author}/{id}/photos/1",
     "likes": "/posts/{id}/likes",

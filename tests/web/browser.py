@@ -55,6 +55,11 @@ class Page:
         return _words(self.html.find("main"))
 
     @property
+    def photos(self) -> Sequence[Tag]:
+        """Return the links of photo grids, in order."""
+        return self.html.select(".photo-rows > a.photo")
+
+    @property
     def posts(self) -> list[Tag]:
         """Return the posts on the page, in order."""
         return list(self.html.find_all("article"))

@@ -109,10 +109,11 @@ def test_comment_on_invisible_post_returns_404(here: NetworkFixture) -> None:
     assert browser.post(f"/posts/{post.id}/comments", [("form_token", token), ("text", "Psst")]).status == 404
 
 
-def test_comment_form_is_hidden_from_anonymous_visitors(here: NetworkFixture) -> None:
+def test_comment_form_of_anonymous_visitor_asks_for_text_only(here: NetworkFixture) -> None:
     post = a_post(here, "jim")
     page = visitor(here).open(f"/@jim/{post.id}")
-    assert page.html.find("textarea") is None
+    assert page.one("textarea").text == ""
+    assert page.press("Comment", text="").path == f"/login?to=%2F%40jim%2F{post.id}"
     assert not page.links("Reply")
 
 

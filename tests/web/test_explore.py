@@ -27,13 +27,16 @@ def here() -> Iterator[NetworkFixture]:
         yield made
 
 
-def test_explore_page_shows_photos_tag_cloud_and_members(here: NetworkFixture) -> None:
-    page = visitor(here).open("/explore")
-    assert len(page.html.select(".wall a")) == 4
+def test_explore_tabs_show_photos_tag_cloud_and_members(here: NetworkFixture) -> None:
+    browser = visitor(here)
+    assert len(browser.open("/explore").photos) == 4
+    assert not browser.open("/explore?order=popular").photos
+    assert len(visitor(here, "ben").open("/explore").photos) == 4, "new photos until some are popular"
+    page = browser.open("/explore/tags")
     drawn = page.html.select("svg.drawn-cloud a")
     assert {link["href"] for link in drawn} == {"/tags/venice", "/tags/boats"}
     assert {found_in(link, "title").text for link in drawn} == {"#Venice: 3 posts", "#boats: 5 posts"}
-    assert page.one(".in-columns .handle").get_text(strip=True) == "@ann"
+    assert page.follow("People").one(".handle").get_text(strip=True) == "@ann"
     assert "style=" not in str(page.one("main"))
 
 
@@ -44,7 +47,8 @@ def test_tag_page_shows_weekly_chart_usage_and_posts(here: NetworkFixture) -> No
     assert len(page.html.select(".week rect")) == 7
     assert page.html.select(".week text.n")[-1].get_text(strip=True) == "3"
     assert "Used 3 times since yesterday, by 1 person" in page.text
-    assert len(page.posts) == 3
+    assert len(page.photos) == 3
+    assert len(page.follow("Posts").posts) == 3
     assert page.one('link[type="application/atom+xml"]')["href"] == "/tags/venice.atom"
     assert page.press("Follow").path == "/login?to=%2Ftags%2FVENICE"
 
@@ -55,17 +59,18 @@ def test_tag_page_buttons_follow_and_unfollow_tag(here: NetworkFixture) -> None:
     assert "Following" in page.text
     assert page.one('nav.tabs a[aria-current="page"]').get_text(strip=True) == "#boats"
     assert "nowhere" in browser.open("/").text
-    assert page.press("Unfollow #boats").html.select("nav.tabs") == []
+    assert page.press("Unfollow #boats").html.select("nav.tabs[aria-label=Feeds]") == []
 
 
 def test_denied_tag_page_shows_posts_without_tag_statistics(here: NetworkFixture) -> None:
     here.run(here.network.reads.tags.rule(denying("boats")))
     try:
         page = visitor(here).open("/tags/boats")
-        assert len(page.posts) == 5
+        assert len(page.photos) == 4
+        assert len(page.follow("Posts").posts) == 5
         assert not page.html.select(".week")
         assert not page.html.select(".chips a")
-        assert "boats" not in visitor(here).open("/explore").one(".cloud-section").text
+        assert "boats" not in visitor(here).open("/explore/tags").one(".cloud-section").text
         assert "#boats" not in visitor(here).open("/tags/venice").one(".tag-head").text
     finally:
         here.run(here.network.reads.tags.rule(allowing("boats")))
@@ -80,10 +85,10 @@ def test_tag_page_returns_404_for_invalid_tag_and_invites_to_unused_tag(here: Ne
 
 def test_nearby_page_shows_posts_within_radius_on_map(here: NetworkFixture) -> None:
     page = visitor(here).open("/explore/nearby?at=45.4,12.3&km=25")
-    assert len(page.posts) == 3
+    assert len(page.photos) == 3
     assert len(page.html.select("svg.map a.spot")) == 1
     assert page.one("svg.map a.spot")["aria-label"] == "3 posts at 45.43° N, 12.33° E"
-    assert page.one("svg.map a.spot")["href"] == f"#{page.posts[0]['id']}"
+    assert page.one("svg.map a.spot")["href"] == f"#{page.photos[0]['id']}"
     far = page.follow("100 km")
     assert far.path == "/explore/nearby?at=45.4%2C12.3&km=100"
     assert "No posts near here yet" in visitor(here).open("/explore/nearby?at=-45,170").text
@@ -93,7 +98,7 @@ def test_nearby_page_with_invalid_coordinates_shows_error(here: NetworkFixture) 
     browser = visitor(here)
     page = browser.open("/explore/nearby")
     assert "Your location is rounded to a kilometer" in page.text
-    assert len(page.press("Show posts", at="45.43; 12.33").posts) == 3
+    assert len(page.press("Show posts", at="45.43; 12.33").photos) == 3
     for typed in ("home", "95,12", "12", "nan,nan"):
         wrong = page.press("Show posts", at=typed)
         assert (wrong.status, wrong.one("#at")["value"]) == (422, typed)
@@ -103,7 +108,7 @@ def test_nearby_page_with_invalid_coordinates_shows_error(here: NetworkFixture) 
 
 def test_post_place_link_opens_nearby_page(here: NetworkFixture) -> None:
     page = visitor(here).open("/@ben?show=posts")
-    assert "Rome" in page.follow("place").text
+    assert "Rome" in page.follow("place").follow("Posts").text
 
 
 def test_member_directory_orders_by_followers_and_recent_activity(here: NetworkFixture) -> None:

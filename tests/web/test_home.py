@@ -11,6 +11,7 @@ from shoal.commands.posts import Draft
 from shoal.core.model import Visibility
 from tests.api.in_memory_network import NetworkFixture, network_fixture
 from tests.web.browser import member, visitor
+from tests.web.pictures import posted
 
 
 @pytest.fixture(scope="module")
@@ -92,3 +93,65 @@ def test_ranked_feed_page_without_ranking_excludes_direct_messages(here: Network
     here.settle()
     page = visitor(here, "fay").open("/for-you")
     assert page.texts("prose") == ["No secret"]
+
+
+def test_home_page_of_photos_excludes_text_posts_and_stays_full(here: NetworkFixture) -> None:
+    gus, hal = member(here, "gus"), member(here, "hal")
+    here.run(relationships.follow(here.writes, gus.id, hal.id))
+    for n in range(25):
+        posted(here, hal, f"picture {n}", 1)
+        posted(here, hal, f"text {n}")
+    here.settle()
+    page = visitor(here, "gus").open("/").follow("Photos")
+    older = page.follow("Older posts")
+    assert [*page.texts("prose"), *older.texts("prose")] == [f"picture {n}" for n in reversed(range(25))]
+    assert page.follow("All").texts("prose")[:2] == ["text 24", "picture 24"]
+
+
+def test_home_page_without_photos_keeps_the_switch(here: NetworkFixture) -> None:
+    ida = member(here, "ida")
+    posted(here, ida, "Only text")
+    page = visitor(here, "ida").open("/").follow("Photos")
+    assert page.follow("All").texts("prose") == ["Only text"]
+
+
+def test_home_page_omits_replies_to_other_people_unless_the_member_wants_them(here: NetworkFixture) -> None:
+    liv, mia, noa = member(here, "liv"), member(here, "mia"), member(here, "noa")
+    for one, other in ((liv, mia), (liv, noa)):
+        here.run(relationships.follow(here.writes, one.id, other.id))
+    mine, theirs = posted(here, liv, "Mine"), posted(here, mia, "Theirs")
+    for text, parent in (("to the viewer", mine), ("to another", theirs)):
+        posted(here, noa, text, parent_id=parent.id)
+    posted(here, mia, "to herself", parent_id=theirs.id)
+    posted(here, liv, "by the viewer", parent_id=theirs.id)
+    here.settle()
+    browser = visitor(here, "liv")
+    assert browser.open("/").texts("prose") == ["by the viewer", "to herself", "to the viewer", "Theirs", "Mine"]
+    browser.open("/settings/filters").press("Save", shows_replies="true")
+    assert "to another" in browser.open("/").texts("prose")
+
+
+def test_reply_on_home_page_shows_the_beginning_of_the_answered_post(here: NetworkFixture) -> None:
+    jan, kim = member(here, "jan"), member(here, "kim")
+    parent = posted(here, kim, "Where is the harbor")
+    posted(here, jan, "Behind the dunes", parent_id=parent.id)
+    here.run(relationships.follow(here.writes, jan.id, kim.id))
+    here.settle()
+    page = visitor(here, "jan").open("/")
+    assert page.post("Behind the dunes").select_one(".answered").text == "Where is the harbor"  # type: ignore[union-attr]
+
+
+def test_reply_to_a_post_that_the_viewer_may_not_see_shows_only_its_author(here: NetworkFixture) -> None:
+    liz, max_, ned = member(here, "liz"), member(here, "max"), member(here, "ned")
+    here.run(relationships.follow(here.writes, max_.id, liz.id))
+    here.settle()
+    private = posted(here, liz, "Only for followers", visibility=Visibility.FOLLOWERS)
+    posted(here, max_, "I agree", parent_id=private.id, visibility=Visibility.PUBLIC)
+    for followee in (liz, max_):
+        here.run(relationships.follow(here.writes, ned.id, followee.id))
+    here.settle()
+    here.run(relationships.block(here.writes, liz.id, ned.id))
+    here.settle()
+    page = visitor(here, "ned").open("/@max?show=replies")
+    assert "Replying to @liz" in page.post("I agree").text
+    assert "Only for followers" not in page.answer.text

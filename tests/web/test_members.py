@@ -108,9 +108,9 @@ def test_profile_block_button_hides_posts_and_can_be_undone(here: NetworkFixture
     assert "Neither of you can see" in done.text
     profile = browser.open("/@lea")
     assert "You blocked lea" in profile.text
-    assert not profile.html.select(".grid a")
+    assert not profile.html.select(".photo-rows a")
     assert "You unblocked lea" in done.press("Undo").text
-    assert browser.open("/@lea").html.select(".grid a")
+    assert browser.open("/@lea").html.select(".photo-rows a")
 
 
 def test_profile_options_save_note_follow_settings_lists_and_featuring(here: NetworkFixture) -> None:
@@ -174,7 +174,7 @@ def test_album_is_created_filled_reordered_and_deleted(here: NetworkFixture) -> 
     album = page.press("Add to album", photos=[values[2], values[0]])
     assert "Low and high" in album.text
     assert "2 photos" in album.text
-    shown = [link["href"] for link in album.html.select(".wall a")]
+    shown = [link["href"] for link in album.html.select(".photo-rows a")]
     assert shown == [f"/@quin/{first.id}", f"/@quin/{second.id}"]
     again = album.follow("Add photos")
     assert len(again.html.select('input[name="photos[]"]')) == 1
@@ -240,7 +240,7 @@ def test_albums_of_other_member_show_visible_photos_and_are_read_only(here: Netw
     page = other.open("/@tom/albums")
     assert [found_in(link, "b").text for link in page.html.select(".album-cover")] == ["Open"]
     assert not page.html.select("form input[name=title]")
-    assert other.open(paths["Open"]).html.select(".wall a")
+    assert other.open(paths["Open"]).html.select(".photo-rows a")
     assert not other.open(paths["Open"]).links("Edit")
     assert [other.open(path).status for path in (paths["Quiet"], f"{paths['Open']}/edit", f"{paths['Open']}/add")] == [
         404,

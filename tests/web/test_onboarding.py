@@ -60,7 +60,7 @@ def test_welcome_steps_when_skipped_leave_popular_photos_on_home(here: NetworkFi
     page = page.follow("Continue").follow("Not now")
     assert page.follow("Start exploring").path == "/for-you"
     home = visitor(here, "eve").open("/")
-    assert len(home.html.select(".wall .photo")) == 12
+    assert len(home.html.select(".photo-rows .photo")) == 12
     assert home.links("Find people")[0]["href"] == "/welcome/people"
     assert here.run(personalization_of(here.graph, new.id)).feedback.picked == ()
 
@@ -72,7 +72,7 @@ def test_home_with_interests_and_without_followees_shows_matching_photos(here: N
     home = visitor(here, "nia").open("/")
     walls = [
         (section.h2.get_text(), {str(link["href"]).split("/")[1] for link in section.select(".photo")})
-        for section in home.html.select("section:has(> .wall)")
+        for section in home.html.select("section:has(> .photo-rows)")
         if section.h2
     ]
     assert walls == [("From your interests", {"@ann", "@cyd"}), ("Popular now", {"@ben"})]

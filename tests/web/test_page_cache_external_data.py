@@ -61,7 +61,7 @@ class Move(NamedTuple):
 
 MOVES = (
     Move("/", _denied, (reader,)),
-    Move("/explore", _denied, (reader,)),
+    Move("/explore/tags", _denied, (reader,)),
     Move("/explore/people", _joined, (suggestions,)),
     Move("/explore/people?order=new", _joined, (members,)),
     Move("/explore/people?order=active", _joined, (members,)),
@@ -145,7 +145,7 @@ def test_page_cache_of_unused_tag_updates_history_on_new_day(monkeypatch: pytest
         assert [today() - day for day in first] == [86_400] * 3
 
 
-@pytest.mark.parametrize("path", ["/tags/harbour", "/explore", "/", "/api/v1/tags/harbour"])
+@pytest.mark.parametrize("path", ["/tags/harbour", "/explore/tags", "/", "/api/v1/tags/harbour"])
 def test_page_cache_skips_pages_rendered_without_tag_cloud(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with network_fixture() as here:
         post(here, here.join("ann"), "Low tide #harbour #boats")
@@ -165,7 +165,7 @@ def test_page_cache_skips_pages_rendered_without_tag_cloud(path: str, monkeypatc
             assert seen(ours, asked) != without[0]
 
 
-@pytest.mark.parametrize("path", ["/explore", "/explore/people"])
+@pytest.mark.parametrize("path", ["/explore/people"])
 def test_page_cache_skips_pages_rendered_without_member_relations(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with network_fixture() as here:
         post(here, here.join("ann"), "Low tide")

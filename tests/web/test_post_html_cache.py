@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from shoal.web.components import samples
 from shoal.web.ranking import WhyView
 from shoal.web.rendering import PostHtmlCache, templates
-from shoal.web.view_models import Button, PostView, post_of
+from shoal.web.view_models import AnsweredPost, Button, PostView, post_of
 from tests.api.in_memory_network import network_fixture
 from tests.web.browser import plain_ctx
 
@@ -81,7 +81,7 @@ CHANGES = st.fixed_dictionaries(
         "mine": st.booleans(),
         "pinned": st.booleans(),
         "place": st.sampled_from(("", "47.420,10.980")),
-        "answers": st.sampled_from(("", "ben")),
+        "answers": st.sampled_from((None, AnsweredPost("ben"), AnsweredPost("ben", "High tide"))),
         "tags": st.sampled_from(((), ("tide",))),
         "why": st.sampled_from((None, WhyView("1.0", "many likes", ()), WhyView("2.0", "near you", ()))),
         "emoji": st.sampled_from(((), (("*", "4", True),), (("*", "4", False),))),

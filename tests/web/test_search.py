@@ -37,7 +37,8 @@ def test_search_page_finds_members_tags_and_posts(here: NetworkFixture) -> None:
     page = visitor(here, "ben").open("/search").press("Search", q="ann")
     assert people(page) == ["ann", "annika"]
     page = page.press("Search", q="tide")
-    assert [len(page.posts), people(page)] == [2, []]
+    assert [len(page.photos), len(page.posts), people(page)] == [1, 1, []]
+    assert [len(page.follow("Photos").photos), len(page.follow("Posts").posts)] == [1, 2]
     page = page.press("Search", q="daw")
     assert [row.get_text(" ", strip=True) for row in page.html.select("section[aria-labelledby=f-tags] li")] == [
         "#dawn 2 posts"
@@ -65,11 +66,8 @@ def test_search_page_explains_operators_and_reports_invalid_values(here: Network
     page = browser.open("/search")
     for operator in ("from:ann", "before:2026-03-01", "after:", "has:media", "in:library", "near:45.44,12.32"):
         assert operator in page.text
-    assert [len(browser.open(f"/search?q=tide+{extra}").posts) for extra in ("from:ann", "from:me", "has:media")] == [
-        1,
-        1,
-        1,
-    ]
+    for extra in ("from:ann", "from:me", "has:media"):
+        assert len(browser.open(f"/search?q=tide+{extra}&type=posts").posts) == 1
     for typed, hint in (("before:spring", "enter a date"), ("near:home", "latitude"), ("has:fun", "unknown value")):
         assert hint in browser.open(f"/search?q=tide+{typed}").text
 
@@ -92,6 +90,7 @@ def test_search_by_anonymous_visitor_excludes_posts_and_asks_to_log_in(here: Net
     page = visitor(here).open("/search?q=dawn")
     assert "#dawn" in page.text
     assert not page.posts
+    assert not page.photos
     assert "Log in to search posts" in page.text
     assert page.one('p.notice a[href^="/login"]')
 

@@ -99,6 +99,7 @@ _PLAIN = (
     "folds_shares",
     "rankable",
     "asks_descriptions",
+    "shows_replies",
     "default_visibility",
     "default_sensitive",
     "quote_policy",
@@ -128,6 +129,7 @@ class ProfileChange(msgspec.Struct, frozen=True, kw_only=True):
     folds_shares: bool | None = None
     rankable: bool | None = None
     asks_descriptions: bool | None = None
+    shows_replies: bool | None = None
     findable_by_email: bool | None = None
     default_visibility: Visibility | None = None
     default_sensitive: bool | None = None

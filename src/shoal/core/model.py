@@ -170,6 +170,8 @@ class Member(Node, frozen=True, tag="member"):
     place_precision: PlacePrecision = PlacePrecision.KM
     rankable: bool = True
     """Whether their posts may appear in ranked feeds."""
+    shows_replies: bool = False
+    """Whether Home in the web app contains replies of followees to other people."""
     asks_descriptions: bool = True
     """Whether the web app asks before it posts a picture without a description."""
     departure_id: int = 0

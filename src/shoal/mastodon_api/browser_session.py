@@ -1,6 +1,7 @@
 """The login cookie of a browser, and the form tokens that protect pages against CSRF.
 
-There are two cookies: the login, and a random key. A form token is derived from both, so no other site can create one,
+There are three cookies: the login, a random key, and the action that an anonymous visitor began (`web.pending_actions`). A form
+token is derived from the login and the key, so no other site can create one,
 and a page that was rendered for one member is invalid for another (such as one that was left open).
 """
 
@@ -16,7 +17,8 @@ from starlette.responses import Response
 
 from shoal.commands.oauth import BROWSER_MS
 
-_LOGIN, _KEY = "shoal_login", "shoal_form"
+_LOGIN, _KEY, _PENDING = "shoal_login", "shoal_form", "shoal_pending"
+_PENDING_SECONDS = 1_800
 _GOOD_KEY = re.compile(r"[A-Za-z0-9_-]{43}")
 _MAC_BYTES = 32
 _GOOD_TOKEN = re.compile(r"[0-9a-f]{128}")
@@ -36,6 +38,8 @@ class Browser:
         key = request.cookies.get(self._prefix + _KEY, "")
         self._known = bool(_GOOD_KEY.fullmatch(key))
         self._key = key if self._known else secrets.token_urlsafe(32)
+        self.pending = request.cookies.get(self._prefix + _PENDING, "")
+        """The action to perform after the login: see `web.pending_actions`."""
         self._site = request.headers.get("sec-fetch-site", "")
 
     @property
@@ -75,6 +79,10 @@ class Browser:
 
     def log_in(self, response: Response, text: str) -> None:
         self._set(response, _LOGIN, text, BROWSER_MS // 1000)
+
+    def postpone(self, response: Response, action: str) -> None:
+        """Store an action until the visitor has logged in; an empty text deletes it."""
+        self._set(response, _PENDING, action, _PENDING_SECONDS if action else 0)
 
     def log_out(self, response: Response) -> None:
         """End the login of the browser, and clear everything that it has stored of the member's pages."""

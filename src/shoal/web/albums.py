@@ -21,6 +21,7 @@ from shoal.queries import posts as post_queries
 from shoal.queries.albums import AlbumPage, Cover
 from shoal.web import routing
 from shoal.web.form_errors import error_text
+from shoal.web.photo_grid import GridPhoto, PhotoGrid, in_rows
 from shoal.web.profiles import head, member_of
 from shoal.web.rendering import HandlePath, next_of, page, part
 from shoal.web.request_context import Form, IdForm, IdPath, PageContext, Text
@@ -81,6 +82,17 @@ def _album(ctx: PageContext, found: AlbumPage) -> AlbumView:
     )
 
 
+def _grid(album: AlbumView) -> PhotoGrid:
+    return in_rows(
+        [
+            GridPhoto(
+                photo, post.path, post.author, photo.alt or post.excerpt, covered=post.covered or bool(post.spoiler)
+            )
+            for photo, post in album.photos
+        ]
+    )
+
+
 class AlbumPath(HandlePath, frozen=True, kw_only=True):
     id: Id
     offset: Annotated[int, Meta(ge=0, le=100_000)] = 0
@@ -106,9 +118,9 @@ async def one(ctx: PageContext, path: AlbumPath) -> Response:
     shown = _album(ctx, found)
     following = ctx.url(f"/@{path.handle}/albums/{path.id}", offset=found.next) if found.next else ""
     if ctx.partial:
-        return part(ctx, "album_photos", album=shown, next=following)
+        return part(ctx, "photo_rows", grid=_grid(shown), next=following)
     title = f"{isolated(shown.title)} · {shown.owner.shown}"
-    return await page(ctx, "album", title=title, album=shown, next=following)
+    return await page(ctx, "album", title=title, album=shown, grid=_grid(shown), next=following)
 
 
 async def create(ctx: PageContext, asked: CreateAlbumForm) -> Response:

@@ -18,6 +18,7 @@ from shoal.i18n import Translated
 from shoal.mastodon_api import login_attempts
 from shoal.mastodon_api.login_attempts import LockedOut
 from shoal.web.form_errors import error_text
+from shoal.web.pending_actions import perform
 from shoal.web.request_context import PageContext, local
 
 _HOUR, _MINUTE = 3_600, 60
@@ -68,17 +69,20 @@ async def begin(ctx: PageContext, member: Member, to: str, *, proved: bool = Fal
     begun = await sessions.begin(ctx.writes, member, proved=proved, origin=ctx.origin)
     asks = HALFWAY in begun.token.scopes
     response = ctx.go("/login/code", to=local(to, "")) if asks else ctx.go(local(to))
-    await log_in(ctx, response, begun)
+    await log_in(ctx, response, begun, member)
     return response
 
 
-async def log_in(ctx: PageContext, response: Response, begun: NewToken) -> None:
-    """Set the login cookie on the response. The member who was logged in before is logged out."""
+async def log_in(ctx: PageContext, response: Response, begun: NewToken, member: Member) -> None:
+    """Set the login cookie on the response, and perform the pending action. The member who was logged in before is logged out."""
     if ctx.browser.login:
         await sessions.leave(ctx.writes, ctx.browser.login)
     if ctx.viewer is not None and ctx.viewer.id != begun.token.member_id:
         ctx.browser.log_out(response)
     ctx.browser.log_in(response, begun.text)
+    if ctx.browser.pending and HALFWAY not in begun.token.scopes:
+        await perform(ctx, member)
+        ctx.browser.postpone(response, "")
 
 
 async def code_refusal(ctx: PageContext, member: Member, code: str) -> PasswordRefusal | None:

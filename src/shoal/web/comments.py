@@ -23,6 +23,7 @@ from shoal.queries.threads import Thread
 from shoal.web import routing
 from shoal.web.compose import answering, check_says_something, visibility_words, wrong_of
 from shoal.web.compose_form import Writing
+from shoal.web.pending_actions import PendingAction
 from shoal.web.rendering import page, part
 from shoal.web.request_context import IdForm, Line, PageContext
 from shoal.web.view_models import PostView, entry_with_id, post_of
@@ -78,6 +79,8 @@ def thread_of(ctx: PageContext, post: Post, found: Thread) -> ThreadView:
     return ThreadView(above, tuple(below), ctx.url(f"/posts/{post.id}/comments") if found.more else "")
 
 
+_MOST_PENDING = 2_000
+"""Characters of a comment that are kept while an anonymous visitor logs in; a longer comment is cut."""
 _Depth = Annotated[int, Meta(ge=-1, le=100)]
 
 
@@ -114,8 +117,10 @@ async def answer(ctx: PageContext, asked: AnswerQuery) -> Response:
 
 async def comment(ctx: PageContext, asked: NewComment) -> Response:
     """Create a comment. A script gets the rendered comment and an empty form for the next one."""
-    member = ctx.checked(asked)
     answered = await entry_with_id(ctx, asked.id)
+    pending = PendingAction("comment", asked.id, asked.text.strip()[:_MOST_PENDING], asked.request)
+    page_ = f"/@{answered.author.member.name}/{answered.post.id}"
+    member = ctx.checked(asked, pending.encoded() if pending.text else "", page_)
     values = answering(member, answered)
     written = msgspec.structs.replace(
         values,

@@ -1,4 +1,4 @@
-"""Explore: popular photos, the tag cloud, public posts, and the directory of members.
+"""Explore: popular and new photos, the directory of members, and the tag cloud.
 
 The directory lists only members who opted in.
 """
@@ -6,7 +6,7 @@ The directory lists only members who opted in.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Annotated, Literal, NamedTuple
 
@@ -15,20 +15,19 @@ from msgspec import Meta
 from starlette.responses import Response
 
 from shoal.core.errors import Unavailable
-from shoal.core.model import MediaKind
 from shoal.graph.access import relations
 from shoal.graph.cache.dependencies import do_not_cache
-from shoal.graph.contract import Cursor
 from shoal.mastodon_api.tag_cloud_image import Frame, LaidOutWord, NamedLevel, arranged
 from shoal.queries import members, public_timelines, trends
-from shoal.queries.hydration import Entry, Profile, profiles_by_id
+from shoal.queries.hydration import Profile, profiles_by_id
 from shoal.queries.suggestions import most_followed
 from shoal.search.indexing import is_listed
 from shoal.tagcloud.cloud import SizedTag
 from shoal.web import routing
-from shoal.web.rendering import page, part
+from shoal.web.photo_grid import PhotoGrid, grid_of
+from shoal.web.rendering import BeforeQuery, next_of, page, part
 from shoal.web.request_context import PageContext
-from shoal.web.view_models import Face, Photo, face_of, people_of, photo_of, tag_path
+from shoal.web.view_models import people_of, tag_path
 
 _SIZE = 24
 _MOST = 2_000
@@ -79,13 +78,6 @@ async def _most_followed(ctx: PageContext, offset: int, limit: int) -> tuple[lis
     return found, offset + limit < len(every)
 
 
-class WallPhoto(NamedTuple):
-    photo: Photo
-    path: str
-    author: Face
-    likes: str
-
-
 class CloudWord(NamedTuple):
     tag: str
     path: str
@@ -110,22 +102,6 @@ class CloudTag(NamedTuple):
 class CloudImage(NamedTuple):
     frame: Frame
     words: tuple[CloudTag, ...]
-
-
-def wall_of(ctx: PageContext, entries: Iterable[Entry]) -> list[WallPhoto]:
-    """Return the first photo of each post, without sensitive posts and other media."""
-    found: list[WallPhoto] = []
-    shown: set[int] = set()
-    for entry in entries:
-        post, author = entry.post, entry.author.member
-        media = next((file for file in entry.media if file.kind is MediaKind.IMAGE and file.preview_key), None)
-        if media is None or post.id in shown or post.sensitive or author.sensitized or post.spoiler:
-            continue
-        shown.add(post.id)
-        path = ctx.url(f"/@{author.name}/{post.id}")
-        likes = ctx.words.compact(entry.likes) if entry.likes else ""
-        found.append(WallPhoto(photo_of(ctx, media), path, face_of(ctx, author), likes))
-    return found
 
 
 async def cloud_of(ctx: PageContext, limit: int, order: str = "all") -> list[CloudWord]:
@@ -184,40 +160,60 @@ def _label(ctx: PageContext, word: SizedTag) -> str:
 
 
 _PHOTOS = 24
+_MOST_POPULAR = 240
+"""Maximum number of popular photos that can be paged through."""
 _CLOUD = 80
-_PEOPLE = 9
+_RISING = 12
 
 
-async def explore(ctx: PageContext, _params: None) -> Response:
-    reads = ctx.reads
-    trending, newest, words, rising, (people, _) = await asyncio.gather(
-        trends.page(reads, ctx.viewer_id, _PHOTOS),
-        public_timelines.public_page(reads, ctx.viewer_id, Cursor(limit=_PHOTOS), only_media=True),
-        _sized_tags(ctx, _CLOUD),
-        cloud_of(ctx, 12, "rising"),
-        _people(ctx),
-    )
-    first = wall_of(ctx, trending)
-    known = {picture.path for picture in first}
+class ExploreQuery(BeforeQuery, frozen=True, kw_only=True):
+    order: Literal["", "popular", "new"] = ""
+    """The default is `popular` for members, and `new` for visitors, who see popular photos on the front page."""
+    offset: Annotated[int, Meta(ge=0, le=_MOST_POPULAR)] = 0
+
+
+async def explore(ctx: PageContext, query: ExploreQuery) -> Response:
+    """Show a grid of popular or new photos, and trending tags."""
+    order = query.order or ("popular" if ctx.viewer else "new")
+    grid, following = await (_popular(ctx, query) if order == "popular" else _newest(ctx, query))
+    if not (grid.photos or query.order or query.offset):
+        order, (grid, following) = "new", await _newest(ctx, query)
+    if ctx.partial:
+        return part(ctx, "photo_rows", grid=grid, next=following)
     return await page(
         ctx,
         "explore",
         title=ctx.words.text("Explore"),
-        trending=first,
-        newest=[picture for picture in wall_of(ctx, newest.entries) if picture.path not in known],
-        cloud=_cloud(ctx, words),
-        cloud_image=await _cloud_image(ctx, words),
-        rising=rising,
-        people=await people_of(ctx, people),
+        grid=grid,
+        next=following,
+        order=order,
+        rising=await cloud_of(ctx, _RISING, "rising"),
     )
 
 
-async def _people(ctx: PageContext) -> tuple[list[Profile], bool]:
-    try:
-        return await _most_followed(ctx, 0, _PEOPLE)
-    except Unavailable:
-        do_not_cache()
-        return [], False
+async def _popular(ctx: PageContext, query: ExploreQuery) -> tuple[PhotoGrid, str]:
+    found = await trends.page(ctx.reads, ctx.viewer_id, _PHOTOS, query.offset)
+    last = query.offset + _PHOTOS
+    following = ctx.url("/explore", order="popular", offset=last) if found and last <= _MOST_POPULAR else ""
+    return grid_of(ctx, found), following
+
+
+async def _newest(ctx: PageContext, query: ExploreQuery) -> tuple[PhotoGrid, str]:
+    found = await public_timelines.public_page(ctx.reads, ctx.viewer_id, query.cursor(_PHOTOS), only_media=True)
+    return grid_of(ctx, found.entries), next_of(ctx, "/explore", found.next, order="new")
+
+
+async def tags(ctx: PageContext, _params: None) -> Response:
+    """Show the tag cloud and trending tags."""
+    words, rising = await asyncio.gather(_sized_tags(ctx, _CLOUD), cloud_of(ctx, _RISING, "rising"))
+    return await page(
+        ctx,
+        "tags",
+        title=ctx.words.text("Tags"),
+        cloud=_cloud(ctx, words),
+        cloud_image=await _cloud_image(ctx, words),
+        rising=rising,
+    )
 
 
 async def about(ctx: PageContext, _params: None) -> Response:
@@ -225,7 +221,8 @@ async def about(ctx: PageContext, _params: None) -> Response:
 
 
 ROUTES = (
-    routing.page("/explore", explore, cached=True),
+    routing.page("/explore", explore, ExploreQuery, cached=True),
+    routing.page("/explore/tags", tags, cached=True),
     routing.page("/explore/people", people, DirectoryPageQuery, cached=True),
     routing.page("/about", about),
 )

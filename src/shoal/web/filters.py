@@ -136,8 +136,9 @@ class ChangeForm(FilterForm, frozen=True, kw_only=True):
     id: Id
 
 
-class RepeatsForm(Form, frozen=True, kw_only=True):
+class HomeForm(Form, frozen=True, kw_only=True):
     folds_shares: bool = False
+    shows_replies: bool = False
 
 
 _EMPTY = FilterForm()
@@ -155,7 +156,7 @@ async def listed(
         typed=typed,
         filters=[_row(ctx, filter_) for filter_ in await filters_of(ctx.graph, member.id)],
         lasting=_durations(ctx, current=False),
-        folds_shares=member.folds_shares,
+        of=member,
         most=MAX_CHARACTERS,
     )
 
@@ -172,10 +173,12 @@ async def mute(ctx: PageContext, asked: FilterForm) -> Response:
     return saved_at(ctx, "filters")
 
 
-async def set_repeats(ctx: PageContext, asked: RepeatsForm) -> Response:
-    """Save whether a post that several members shared is shown only once."""
+async def save_home(ctx: PageContext, asked: HomeForm) -> Response:
+    """Save what the member's Home contains."""
     member = ctx.checked(asked)
-    await members.update_profile(ctx.writes, member.id, ProfileChange(folds_shares=asked.folds_shares))
+    await members.update_profile(
+        ctx.writes, member.id, ProfileChange(folds_shares=asked.folds_shares, shows_replies=asked.shows_replies)
+    )
     return saved_at(ctx, "filters")
 
 
@@ -285,7 +288,7 @@ async def _form(ctx: PageContext, typed: FilterForm, stored: Filter | None = Non
 ROUTES = (
     routing.page("/settings/filters", listed, SettingsQuery),
     routing.form("/settings/filters/mute", mute, FilterForm, max_body=_FORM),
-    routing.form("/settings/filters/repeats", set_repeats, RepeatsForm),
+    routing.form("/settings/filters/home", save_home, HomeForm),
     routing.page("/settings/filters/new", new),
     routing.form("/settings/filters/new", create, FilterForm, max_body=_FORM),
     routing.page("/settings/filters/{id}", edit, IdPath),

@@ -19,6 +19,8 @@ _MOST_UNREAD = 20
 """Maximum number of notifications that are counted for the badge; at this number it shows "20+"."""
 
 _SCHEMES = ("light", "dark")
+_NO_RETURN = ("/login", "/signup", "/invite", "/forgotten", "/reset", "/oauth", "/about")
+"""Beginnings of the paths that visitors do not return to after logging in."""
 _FLAGS = ("contrast", "dense", "still")
 
 
@@ -105,14 +107,15 @@ def _nav_links(ctx: PageContext, unread: str) -> tuple[NavLink, ...]:
     _, viewer, at = ctx.words.text, ctx.viewer, ctx.request.scope["path"]
     explore = NavLink("/explore", "compass", _("Explore"), at.startswith(("/explore", "/tags/", "/search")))
     if viewer is None:
+        back = "" if at == "/" or at.startswith(_NO_RETURN) else f"?to={ctx.quoted_path}"
         links = [
             NavLink("/", "house", _("Home"), at == "/"),
             explore,
             NavLink("/about", "info", _("About"), at == "/about"),
-            NavLink("/login", "log-in", _("Log in"), at == "/login"),
+            NavLink(f"/login{back}", "log-in", _("Log in"), at == "/login"),
         ]
         if ctx.settings.registrations:
-            links.append(NavLink("/signup", "user-plus", _("Sign up"), at == "/signup"))
+            links.append(NavLink(f"/signup{back}", "user-plus", _("Sign up"), at == "/signup"))
         return tuple(links)
 
     def link(path: str, icon: str, words: str, badge: str = "", *, main: bool = False) -> NavLink:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Annotated, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 from msgspec import Meta
@@ -24,8 +24,9 @@ from shoal.queries import public_timelines as feed
 from shoal.queries.hydration import Entry
 from shoal.queries.pipeline import filtered
 from shoal.web import routing
+from shoal.web.photo_grid import PhotoGrid, grid_of
 from shoal.web.profiles import head, member_of
-from shoal.web.rendering import BeforeQuery, HandlePath, feed_page, next_of, page
+from shoal.web.rendering import BeforeQuery, HandlePath, feed_page, next_of, page, part
 from shoal.web.request_context import PageContext
 from shoal.web.view_models import PostView, post_of
 
@@ -230,6 +231,7 @@ class NearbyPageQuery(BeforeQuery, frozen=True, kw_only=True):
     """A place as `latitude,longitude`, and a radius in kilometers."""
 
     at: Annotated[str, Meta(max_length=60)] = ""
+    show: Literal["photos", "posts"] = "photos"
     km: Annotated[float, Meta(ge=0, le=MAX_RADIUS_KM)] = _USUAL
 
 
@@ -244,14 +246,23 @@ async def nearby(ctx: PageContext, query: NearbyPageQuery) -> Response:
         wrong = ctx.words.text("Enter latitude and longitude in degrees, such as 45.44, 12.32.")
         return await page(ctx, "nearby_ask", title=title, at=query.at, wrong=wrong)
     reads = ctx.reads
-    found = await feed.nearby_page(reads, ctx.viewer_id, around, query.cursor())
+    photos = query.show == "photos"
+    found = await feed.nearby_page(reads, ctx.viewer_id, around, query.cursor(), only_media=photos)
+    if not found.entries and not query.before and photos:
+        photos, found = False, await feed.nearby_page(reads, ctx.viewer_id, around, query.cursor())
     entries = await filtered(reads.graph, ctx.viewer_id, found.entries, FilterContext.PUBLIC)
     at = f"{around.latitude:g},{around.longitude:g}"
+    following = next_of(ctx, "/explore/nearby", found.next, at=at, km=f"{query.km:g}", show="" if photos else "posts")
+    grid = grid_of(ctx, entries, everything=True) if photos else PhotoGrid()
+    if ctx.partial and photos:
+        return part(ctx, "photo_rows", grid=grid, next=following)
     return await feed_page(
         ctx,
         "nearby",
         entries,
-        next_of(ctx, "/explore/nearby", found.next, at=at, km=f"{query.km:g}"),
+        following,
+        grid=grid,
+        show="photos" if photos else "posts",
         title=title,
         at=at,
         km=query.km,

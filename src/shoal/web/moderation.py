@@ -28,7 +28,7 @@ from shoal.web import routing
 from shoal.web.invitations import rows_of
 from shoal.web.rendering import BeforeQuery, next_of, page
 from shoal.web.request_context import Form, Handle, IdForm, IdPath, PageContext
-from shoal.web.view_models import Face, PostView, answered, face_of, post_of
+from shoal.web.view_models import AnsweredPost, Face, PostView, answered, face_of, post_of
 
 _MOST_EARLIER = 20
 """Earlier reports about a member shown on a page."""
@@ -86,16 +86,16 @@ async def _report_cards(ctx: PageContext, reports: Sequence[Report]) -> list[Rep
         for id_ in (shown_report.reporter_id, shown_report.target_id, shown_report.assigned_to, shown_report.closed_by)
     } - {0}
     people = await members_by_id(graph, list(ids))
-    entries = await hydrate_reported(graph, list({id_ for shown_report in reports for id_ in shown_report.post_ids}))
-    names = await answered(ctx, entries)
-    posts = {entry.id: _reported(ctx, entry, names) for entry in entries}
-    return [_card(ctx, shown_report, people, posts) for shown_report in reports]
+    entries = await hydrate_reported(graph, list({id_ for one in reports for id_ in one.post_ids}))
+    parents = await answered(ctx, entries)
+    posts = {entry.id: _reported(ctx, entry, parents) for entry in entries}
+    return [_card(ctx, one, people, posts) for one in reports]
 
 
-def _reported(ctx: PageContext, entry: Entry, names: Mapping[int, str]) -> ReportedPost:
+def _reported(ctx: PageContext, entry: Entry, parents: Mapping[int, AnsweredPost]) -> ReportedPost:
     post = entry.post
     return ReportedPost(
-        post_of(ctx, entry, names),
+        post_of(ctx, entry, parents),
         hidden=bool(post.hidden & HIDDEN_BY_MODERATION),
         waiting=post.review is Review.WAITING,
     )

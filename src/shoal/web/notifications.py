@@ -27,7 +27,7 @@ from shoal.web.rendering import BeforeQuery, IdQuery, next_of, page, part
 from shoal.web.request_context import Form, IdForm, PageContext
 from shoal.web.scheduled_posts import refusal_of
 from shoal.web.settings_layout import SettingsQuery, saved_at, settings_page
-from shoal.web.view_models import Face, PostView, answered, face_of, post_of
+from shoal.web.view_models import AnsweredPost, Face, PostView, answered, face_of, post_of
 
 _FACES = 8
 _KEY = re.compile(r"(like|share|follow)-(\d{1,19})-(\d{1,9})")
@@ -97,10 +97,10 @@ def _parsed(key: str) -> Group | int | None:
     return Group(kind, about, stretch) if fits else None
 
 
-def _notice(ctx: PageContext, group: Grouped, read: int, names: Mapping[int, str]) -> NotificationView:
+def _notice(ctx: PageContext, group: Grouped, read: int, parents: Mapping[int, AnsweredPost]) -> NotificationView:
     newest, of_group = group.items[0], group.group
     kind, people = newest.notice.kind, list({item.actor.member.id: item.actor for item in group.items}.values())
-    post = post_of(ctx, newest.entry, names) if newest.entry else None
+    post = post_of(ctx, newest.entry, parents) if newest.entry else None
     actor = face_of(ctx, newest.actor.member)
     detail, path = _about(ctx, newest)
     return NotificationView(
@@ -287,8 +287,8 @@ async def decide(ctx: PageContext, asked: SenderForm) -> Response:
 async def _shown(ctx: PageContext, groups: Sequence[Grouped], read: int) -> list[NotificationView]:
     """Return groups of notifications for display. Notifications with a time after `read` are unread."""
     entries = [group.items[0].entry for group in groups]
-    names = await answered(ctx, [entry for entry in entries if entry is not None])
-    return [_notice(ctx, group, read, names) for group in groups]
+    parents = await answered(ctx, [entry for entry in entries if entry is not None])
+    return [_notice(ctx, group, read, parents) for group in groups]
 
 
 async def _read_up_to(ctx: PageContext, member_id: int) -> int:

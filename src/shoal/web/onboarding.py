@@ -25,8 +25,8 @@ from shoal.queries.suggestions import Suggestion, portfolios, suggestions
 from shoal.queries.tags import TagOffer, offers
 from shoal.settings import Settings
 from shoal.web import routing
-from shoal.web.explore import WallPhoto, wall_of
 from shoal.web.form_errors import RIGHT, Wrong, wrong_of
+from shoal.web.photo_grid import GridPhoto, grid_of
 from shoal.web.profiles import keep_picture
 from shoal.web.relationships import follow_all
 from shoal.web.rendering import page
@@ -50,7 +50,7 @@ class OfferedTag(NamedTuple):
 
 class SuggestedPerson(NamedTuple):
     person: PersonView
-    photos: tuple[WallPhoto, ...]
+    photos: tuple[GridPhoto, ...]
 
 
 def _steps(ctx: PageContext, here: str) -> list[Step]:
@@ -72,8 +72,8 @@ def people_of(
     ctx: PageContext, found: Sequence[Suggestion], photos: Mapping[int, Sequence[Entry]]
 ) -> list[SuggestedPerson]:
     return [
-        SuggestedPerson(suggested(ctx, suggestion), tuple(wall_of(ctx, photos.get(suggestion.profile.member.id, ()))))
-        for suggestion in found
+        SuggestedPerson(suggested(ctx, one), grid_of(ctx, photos.get(one.profile.member.id, ())).photos)
+        for one in found
     ]
 
 
@@ -183,7 +183,7 @@ async def first(ctx: PageContext, _params: None) -> Response:
         "welcome_first",
         title=ctx.words.text("First photo"),
         steps=_steps(ctx, "first"),
-        wall=wall_of(ctx, entries),
+        grid=grid_of(ctx, entries),
         follows=await _follows(ctx, member),
     )
 

@@ -25,6 +25,8 @@ from shoal.queries.pipeline import filtered
 from shoal.web import routing
 from shoal.web.comments import comment_form, thread_of
 from shoal.web.compose import answering
+from shoal.web.compose_form import Writing, as_id
+from shoal.web.pending_actions import PendingAction
 from shoal.web.rendering import IdQuery, feed_page, next_of, page, part
 from shoal.web.request_context import Handle, IdForm, PageContext
 from shoal.web.syndication import post_card
@@ -72,7 +74,7 @@ async def show(ctx: PageContext, path: PostPath) -> Response:
     around = await threads.thread(ctx.reads, ctx.viewer_id, entry.post.id, above=_ABOVE, below=_BELOW)
     post = post_of(ctx, entry)
     title = ctx.words.text("%(name)s: %(text)s") % {"name": post.author.shown, "text": isolated(post.excerpt)}
-    form = comment_form(ctx, answering(ctx.viewer, entry)) if ctx.viewer else None
+    form = comment_form(ctx, answering(ctx.viewer, entry) if ctx.viewer else Writing(reply_to=as_id(entry.post.id)))
     below = thread_of(ctx, entry.post, around)
     (shown,) = with_first_photo([post])
     return await page(ctx, "post", title=title, post=shown, card=post_card(ctx, entry), form=form, thread=below)
@@ -89,7 +91,8 @@ async def photo(ctx: PageContext, path: PhotoPath) -> Response:
 
 async def act(ctx: PageContext, asked: PostActForm) -> Response:
     """Perform an action on a post or undo it. A script gets the updated buttons."""
-    member = ctx.checked(asked)
+    pending = PendingAction(asked.do, asked.id).encoded() if asked.do in {"like", "share", "save"} else ""
+    member = ctx.checked(asked, pending)
     await _VERBS[asked.do](ctx.writes, member.id, asked.id)
     if not ctx.partial:
         return ctx.back(asked)

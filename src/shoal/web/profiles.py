@@ -31,11 +31,13 @@ from shoal.queries.pipeline import Page, filtered
 from shoal.settings import Settings
 from shoal.web import routing, syndication
 from shoal.web.form_errors import RIGHT, Wrong, error_text, wrong_of
+from shoal.web.pending_actions import PendingAction
+from shoal.web.photo_grid import PhotoGrid, grid_of
 from shoal.web.rendering import HandlePath, feed_page, next_of, part
 from shoal.web.request_context import Form, IdForm, PageContext, Text
 from shoal.web.settings_layout import NOT_SAVED, SettingsQuery, saved_at, settings_page
 from shoal.web.syndication import profile_card
-from shoal.web.view_models import Bond, Face, bond_of, face_of, posts_of, tag_path
+from shoal.web.view_models import Bond, Face, bond_of, face_of, tag_path
 
 _FACES = 3
 
@@ -153,7 +155,7 @@ async def show(ctx: PageContext, path: ProfilePath) -> Response:
     found = await _posts(ctx, member, path)
     following = next_of(ctx, f"/@{member.name}", found.next, show="" if path.show == "photos" else path.show)
     if ctx.partial and path.show == "photos":
-        return part(ctx, "photo_grid", posts=await posts_of(ctx, found.entries), next=following)
+        return part(ctx, "photo_rows", grid=grid_of(ctx, found.entries, everything=True, reorder=False), next=following)
     if ctx.partial:
         return await feed_page(ctx, "profile", found.entries, following)
     profile, shown = await _profile(ctx, member)
@@ -165,6 +167,7 @@ async def show(ctx: PageContext, path: ProfilePath) -> Response:
         title=f"{shown.face.shown} (@{member.name})",
         head=shown,
         tab=path.show,
+        grid=grid_of(ctx, found.entries, everything=True, reorder=False) if path.show == "photos" else PhotoGrid(),
         card=profile_card(ctx, profile),
     )
 
@@ -227,7 +230,8 @@ async def _no_profiles() -> dict[int, list[Profile]]:
 
 async def bond(ctx: PageContext, asked: BondForm) -> Response:
     """Change the relationship with a member, or undo a change. A script gets the updated button."""
-    me, writes = ctx.checked(asked), ctx.writes
+    pending = PendingAction("follow", asked.id).encoded() if asked.do == "follow" else ""
+    me, writes = ctx.checked(asked, pending), ctx.writes
     verb = _FOLLOW.get(asked.do) or _OTHERS[asked.do]
     stand = await verb(writes, me.id, asked.id)
     if not ctx.partial:

@@ -52,7 +52,15 @@ TOKEN_MARK, REQUEST_MARK = (secrets.token_hex(16) for _ in range(2))
 
 
 class LogInFirst(Unauthenticated):
-    """The page is for members, and the browser is not logged in."""
+    """The page is for members, and the browser is not logged in.
+
+    `action` is what to do after the login, as in `Browser.postpone`. `to` is the page to return to; by default, the page that sent
+    the request.
+    """
+
+    def __init__(self, action: str = "", to: str = "") -> None:
+        super().__init__("Log in first")
+        self.action, self.to = action, to
 
 
 class Expired(NotAllowed):
@@ -204,16 +212,24 @@ class PageContext:
             samesite="lax",
         )
 
-    def checked(self, form: Form) -> Member:
-        """Return the member who sent the form. Raises `LogInFirst`, or `Expired` for an invalid form token."""
-        member = self.member
+    def checked(self, form: Form, action: str = "", to: str = "") -> Member:
+        """Return the member who sent the form. Raises `LogInFirst`, or `Expired` for an invalid form token.
+
+        `action` and `to` are what to do after the login: see `LogInFirst`.
+        """
+        if self.viewer is None:
+            raise LogInFirst(action if self._is_sent(form) else "", to)
+        member = self.viewer
         self.check_sent(form)
         return member
 
     def check_sent(self, form: Form) -> None:
         """Raise `Expired` unless the form token is the one of this browser."""
-        if not self.browser.sent(form.form_token or self.request.headers.get("x-form-token", "")):
+        if not self._is_sent(form):
             raise Expired(self.words.text("This page has expired, or your browser blocks cookies. Try again."))
+
+    def _is_sent(self, form: Form) -> bool:
+        return self.browser.sent(form.form_token or self.request.headers.get("x-form-token", ""))
 
     def back(self, form: Form, otherwise: str = "/") -> Response:
         """Redirect to the path that the form names if it is on this server, else to `otherwise`."""

@@ -217,8 +217,11 @@ def _answering(
             if cached:
                 return await _cached_page(ctx, context, lambda marked: handled(marked, params))
             return await handled(ctx, params)
-        except LogInFirst:
-            return ctx.go("/login", to=_page_of(ctx, params))
+        except LogInFirst as error:
+            response = ctx.go("/login", to=error.to or _page_of(ctx, params))
+            if error.action:
+                ctx.browser.postpone(response, error.action)
+            return response
         except SecondFactorNeeded:
             return ctx.go("/settings/second_factor", needed=1)
         except Exception as error:  # noqa: BLE001 (whatever it is, the table of errors says what is shown)

@@ -20,6 +20,7 @@ from shoal.queries.pipeline import filtered
 from shoal.queries.search import ResultRange
 from shoal.search.query import misread
 from shoal.web import routing
+from shoal.web.photo_grid import PhotoGrid, grid_of
 from shoal.web.rendering import BeforeQuery, page, part
 from shoal.web.request_context import Line, PageContext
 from shoal.web.view_models import Face, PersonView, PostView, face_of, people_of, posts_of, tag_path
@@ -78,6 +79,8 @@ class SearchResults(msgspec.Struct, frozen=True):
     """Whether the viewer is logged in: only members can search posts."""
     people: Sequence[PersonView] = ()
     tags: Sequence[FoundTag] = ()
+    grid: PhotoGrid = PhotoGrid()
+    """The posts with photos."""
     posts: Sequence[PostView] = ()
     next: str = ""
     misread: tuple[str, ...] = ()
@@ -89,16 +92,16 @@ class SearchResults(msgspec.Struct, frozen=True):
 
     @property
     def anything(self) -> bool:
-        return bool(self.people or self.tags or self.posts)
+        return bool(self.people or self.tags or self.grid.photos or self.posts)
 
     @property
     def more_part(self) -> str:
         """Return the template part that renders more results."""
-        return {"people": "people", "tags": "found_tags"}.get(self.kind, "posts")
+        return {"people": "people", "tags": "found_tags", "photos": "photo_rows"}.get(self.kind, "posts")
 
     def views(self) -> dict[str, Any]:
         """Return the variables of the list templates."""
-        return {"people": self.people, "posts": self.posts, "next": self.next, "end": ""}
+        return {"people": self.people, "grid": self.grid, "posts": self.posts, "next": self.next, "end": ""}
 
 
 async def _tag_rows(ctx: PageContext, names: Sequence[str]) -> list[FoundTag]:
@@ -130,7 +133,7 @@ _OFFERED = 5
 _HANDLE = re.compile(r"@?([A-Za-z0-9_]+)@([^\s@/]+)")
 _OURS = re.compile(r"/(?:@\w+(?:/\d{1,19})?|tags/[^/?#\s]+)/?(?:[?#]\S*)?")
 
-Kind = Literal["", "people", "tags", "posts"]
+Kind = Literal["", "photos", "people", "tags", "posts"]
 
 
 class SearchQuery(BeforeQuery, frozen=True, kw_only=True):
@@ -189,15 +192,16 @@ async def _found(ctx: PageContext, query: SearchQuery, text: str) -> SearchResul
     full = most and len(people if query.type == "people" else tags) == most and query.offset + most < feed.MOST
     following = ctx.url("/search", q=text, type=query.type, offset=query.offset + most) if full else ""
     if after:
-        following = ctx.url("/search", q=text, type="posts", before=after)
+        following = ctx.url("/search", q=text, type=query.type or "posts", before=after)
     return msgspec.structs.replace(
         found,
         people=await people_of(ctx, people),
         tags=await _tag_rows(ctx, tags),
-        posts=await posts_of(ctx, posts),
+        grid=grid_of(ctx, posts, everything=True) if query.type != "posts" else PhotoGrid(),
+        posts=await posts_of(ctx, [one for one in posts if query.type == "posts" or not one.media]),
         next=following,
         misread=tuple(_hint(ctx, part) % {"part": part} for part in misread(text))
-        if query.type in {"", "posts"}
+        if query.type in {"", "photos", "posts"}
         else (),
     )
 
@@ -218,11 +222,11 @@ async def _tags(ctx: PageContext, query: SearchQuery, text: str) -> list[str]:
 
 async def _posts(ctx: PageContext, query: SearchQuery, text: str) -> tuple[Sequence[Entry], int]:
     """Return posts and the cursor of the next page (0 at the end). Only members can search posts."""
-    if query.type not in {"", "posts"} or ctx.viewer_id is None or text.startswith("@"):
+    if query.type not in {"", "photos", "posts"} or ctx.viewer_id is None or text.startswith("@"):
         return [], 0
     reads = ctx.reads
     cursor = Cursor(query.before or MAX_TIME, 0, _POSTS)
-    found = await feed.posts(reads, ctx.viewer_id, text, cursor)
+    found = await feed.posts(reads, ctx.viewer_id, f"{text} has:media" if query.type == "photos" else text, cursor)
     entries = await filtered(reads.graph, ctx.viewer_id, found, FilterContext.PUBLIC)
     return entries, found[-1].id if len(found) == _POSTS else 0
 

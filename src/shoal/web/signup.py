@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Annotated, NamedTuple
 
 import msgspec
@@ -16,10 +17,10 @@ from shoal.queries import trends
 from shoal.web import routing
 from shoal.web.account import password_length
 from shoal.web.authentication import begin
-from shoal.web.explore import WallPhoto, wall_of
 from shoal.web.form_errors import RIGHT, Wrong, error_text, wrong_of
+from shoal.web.photo_grid import GridPhoto, grid_of
 from shoal.web.rendering import page
-from shoal.web.request_context import Form, Line, PageContext, Text
+from shoal.web.request_context import Form, Line, PageContext, Text, local
 from shoal.web.view_models import face_of
 
 
@@ -37,7 +38,12 @@ class SignUpForm(Form, frozen=True, kw_only=True):
     """A honeypot: the field is hidden, so only bots fill it in."""
 
 
-class InvitePath(msgspec.Struct, frozen=True):
+class SignUpQuery(msgspec.Struct, frozen=True, kw_only=True):
+    to: Line = ""
+    """The page to return to after signing up, instead of the onboarding."""
+
+
+class InvitePath(SignUpQuery, frozen=True, kw_only=True):
     code: Annotated[str, Meta(max_length=100)]
 
 
@@ -54,14 +60,16 @@ _PHOTOS = 8
 """Photos next to the form."""
 
 
-async def form(ctx: PageContext, path: InvitePath | None) -> Response:
+async def form(ctx: PageContext, path: SignUpQuery | InvitePath) -> Response:
     """Show the sign-up form, with the name of the member who sent the invitation if there is one.
 
     While registrations are closed to the viewer, show a page with the alternatives.
     """
     if ctx.viewer is not None:
         return ctx.go("/")
-    return await _form(ctx, SignUpForm(invite_code=path.code if path else ""))
+    return await _form(
+        ctx, SignUpForm(invite_code=path.code if isinstance(path, InvitePath) else "", to=local(path.to, ""))
+    )
 
 
 async def sign_up(ctx: PageContext, asked: SignUpForm) -> Response:
@@ -90,7 +98,7 @@ async def sign_up(ctx: PageContext, asked: SignUpForm) -> Response:
         return ctx.go("/signup/confirm")
     if member.pending:
         return ctx.go("/signup/waiting")
-    return await begin(ctx, member, "/welcome/interests")
+    return await begin(ctx, member, local(asked.to, "/welcome/interests"))
 
 
 async def waiting(ctx: PageContext, _params: None) -> Response:
@@ -127,7 +135,7 @@ async def _form(ctx: PageContext, asked: SignUpForm, wrong: Wrong = RIGHT) -> Re
         approval=approval,
         shown=settings,
         work=_work(ctx) if offer is None else None,
-        wall=await _wall(ctx),
+        photos=await _recent_photos(ctx),
         inviter=face_of(ctx, offer.inviter) if offer else None,
         follows=offer is not None and offer.invitation.follow,
     )
@@ -141,11 +149,11 @@ def _work(ctx: PageContext) -> AskedWork | None:
     return AskedWork(app_context.settings.signup_work, time.time_ns() // 1_000_000_000, app_context.at.netloc)
 
 
-async def _wall(ctx: PageContext) -> list[WallPhoto]:
+async def _recent_photos(ctx: PageContext) -> Sequence[GridPhoto]:
     """Return photos for anonymous visitors; none if the network is closed to them."""
     if not ctx.settings.public_pages:
         return []
-    return wall_of(ctx, await trends.page(ctx.reads, None, _PHOTOS))
+    return grid_of(ctx, await trends.page(ctx.reads, None, _PHOTOS)).photos
 
 
 def _rules(ctx: PageContext) -> dict[str, str]:
@@ -160,7 +168,7 @@ def _rules(ctx: PageContext) -> dict[str, str]:
 
 
 ROUTES = (
-    routing.page("/signup", form),
+    routing.page("/signup", form, SignUpQuery),
     routing.page("/invite/{code}", form, InvitePath, secret=True),
     routing.form("/signup", sign_up, SignUpForm, limit_class="signup", secret=True),
     routing.page("/signup/waiting", waiting),

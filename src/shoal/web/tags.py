@@ -17,11 +17,13 @@ from shoal.core.filters import FilterContext
 from shoal.core.text import check_tag
 from shoal.graph.schema import FOLLOWS_TAG, tag_id
 from shoal.queries import public_timelines, tags
-from shoal.queries.pipeline import filtered
+from shoal.queries.pipeline import Page, filtered
 from shoal.tagcloud.cloud import DailyUses, RelatedTag, TagSummary, Trend
 from shoal.tagcloud.contract import DAY_MS
 from shoal.web import routing, syndication
-from shoal.web.rendering import BeforeQuery, feed_page, next_of, part
+from shoal.web.pending_actions import PendingAction
+from shoal.web.photo_grid import PhotoGrid, grid_of
+from shoal.web.rendering import SIZE, BeforeQuery, feed_page, next_of, part
 from shoal.web.request_context import Form, PageContext, TagName
 from shoal.web.timelines import home_tabs
 from shoal.web.view_models import tag_path
@@ -117,6 +119,7 @@ _ALIKE = 8
 
 class TagPath(BeforeQuery, frozen=True, kw_only=True):
     name: TagName
+    show: Literal["photos", "posts"] = "photos"
 
 
 class TagForm(Form, frozen=True, kw_only=True):
@@ -130,11 +133,15 @@ async def tag(ctx: PageContext, path: TagPath) -> Response:
     if ending:
         return await syndication.of_tag(ctx, name, ending)
     reads = ctx.reads
-    found = await public_timelines.tag_page(
-        reads, ctx.viewer_id, public_timelines.TagQuery(frozenset((name,))), path.cursor()
-    )
+    found = await _posts(ctx, name, path, only_media=path.show == "photos")
+    show = path.show
+    if not found.entries and not path.before and show == "photos":
+        show, found = "posts", await _posts(ctx, name, path, only_media=False)
     entries = await filtered(reads.graph, ctx.viewer_id, found.entries, FilterContext.PUBLIC)
-    following = next_of(ctx, f"/tags/{stem}", found.next)
+    following = next_of(ctx, f"/tags/{stem}", found.next, show="" if show == "photos" else show)
+    grid = grid_of(ctx, entries, everything=True) if show == "photos" else PhotoGrid()
+    if ctx.partial and show == "photos":
+        return part(ctx, "photo_rows", grid=grid, next=following)
     if ctx.partial:
         return await feed_page(ctx, "tag", entries, following)
     shown = await _shown(ctx, name)
@@ -145,15 +152,22 @@ async def tag(ctx: PageContext, path: TagPath) -> Response:
         following,
         title=f"#{shown.form}",
         tag=shown,
+        show=show,
+        grid=grid,
         tab=f"tag-{name}",
         tabs=await home_tabs(ctx) if shown.following else [],
     )
 
 
+async def _posts(ctx: PageContext, name: str, path: TagPath, *, only_media: bool) -> Page:
+    query = public_timelines.TagQuery(frozenset((name,)), only_media=only_media)
+    return await public_timelines.tag_page(ctx.reads, ctx.viewer_id, query, path.cursor(24 if only_media else SIZE))
+
+
 async def follow(ctx: PageContext, asked: TagForm) -> Response:
     """Follow or unfollow a tag. A script gets the updated button."""
-    member = ctx.checked(asked)
     name = _checked(asked.name)
+    member = ctx.checked(asked, PendingAction("follow_tag", text=name).encoded() if asked.do == "follow" else "")
     verb = relationships.follow_tag if asked.do == "follow" else relationships.unfollow_tag
     await verb(ctx.writes, member.id, name)
     if ctx.partial:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Annotated, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 from msgspec import Meta
@@ -30,13 +30,14 @@ from shoal.queries.foryou import feed as for_you_feed
 from shoal.queries.foryou.catchup import catch_up
 from shoal.queries.foryou.feed import RankedEntry
 from shoal.queries.foryou.ranking import decode_cursor
-from shoal.queries.hydration import Entry
+from shoal.queries.hydration import Entry, Row
 from shoal.queries.pipeline import Page, filtered
 from shoal.queries.public_timelines import TagQuery
 from shoal.queries.suggestions import portfolios, suggestions
 from shoal.web import routing
-from shoal.web.explore import CloudWord, WallPhoto, cloud_of, wall_of
+from shoal.web.explore import CloudWord, cloud_of
 from shoal.web.onboarding import SuggestedPerson, people_of
+from shoal.web.photo_grid import PhotoGrid, grid_of
 from shoal.web.ranking import why_of
 from shoal.web.rendering import SIZE, BeforeQuery, feed_page, next_of, page, part
 from shoal.web.request_context import Form, PageContext
@@ -109,7 +110,7 @@ async def home_tabs(ctx: PageContext, own: str = "") -> list[Tab]:
     return [*fixed, *shown, *(Tab(f"tag-{name}", tag_path(ctx, name), f"#{name}") for name in names)]
 
 
-_ON_THE_WALL = 24
+_FRONT_PHOTOS = 24
 """Photos shown to an anonymous visitor."""
 _IN_A_BEGINNING = 12
 """Photos below each heading of an empty home page."""
@@ -119,29 +120,44 @@ _PEOPLE = 4
 
 
 class Beginning(NamedTuple):
-    walls: list[tuple[str, list[WallPhoto]]]
+    grids: list[tuple[str, PhotoGrid]]
     people: list[SuggestedPerson]
 
 
-async def start(ctx: PageContext, query: BeforeQuery) -> Response:
+class HomeQuery(BeforeQuery, frozen=True, kw_only=True):
+    show: Literal["all", "photos"] = "all"
+
+
+async def start(ctx: PageContext, query: HomeQuery) -> Response:
     """Show the home page of the member or, without login, the front page."""
     if ctx.viewer is None:
         return await _app_context(ctx)
     return await _home(ctx, ctx.viewer, query)
 
 
-async def _home(ctx: PageContext, viewer: Member, query: BeforeQuery) -> Response:
+async def _home(ctx: PageContext, viewer: Member, query: HomeQuery) -> Response:
     reads = ctx.reads
-    found = await home_feed.page(reads, viewer.id, query.cursor(), direct=False)
+    photos = query.show == "photos"
+
+    def admits(row: Row) -> bool:
+        post, share = row[1:]
+        answers_others = post.parent_id and share is None and post.parent_author_id not in {viewer.id, post.author_id}
+        return bool(
+            (post.media or not photos) and (viewer.shows_replies or not answers_others or post.author_id == viewer.id)
+        )
+
+    found = await home_feed.page(reads, viewer.id, query.cursor(), direct=False, row_filter=admits)
     entries = await filtered(reads.graph, viewer.id, found.entries, FilterContext.HOME)
-    empty = not entries and not query.before
+    empty = not (entries or query.before or photos)
     beginning = await _beginning(ctx, viewer) if empty and not ctx.partial else None
     return await feed_page(
         ctx,
         "home",
         entries,
-        next_of(ctx, "/", found.next),
+        next_of(ctx, "/", found.next, show="photos" if photos else ""),
         title=ctx.words.text("Home"),
+        show=query.show,
+        replies=viewer.shows_replies,
         tab="latest",
         beginning=beginning,
         tabs=[] if ctx.partial else await home_tabs(ctx),
@@ -162,13 +178,16 @@ async def _beginning(ctx: PageContext, viewer: Member) -> Beginning:
         public_timelines.public_page(reads, viewer.id, part, only_media=True),
         suggestions(reads, viewer.id, _PEOPLE),
     )
-    photos = await portfolios(reads, viewer.id, [suggestion.profile.member.id for suggestion in found])
-    interests = wall_of(ctx, await _unfiltered(ctx, viewer, of_interest.entries))[:_IN_A_BEGINNING]
-    shown = {interest.path for interest in interests}
-    others = wall_of(ctx, await _unfiltered(ctx, viewer, [*liked, *newest.entries]))
-    others = [other for other in others if other.path not in shown][:_IN_A_BEGINNING]
-    walls = [(_("From your interests"), interests), (_("Popular now"), others)]
-    return Beginning([wall for wall in walls if wall[1]], people_of(ctx, found, photos))
+    photos = await portfolios(reads, viewer.id, [one.profile.member.id for one in found])
+    interests = grid_of(ctx, await _unfiltered(ctx, viewer, of_interest.entries), limit=_IN_A_BEGINNING)
+    shown = {one.path for one in interests.photos}
+    others = [
+        entry
+        for entry in await _unfiltered(ctx, viewer, [*liked, *newest.entries])
+        if ctx.url(f"/@{entry.author.member.name}/{entry.post.id}") not in shown
+    ]
+    grids = [(_("From your interests"), interests), (_("Popular now"), grid_of(ctx, others, limit=_IN_A_BEGINNING))]
+    return Beginning([(title, grid) for title, grid in grids if grid.photos], people_of(ctx, found, photos))
 
 
 async def _no_page() -> Page:
@@ -183,21 +202,21 @@ async def _unfiltered(ctx: PageContext, viewer: Member, entries: Sequence[Entry]
 
 async def _app_context(ctx: PageContext) -> Response:
     settings, reads = ctx.settings, ctx.reads
-    wall: list[WallPhoto] = []
+    grid = PhotoGrid()
     cloud: list[CloudWord] = []
     if settings.public_pages:
         trending, newest, cloud = await asyncio.gather(
-            trends.page(reads, None, _ON_THE_WALL),
-            public_timelines.public_page(reads, None, Cursor(limit=_ON_THE_WALL), only_media=True),
+            trends.page(reads, None, _FRONT_PHOTOS),
+            public_timelines.public_page(reads, None, Cursor(limit=_FRONT_PHOTOS), only_media=True),
             cloud_of(ctx, _IN_THE_CLOUD),
         )
-        wall = wall_of(ctx, [*trending, *newest.entries])[:_ON_THE_WALL]
+        grid = grid_of(ctx, [*trending, *newest.entries], limit=_FRONT_PHOTOS)
     demo_id = ctx.app.demo_member
     demo = (await ctx.graph.obj_get((demo_id,))).get(demo_id) if demo_id else None
     return await page(
         ctx,
         "front",
-        wall=wall,
+        grid=grid,
         cloud=cloud,
         rules=settings.rules,
         may_join=settings.registrations,
@@ -266,14 +285,12 @@ async def seen(ctx: PageContext, form: SeenForm) -> Response:
 
 
 async def _ranked(ctx: PageContext, entries: Sequence[RankedEntry]) -> list[PostView]:
-    names = await answered(ctx, [entry.entry for entry in entries])
-    return with_first_photo(
-        [post_of(ctx, entry.entry, names, why=why_of(ctx, entry.why, entry.entry)) for entry in entries]
-    )
+    parents = await answered(ctx, [one.entry for one in entries])
+    return with_first_photo([post_of(ctx, one.entry, parents, why=why_of(ctx, one.why, one.entry)) for one in entries])
 
 
 ROUTES = (
-    routing.page("/", start, BeforeQuery, cached=True),
+    routing.page("/", start, HomeQuery, cached=True),
     routing.page("/saved", saved, BeforeQuery),
     routing.page("/liked", liked, BeforeQuery),
     routing.page("/sidebar", sidebar),

@@ -5,9 +5,11 @@ A view model is a frozen struct that holds everything a template reads.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
+from typing import NamedTuple
 from urllib.parse import quote
 
 import msgspec
@@ -15,10 +17,10 @@ from markupsafe import Markup
 
 from shoal.core.errors import NotFound
 from shoal.core.media_files import still_of
-from shoal.core.model import Media, MediaKind, MediaState, Member
+from shoal.core.model import Media, MediaKind, MediaState, Member, Post
 from shoal.core.text import plain_excerpt
-from shoal.core.visibility import STRANGER, Relation, is_sensitive, may_share
-from shoal.graph.access import full_relations
+from shoal.core.visibility import STRANGER, Relation, is_sensitive, may_see, may_share
+from shoal.graph.access import full_relations, relations
 from shoal.graph.cache.dependencies import good_until
 from shoal.i18n import Translated, When, language_tag
 from shoal.queries.hydration import Entry, PollView, Profile, hydrate
@@ -103,7 +105,8 @@ def person_of(ctx: PageContext, profile: Profile, relation: Relation, reason: st
 
 
 _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz#$%*+,-.:;=?@[]^_{|}~"
-_VALUES = {digit: value for value, digit in enumerate(_DIGITS)}
+BASE83 = {digit: value for value, digit in enumerate(_DIGITS)}
+"""Values of the digits of a blurhash."""
 _NO_TINT = "#808080"
 
 
@@ -115,7 +118,7 @@ def tint_of(blurhash: str) -> str:
     """
     value = 0
     for digit in blurhash[2:6]:
-        value = value * 83 + _VALUES.get(digit, 0)
+        value = value * 83 + BASE83.get(digit, 0)
     return f"#{value & 0xFFFFFF:06x}" if len(blurhash) >= 6 else _NO_TINT
 
 
@@ -173,6 +176,12 @@ class Button(msgspec.Struct, frozen=True):
     """Label for screen readers: the action and its count."""
 
 
+class AnsweredPost(NamedTuple):
+    author: str
+    """The user name."""
+    excerpt: str = ""
+
+
 class PostView(msgspec.Struct, frozen=True):
     """A post or a share of it."""
 
@@ -198,8 +207,8 @@ class PostView(msgspec.Struct, frozen=True):
     """Whether the photos are hidden until revealed."""
     shared_by: str = ""
     sharer: Face | None = None
-    answers: str = ""
-    """The user name of the author whose post is answered; empty for a reply to an own post."""
+    answers: AnsweredPost | None = None
+    """The post by another author that is answered."""
     edited: When | None = None
     poll: ShownPoll | None = None
     folded: tuple[str, ...] = ()
@@ -225,9 +234,9 @@ async def entry_with_id(ctx: PageContext, id_: int) -> Entry:
 
 
 async def posts_of(ctx: PageContext, entries: Sequence[Entry]) -> list[PostView]:
-    """Return the entries of a feed as view models. Costs one read if some are comments."""
-    names = await answered(ctx, entries)
-    return with_first_photo([post_of(ctx, entry, names) for entry in entries])
+    """Return the entries of a feed as view models. Costs two reads if some are comments."""
+    parents = await answered(ctx, entries)
+    return with_first_photo([post_of(ctx, entry, parents) for entry in entries])
 
 
 def with_first_photo(posts: list[PostView]) -> list[PostView]:
@@ -239,22 +248,40 @@ def with_first_photo(posts: list[PostView]) -> list[PostView]:
     return posts
 
 
-async def answered(ctx: PageContext, entries: Sequence[Entry]) -> dict[int, str]:
-    """Return the user names, by member id, of the authors whose posts these entries answer. Costs one read if there are any."""
-    parents = {entry.post.parent_author_id for entry in entries} - {0}
-    nodes = await ctx.graph.obj_get(list(parents)) if parents else {}
-    return {id_: node.name for id_, node in nodes.items() if isinstance(node, Member)}
+async def answered(ctx: PageContext, entries: Sequence[Entry]) -> dict[int, AnsweredPost]:
+    """Return the posts by other authors that these entries answer, by id. Costs two reads if there are any.
+
+    The result of a post that the viewer may not see has no excerpt.
+    """
+    parents = {
+        entry.post.parent_id: entry.post.parent_author_id
+        for entry in entries
+        if entry.post.parent_id and entry.post.parent_author_id != entry.post.author_id
+    }
+    if not parents:
+        return {}
+    nodes, bonds = await asyncio.gather(
+        ctx.graph.obj_get(list({*parents, *parents.values()})), relations(ctx.graph, ctx.viewer_id, parents.values())
+    )
+    found = {}
+    for id_, author_id in parents.items():
+        post, author = nodes.get(id_), nodes.get(author_id)
+        if isinstance(author, Member):
+            seen = isinstance(post, Post) and may_see(ctx.viewer_id, post, author, bonds[author_id])
+            excerpt = plain_excerpt(post.spoiler or post.text, 120) if isinstance(post, Post) and seen else ""
+            found[id_] = AnsweredPost(author.name, excerpt)
+    return found
 
 
 def post_of(
     ctx: PageContext,
     entry: Entry,
-    names: Mapping[int, str] = MappingProxyType({}),
+    parents: Mapping[int, AnsweredPost] = MappingProxyType({}),
     *,
     depth: int = 0,
     why: object = None,
 ) -> PostView:
-    """Return an entry of a feed as a view model. `names` are the names of members whose posts are answered."""
+    """Return an entry of a feed as a view model. `parents` are the answered posts by id."""
     post, author, words = entry.post, entry.author.member, ctx.words
     return PostView(
         id=post.id,
@@ -274,7 +301,7 @@ def post_of(
         covered=is_sensitive(post, author) and bool(entry.media),
         shared_by=_shared_by(words, entry),
         sharer=face_of(ctx, entry.sharer.member) if entry.sharer else None,
-        answers=names.get(post.parent_author_id, "") if post.parent_author_id != post.author_id else "",
+        answers=parents.get(post.parent_id),
         edited=ctx.when(post.edited_at) if post.edited_at else None,
         poll=_poll(ctx, entry.poll) if entry.poll else None,
         folded=tuple(match.filter.title for match in entry.filtered),

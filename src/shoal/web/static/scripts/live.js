@@ -30,6 +30,13 @@ function waiting(list) {
   return button;
 }
 
+// As `admits` in web/timelines.py decides for a page.
+function answersOthers(article, viewer) {
+  const answered = article.querySelector(".answers a");
+  if (!answered || article.querySelector(".shared")) return false;
+  return ![answered, article.querySelector(".who a")].some((link) => link.pathname.endsWith(`/@${viewer}`));
+}
+
 function arrived(html, name) {
   const list = feed();
   if (!list || list.dataset.feed !== name) return;
@@ -37,6 +44,8 @@ function arrived(html, name) {
   holder.innerHTML = html;
   const article = holder.content.querySelector("article");
   if (!article || document.getElementById(article.id)) return;
+  if (list.dataset.only === "photos" && !article.querySelector(".photos")) return;
+  if (list.dataset.without === "replies" && answersOthers(article, list.dataset.viewer)) return;
   const button = waiting(list);
   button.held.prepend(article);
   const number = button.held.children.length;

@@ -1,0 +1,181 @@
+"""Photo grids: one photo for each post, in rows that fill the width of the page.
+
+A row scales its photos to one height. Where rows break depends on the width, which only the browser knows, so the server computes
+the breaks for five ranges of widths, and the style sheet activates the breaks of one range (`styles/photos.css`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from shoal.core.text import plain_excerpt
+from shoal.core.visibility import is_sensitive
+from shoal.queries.hydration import Entry
+from shoal.web.request_context import PageContext
+from shoal.web.view_models import BASE83, Face, Photo, face_of, photo_of, ratio_class
+
+WIDTHS = {"in-xs": 2.5, "in-s": 3.2, "in-m": 4.2, "in-l": 5.2, "in-xl": 6.0}
+"""Ranges of widths by CSS class, narrowest first, each with the sum of aspect ratios that a row should have."""
+_LEAST_RATIO, _MOST_RATIO = 0.5, 2.5
+"""The aspect ratios that have CSS classes: see `ratio_class`."""
+_SCREEN = 9
+"""Photos that are visible at once, about."""
+_BY_ONE_AUTHOR = 2
+"""Maximum number of photos of an author among those."""
+_ADJACENT = 8
+"""Photos before a photo that are next to it or in the rows above."""
+_ALIKE = 0.16
+"""Distance of blurhashes below which two photos count as near-duplicates."""
+
+
+class GridPhoto(NamedTuple):
+    photo: Photo
+    path: str
+    author: Face
+    label: str = ""
+    """The description of the photo, or else the beginning of the post's text."""
+    likes: str = ""
+    number: int = 1
+    """The number of photos of the post."""
+    covered: bool = False
+    """Whether the photo is sensitive and not shown."""
+    anchor: str = ""
+    """The id of its element; empty for none."""
+    breaks: str = ""
+    """CSS classes of the widths at which a row ends after this photo."""
+
+
+class PhotoGrid(NamedTuple):
+    photos: tuple[GridPhoto, ...] = ()
+    fillers: tuple[str, ...] = ()
+    """CSS classes of empty items that fill the only row of a grid with few photos."""
+
+
+def grid_of(
+    ctx: PageContext, entries: Iterable[Entry], *, limit: int = 0, everything: bool = False, reorder: bool = True
+) -> PhotoGrid:
+    """Return the first photo, or video, of each post as a grid.
+
+    Args:
+        limit: Maximum number of photos; 0 for all.
+        everything: Whether to include audio, and sensitive posts with their photos covered.
+        reorder: Whether to apply `spread`.
+    """
+    found: dict[int, GridPhoto] = {}
+    for entry in entries:
+        post, author = entry.post, entry.author.member
+        media = next(
+            (one for one in entry.media if one.preview_key), entry.media[0] if entry.media and everything else None
+        )
+        covered = is_sensitive(post, author) or bool(post.spoiler or entry.filtered)
+        if media is None or post.id in found or (covered and not everything):
+            continue
+        path = ctx.url(f"/@{author.name}/{post.id}")
+        label = media.description or plain_excerpt(post.text, 80)
+        likes = ctx.words.compact(entry.likes) if entry.likes else ""
+        found[post.id] = GridPhoto(
+            photo_of(ctx, media),
+            path,
+            face_of(ctx, author),
+            label,
+            likes,
+            len(entry.media),
+            covered,
+            f"p{post.id}",
+        )
+    photos = spread(list(found.values())) if reorder else list(found.values())
+    return in_rows(photos[:limit] if limit else photos)
+
+
+def spread(photos: Sequence[GridPhoto]) -> list[GridPhoto]:
+    """Reorder photos so that one author has at most two on a screen, and near-duplicates are not adjacent.
+
+    Each place takes the first remaining photo that fits. If none fits, such as with a single author, it takes the first.
+    """
+    waiting, placed = list(photos), list[GridPhoto]()
+    while waiting:
+        fitting = (n for n, photo in enumerate(waiting) if _fits(placed, photo))
+        placed.append(waiting.pop(next(fitting, 0)))
+    return placed
+
+
+def _fits(placed: Sequence[GridPhoto], photo: GridPhoto) -> bool:
+    by_author = sum(one.author.id == photo.author.id for one in placed[1 - _SCREEN :])
+    return by_author < _BY_ONE_AUTHOR and not any(
+        alike(one.photo.blurhash, photo.photo.blurhash) for one in placed[-_ADJACENT:]
+    )
+
+
+def in_rows(photos: Sequence[GridPhoto]) -> PhotoGrid:
+    """Return the photos with the ends of their rows for each width."""
+    ratios = tuple(int(one.photo.ratio[1:]) / 100 for one in photos)
+    ends = {name: row_ends(ratios, target) for name, target in WIDTHS.items()}
+    return PhotoGrid(
+        tuple(
+            photo._replace(breaks=" ".join(name for name, found in ends.items() if n in found))
+            for n, photo in enumerate(photos)
+        ),
+        tuple(_fillers(sum(ratios))) if ratios else (),
+    )
+
+
+@lru_cache(1_000)
+def row_ends(ratios: tuple[float, ...], target: float) -> frozenset[int]:
+    """Return the positions of the photos that end a row, except for the last row.
+
+    The rows minimize the sum of squared logarithms of their heights, relative to a row whose aspect ratios add up to `target`: as
+    in Knuth and Plass, "Breaking Paragraphs into Lines" (1981), the last row is as full as the others.
+    """
+    best = [(0.0, 0)]
+    for end in range(1, len(ratios) + 1):
+        total, options = 0.0, []
+        for start in range(end - 1, -1, -1):
+            total += ratios[start]
+            options.append((best[start][0] + math.log(total / target) ** 2, start))
+            if total > 2 * target:
+                break
+        best.append(min(options))
+    ends, at = set[int](), len(ratios)
+    while at:
+        at = best[at][1]
+        ends.add(at - 1)
+    return frozenset(ends - {-1})
+
+
+def _fillers(total: float) -> Iterable[str]:
+    """Yield the classes of empty items that complete a grid with too few photos for one row."""
+    for name, target in WIDTHS.items():
+        missing = target - total
+        parts = math.ceil(missing / _MOST_RATIO) if missing >= _LEAST_RATIO else 0
+        for _ in range(parts):
+            yield f"{name} {ratio_class(missing / parts)}"
+
+
+@lru_cache(10_000)
+def _components(blurhash: str) -> tuple[float, ...]:
+    """Return the average color of a blurhash and its first cosine components, each about 0 to 1; empty for an invalid one.
+
+    Format: https://github.com/woltapp/blurhash/blob/master/Algorithm.md
+    """
+    values = [BASE83.get(digit, -1) for digit in blurhash]
+    if len(values) < 6 or min(values) < 0:
+        return ()
+    average = 0
+    for value in values[2:6]:
+        average = average * 83 + value
+    found = [(average >> shift & 255) / 255 for shift in (16, 8, 0)]
+    largest = (values[1] + 1) / 166
+    for high, low in zip(values[6::2], values[7::2], strict=False):
+        packed = high * 83 + low
+        levels = ((part - 9) / 9 for part in (packed // 361, packed // 19 % 19, packed % 19))
+        found += [math.copysign(level * level, level) * largest for level in levels]
+    return (float(values[0]), *found)
+
+
+def alike(one: str, other: str) -> bool:
+    """Return whether two photos look almost the same, by the distance of their blurhashes."""
+    first, second = _components(one), _components(other)
+    return bool(first) and first[:1] == second[:1] and len(first) == len(second) and math.dist(first, second) < _ALIKE

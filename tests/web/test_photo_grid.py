@@ -1,0 +1,77 @@
+"""Photo grids: full rows at every width, authors spread out, near-duplicates apart."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shoal.web.photo_grid import WIDTHS, GridPhoto, alike, in_rows, row_ends, spread
+from shoal.web.view_models import Face, Photo, ratio_class
+
+COFFEE = "LGHCM[xu~qxu4n%M%MWB%MofxuWB"
+COFFEE_AGAIN = "LGHCM[xu~qxu4n%M%MWB%MofxuWC"
+SEA = "LJIOhSIVWCM{~qRjxuof9FM{RjWB"
+RATIOS = st.lists(st.sampled_from([0.5, 0.65, 0.75, 1, 1.35, 1.5, 1.8, 2.5]), max_size=40)
+
+
+def photo(author: int, ratio: float = 1.5, blurhash: str = "") -> GridPhoto:
+    shown = Photo(
+        author, "image", "/small.jpg", "/large.jpg", "", 3, 2, "", ratio_class(ratio), "f22", "#808080", blurhash
+    )
+    return GridPhoto(shown, "/@ann/1", Face(author, "ann", "Ann", "/@ann", "/ann.jpg"))
+
+
+def rows_of(ratios: list[float], ends: frozenset[int]) -> list[list[float]]:
+    rows: list[list[float]] = [[]]
+    for n, ratio in enumerate(ratios):
+        rows[-1].append(ratio)
+        if n in ends:
+            rows.append([])
+    return rows
+
+
+@given(RATIOS, st.sampled_from(list(WIDTHS.values())))
+def test_photo_grid_rows_of_any_photos_are_filled_within_a_factor_of_two(ratios: list[float], target: float) -> None:
+    rows = rows_of(ratios, row_ends(tuple(ratios), target))
+    assert [ratio for row in rows for ratio in row] == ratios
+    if sum(ratios) >= target:
+        assert all(target / 2 <= sum(row) <= target * 2 for row in rows)
+
+
+def test_photo_grid_with_one_photo_more_than_fits_in_rows_leaves_no_orphan() -> None:
+    ratios = [1.5] * 13
+    for target in (4.5, 6.0):
+        lengths = [len(row) for row in rows_of(ratios, row_ends(tuple(ratios), target))]
+        assert max(lengths) - min(lengths) <= 1
+
+
+def test_photo_grid_with_few_photos_fills_the_row_with_empty_items() -> None:
+    grid = in_rows([photo(1, 1.0)])
+    for name, target in WIDTHS.items():
+        widths = [int(filler.split()[1][1:]) / 100 for filler in grid.fillers if filler.split()[0] == name]
+        assert abs(1 + sum(widths) - target) < 0.2
+    assert not in_rows([photo(1) for _ in range(12)]).fillers
+
+
+@given(st.lists(st.integers(1, 8), max_size=40))
+def test_photo_grid_reordered_by_author_keeps_every_photo(authors: list[int]) -> None:
+    shown = [one.author.id for one in spread([photo(author) for author in authors])]
+    assert sorted(shown) == sorted(authors)
+
+
+def test_photo_grid_of_many_authors_shows_at_most_two_photos_of_one_on_a_screen() -> None:
+    shown = [one.author.id for one in spread([photo(1) for _ in range(6)] + [photo(n) for n in range(2, 30)])]
+    assert all(shown[at : at + 9].count(1) <= 2 for at in range(len(shown) - 9))
+
+
+def test_photo_grid_of_one_author_shows_every_photo_in_order() -> None:
+    photos = [photo(1, ratio) for ratio in (1.0, 1.5, 0.75)]
+    assert spread(photos) == photos
+
+
+def test_photo_grid_separates_near_duplicates() -> None:
+    shown = spread([photo(1, 1, COFFEE), photo(2, 1, COFFEE_AGAIN), *(photo(n, 1, SEA) for n in (3,))])
+    assert [one.author.id for one in shown] == [1, 3, 2]
+    assert alike(COFFEE, COFFEE_AGAIN)
+    assert not alike(COFFEE, SEA)
+    assert not alike("", "")
