@@ -26,7 +26,7 @@ def test_signup_proof_of_work_succeeds_after_corrected_form(chromium: Browser) -
 
 
 def test_signup_without_scripts_asks_for_reason_and_is_queued_for_review(chromium: Browser) -> None:
-    with live_server(signup_work=7) as at, screen(at, chromium, scripts=False) as nia:
+    with live_server(signup_work=7, rules=("Be kind.",)) as at, screen(at, chromium, scripts=False) as nia:
         page = nia.open("/signup")
         page.get_by_label("Why would you like to join?").fill("I like boats")
         _join(page, "nia")

@@ -144,7 +144,7 @@ def finds_and_is_told(nia: Screen, path: str) -> None:
     page = nia.open("/explore")
     page.locator("main input[name=q]").fill("tide")
     page.locator("main input[name=q]").press("Enter")
-    expect(main(page).get_by_text("My first tide").first).to_be_visible()
+    expect(main(page).get_by_role("img", name="The sea, blue").first).to_be_visible()
     page = nia.open("/notifications")
     for words in ("ann likes your post", "ann shared your post", "ann follows you", "What a boat"):
         expect(main(page).get_by_text(words).first).to_be_visible()
