@@ -29,10 +29,10 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from scripts.web_pages import MEMBERS, STRANGERS, Subjects, prepared
 from shoal import settings as configuration
 from shoal.app.network import open_network
-from shoal_demo.cli import PASSWORD
+from shoal_demo.cli import DESCRIPTION, PASSWORD
 from shoal_devcluster.program import free_port
 
-HERO, AUTHOR, TAG = "jonah_whitlock", "simone_ellison", "birds"
+HERO, AUTHOR, TAG = "jonah_whitlock", "astrid_dahl", "architecture"
 WIDTHS = (1_280, 390)
 SECONDS = 60
 DOCS = Path(__file__).parent.parent / "docs" / "pictures"
@@ -69,6 +69,7 @@ def served(folder: Path) -> Iterator[tuple[str, Subjects]]:
     store, port = f"sqlite:///{folder}/shoal.db", free_port()
     subjects = asyncio.run(_prepared(store))
     environ = {**os.environ, "SHOAL_STORE": store, "SHOAL_RATE_LIMITS": "false", "SHOAL_TITLE": "Shoal demo"}
+    environ["SHOAL_DESCRIPTION"] = DESCRIPTION
     environ["SHOAL_INVITATIONS"] = "members"
     environ["SHOAL_MAIL"] = f"file://{folder}/mail"
     with subprocess.Popen([*shoal, "serve", "--port", str(port)], env=environ, stdout=subprocess.DEVNULL) as server:

@@ -165,7 +165,8 @@ def _state(folder: Path, asked: dict[str, int]) -> Demo:
     known = recall(folder)
     if known is None:
         parameters = _DEFAULTS | asked
-        known = Demo(**parameters, now_ms=time.time_ns() // 1_000_000, plan=_PLAN)
+        now_ms = time.time_ns() // 1_000_000
+        known = Demo(parameters["seed"], parameters["members"], parameters["days"], now_ms, plan=_PLAN)
         remember(folder, known)
     elif any(getattr(known, name) != value for name, value in asked.items()):
         has = f"{known.members} members, {known.days} days, seed {known.seed}"

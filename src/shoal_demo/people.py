@@ -5,6 +5,7 @@ A generated name is `ascii` or `ascii/display`. All names are common ones, combi
 
 from __future__ import annotations
 
+import math
 import re
 from random import Random
 from typing import NamedTuple
@@ -460,7 +461,7 @@ CAST: tuple[CastMember, ...] = (
         "Archivist in Leeds. Old photographs, with the names of those who took them where I can find them.",
     ),
     CastMember(
-        "takumi_ono", "小野匠", False, "Yokohama", "建築", ("architecture", "art", "photography"),
+        "takumi_ono", "Takumi Ono", False, "Yokohama", "建築", ("architecture", "art", "photography"),
         "横浜。建物の線と面を撮っています。",
     ),
     CastMember(
@@ -488,7 +489,7 @@ CAST: tuple[CastMember, ...] = (
         "London. Baking my way through one aunt's recipes 🍞",
     ),
     CastMember(
-        "aiko_mori", "森愛子", True, "Kyoto", "猫", ("animals", "books", "coffee"),
+        "aiko_mori", "Aiko Mori", True, "Kyoto", "猫", ("animals", "books", "coffee"),
         "京都。猫と本と、ときどき仕事。",
     ),
     CastMember(
@@ -555,7 +556,7 @@ def _generated(dice: Random, culture: Culture, rank: int, taken: set[str]) -> Pe
 
 
 def _fame(rank: int) -> float:
-    return round(1 / (rank + 1) ** 0.85, 4)
+    return round(1.0 / math.pow(rank + 1, 0.85), 4)
 
 
 def _look(dice: Random, culture: Culture, *, woman: bool) -> Look:

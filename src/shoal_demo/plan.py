@@ -160,9 +160,10 @@ class Newsroom:
         for who, person in enumerate(self.people):
             speaks = post.language in {"en", person.language}
             if who != post.author and speaks and (post.visibility is Visibility.PUBLIC or who in close):
-                pull = 1 + 2 * len(interests.intersection(person.interests)) + 4 * (who in close)
-                # Home timelines show replies between members that the viewer follows, who are mostly authors.
-                pull *= 1 if who >= len(CAST) else 0.1
+                pull = 1.0 + 2 * len(interests.intersection(person.interests)) + 4 * (who in close)
+                if who < len(CAST):
+                    # Home timelines show replies between members that the viewer follows, who are mostly authors.
+                    pull *= 0.1
                 keys.append((math.log(1 - self.dice.random()) / pull, who))
         return [who for _, who in sorted(keys)]
 
@@ -228,13 +229,11 @@ def _scale(appeal: Sequence[float], limits: Sequence[int], total: int) -> float:
 def shares(
     newsroom: Newsroom, posts: Sequence[PlannedPost], liked: Sequence[tuple[int, int]]
 ) -> tuple[tuple[int, int, int], ...]:
-    """Return (member, post, moment). Of the members who like a public post, 8 percent share it; of a comment, 0.8 percent."""
+    """Return (member, post, moment). Of the members who like a public post, 9 percent share it. No comment is shared."""
     made = []
     for who, at in liked:
         post = posts[at]
-        if post.visibility == Visibility.PUBLIC and newsroom.dice.random() < (
-            0.008 if post.parent is not None else 0.08
-        ):
+        if post.visibility == Visibility.PUBLIC and post.parent is None and newsroom.dice.random() < 0.09:
             made.append((who, at, newsroom.time.after(post.moment, 6)))
     return tuple(sorted(made, key=lambda share: share[2]))
 

@@ -267,7 +267,7 @@ WITH_PHOTOS: tuple[Story, ...] = (
     ),
     Story(
         "astrid_dahl",
-        "She came down in an orange top and a black hat, and the staircase had been waiting for it since 1970. I asked afterwards. She said: 'Keep it, but spell my hat right.' #stairs #architecture",
+        "She came down in an orange top and a black hat, and the staircase had been waiting for it since it was built. I asked afterwards. She said: 'Keep it, but spell my hat right.' #stairs #architecture",
         ("spiral_staircase_visitor",),
         comments=(
             "You could not have cast that better. Wood, spiral, one dot of orange.",

@@ -200,6 +200,7 @@ def test_demo_network_shares_are_of_earlier_public_posts(network: DemoPlan) -> N
         assert moment > network.posts[at].moment
         assert who != network.posts[at].author
         assert network.posts[at].visibility == Visibility.PUBLIC
+        assert network.posts[at].parent is None
     assert len({(who, at) for who, at, _ in network.shares}) == len(network.shares)
 
 
