@@ -22,6 +22,7 @@ from shoal.core.model import Media, Member, Post
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import FOLLOWS, LIKED_BY
 from shoal_demo.cli import recall
+from shoal_demo.photos import photos
 
 _SMALL = ("--members", "10", "--days", "1", "--no-serve")
 
@@ -117,6 +118,9 @@ def test_demo_same_seed_creates_same_network_and_other_seed_a_different_one(tmp_
         made.append(asyncio.run(_all_of(folder)))
     assert made[0] == made[1] != made[2]
     assert sum(made[0].values()) > 50
+    descriptions = {row[1] for row in made[0] if len(row) == 4}
+    assert descriptions
+    assert descriptions <= {photo.description for photo in photos().values()}
 
 
 async def _all_of(folder: Path) -> Counter[tuple[object, ...]]:
