@@ -193,7 +193,7 @@ async def prepared(writes: Writes, hero_name: str, author_name: str, word: str) 
     talk = await posts.create(
         writes, author.id, Draft(text=f"@{hero.name} are you there on Sunday?", visibility=Visibility.DIRECT)
     )
-    album = await albums.create(writes, hero.id, "Ebb and flow", "The sea at all hours")
+    album = await albums.create(writes, hero.id, "Boston, on foot", "From one corner to the next")
     await albums.put_in(writes, hero.id, album.id, own)
     chosen = await lists.create(writes, hero.id, "Friends")
     await lists.put_on(writes, hero.id, chosen.id, (author.id,))

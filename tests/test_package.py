@@ -20,11 +20,9 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
 def test_wheel_and_source_distribution_contain_every_package_file(built: Path) -> None:
-    listed = subprocess.run(
-        ["git", "ls-files", "src/shoal"], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout
+    listed = subprocess.run(["git", "ls-files", "src"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     files = {name for name in listed.split() if (ROOT / name).exists()}
-    assert "src/shoal/py.typed" in files
+    assert {"src/shoal/py.typed", "src/shoal_demo/photos/CREDITS.md"} <= files
     files.add("src/shoal/sync/_generated.py")
     wheel = next(built.glob("*.whl"))
     with zipfile.ZipFile(wheel) as archive:

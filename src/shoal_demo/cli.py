@@ -8,7 +8,6 @@ import os
 import shutil
 import signal
 import time
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -27,14 +26,18 @@ from shoal.commands import members, oauth
 from shoal.commands.context import Writes
 from shoal.core.errors import InvalidInput, Unavailable
 from shoal.core.model import Member
+from shoal.mastodon_api.context import PhotoCredit
 from shoal.media.decoder import Decoder
 from shoal.settings import Settings, build
 from shoal_demo.model import DemoPlan
+from shoal_demo.photos import photos
 from shoal_demo.plan import plan
 from shoal_demo.populate import Stage
 
 STORE = "shoal.db"
 _MEMORY = "demo.json"
+_PLAN = 2
+"""The version of the plan: it changes whenever the plan of a seed does."""
 
 
 class Demo(msgspec.Struct):
@@ -45,12 +48,13 @@ class Demo(msgspec.Struct):
     days: int
     now_ms: int
     done: bool = False
+    plan: int = 1
 
 
 def recall(folder: Path) -> Demo | None:
     """Return the state of the folder, or None for a folder without a network.
 
-    Raises `InvalidInput` for a network that is not a demo, or an unreadable state.
+    Raises `InvalidInput` for a network that is not a demo or has another plan, or an unreadable state.
     """
     path = folder / _MEMORY
     if not path.exists():
@@ -58,9 +62,12 @@ def recall(folder: Path) -> Demo | None:
             raise InvalidInput(f"{folder / STORE} is not a demo: name another folder with --folder")
         return None
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Demo)
+        state = msgspec.json.decode(path.read_bytes(), type=Demo)
     except msgspec.DecodeError as error:
         raise InvalidInput(f"cannot read {path}: create a new network with --fresh") from error
+    if state.plan != _PLAN:
+        raise InvalidInput(f"{folder} is a demo of another version: create a new network with --fresh")
+    return state
 
 
 def remember(folder: Path, state: Demo) -> None:
@@ -99,27 +106,32 @@ def _owned(folder: Path) -> Iterator[None]:
 
 PASSWORD = "low-tide-at-dawn"  # noqa: S105  # public: the password of the demo's members
 SCOPES = ("read", "write", "follow")
+DESCRIPTION = "A demo network. Its members are fictional; its photographs are real."
+LICENSES = {"CC0 1.0": "https://creativecommons.org/publicdomain/zero/1.0/"}
 
 
-_DEFAULTS = {"members": 120, "days": 28, "seed": 1}
+_DEFAULTS = {"members": 60, "days": 28, "seed": 1}
 
 
 @click.command()
 @click.option(
     "--folder", type=click.Path(path_type=Path), default=Path("demo"), show_default=True, help="Folder of the network."
 )
-@click.option("--members", type=click.IntRange(10, 600), help="Number of members.  [default: 120]")
+@click.option("--members", type=click.IntRange(10, 600), help="Number of members.  [default: 60]")
 @click.option("--days", type=click.IntRange(1, 90), help="Number of days of activity.  [default: 28]")
 @click.option("--seed", type=int, help="Random seed of the network.  [default: 1]")
 @click.option("--port", default=8500, show_default=True, help="Port to listen on; 0 selects a free port.")
 @click.option("--fresh", is_flag=True, help="Delete the folder's network and create a new one.")
 @click.option("--no-serve", is_flag=True, help="Create the network, print how to log in, and exit.")
 def demo(folder: Path, port: int, fresh: bool, no_serve: bool, **asked: int | None) -> None:
-    """Generate a network of fictional members, and serve it.
+    """Create a network of fictional members with real photographs, and serve it.
 
-    The first run takes about a minute; later runs serve the same network at once.
+    The first run takes about a minute; later runs serve the same network at once. The about page credits the photographs. Posts
+    are written by hand, so a network has at most 56, however many members and days it has.
     """
-    settings = build(store=f"sqlite:///{folder / STORE}", port=port, title="Shoal demo", rate_limits=False)
+    settings = build(
+        store=f"sqlite:///{folder / STORE}", port=port, title="Shoal demo", description=DESCRIPTION, rate_limits=False
+    )
     if not no_serve:
         check_address(settings.host, port)
     private_files.make_folder(folder)
@@ -143,7 +155,9 @@ def demo(folder: Path, port: int, fresh: bool, no_serve: bool, **asked: int | No
     if no_serve:
         _tell_made(console, folder, hero)
     else:
-        uvloop.run(run(settings, lambda url: _tell(console, url, hero, token), demo_member=hero.id))
+        uvloop.run(
+            run(settings, lambda url: _tell(console, url, hero, token), demo_member=hero.id, photo_credits=_credits())
+        )
 
 
 def _state(folder: Path, asked: dict[str, int]) -> Demo:
@@ -151,7 +165,8 @@ def _state(folder: Path, asked: dict[str, int]) -> Demo:
     known = recall(folder)
     if known is None:
         parameters = _DEFAULTS | asked
-        known = Demo(parameters["seed"], parameters["members"], parameters["days"], time.time_ns() // 1_000_000)
+        now_ms = time.time_ns() // 1_000_000
+        known = Demo(parameters["seed"], parameters["members"], parameters["days"], now_ms, plan=_PLAN)
         remember(folder, known)
     elif any(getattr(known, name) != value for name, value in asked.items()):
         has = f"{known.members} members, {known.days} days, seed {known.seed}"
@@ -164,7 +179,7 @@ async def _make(settings: Settings, written: DemoPlan, console: Console) -> None
         "members": len(written.people),
         "follows": len(written.follows),
         "posts": len(written.posts),
-        "photos": sum(len(post.scenes) for post in written.posts),
+        "photos": sum(len(post.photos) for post in written.posts),
         "likes": len(written.likes),
         "shares": len(written.shares),
     }
@@ -193,6 +208,13 @@ async def _make(settings: Settings, written: DemoPlan, console: Console) -> None
             await network.settle()
 
 
+def _credits() -> tuple[PhotoCredit, ...]:
+    return tuple(
+        PhotoCredit(one.title, one.author, one.source, one.license, LICENSES.get(one.license, ""))
+        for one in photos().values()
+    )
+
+
 def _cancel_at(*signals: signal.Signals) -> None:
     if (task := asyncio.current_task()) is not None:
         for number in signals:
@@ -200,9 +222,8 @@ def _cancel_at(*signals: signal.Signals) -> None:
 
 
 async def _log_in(settings: Settings, written: DemoPlan) -> tuple[Member, str]:
-    """Return the member with the most followees, and a token."""
-    follows = Counter(follower for follower, _ in written.follows)
-    name = written.people[follows.most_common(1)[0][0]].name
+    """Return the member that visitors may log in as, and a token."""
+    name = written.people[written.hero].name
     async with open_network(settings) as network:
         member = await members.log_in(network.writes, name, PASSWORD)
         return member, await _token(network.writes, member)

@@ -1,16 +1,16 @@
-"""The people of a plan: names with matching user names, biographies, interests, homes and looks.
+"""The people of a plan: the authors of posts (`CAST`), then generated ones, with biographies, interests, homes and looks.
 
-A name is `ascii` or `ascii/display`. All names are common ones, combined at random; none refers to a real person.
+A generated name is `ascii` or `ascii/display`. All names are common ones, combined at random; none refers to a real person.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from random import Random
 from typing import NamedTuple
 
 from shoal.core.places import Place
-from shoal_demo import model
 from shoal_demo.model import Look, Person
 
 
@@ -37,7 +37,13 @@ CULTURES: tuple[Culture, ...] = (
         "Alice Nora Harriet Imogen Tess Maeve",
         "Owen Felix Callum Rory Theo Jonah",
         "Hartley Whitlock Marsh Fenwick Doyle Ashby Calder Penrose",
-        (("Bristol", 51.45, -2.59), ("Leeds", 53.8, -1.55), ("Galway", 53.27, -9.05), ("Portland", 45.52, -122.68)),
+        (
+            ("Bristol", 51.45, -2.59),
+            ("Leeds", 53.8, -1.55),
+            ("Galway", 53.27, -9.05),
+            ("Portland", 45.52, -122.68),
+            ("Boston", 42.36, -71.06),
+        ),
         (0, 2),
     ),
     Culture(
@@ -45,7 +51,13 @@ CULTURES: tuple[Culture, ...] = (
         "Amara Zora Simone Imani Nia",
         "Marcus Darnell Elijah Andre Malik",
         "Brooks Hayes Coleman Whitaker Ellison Bell",
-        (("Atlanta", 33.75, -84.39), ("Oakland", 37.8, -122.27), ("London", 51.51, -0.13)),
+        (
+            ("Atlanta", 33.75, -84.39),
+            ("Cincinnati", 39.1, -84.51),
+            ("Austin", 30.27, -97.74),
+            ("Oakland", 37.8, -122.27),
+            ("London", 51.51, -0.13),
+        ),
         (5, 7),
     ),
     Culture(
@@ -90,7 +102,7 @@ CULTURES: tuple[Culture, ...] = (
         "Chiara Ginevra Marta Elisa",
         "Matteo Lorenzo Davide Nicolo/Nicolò",
         "Ferrari Conti Galli Moretti Rinaldi Bassi",
-        (("Torino", 45.07, 7.69), ("Palermo", 38.12, 13.36)),
+        (("Milano", 45.46, 9.19), ("Torino", 45.07, 7.69), ("Palermo", 38.12, 13.36)),
         (1, 3),
     ),
     Culture(
@@ -105,7 +117,7 @@ CULTURES: tuple[Culture, ...] = (
         "pl",
         "Zofia Hanna Kinga Agnieszka",
         "Tomasz Pawel/Paweł Kuba Wojtek",
-        "Kowal Zielinska/Zielińska Nowicki Wrona Mazur",
+        "Kowal Wojcik/Wójcik Nowak Wrona Mazur",
         (("Kraków", 50.06, 19.94), ("Gdańsk", 54.35, 18.65)),
         (0, 1),
     ),
@@ -255,7 +267,9 @@ BITS: dict[str, tuple[str, ...]] = {
     "music": ("late-starting cellist 🎻", "vinyl, mostly", "sings in a choir 🎶"),
     "cycling": ("rain or shine on two wheels 🚲", "headwind expert", "cake-powered cyclist 🍰"),
     "code": ("fixes time zones for a living", "open source after dark 💻", "deletes code with joy"),
-    "animals": ("staff of two cats 🐈", "friend of crows 🐦", "foster dogs 🐕"),
+    "birds": ("up before the birds 🐦", "binoculars in every bag", "knows one owl personally"),
+    "animals": ("staff of two cats 🐈", "friend of crows", "foster dogs 🐕"),
+    "architecture": ("looks up at cornices", "stairs before lifts", "brick by brick 🧱"),
     "photography": ("film and light leaks 🎞️", "one street, one lens 📷", "waits for the light"),
 }
 
@@ -353,6 +367,141 @@ FAIR = ("en", "de", "fr", "sv", "pl", "it")
 """Languages of cultures where fair hair is common."""
 
 
+class CastMember(NamedTuple):
+    """An author of posts. The city determines the culture, and so language, home and look."""
+
+    name: str
+    shown: str
+    woman: bool
+    city: str
+    subject: str
+    """The tag of all their photos, or of most of their other posts."""
+    interests: tuple[str, ...]
+    bio: str
+
+
+SPOKEN = ("es", "pt", "de", "fr", "ja", "ar")
+"""Languages of stories besides English. Two generated people, at least, speak each of them."""
+
+CAST: tuple[CastMember, ...] = (
+    CastMember(
+        "simone_ellison", "Simone Ellison", True, "Atlanta", "birds", ("birds", "animals", "photography"),
+        "Nurse on nights, birds by day. Long lens, longer patience.",
+    ),
+    CastMember(
+        "marcus_coleman", "Marcus Coleman", False, "Cincinnati", "citynight", ("city", "photography", "music"),
+        "Late shifts, bridges, reflections. The lunch box is my tripod.",
+    ),
+    CastMember(
+        "emre_kaya", "Emre Kaya", False, "Istanbul", "coffee", ("coffee", "cooking", "books"),
+        "Istanbul. Fixes espresso machines, mostly his own ☕",
+    ),
+    CastMember(
+        "rory_doyle", "Rory Doyle", False, "Portland", "hiking", ("hiking", "travel", "cooking"),
+        "Slow hiker, fast eater. Portland ⛰️",
+    ),
+    CastMember(
+        "meera_iyer", "Meera Iyer", True, "Pune", "flowers", ("gardening", "photography", "cooking"),
+        "Balcony of 41 pots in Pune 🌺 One old macro lens, one nosy dog.",
+    ),
+    CastMember(
+        "chioma_eze", "Chioma Eze", True, "Lagos", "code", ("code", "music", "books"),
+        "Backend developer in Lagos. Collects time-zone bugs.",
+    ),
+    CastMember(
+        "jonah_whitlock", "Jonah Whitlock", False, "Boston", "street", ("photography", "city", "books"),
+        "Boston, on foot. I photograph people who photograph things.",
+    ),
+    CastMember(
+        "malik_hayes", "Malik Hayes", False, "Oakland", "animals", ("animals", "birds", "gardening"),
+        "Zoo volunteer and beekeeper in Oakland. Counts otters 🦦",
+    ),
+    CastMember(
+        "astrid_dahl", "Astrid Dahl", True, "Göteborg", "stairs", ("architecture", "art", "city"),
+        "A photo of every good staircase I meet. Number 117 at the moment.",
+    ),
+    CastMember(
+        "soren_holm", "Søren Holm", False, "Aarhus", "cycling", ("cycling", "coffee", "sea"),
+        "Aarhus. Thirty kilometers a day, whatever the wind thinks 🚲",
+    ),
+    CastMember(
+        "zora_bell", "Zora Bell", True, "Austin", "wildflowers", ("gardening", "hiking", "photography"),
+        "Stops the car for flowers. Austin, Texas 🌼",
+    ),
+    CastMember(
+        "mateo_navarro", "Mateo Navarro", False, "Sevilla", "arquitectura", ("travel", "architecture", "city"),
+        "Sevilla. Piedras viejas, zapatos cómodos. Old stones, good shoes.",
+    ),
+    CastMember(
+        "owen_penrose", "Owen Penrose", False, "Bristol", "astronomy", ("stargazing", "photography", "music"),
+        "Runs the star parties behind the chapel. Four folding chairs, one telescope 🔭",
+    ),
+    CastMember(
+        "hanna_wrona", "Hanna Wrona", True, "Kraków", "books", ("books", "coffee", "travel"),
+        "Bookseller in Kraków. Keeps whatever she finds between the pages 📚",
+    ),
+    CastMember(
+        "defne_aydin", "Defne Aydın", True, "Izmir", "abstract", ("art", "photography", "music"),
+        "Painter in Izmir. Paint, smoke, light, spatulas 🎨",
+    ),
+    CastMember(
+        "till_seidel", "Till Seidel", False, "Leipzig", "luftbild", ("photography", "hiking", "code"),
+        "Leipzig. Wälder von oben, mit Genehmigung. Forests from above.",
+    ),
+    CastMember(
+        "ginevra_conti", "Ginevra Conti", True, "Milano", "blackandwhite", ("architecture", "photography", "city"),
+        "Milan in black and white. I like walls.",
+    ),
+    CastMember(
+        "duarte_moura", "Duarte Moura", False, "Porto", "music", ("music", "books", "sea"),
+        "Late-starting cellist in Porto 🎻 Sorry about the scales.",
+    ),
+    CastMember(
+        "nora_fenwick", "Nora Fenwick", True, "Leeds", "archive", ("books", "photography", "art"),
+        "Archivist in Leeds. Old photographs, with the names of those who took them where I can find them.",
+    ),
+    CastMember(
+        "takumi_ono", "Takumi Ono", False, "Yokohama", "建築", ("architecture", "art", "photography"),
+        "横浜。建物の線と面を撮っています。",
+    ),
+    CastMember(
+        "huda_haddad", "هدى حداد", True, "Amman", "سوق", ("cooking", "travel", "photography"),
+        "عمّان. أسواق وبهارات وحكايات الباعة.",
+    ),
+    CastMember(
+        "camille_girard", "Camille Girard", True, "Lyon", "cuisine", ("cooking", "gardening", "books"),
+        "Lyon. Confitures, tartes, accidents. Jams, tarts, accidents.",
+    ),
+    CastMember(
+        "felix_ashby", "Felix Ashby", False, "Galway", "writing", ("books", "art", "coffee"),
+        "Writing a short book slowly. Galway.",
+    ),
+    CastMember(
+        "kavya_menon", "Kavya Menon", True, "Kochi", "tea", ("gardening", "cooking", "hiking"),
+        "Third generation on the same hill. Kochi, and the tea country behind it 🍃",
+    ),
+    CastMember(
+        "joana_barros", "Joana Barros", True, "Porto", "mar", ("sea", "photography", "cooking"),
+        "Porto. Água fria o ano inteiro 🌊 Cold water all year.",
+    ),
+    CastMember(
+        "amara_brooks", "Amara Brooks", True, "London", "cooking", ("cooking", "animals", "music"),
+        "London. Baking my way through one aunt's recipes 🍞",
+    ),
+    CastMember(
+        "aiko_mori", "Aiko Mori", True, "Kyoto", "猫", ("animals", "books", "coffee"),
+        "京都。猫と本と、ときどき仕事。",
+    ),
+    CastMember(
+        "greta_brandt", "Greta Brandt", True, "Hamburg", "garten", ("gardening", "animals", "cycling"),
+        "Hamburg, Schrebergarten Nr. 14 🌱",
+    ),
+)  # fmt: skip
+
+
+_CAST_FAMILIES = {role.name.partition("_")[2] for role in CAST}
+
+
 class _Name(NamedTuple):
     first: str
     last: str
@@ -360,22 +509,39 @@ class _Name(NamedTuple):
 
 
 def people(dice: Random, count: int) -> tuple[Person, ...]:
-    """Return people with unique names, the most famous first."""
-    taken: set[str] = set()
-    bag: list[Culture] = []
+    """Return people with unique names, the most famous first: the cast, then generated people."""
+    taken = {role.name for role in CAST}
+    bag = [culture for culture in CULTURES if culture.language in SPOKEN] * 2
     made = []
     for rank in range(count):
+        if rank < len(CAST):
+            made.append(_of_cast(dice, CAST[rank], rank))
+            continue
         bag = bag or dice.sample(CULTURES, len(CULTURES))
-        made.append(_person(dice, bag.pop(), rank, taken))
+        made.append(_generated(dice, bag.pop(), rank, taken))
     return tuple(made)
 
 
-def _person(dice: Random, culture: Culture, rank: int, taken: set[str]) -> Person:
+def _of_cast(dice: Random, role: CastMember, rank: int) -> Person:
+    culture = next(one for one in CULTURES if any(city == role.city for city, *_ in one.cities))
+    home = next(Place(*where) for city, *where in culture.cities if city == role.city)
+    return Person(
+        name=role.name,
+        display_name=role.shown,
+        bio=role.bio,
+        interests=role.interests,
+        language=culture.language,
+        home=home,
+        weight=_fame(rank),
+        look=_look(dice, culture, woman=role.woman),
+    )
+
+
+def _generated(dice: Random, culture: Culture, rank: int, taken: set[str]) -> Person:
     woman = dice.random() < 0.5
     name = _name(dice, culture, woman=woman)
     interests = tuple(dice.sample(tuple(BITS), dice.choice((2, 3, 3, 4))))
     city, latitude, longitude = dice.choice(culture.cities)
-    wears = culture.wrap and (culture.wrap == "scarf") == woman and dice.random() < culture.wrapped
     return Person(
         name=_handle(dice, name, interests[0], taken),
         display_name=name.shown
@@ -384,21 +550,30 @@ def _person(dice: Random, culture: Culture, rank: int, taken: set[str]) -> Perso
         interests=interests,
         language=culture.language,
         home=Place(latitude, longitude),
-        weight=round(1 / (rank + 1) ** 0.85, 4),
-        look=cast(
-            dice,
-            culture.tones,
-            soft=woman,
-            fair=culture.language in FAIR and culture.tones[0] < 2,
-            wrapped=culture.wrap if wears else "",
-        ),
-        header=model.header(dice, interests),
+        weight=_fame(rank),
+        look=_look(dice, culture, woman=woman),
+    )
+
+
+def _fame(rank: int) -> float:
+    return round(1.0 / math.pow(rank + 1, 0.85), 4)
+
+
+def _look(dice: Random, culture: Culture, *, woman: bool) -> Look:
+    wears = culture.wrap and (culture.wrap == "scarf") == woman and dice.random() < culture.wrapped
+    return cast(
+        dice,
+        culture.tones,
+        soft=woman,
+        fair=culture.language in FAIR and culture.tones[0] < 2,
+        wrapped=culture.wrap if wears else "",
     )
 
 
 def _name(dice: Random, culture: Culture, *, woman: bool) -> _Name:
     first, _, first_shown = dice.choice((culture.women if woman else culture.men).split()).partition("/")
-    last, _, last_shown = dice.choice(culture.families.split()).partition("/")
+    families = [name for name in culture.families.split() if name.partition("/")[0].lower() not in _CAST_FAMILIES]
+    last, _, last_shown = dice.choice(families).partition("/")
     native = not (first_shown or "a").isascii() and ord((first_shown or "a")[0]) > 0x2FF
     if native and dice.random() < 0.5:
         shown = f"{last_shown}{first_shown}" if culture.family_first else f"{first_shown} {last_shown}"

@@ -6,20 +6,21 @@ It uses neither the clock nor a store. A few members have most followers, and si
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from random import Random
 
 import msgspec
 from msgspec import structs
 
 from shoal.core.model import Visibility
-from shoal_demo import model
-from shoal_demo.model import KINDS, MOODS, DemoPlan, Person, PlannedPost
-from shoal_demo.people import people
-from shoal_demo.texts import MOOD_CAPTIONS, PlanWriter, Wording
+from shoal_demo.model import DemoPlan, Person, PlannedPost
+from shoal_demo.people import CAST, people
+from shoal_demo.stories import WITH_PHOTOS, WITHOUT_PHOTOS, Story
 
 FOLLOW_BACK = 0.3
 """Additional probability that a follow between equally famous people is mutual."""
+HERO = "jonah_whitlock"
+HERO_FOLLOWS = 20
 
 
 def follows(dice: Random, people: tuple[Person, ...]) -> tuple[tuple[int, int], ...]:
@@ -38,11 +39,15 @@ def _choices(dice: Random, people: tuple[Person, ...], who: int) -> list[int]:
     """Draw followees by weight without replacement: the largest `log(random) / weight`."""
     interests, language = set(people[who].interests), people[who].language
     sample_size = max(1, round(min(17.0, len(people) / 4) * math.exp(dice.gauss(0, 0.55))))
+    if people[who].name == HERO:
+        sample_size = HERO_FOLLOWS
     keys = []
     for whom, other in enumerate(people):
         if whom != who:
             shared = len(interests.intersection(other.interests))
             pull = other.weight * (1 + 2.0 * shared) * (2.0 if other.language == language else 1.0)
+            if people[who].name == HERO and whom < len(CAST):
+                pull *= 20
             keys.append((math.log(1 - dice.random()) / pull, whom))
     return [whom for _, whom in sorted(keys, reverse=True)[:sample_size]]
 
@@ -52,20 +57,8 @@ HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 HOURS = (2, 1, 1, 1, 1, 2, 5, 9, 10, 8, 7, 7, 10, 10, 7, 6, 7, 9, 12, 14, 15, 14, 10, 5)
 """Relative frequency of posts by local hour of the author."""
 WEEKEND = 1.4
-PHOTO_SHARE = 0.46
-FOLLOWERS_SHARE = 0.06
-PLACE_SHARE = 0.4
-
-
-class PostPlan(msgspec.Struct, kw_only=True):
-    """A post being written, the kind of its photo, and the post on which it is a comment."""
-
-    post: PlannedPost
-    wording: Wording
-    left: list[str] = []
-    """Replies that fit this text and were not used yet."""
-    kind: str = ""
-    before: PostPlan | None = None
+PHOTO_POSTS = 0.7
+"""The fraction of posts with photos."""
 
 
 class Timeline:
@@ -96,127 +89,103 @@ class Timeline:
         return moment + gap if moment + gap < self.now_ms else moment + max(1, (self.now_ms - moment) // 2)
 
 
+class PostPlan(msgspec.Struct, kw_only=True):
+    """A post being written, and the post on which it is a comment."""
+
+    post: PlannedPost
+    before: PostPlan | None = None
+
+
 class Newsroom:
-    """The context for writing posts: people, follows, and a writer."""
+    """The context for writing posts: people, follows, and the period."""
 
     def __init__(
         self, dice: Random, people: Sequence[Person], edges: Sequence[tuple[int, int]], time: Timeline
     ) -> None:
         self.dice, self.people, self.time = dice, people, time
-        self.writer = PlanWriter(dice)
         self.followers: list[list[int]] = [[] for _ in people]
-        self.followed: list[set[int]] = [set() for _ in people]
         for who, whom in edges:
             self.followers[whom].append(who)
-            self.followed[who].add(whom)
 
-    def post(self, author: int) -> PostPlan:
-        """Write a post that is not a comment."""
-        person, dice = self.people[author], self.dice
-        kind, mood, wording = self._subject(person)
-        count = dice.choices((1, 2, 3, 4), (62, 22, 10, 6))[0] if mood else 0
-        post = PlannedPost(
-            author=author,
-            moment=self.time.moment(person.home.longitude),
-            text=wording.text + (self._mention(author) if wording.language == "en" else ""),
-            language=wording.language,
-            visibility=Visibility.FOLLOWERS if dice.random() < FOLLOWERS_SHARE else Visibility.PUBLIC,
-            scenes=tuple(model.scene(dice, kind, mood) for _ in range(count)),
-            place=model.whereabouts(dice, kind, person.home) if mood and dice.random() < PLACE_SHARE else None,
+    def written(self, story: Story, author: int) -> Iterator[PostPlan]:
+        """Write the post of a story and the comments on it, except comments that no suitable member can write."""
+        root = PostPlan(
+            post=PlannedPost(
+                author=author,
+                moment=self.time.moment(self.people[author].home.longitude),
+                text=story.text,
+                language=story.language,
+                visibility=Visibility.FOLLOWERS if story.followers else Visibility.PUBLIC,
+                photos=story.photos,
+                place=story.place,
+            )
         )
-        return PostPlan(
-            post=post,
-            wording=wording,
-            left=dice.sample(wording.answers, len(wording.answers)),
-            kind=kind if mood else "",
-        )
+        yield root
+        crowd = self._crowd(root.post)
+        first: PostPlan | None = None
+        before = root
+        for line in story.comments:
+            mark, text = line.split(" ", 1) if line.startswith((">", "+")) else ("", line)
+            if not mark:
+                first, before = None, root
+            elif first is None:
+                continue
+            if first and mark in {">", ">>"}:
+                replier: int | None = author if mark == ">" else first.post.author
+            else:
+                replier = crowd.pop() if crowd else None
+            if replier is None:
+                first = None
+                continue
+            before = self._comment(root, before, replier, text)
+            first = first or before
+            yield before
 
-    def _subject(self, person: Person) -> tuple[str, str, Wording]:
-        """Choose the kind and mood of a photo (or two empty strings) and the text."""
-        foreign = self.writer.abroad(person.language) if self.dice.random() < 0.5 else None
-        if foreign:
-            kind, _, mood = foreign[0].partition("/")
-            return (kind, mood, foreign[1]) if mood else ("", "", foreign[1])
-        if self.dice.random() > PHOTO_SHARE:
-            return "", "", self.writer.draw(self._table(_texts(person.interests), _texts(KINDS)))
-        table = self._table(_photos(person.interests), _photos(KINDS))
-        _, kind, *moods = table.split("/")
-        return kind, self.dice.choice(moods or tuple(MOODS[kind])), self.writer.draw(table)
-
-    def _table(self, own: list[str], all_tables: list[str]) -> str:
-        """Choose a table of the author's interests or, once those are used up, any table."""
-        return self.writer.freshest([table for table in own if self.writer.is_fresh(table)] or all_tables)
-
-    def _mention(self, author: int) -> str:
-        friends = sorted(self.followed[author].intersection(self.followers[author]))
-        if not friends or self.dice.random() > 0.07:
-            return ""
-        name = self.people[self.dice.choice(friends)].name
-        return self.dice.choice(
-            (f" (with @{name})", f" @{name}, this one is for you", f" @{name} was right", f" cc @{name}")
-        )
-
-    def comment(self, root: PostPlan, thread: list[PostPlan]) -> PostPlan | None:
-        """Write a comment somewhere in the thread of a post; None if there is no one to write it."""
-        before = root if not thread or self.dice.random() < 0.6 else self.dice.choice(thread)
-        if root.post.visibility == Visibility.FOLLOWERS or root.post.language != "en":
-            before = root
-        author = self._answerer(root, before)
-        if author is None:
-            return None
-        if before is root:
-            wording = self.writer.reply(root.post.language, root.left, root.kind, self.people[author].language)
-        else:
-            wording = self.writer.onward(before.post.text, author=author == root.post.author)
+    def _comment(self, root: PostPlan, before: PostPlan, author: int, text: str) -> PostPlan:
         name = f"@{self.people[before.post.author].name} " if before is not root and self.dice.random() < 0.3 else ""
         post = PlannedPost(
             author=author,
             moment=self.time.after(before.post.moment, 3 if before is root else 1.5),
-            text=name + wording.text,
-            language=wording.language,
+            text=name + text,
+            language=root.post.language,
             visibility=root.post.visibility,
         )
-        return PostPlan(post=post, wording=wording, before=before)
+        return PostPlan(post=post, before=before)
 
-    def _answerer(self, root: PostPlan, before: PostPlan) -> int | None:
-        if before is not root and before.post.author != root.post.author and self.dice.random() < 0.62:
-            return root.post.author
-        open_to_all = root.post.visibility == Visibility.PUBLIC and self.dice.random() < 0.08
-        crowd: Sequence[int] = range(len(self.people)) if open_to_all else self.followers[root.post.author]
-        if root.post.language != "en":
-            crowd = [who for who in crowd if self.people[who].language == root.post.language] or crowd
-        crowd = [who for who in crowd if who not in {before.post.author, root.post.author}]
-        return self.dice.choice(crowd) if crowd else None
-
-
-def _texts(interests: Iterable[str]) -> list[str]:
-    return [f"text/{interest}" for interest in interests]
-
-
-def _photos(interests: Iterable[str]) -> list[str]:
-    kinds = [kind for interest in interests for kind in KINDS[interest]]
-    moods = [f"photo/{kind}/{mood}" for kind in kinds for mood in MOODS[kind] if f"{kind}/{mood}" in MOOD_CAPTIONS]
-    return [f"photo/{kind}" for kind in kinds] + moods
+    def _crowd(self, post: PlannedPost) -> list[int]:
+        """Return the members who could comment, the likeliest last: followers who share interests with the author."""
+        interests = set(self.people[post.author].interests)
+        close = set(self.followers[post.author])
+        keys = []
+        for who, person in enumerate(self.people):
+            speaks = post.language in {"en", person.language}
+            if who != post.author and speaks and (post.visibility is Visibility.PUBLIC or who in close):
+                pull = 1.0 + 2 * len(interests.intersection(person.interests)) + 4 * (who in close)
+                if who < len(CAST):
+                    # Home timelines show replies between members that the viewer follows, who are mostly authors.
+                    pull *= 0.1
+                keys.append((math.log(1 - self.dice.random()) / pull, who))
+        return [who for _, who in sorted(keys)]
 
 
-def posts(newsroom: Newsroom, *, roots: int, comments: int) -> list[PlannedPost]:
-    """Write `roots` posts and about `comments` comments, in chronological order."""
-    dice = newsroom.dice
-    eager = [min(dice.paretovariate(1.6), 6.0) * (0.6 + person.weight) for person in newsroom.people]
-    drafts = [newsroom.post(author) for author in dice.choices(range(len(newsroom.people)), eager, k=roots)]
-    pull = [
-        dice.paretovariate(1.3) * len(newsroom.followers[d.post.author]) ** 0.7 * (1.5 if d.post.scenes else 1.0)
-        for d in drafts
-    ]
-    threads: dict[int, list[PostPlan]] = {}
-    picks = dice.choices(range(roots), [min(p, 60.0) for p in pull], k=comments) if any(pull) else []
-    for at in picks:
-        made = newsroom.comment(drafts[at], threads.setdefault(at, []))
-        if made:
-            threads[at].append(made)
-    everything = sorted([*drafts, *(d for thread in threads.values() for d in thread)], key=lambda d: d.post.moment)
-    index = {id(draft): at for at, draft in enumerate(everything)}
-    return [msgspec.structs.replace(d.post, parent=index[id(d.before)]) if d.before else d.post for d in everything]
+def stories(dice: Random, members: int, count: int) -> list[Story]:
+    """Choose about `count` stories by the first `members` of the cast, 7 of 10 with photos. No story is chosen twice."""
+    present = {role.name for role in CAST[:members]}
+    with_photos, without = (
+        [story for story in table if story.author in present] for table in (WITH_PHOTOS, WITHOUT_PHOTOS)
+    )
+    photos = min(len(with_photos), max(1, round(count * PHOTO_POSTS)))
+    texts = min(len(without), round(photos * (1 - PHOTO_POSTS) / PHOTO_POSTS))
+    return dice.sample(with_photos, photos) + dice.sample(without, texts)
+
+
+def posts(newsroom: Newsroom, chosen: Iterable[Story]) -> list[PlannedPost]:
+    """Write the posts of the stories and the comments on them, in chronological order."""
+    at = {person.name: index for index, person in enumerate(newsroom.people)}
+    plans = [plan for story in chosen for plan in newsroom.written(story, at[story.author])]
+    plans.sort(key=lambda plan: plan.post.moment)
+    index = {id(plan): at for at, plan in enumerate(plans)}
+    return [structs.replace(one.post, parent=index[id(one.before)]) if one.before else one.post for one in plans]
 
 
 STRANGERS = 0.06
@@ -243,7 +212,7 @@ def likes(newsroom: Newsroom, posts: Sequence[PlannedPost], *, total: int) -> tu
 
 def _appeal(dice: Random, newsroom: Newsroom, post: PlannedPost) -> float:
     base = dice.paretovariate(1.5) * max(1, len(newsroom.followers[post.author])) ** 0.8
-    weighed: float = base * (1.6 if post.scenes else 1.0) * (0.1 if post.parent is not None else 1.0)
+    weighed: float = base * (1.6 if post.photos else 1.0) * (0.1 if post.parent is not None else 1.0)
     return weighed
 
 
@@ -260,26 +229,23 @@ def _scale(appeal: Sequence[float], limits: Sequence[int], total: int) -> float:
 def shares(
     newsroom: Newsroom, posts: Sequence[PlannedPost], liked: Sequence[tuple[int, int]]
 ) -> tuple[tuple[int, int, int], ...]:
-    """Return (member, post, moment). Of the members who like a public post, 5 percent share it; of a comment, 0.8 percent."""
+    """Return (member, post, moment). Of the members who like a public post, 9 percent share it. No comment is shared."""
     made = []
     for who, at in liked:
         post = posts[at]
-        if post.visibility == Visibility.PUBLIC and newsroom.dice.random() < (
-            0.008 if post.parent is not None else 0.05
-        ):
+        if post.visibility == Visibility.PUBLIC and post.parent is None and newsroom.dice.random() < 0.09:
             made.append((who, at, newsroom.time.after(post.moment, 6)))
     return tuple(sorted(made, key=lambda share: share[2]))
 
 
-POSTS_A_DAY = 0.105
-COMMENTS_A_DAY = 0.165
-LIKES_A_DAY = 1.8
-"""Mean number of likes per member and day; the two constants above are means per member and day, too."""
+POSTS_A_DAY = 1 / 30
+"""Mean number of posts per member and day, until there are no more stories."""
+LIKES_A_POST = 16
 _REFERENCE_MS = 1_790_000_000_000
 """Every plan is first drawn for this time and then shifted, so that random choices do not depend on the clock."""
 
 
-def plan(seed: int = 1, members: int = 120, days: int = 28, *, now_ms: int) -> DemoPlan:
+def plan(seed: int = 1, members: int = 60, days: int = 28, *, now_ms: int) -> DemoPlan:
     """Return a network of `members` people with the posts of the `days` days before `now_ms` (Unix milliseconds).
 
     `members` and `days` are at least 1. For given other arguments, `now_ms` only shifts all times.
@@ -290,9 +256,9 @@ def plan(seed: int = 1, members: int = 120, days: int = 28, *, now_ms: int) -> D
     folk = people(dice, members)
     edges = follows(dice, folk)
     newsroom = Newsroom(dice, folk, edges, Timeline(dice, days=days, now_ms=_REFERENCE_MS))
-    size = members * days
-    written = posts(newsroom, roots=max(1, round(size * POSTS_A_DAY)), comments=round(size * COMMENTS_A_DAY))
-    liked = likes(newsroom, written, total=round(size * LIKES_A_DAY))
+    chosen = stories(dice, members, round(members * days * POSTS_A_DAY))
+    written = posts(newsroom, chosen)
+    liked = likes(newsroom, written, total=len(chosen) * LIKES_A_POST)
     shared = shares(newsroom, written, liked)
     later = now_ms - _REFERENCE_MS
     return DemoPlan(
@@ -301,4 +267,5 @@ def plan(seed: int = 1, members: int = 120, days: int = 28, *, now_ms: int) -> D
         posts=tuple(structs.replace(post, moment=post.moment + later) for post in written),
         likes=liked,
         shares=tuple((member, post, moment + later) for member, post, moment in shared),
+        hero=next((at for at, person in enumerate(folk) if person.name == HERO), 0),
     )

@@ -24,9 +24,9 @@ from shoal.core.ids import compose, shard_of
 from shoal.core.model import Member
 from shoal.graph.access import access_member
 from shoal.graph.schema import user_name_key
-from shoal_demo.model import DemoPlan, Person, PlannedPost
-from shoal_demo.photographs import photograph
-from shoal_demo.portraits import banner, portrait
+from shoal_demo.model import DemoPlan, PlannedPost
+from shoal_demo.photos import header, photos, read
+from shoal_demo.portraits import portrait
 
 T = TypeVar("T")
 Advance = Callable[[str], None]
@@ -52,14 +52,15 @@ class Stage:
         # Hash the password once for all members, because hashing takes 0.1 s by design.
         self._hashed = await authentication.hashed(self._password)
         with _artists() as artists:
-            self._members = await _each(self._plan.people, lambda person: self._join(artists, person))
+            self._members = await _each(range(len(self._plan.people)), lambda index: self._join(artists, index))
             await _each(self._plan.follows, lambda pair: self._follow(*pair))
-            for wave in _waves(self._plan.posts):
-                await _each(wave, lambda index: self._post(artists, index))
+        for wave in _waves(self._plan.posts):
+            await _each(wave, self._post)
         await _each(self._plan.likes, lambda pair: self._like(*pair))
         await _each(self._plan.shares, lambda triple: self._share(*triple))
 
-    async def _join(self, artists: ProcessPoolExecutor, person: Person) -> int:
+    async def _join(self, artists: ProcessPoolExecutor, index: int) -> int:
+        person = self._plan.people[index]
         try:
             joined = self._plan.posts[0].moment - 86_400_000
             member = await members.register(
@@ -68,10 +69,13 @@ class Stage:
         except Taken:
             member = await self._known(person.name)
         if not member.avatar:
-            avatar, header = await asyncio.gather(_draw(artists, portrait, person), _draw(artists, banner, person))
-            await members.update_profile(
-                self._writes, member.id, members.ProfileChange(note=person.bio, avatar=avatar, header=header)
+            photo = self._plan.header(index)
+            profile = members.ProfileChange(
+                note=person.bio,
+                avatar=await _draw(artists, portrait, person),
+                header=await _draw(artists, header, photo) if photo else None,
             )
+            await members.update_profile(self._writes, member.id, profile)
         self._advance("members")
         return member.id
 
@@ -83,11 +87,11 @@ class Stage:
         await relationships.follow(self._writes, self._members[follower], self._members[followed])
         self._advance("follows")
 
-    async def _post(self, artists: ProcessPoolExecutor, index: int) -> None:
+    async def _post(self, index: int) -> None:
         planned = self._plan.posts[index]
         author = self._members[planned.author]
         record = f"demo:{index}"
-        pictures = [] if await posts.recorded(self._writes, author, record) else await self._pictures(artists, planned)
+        pictures = [] if await posts.recorded(self._writes, author, record) else await self._pictures(planned)
         draft = Draft(
             text=planned.text,
             language=planned.language,
@@ -100,11 +104,11 @@ class Stage:
         self._posts[index] = (await posts.create(self._writes, author, draft, id_=id_, record=record)).id
         self._advance("posts")
 
-    async def _pictures(self, artists: ProcessPoolExecutor, planned: PlannedPost) -> list[int]:
+    async def _pictures(self, planned: PlannedPost) -> list[int]:
         made: list[int] = []
-        for scene in planned.scenes:
-            data = await _draw(artists, photograph, scene)
-            picture = await media.upload(self._writes, self._members[planned.author], data, description=scene.alt)
+        for name in planned.photos:
+            alt = photos()[name].description
+            picture = await media.upload(self._writes, self._members[planned.author], read(name), description=alt)
             made.append(picture.id)
             self._advance("photos")
         return made

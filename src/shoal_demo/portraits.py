@@ -1,4 +1,4 @@
-"""Generated portraits: a face for the avatar and a landscape for the header, deterministic for a person.
+"""Generated portraits for avatars, deterministic for a person.
 
 Shapes are in units of 0..400, drawn three times as large and then reduced. A hair style consists of shapes behind and in front of
 the head. A shape that is passed to `mirrored` lists only its right half, from top to bottom. The head spans x 132..268,
@@ -14,7 +14,6 @@ from io import BytesIO
 from PIL import Image, ImageChops, ImageColor, ImageDraw, ImageFilter
 
 from shoal_demo.model import Look, Person
-from shoal_demo.photographs import photograph
 
 SIZE = 400
 ZOOM = 3
@@ -319,11 +318,6 @@ def portrait(person: Person) -> bytes:
     if look.glasses:
         _glasses(sketch, look)
     return _jpeg(sketch.done())
-
-
-def banner(person: Person) -> bytes:
-    """Return the header picture as a JPEG of 1500 by 500 pixels."""
-    return photograph(person.header)
 
 
 def _jpeg(picture: Image.Image) -> bytes:

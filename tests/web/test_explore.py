@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from unittest.mock import patch
 
 import pytest
 
 from shoal.commands import relationships
+from shoal.mastodon_api.context import PhotoCredit
+from shoal.server import build
 from shoal.tagcloud.rules import allowing, denying
 from tests.api.in_memory_network import NetworkFixture, network_fixture
 from tests.web.browser import found_in, member, visitor
@@ -152,3 +156,16 @@ def test_closed_network_shows_anonymous_visitors_only_front_page() -> None:
         assert stranger.open("/about").status == stranger.open("/login").status == 200
         assert stranger.open(f"/api/oembed?url=http://shoal.test/@ann/{post.id}").status == 401
         assert visitor(closed, "ann").open(f"/@ann/{post.id}").status == 200
+
+
+def test_about_page_lists_photo_credits_of_a_demo(here: World) -> None:
+    shown = (
+        PhotoCredit("Sea <sunset>", "Ann", "https://example.org/sea", "CC0 1.0", "https://example.org/cc0"),
+        PhotoCredit("Old bridge", "Ben", "https://example.org/bridge", "Public domain", ""),
+    )
+    assert not visitor(here).open("/about").html.select("#credits")
+    with patch.object(here, "app", build(replace(here.app_parts, photo_credits=shown))):
+        rows = visitor(here).open("/about").html.select("#credits li")
+    assert [row.get_text() for row in rows] == ["Sea <sunset> · Ann · CC0 1.0", "Old bridge · Ben · Public domain"]
+    links = [[link["href"] for link in row.select("a")] for row in rows]
+    assert links == [["https://example.org/sea", "https://example.org/cc0"], ["https://example.org/bridge"]]

@@ -9,7 +9,7 @@ import errno
 import os
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
@@ -31,6 +31,7 @@ from shoal.app.shared import HostProcess, open_host_process
 from shoal.cli.group import pass_settings
 from shoal.cli.stores import shared, shares_host
 from shoal.core.errors import Unavailable
+from shoal.mastodon_api.context import PhotoCredit
 from shoal.monitoring.metrics_server import telling
 from shoal.multiprocess import service_manager
 from shoal.multiprocess.shared_memory import SharedMemory
@@ -186,11 +187,13 @@ async def run(
     listener: socket.socket | None = None,
     *,
     demo_member: int = 0,
+    photo_credits: Sequence[PhotoCredit] = (),
     host_process: HostProcess | None = None,
 ) -> None:
     """Open the network and serve it until a signal ends it, on the given socket if there is one.
 
-    Any visitor can log in as the `demo_member`. `host_process` is given if this is the owner among several processes on one store.
+    Any visitor can log in as the `demo_member`. The about page lists the `photo_credits`. `host_process` is given if this is the
+    owner among several processes on one store.
     """
     process.prepare()
     async with AsyncExitStack() as stack:
@@ -205,7 +208,12 @@ async def run(
         archive_worker.start()
         stack.push_async_callback(archive_worker.stop)
         process.settle()
-        app_parts = replace(_app_parts(network), demo_member=demo_member, archives=archive_worker.archive_storage)
+        app_parts = replace(
+            _app_parts(network),
+            demo_member=demo_member,
+            photo_credits=photo_credits,
+            archives=archive_worker.archive_storage,
+        )
         taking = listener or listen(settings.host, settings.port)
         await serve_http(
             app_parts,

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
-from typing import Any, TypedDict, TypeVar, Unpack
+from typing import Any, NamedTuple, TypedDict, TypeVar, Unpack
 from urllib.parse import quote
 
 import msgspec
@@ -51,6 +51,16 @@ from shoal.settings import Settings
 from shoal.streaming.hub import Hub
 
 
+class PhotoCredit(NamedTuple):
+    """The title, author, source and license of a photograph. `source` and `license_url` are addresses; the latter may be empty."""
+
+    title: str
+    author: str
+    source: str
+    license: str
+    license_url: str
+
+
 @dataclass(frozen=True, slots=True)
 class AppParts:
     """The parts of a running network from which an `AppContext` is built."""
@@ -80,6 +90,8 @@ class AppParts:
     """Writes the access log."""
     demo_member: int = 0
     """Id of the member that any visitor of a demo may log in as; 0 outside demos."""
+    photo_credits: Sequence[PhotoCredit] = ()
+    """Credits of the photographs of a demo, for the about page."""
     archives: ArchiveStorage | None = None
     """Storage of archives that members upload; None disables uploads."""
     tell_use: Callable[[int, Origin], None] | None = None
@@ -119,6 +131,7 @@ class AppContext:
     response_cache: ResponseCache[Reply] | None = None
     """The response cache; None if the store does not track the dependencies of reads."""
     demo_member: int = 0
+    photo_credits: Sequence[PhotoCredit] = ()
     archives: ArchiveStorage | None = None
 
     async def close(self) -> None:
@@ -176,6 +189,7 @@ def app_context_of(app_parts: AppParts) -> AppContext:
         uses=TokenUses(app_parts.writes, app_parts.tell_use),
         background=background,
         demo_member=app_parts.demo_member,
+        photo_credits=app_parts.photo_credits,
         archives=app_parts.archives,
     )
 
