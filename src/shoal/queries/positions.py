@@ -103,14 +103,14 @@ class _Density:
     def time_of(self, position: int) -> int:
         """Return the estimated time of a position."""
         entries = (self._not_older - self._newer) / np.maximum(self._high - self._low, 1.0)
-        wanted = position - self._newer.sum()
+        sought = position - self._newer.sum()
         low, high = float(self._low.min()), float(self._high.max())
         for _ in range(_NARROWINGS):
             step = (high - low) / _POINTS
             times = low + step * np.arange(_POINTS)
             newer = entries @ (self._high[:, None] - np.clip(times, self._low[:, None], self._high[:, None]))
             # Of these times, the last one with too many newer entries: at least `low` in exact arithmetic.
-            low += step * max(int(np.count_nonzero(newer > wanted)) - 1, 0)
+            low += step * max(int(np.count_nonzero(newer > sought)) - 1, 0)
             high = low + step
         return int(high)
 
