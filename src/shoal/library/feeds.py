@@ -177,7 +177,7 @@ class HasFeeds(SeesFeeds, Acting):
         """Return the home timeline at positions `a` to `b` (inclusive; 0 is the newest).
 
         Costs O(f log n + b - a) for f followees and followed tags with n entries, because each list is counted; `home` is cheaper.
-        The first entries (128, or 2 for each followee if that is more) cost O(f + b - a): they are read from the ends of the lists.
+        The first entries (128, or 6 for each followee if that is more) cost O(f + b - a): they are read from the ends of the lists.
 
         Positions count the stored entries of this member, of followees and of followed tags. An entry with several of these sources
         counts once for each. Entries that this member may not see, or that home does not show (direct posts to others, hidden

@@ -35,8 +35,10 @@ NEAR = 128
 NEAR_PER_LIST = 2
 """Up to this many entries before a position (in total, and per list) are read instead of counted, because counting
 costs more."""
-_PROBES = 16
-"""Maximum counts of each round after the first, but at least four for each list: those of few lists cost hardly more than one."""
+NEWEST_PER_LIST = 6
+"""The same for the newest entries of each list, of which `pull` reads about twice as many, from the cache."""
+_PARTS = 4
+"""Parts into which the range is divided after a wrong estimate."""
 _POINTS, _NARROWINGS = 8, 6
 """Times that are compared, and how often the range between two of them is divided again, to estimate a time."""
 
@@ -56,9 +58,10 @@ async def stored(graph: Reader, sources: Sources, first: int, last: int) -> list
 
 async def _near(graph: Reader, sources: Sources, position: int) -> tuple[int, int]:
     """Return a time slightly newer than the entry at a position, and how many entries are not older than it: at most `position`."""
-    near = max(NEAR, NEAR_PER_LIST * sum(map(len, sources.values())))
-    if position < near:
+    lists = sum(map(len, sources.values()))
+    if position < max(NEAR, NEWEST_PER_LIST * lists):
         return MAX_TIME, 0
+    near = max(NEAR, NEAR_PER_LIST * lists)
     held, density = await _density(graph, sources)
     if density.total <= position:
         return 0, density.total
@@ -74,7 +77,7 @@ async def _near(graph: Reader, sources: Sources, position: int) -> tuple[int, in
                 low = time
                 break
             high, newer = time, count
-        parts = max(4, _PROBES // len(density))
+        parts = _PARTS
     return high, newer
 
 
@@ -89,9 +92,6 @@ class _Density:
         self.oldest, self.newest = min(oldest, default=0), max(newest, default=0)
         self._newer, self._not_older = np.zeros(len(counts), np.int64), np.array(counts, np.int64)
         self._low, self._high = np.array(oldest, np.float64), np.array(newest, np.float64)
-
-    def __len__(self) -> int:
-        return len(self._newer)
 
     def cut(self, time: int, counts: Counts, position: int) -> None:
         """Add the number of entries of each list that are not older than a time, to find a position."""

@@ -26,7 +26,7 @@ _ALL = Cursor(limit=1_000)
 @pytest.fixture(autouse=True)
 def near() -> Iterator[None]:
     """Lower the limits so that almost every position is counted."""
-    with patch.multiple(positions, NEAR=2, NEAR_PER_LIST=0):
+    with patch.multiple(positions, NEAR=2, NEAR_PER_LIST=0, NEWEST_PER_LIST=0):
         yield
 
 
