@@ -91,8 +91,8 @@ TABLES = {
                 "the document's query",
                 "followees",
                 "newest 10 by query by followees, online",
-                "not given",
-                "O(P log k)",
+                "",
+                "O(f + k)",
             ),
         )
     ),
