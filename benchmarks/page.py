@@ -1,5 +1,7 @@
 """Write the pages of figures from docs/figures.json: docs/performance.md (a summary), docs/figures.md and a table in the README.
 
+docs/explanation/complexity.md and its charts are made of a long run (see below).
+
 The text of a page is the template of the same name in this folder. A fenced block `figures NAME` becomes the table of a benchmark:
 each line is a pattern of figures, in this order. A block `long figures NAME` takes them from docs/figures-long.json, which has runs
 that are too long to be repeated with the others, each with its machine, day and commit. `python -m benchmarks.page` writes the
@@ -18,7 +20,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from benchmarks import peers
+from benchmarks import complexity_page, peers
 from benchmarks.limits import CHART, chart, paths, rate
 from benchmarks.measure import FULL, REPOSITORY, Figure, decode_line
 from benchmarks.results import BUSY, Result, Results, commit, load, machine, today
@@ -210,16 +212,23 @@ def pages() -> dict[Path, str]:
     written = {
         REPOSITORY / "docs" / name: rendered((TEMPLATES / name).read_text("utf-8"), results, long) for name in PAGES
     }
+    complexity = (TEMPLATES / complexity_page.PAGE.name).read_text("utf-8")
+    written[complexity_page.PAGE] = complexity_page.rendered(complexity, long)
     table = headlines(results.results, [HEADLINES[row] for row in IN_README])
     return written | {README: _README_BLOCK.sub(lambda _: table, README.read_text("utf-8"))}
 
 
 def write_page() -> None:
-    """Write the pages and the chart from the stored figures."""
+    """Write the pages and the charts from the stored figures."""
     for path, text in pages().items():
         path.write_text(text, "utf-8")
-    results = load(FIGURES)
-    CHART.write_bytes(render(chart_of(results), CHART.name))
+    for path, drawn in charts().items():
+        path.write_bytes(render(drawn, path.name))
+
+
+def charts() -> dict[Path, Chart]:
+    """Return the charts of the pages."""
+    return {CHART: chart_of(load(FIGURES)), **complexity_page.charts(load_long())}
 
 
 def chart_of(results: Results) -> Chart:

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 from benchmarks.measure import FULL, Check, Figure, benchmarks
-from benchmarks.page import FIGURES, HEADLINES, TEMPLATES, Headline, headlines, pages, rendered
+from benchmarks.page import FIGURES, HEADLINES, TEMPLATES, Headline, charts, headlines, pages, rendered
 from benchmarks.results import Machine, Result, Results, keep, load
+
+from shoal.charts import render
 
 MACHINE = Machine("a processor", 2, 24, "6.18", "3.11.7", "2.4.6", "3.40.1")
 PROSE_OF_ONE = "{facts}\n{targets}\n```figures one\nposts*\nlag\n```\nAfter it.\n"
@@ -30,6 +32,11 @@ def result(name: str, size: str = FULL, busy: float = 0.0) -> Result:
 def test_figures_pages_match_stored_figures() -> None:
     for path, text in pages().items():
         assert path.read_text("utf-8") == text, f"{path.name}: python -m benchmarks.page"
+
+
+def test_figures_charts_match_stored_figures() -> None:
+    for path, chart in charts().items():
+        assert path.read_bytes() == render(chart, path.name), f"{path.name}: python -m benchmarks.page"
 
 
 def test_figures_summary_has_figure_for_each_headline() -> None:

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from benchmarks.limits import CHART, LIMITS, chart, paths, rate, shown
+from benchmarks.limits import LIMITS, chart, paths, rate, shown
 from benchmarks.measure import Figure, benchmarks
-from benchmarks.page import FIGURES, chart_of
-from benchmarks.results import Result, load
+from benchmarks.results import Result
 
 from benchmarks import regression
-from shoal.charts import TextLine, render
+from shoal.charts import TextLine
 
 
 def result(benchmark: str, *figures: Figure) -> Result:
     return Result(benchmark, f"shoal bench {benchmark}", "quick", 0.0, 1.0, list(figures), [])
-
-
-def test_limits_chart_matches_stored_figures() -> None:
-    assert CHART.read_bytes() == render(chart_of(load(FIGURES)), CHART.name), "python -m benchmarks.page"
 
 
 def test_limits_refer_to_existing_benchmarks_with_unique_paths() -> None:

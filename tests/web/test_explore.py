@@ -158,7 +158,7 @@ def test_closed_network_shows_anonymous_visitors_only_front_page() -> None:
         assert visitor(closed, "ann").open(f"/@ann/{post.id}").status == 200
 
 
-def test_about_page_lists_photo_credits_of_a_demo(here: World) -> None:
+def test_about_page_lists_photo_credits_of_a_demo(here: NetworkFixture) -> None:
     shown = (
         PhotoCredit("Sea <sunset>", "Ann", "https://example.org/sea", "CC0 1.0", "https://example.org/cc0"),
         PhotoCredit("Old bridge", "Ben", "https://example.org/bridge", "Public domain", ""),

@@ -163,8 +163,9 @@ class HasFeeds(SeesFeeds, Acting):
         return await self.posts_by(self.id if of is None else of, before, limit)
 
     async def list_recent(self, a: int = 0, b: int = 19) -> list[Entry]:
-        """Return the own posts and shares at positions `a` to `b` (inclusive; 0 is the newest). The cost does not depend on `a`.
+        """Return the own posts and shares at positions `a` to `b` (inclusive; 0 is the newest).
 
+        Costs O(log n + b - a) for n own entries, wherever the positions are; the first call beyond position 128 costs O(n).
         Positions count stored entries; deleted posts have none. A share of a post that this member may no longer see keeps its
         position but is omitted, so fewer entries than requested do not mean the end of the list. Raises `InvalidInput` for more
         than 2,000 positions.
@@ -173,7 +174,10 @@ class HasFeeds(SeesFeeds, Acting):
         return await posts.at_positions(self._reads, self.id, first, last)
 
     async def list_public_feed(self, a: int = 0, b: int = 19) -> list[Entry]:
-        """Return the home timeline at positions `a` to `b` (inclusive; 0 is the newest). The cost does not depend on `a`.
+        """Return the home timeline at positions `a` to `b` (inclusive; 0 is the newest).
+
+        Costs O(f log n + b - a) for f followees and followed tags with n entries, because each list is counted; `home` is cheaper.
+        The first entries (128, or 6 for each followee if that is more) cost O(f + b - a): they are read from the ends of the lists.
 
         Positions count the stored entries of this member, of followees and of followed tags. An entry with several of these sources
         counts once for each. Entries that this member may not see, or that home does not show (direct posts to others, hidden

@@ -37,7 +37,7 @@ from shoal.graph.schema import (
 from shoal.queries import lists
 from shoal.queries.context import Reads
 from shoal.queries.hydration import Entry, Row, ViewerState
-from shoal.queries.pagination import MOST_AT_ONCE, SLACK, Sources, pull, stored
+from shoal.queries.pagination import MOST_AT_ONCE, SLACK, Sources, pull
 from shoal.queries.pipeline import (
     NO_CONTENT_FILTERS,
     Folds,
@@ -48,6 +48,7 @@ from shoal.queries.pipeline import (
     read_folded,
     unfolded,
 )
+from shoal.queries.positions import stored
 from shoal.throttled_log import ThrottledLog
 from shoal.timelines.contract import Window
 

@@ -1,9 +1,8 @@
 """Pagination: read bounded pages from one list or from the k-way merge of many lists.
 
-Five readers share this module:
+Four readers share this module:
 
 - `pull` returns the newest entries of many lists without reading any list to its end.
-- `stored` returns the entries at given positions in the union of many lists.
 - `entries_page` and `objects_page` return pages of a list that needs no filtering.
 - `look_through` returns pages of a list from which few entries match. It reads a bounded part of the list for each page; an empty
   page is not the end, because its cursor continues in either direction.
@@ -11,32 +10,19 @@ Five readers share this module:
   empty page from `read_items` means the end of the list, however many rows were read. Only a page with at least one item may be
   cut short by the work limit, and its cursor lies past the rows that were read. Each iteration passes at least one row, so the
   loop ends.
-
-A position is the index of a stored entry, whether or not the viewer may see it; 0 is the newest. Positions are found by counting,
-without reading newer entries. A hidden entry leaves a gap, and later entries keep their positions. A deleted entry has no
-position. With b hidden:
-
-    stored, newest first     a b c d e
-    positions                0 1 2 3 4
-    from 0 to 2              a c        from 3 to 4: d e
-
-An entry that several sources contain (its author and a tag, or two tags) has one adjacent position for each of them, and is
-returned at the first.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from heapq import merge
-from itertools import islice
 from typing import Generic, Protocol, TypeVar
 
 from shoal.core.errors import InvalidInput
 from shoal.core.model import Node
 from shoal.graph.access import objects_of
-from shoal.graph.contract import MAX_TIME, Assoc, Cursor, Reader
-from shoal.graph.schema import POSTED, TAG_OF, AssocType
+from shoal.graph.contract import Assoc, Cursor, Reader
+from shoal.graph.schema import AssocType
 
 Sources = Mapping[AssocType, Sequence[int]]
 """Lists to merge: for each association type, the objects that own the lists."""
@@ -89,104 +75,6 @@ async def _pull(graph: Reader, atype: AssocType, id1s: Sequence[int], at: Cursor
 
 def _by_time(lists: Mapping[int, Sequence[Assoc]]) -> dict[int, Assoc]:
     return {entry.time: entry for page in lists.values() for entry in page}
-
-
-NEAR = 512
-NEAR_PER_LIST = 16
-"""Up to this many entries before a position (in total, and per list) are read instead of counted, because counting
-costs more."""
-_AROUND = 1 / 32
-"""Entries are also counted at this distance before and after the estimated time of a position. It is a fraction of the
-remaining time range."""
-
-
-async def stored(graph: Reader, sources: Sources, first: int, last: int) -> list[int]:
-    """Return the ids at these positions in the union of the lists, newest first.
-
-    One more entry is read before them: if it is equal to the entry at `first`, it is returned at the earlier position
-    only.
-    """
-    begin = max(first - 1, 0)
-    before, newer = await _near(graph, sources, begin)
-    found = (await _from(graph, sources, before, last + 1 - newer))[begin - newer :]
-    ids = list(dict.fromkeys(found))
-    return ids[1:] if first else ids
-
-
-async def _near(graph: Reader, sources: Sources, position: int) -> tuple[int, int]:
-    """Return a time slightly newer than the entry at a position, and how many entries are not older than it: at most `position`."""
-    near = max(NEAR, NEAR_PER_LIST * sum(map(len, sources.values())))
-    if position < near:
-        return MAX_TIME, 0
-    if (span := await _span(graph, sources)) is None:
-        return MAX_TIME, 0
-    low, high = span
-    older, newer = await _not_older(graph, sources, span)
-    if older <= position:
-        return low, older
-    if newer > position:
-        return MAX_TIME, 0
-    # Invariant: more than `position` entries are not older than `low`, and at most `position` not older than `high`.
-    even = True
-    while position - newer >= near and high - low > 1:
-        times = _guesses(low, high, (position - near // 2 - newer) / (older - newer), even=even)
-        even = False
-        for time, count in zip(times, await _not_older(graph, sources, times), strict=True):
-            if count > position:
-                low, older = time, count
-                break
-            high, newer = time, count
-    return high, newer
-
-
-def _guesses(low: int, high: int, share: float, *, even: bool) -> list[int]:
-    """Return times between `low` and `high`, newest first, around an estimate.
-
-    The estimate is the time above which a fraction `share` of the entries would lie if they were evenly distributed.
-    Unless they are assumed to be `even`, the quarters of the range are included, so that the range shrinks to a quarter
-    at worst.
-    """
-    shares = [share - _AROUND, share, share + _AROUND, *(() if even else (0.25, 0.5, 0.75))]
-    times = {high - int((high - low) * share) for share in shares}
-    return sorted((time for time in times if low < time < high), reverse=True) or [(low + high) // 2]
-
-
-async def _span(graph: Reader, sources: Sources) -> tuple[int, int] | None:
-    """Return the time of the oldest entry of all lists, and a time just after the newest; None if all lists are empty."""
-    times = []
-    for atype, id1s in sources.items():
-        if id1s:
-            for first in (Cursor(limit=1), Cursor(limit=1, oldest_first=True)):
-                times += [page[0].time for page in (await graph.assoc_ranges(id1s, atype, first)).values()]
-    return (min(times), max(times) + 1) if times else None
-
-
-async def _not_older(graph: Reader, sources: Sources, times: Sequence[int]) -> list[int]:
-    """Return for each time the number of entries of all lists that are not older than it."""
-    counts = [0] * len(times)
-    for atype, id1s in sources.items():
-        if id1s:
-            for ranks in (await graph.assoc_ranks(id1s, atype, [time - 1 for time in times])).values():
-                counts = [count + rank for count, rank in zip(counts, ranks, strict=True)]
-    return counts
-
-
-async def _from(graph: Reader, sources: Sources, before: int, limit: int) -> list[int]:
-    """Return the newest `limit` entries before a time, each repeated for every source that contains it."""
-    part = Cursor(before=before, limit=limit)
-    posted = await pull(graph, {POSTED: sources.get(POSTED, ())}, part)
-    if not (tags := sources.get(TAG_OF, ())):
-        return posted
-    # Nothing older than the last of `limit` entries can be in the result, however many sources contain them.
-    part = _down_to(part, posted)
-    part = _down_to(part, await pull(graph, {TAG_OF: tags}, part))
-    tagged = await graph.assoc_ranges(tags, TAG_OF, part)
-    lists = [posted, *([entry.time for entry in entries] for entries in tagged.values())]
-    return list(islice(merge(*lists, reverse=True), limit))
-
-
-def _down_to(part: Cursor, ids: Sequence[int]) -> Cursor:
-    return part._replace(after=ids[-1] - 1) if len(ids) == part.limit else part
 
 
 N = TypeVar("N", bound=Node)

@@ -20,8 +20,9 @@ from shoal.graph.contract import Assoc, Cursor, Reader
 from shoal.graph.schema import PINS, POSTED, REVISED, SCHEDULES, AssocType
 from shoal.queries.context import Reads
 from shoal.queries.hydration import Entry, Row, ViewerState, hydrate, viewer_state
-from shoal.queries.pagination import RowReader, check_limit, objects_page, read_items, stored, unsifted
+from shoal.queries.pagination import RowReader, check_limit, objects_page, read_items, unsifted
 from shoal.queries.pipeline import Page, read_page
+from shoal.queries.positions import stored
 
 
 @dataclass(frozen=True, slots=True)

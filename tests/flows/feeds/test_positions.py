@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from random import Random
+from typing import cast
 from unittest.mock import patch
 
 import pytest
 
 from shoal import Handle, Shoal
 from shoal.core.errors import InvalidInput
-from shoal.core.model import Visibility
-from shoal.graph.contract import Cursor
-from shoal.graph.schema import POSTED, TAG_OF, tag_id
-from shoal.queries import home, pagination, posts
+from shoal.core.ids import compose, shard_of
+from shoal.core.model import Post, Visibility
+from shoal.graph.contract import Assoc, Batch, Cursor, Reader
+from shoal.graph.schema import POSTED, TAG_OF, AssocType, tag_id
+from shoal.queries import home, positions, posts
 from tests.async_runner import in_loop
 from tests.flows.members import register, texts
 
@@ -24,7 +26,7 @@ _ALL = Cursor(limit=1_000)
 @pytest.fixture(autouse=True)
 def near() -> Iterator[None]:
     """Lower the limits so that almost every position is counted."""
-    with patch.multiple(pagination, NEAR=2, NEAR_PER_LIST=0):
+    with patch.multiple(positions, NEAR=2, NEAR_PER_LIST=0, NEWEST_PER_LIST=0):
         yield
 
 
@@ -102,3 +104,68 @@ async def test_timeline_positions_beyond_end_return_empty_and_invalid_ones_are_r
                 await ann.list_recent(a, b)
             with pytest.raises(InvalidInput, match="positions"):
                 await ann.list_public_feed(a, b)
+
+
+async def _fill(shoal: Shoal, who: Handle, times: Sequence[int]) -> list[int]:
+    """Commit posts of a member at these times (Unix ms)."""
+    ids = [compose(time, shard_of(who.id)) for time in times]
+    batch = Batch(shard_of(who.id))
+    for id_ in ids:
+        batch.obj_add(Post(id=id_, author_id=who.id, text="a post"))
+        batch.assoc_add(who.id, POSTED, id_, id_)
+    await shoal.network.store.commit(batch)
+    return ids
+
+
+BEGAN, HOUR = 1_750_000_000_000, 3_600_000
+DISTRIBUTIONS: dict[str, Callable[[Random, int], list[int]]] = {
+    "even": lambda random, member: random.sample(range(1_000 * HOUR), 200),
+    "members who joined one after the other": lambda random, member: random.sample(
+        range(member * 100 * HOUR, 1_000 * HOUR), 200 - 20 * member
+    ),
+    "bursts": lambda random, member: [burst * 200 * HOUR + n for burst in range(5) for n in range(member, 600, 15)],
+    "two moments": lambda random, member: [far * 100_000 * HOUR + n * 15 + member for far in (0, 1) for n in range(90)],
+}
+
+
+@pytest.mark.parametrize(("distribution", "counts"), list(zip(DISTRIBUTIONS, (1, 1, 14, 18), strict=True)))
+@in_loop
+async def test_home_position_is_found_with_few_counts_and_reads(distribution: str, counts: int) -> None:
+    random = Random(4)
+    async with Shoal.open("memory://") as shoal:
+        ann, *others = await register(shoal, "ann", *(f"member{n}" for n in range(8)))
+        every: list[int] = []
+        for number, other in enumerate(others):
+            await ann.follow(other)
+            times = [BEGAN + time for time in DISTRIBUTIONS[distribution](random, number)]
+            every += await _fill(shoal, other, times)
+        await shoal.settle()
+        every.sort(reverse=True)
+        most = reads = 0
+        with patch.multiple(positions, NEAR=64):
+            for at in range(70, len(every), 97):
+                sources = {POSTED: [other.id for other in others]}
+                graph = Counting(shoal.network.store)
+                assert await positions.stored(cast("Reader", graph), sources, at, at + 4) == every[at : at + 5], at
+                most, reads = max(most, graph.counts), max(reads, graph.entries)
+        assert most <= counts
+        # The wanted entries and those that are near, up to twice, and the ends of each list.
+        assert reads <= 3 * (64 + 5) + 4 * len(others)
+
+
+class Counting:
+    """A graph that counts how often it counts, and the entries that it returns."""
+
+    def __init__(self, graph: Reader) -> None:
+        self.counts = self.entries = 0
+        self.assoc_count = graph.assoc_count
+        self._graph = graph
+
+    async def assoc_ranks(self, id1s: Sequence[int], atype: AssocType, times: Sequence[int]) -> dict[int, list[int]]:
+        self.counts += 1
+        return await self._graph.assoc_ranks(id1s, atype, times)
+
+    async def assoc_ranges(self, id1s: Sequence[int], atype: AssocType, at: Cursor) -> dict[int, list[Assoc]]:
+        found = await self._graph.assoc_ranges(id1s, atype, at)
+        self.entries += sum(map(len, found.values()))
+        return found
