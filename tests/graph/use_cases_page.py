@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.dynamodb_queries import PEOPLE, USE_CASES, Copies, Costs, UseCase, copied_profiles, count, fill
+from benchmarks.dynamodb_queries import PEOPLE, USE_CASES, Alternatives, Costs, UseCase, alternatives, count, fill
 
 from tests.engines.dynamodb import new_table
 
@@ -28,23 +28,28 @@ class Case(NamedTuple):
 
 class Counts(NamedTuple):
     cases: list[Case]
-    copies: Copies
+    others: Alternatives
 
 
 async def counted() -> Counts:
-    """Run all use cases on a new table, and the alternative with copied profiles."""
+    """Run all use cases on a new table, and the alternatives."""
     url = new_table()
     filled = await fill(url, PEOPLE)
     cases: list[Case] = []
     for use_case in USE_CASES:
         visitor = await count(url, use_case, filled, as_member=False) if use_case.public else None
         cases.append(Case(use_case, visitor, await count(url, use_case, filled, as_member=True)))
-    return Counts(cases, await copied_profiles(url, filled))
+    return Counts(cases, await alternatives(url, filled))
 
 
 def with_tables(text: str, counts: Counts) -> str:
     """Return the page with its tables updated."""
-    tables = {"counts": _counts(counts.cases), "requests": _requests(counts.cases), "copies": _copies(counts)}
+    tables = {
+        "counts": _counts(counts.cases),
+        "requests": _requests(counts.cases),
+        "copies": _copies(counts),
+        "follows": _follows(counts.others),
+    }
     for name, table in tables.items():
         text = _in_place(text, name, table)
     return text
@@ -67,8 +72,7 @@ def _counts(cases: Sequence[Case]) -> str:
             f"{first.cold.units:g}",
         )
         rows.append(f"| {' | '.join(map(str, cells))} |")
-        if visitor is None:
-            again = member.refilled
+        if (again := member.refilled) is not None:
             rows.append(f"| {use_case.name}, timeline in memory | | | | {len(again.requests)} | | {again.units:g} |")
     return "\n".join(rows) + "\n"
 
@@ -79,7 +83,7 @@ def _requests(cases: Sequence[Case]) -> str:
         if visitor is not None:
             rows.append(f"| {use_case.name} | a visitor | {_listed(visitor.cold.requests)} |")
         rows.append(f"| {use_case.name} | a member | {_listed(member.cold.requests)} |")
-        if visitor is None:
+        if member.refilled is not None:
             rows.append(f"| {use_case.name}, timeline in memory | a member | {_listed(member.refilled.requests)} |")
     return "\n".join(rows) + "\n"
 
@@ -87,7 +91,7 @@ def _requests(cases: Sequence[Case]) -> str:
 def _copies(counts: Counts) -> str:
     (followers,) = [case.visitor for case in counts.cases if case.use_case.name == "getFollowersByUserId"]
     assert followers is not None
-    copies = counts.copies
+    copies = counts.others
     return f"""\
 | | one profile | copies |
 |---|---:|---:|
@@ -96,6 +100,15 @@ def _copies(counts: Counts) -> str:
 | entries with a copy of the member with 30 followers | 0 | {copies.entries} |
 | a new picture or name: write units | {copies.one_profile:g} | {copies.write_units:g} |
 | another number of followers or posts: write units beyond those of the follow or post | 0 | {copies.write_units:g} |
+"""
+
+
+def _follows(others: Alternatives) -> str:
+    return f"""\
+| the follows that a page of 21 authors needs | requests beyond the batch | read units | of the next page |
+|---|---:|---:|---:|
+| the whole list of 30, which is cached | 1 | {others.whole_list:g} | 0 |
+| 21 associations, in the batch of the authors | 0 | {others.links:g} | {others.links:g} |
 """
 
 
