@@ -15,7 +15,7 @@ from shoal.core.ids import now_ms
 from shoal.core.model import Album, Media, Member, MemberList, Node, Poll, Post, ScheduledPost, Share
 from shoal.core.signup import Invitation
 from shoal.core.visibility import STRANGER, Relation, may_see, may_see_share
-from shoal.graph.cache.cached_graph import author_to_ask_about
+from shoal.graph.cache.cached_graph import CachedGraph, ListRange, author_to_ask_about
 from shoal.graph.cache.coherence import foresee
 from shoal.graph.cache.dependencies import good_until
 from shoal.graph.contract import MAX_TIME, Assoc, Cursor, Reader, find_object
@@ -26,6 +26,7 @@ from shoal.graph.schema import (
     ENDORSES,
     FOLLOWED_BY,
     FOLLOWS,
+    MEMBER_COUNTS,
     MUTES,
     NOTES,
     OWNS_FILTER,
@@ -44,6 +45,30 @@ _REST = (FOLLOWED_BY, REQUESTS, REQUESTED_BY, WATCHES, ENDORSES, NOTES)
 
 N = TypeVar("N", bound=Node)
 Owned = TypeVar("Owned", Album, Filter, Invitation, Media, MemberList, ScheduledPost)
+
+
+async def prefetch(
+    graph: Reader,
+    ids: Sequence[int],
+    counts: Sequence[tuple[Sequence[int], Sequence[AssocType]]] = (),
+    lists: Sequence[ListRange] = (),
+) -> None:
+    """Read what the following reads will need in as few requests as possible, if the store joins concurrent reads.
+
+    Nothing is read from any other store, where it would take as many queries as later.
+
+    Args:
+        ids: Objects.
+        counts: Objects and the types of their lists whose lengths are needed.
+        lists: Ranges of lists that are probably not empty. Ranges other than the newest entries are not prefetched.
+    """
+    if isinstance(graph, CachedGraph):
+        await graph.prefetch(ids, counts, lists)
+
+
+def prefetches(graph: Reader) -> bool:
+    """Return whether `prefetch` reads anything."""
+    return isinstance(graph, CachedGraph) and graph.joining
 
 
 async def get_object(graph: Reader, kind: type[N], id_: int) -> N:
@@ -184,13 +209,18 @@ def _fully_related(targets: Sequence[int], found: Mapping[AssocType, Mapping[int
     return relationships
 
 
-async def access_member(graph: Reader, member_id: int) -> Member:
-    """Return a member by id.
+async def access_member(
+    graph: Reader, member_id: int, *, showing: Sequence[tuple[AssocType, Cursor]] | None = None
+) -> Member:
+    """Return a member by id. With `showing`, their counts and these ranges of their lists are prefetched.
 
     Raises:
         NotFound: There is no such member, or the member waits for approval.
         Gone: The member is suspended.
     """
+    if showing is not None:
+        lists = [(member_id, atype, at) for atype, at in showing]
+        await prefetch(graph, (member_id,), (((member_id,), MEMBER_COUNTS),), lists)
     member = await get_object(graph, Member, member_id)
     if member.pending:
         raise NotFound("Record not found")
@@ -221,8 +251,14 @@ async def access_post(graph: Reader, viewer: int | None, post_id: int) -> Post:
     if not isinstance(node, Post):
         raise NotFound("Record not found")
     people = {node.author_id} if share is None else {node.author_id, share.author_id}
-    members = await members_by_id(graph, list(people))
-    if people != {author}:
+    if people == {author}:
+        members = await members_by_id(graph, list(people))
+    elif prefetches(graph):
+        members, relationships = await asyncio.gather(
+            members_by_id(graph, list(people)), _relations_at(graph, viewer, people, node.id)
+        )
+    else:
+        members = await members_by_id(graph, list(people))
         relationships = await _relations_at(graph, viewer, people, node.id)
     if relationships is None or not may_see(viewer, node, members.get(node.author_id), relationships[node.author_id]):
         raise NotFound("Record not found")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from msgspec import Struct, structs
 
@@ -354,6 +354,21 @@ async def find_object(graph: Reader, kind: type[N], id_: int) -> N | None:
     """Return the object with this id; None if there is no object of this kind, or if the id is 0."""
     node = (await graph.obj_get((id_,))).get(id_) if id_ else None
     return node if isinstance(node, kind) else None
+
+
+@runtime_checkable
+class Joining(Protocol):
+    """A store that can send concurrent point reads as one request if `joins` is true. A sharded store does if all its stores do.
+
+    Point reads are `obj_get`, `key_get`, `assoc_get`, `assoc_ended` and `assoc_count`. With such a store, prefetching costs no
+    requests if it is done together with another read.
+    """
+
+    @property
+    def joins(self) -> bool: ...
+
+    def counted_with(self, atypes: Sequence[AssocType]) -> Sequence[AssocType]:
+        """Return these types, and those whose counts `assoc_count` can read together with them without reading more items."""
 
 
 class RememberingReader(Reader, Protocol):

@@ -13,8 +13,9 @@ from shoal.core.errors import InvalidInput
 from shoal.core.handles import ForeignHandle, handles_in
 from shoal.core.model import Member
 from shoal.core.text import check_user_name, normalized_email
+from shoal.graph.access import prefetch
 from shoal.graph.contract import Batch, Graph, KeyTaken, Reader, find_object
-from shoal.graph.schema import DECLARES, Key, email_hash_id, email_key, handle_id, user_name_key
+from shoal.graph.schema import DECLARES, MEMBER_COUNTS, Key, email_hash_id, email_key, handle_id, user_name_key
 
 _LEAST_ID = 10**15
 """Lower bound of ids. Every id created from January 2, 2024, on is larger."""
@@ -32,7 +33,10 @@ async def member_called(graph: Reader, name_or_email: str) -> Member | None:
         return None
     found = await graph.key_get(keys)
     id_ = next((found[key] for key in keys if key in found), None)
-    return await find_object(graph, Member, id_) if id_ else None
+    if not id_:
+        return None
+    await prefetch(graph, (id_,), (((id_,), MEMBER_COUNTS),))
+    return await find_object(graph, Member, id_)
 
 
 def _keys_of(name_or_email: str) -> tuple[Key, ...]:

@@ -197,6 +197,16 @@ POST_MARKS = (BOOKMARK,)
 """The position of a mark is the number of its bit in `Entry.marks` of `queries/hydration.py`. It is not stored."""
 
 
+POST_COUNTS = (LIKED_BY, SHARED_BY, COMMENTED_BY, REACTED_BY)
+"""Types whose counts are shown with a post."""
+MEMBER_COUNTS = (FOLLOWED_BY, FOLLOWS, POSTED, POSTED_RESTRICTED, POSTED_TO_FOLLOWERS)
+"""Types whose counts are shown with a member."""
+VIEWER_LISTS = (
+    *(BLOCKS, BLOCKED_BY, MUTES, LIKES, SHARES, MUTES_THREAD, REPORTS_POST, BOOKMARKS, PINS, VOTES, REACTS),
+    *(FOLLOWS_TAG, OWNS_LIST, OWNS_FILTER),
+)
+"""Types of a viewer's lists that decide how pages look to them. Most of these lists are empty, which their counts tell."""
+
 WITH_HISTORY = frozenset((FOLLOWS.number, FOLLOWED_BY.number, FOLLOWS.history, FOLLOWED_BY.history))
 """Numbers of the types whose tombstones are kept longer, because they contain a history."""
 UNSWEPT = WITH_HISTORY | {atype.number for atype in ASSOC_TYPES.values() if atype.placed}

@@ -18,7 +18,7 @@ from shoal.core.ranking.recipes import PRESETS, Recipe, recipe_link, recipe_of, 
 from shoal.core.text import check_tag
 from shoal.graph.access import access_member, own_object
 from shoal.graph.payloads.members import personalization_of
-from shoal.graph.schema import tag_id
+from shoal.graph.schema import POSTED, tag_id
 from shoal.library.acting import Acting, AnyMember, AnyMoment, AnyPost, Seeing, id_of, milliseconds, part, post_id
 from shoal.library.lists import AnyList
 from shoal.queries import home, posts, public_timelines, streaming
@@ -28,6 +28,7 @@ from shoal.queries.foryou.feed import FeedExplanation, ForYou
 from shoal.queries.foryou.preview import Effect, effect_of
 from shoal.queries.foryou.ranking import decode_cursor
 from shoal.queries.hydration import Entry
+from shoal.queries.pagination import read_by_page
 from shoal.queries.pipeline import Page, filtered
 from shoal.queries.streaming import News, OfViewer
 from shoal.queries.tags import TagOffer, offers
@@ -126,11 +127,12 @@ class SeesFeeds(Seeing):
 
         Raises `NotFound`, `Gone` for a suspended member, and `InvalidInput` for a limit below 1.
         """
-        member = await access_member(self._reads.graph, await self._resolve(who))
+        cursor = part(before, limit, after, oldest_first=oldest_first)
+        showing = ((POSTED, read_by_page(cursor)),)
+        member = await access_member(self._reads.graph, await self._resolve(who), showing=showing)
         query = posts.MemberFeedQuery(
             only_media=only_media, no_comments=no_comments, no_shares=no_shares, tag=check_tag(tag) if tag else ""
         )
-        cursor = part(before, limit, after, oldest_first=oldest_first)
         found = await posts.authored_page(self._reads, self._viewer, member.id, cursor, query)
         return await self._filtered(found, FilterContext.ACCOUNT)
 

@@ -46,10 +46,12 @@ class SeesPeople(Seeing):
         return await members.page(self._reads, self._viewer, member.id, ENDORSES, cursor, followed_by=member.id)
 
     async def _connections(self, who: AnyMember, atype: AssocType, before: int | None, limit: int) -> MemberPage:
-        member = await access_member(self._reads.graph, await self._resolve(who))
+        cursor = part(before, limit)
+        showing = ((atype, members.read_by_page(cursor)),)
+        member = await access_member(self._reads.graph, await self._resolve(who), showing=showing)
         if member.hides_connections and member.id != self._viewer:
             return MemberPage([], [], None)
-        return await members.page(self._reads, self._viewer, member.id, atype, part(before, limit))
+        return await members.page(self._reads, self._viewer, member.id, atype, cursor)
 
 
 class Relates(Acting):

@@ -31,7 +31,7 @@ class SeesProfiles(Seeing):
 
     async def profile_of(self, who: AnyMember) -> Profile:
         """Return a member with the counts of followers, followees and posts. Raises `NotFound`, and `Gone` for a suspended one."""
-        member = await access_member(self._reads.graph, await self._resolve(who))
+        member = await access_member(self._reads.graph, await self._resolve(who), showing=())
         found = await self.profiles_of(member)
         if not found:
             raise NotFound("Record not found")

@@ -14,7 +14,7 @@ from shoal.core.model import Member, QuotePolicy
 from shoal.core.places import PlacePrecision
 from shoal.core.text import canonical_tag
 from shoal.graph.access import access_member
-from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, REQUESTED_BY, AssocType
+from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, POSTED, REQUESTED_BY, AssocType
 from shoal.http.pagination import StatusesQuery, listed_data
 from shoal.http.params import Id, Upload
 from shoal.mastodon_api.context import (
@@ -37,6 +37,7 @@ from shoal.mastodon_api.entities.statuses import Account, CredentialAccount, Rec
 from shoal.queries import members as member_queries
 from shoal.queries import posts
 from shoal.queries.hydration import profiles_by_id
+from shoal.queries.pagination import read_by_page
 from shoal.queries.posts import MemberFeedQuery, pinned
 
 router = Router()
@@ -73,7 +74,7 @@ async def list_accounts(context: Context, params: AccountIds) -> object:
 async def get_account(context: Context, params: One) -> object:
     """Show an account by id."""
     app_context = context.app
-    await access_member(app_context.graph, params.id)
+    await access_member(app_context.graph, params.id, showing=())
     return app_context.present.account(await profile_of(context, params.id))
 
 
@@ -101,8 +102,8 @@ async def account_named(app_context: AppContext, name: str) -> Member:
 @router.get("/api/v1/accounts/{id}/statuses", auth="optional", scope="read:statuses", answer=list[Status], cached=True)
 async def statuses(context: Context, params: Statuses) -> object:
     """List the statuses and shares of an account, or its pinned statuses."""
-    app_context = context.app
-    await access_member(app_context.graph, params.id)
+    app_context, cursor = context.app, cursor_of(params)
+    await access_member(app_context.graph, params.id, showing=((POSTED, read_by_page(cursor)),))
     tag = canonical_tag(params.tagged.removeprefix("#"))
     if params.tagged and not tag:
         return b"[]"
@@ -112,7 +113,6 @@ async def statuses(context: Context, params: Statuses) -> object:
         no_shares=params.exclude_reblogs,
         tag=tag,
     )
-    cursor = cursor_of(params)
     if params.pinned:
         entries = await pinned(app_context.reads, context.caller.member_id, params.id, cursor, query)
         return await app_context.present.page(
@@ -140,10 +140,11 @@ async def following(context: Context, params: PageOf) -> object:
 
 async def _connections(context: Context, params: PageOf, atype: AssocType) -> object:
     app_context = context.app
-    viewer, member = context.caller.member_id, await access_member(app_context.graph, params.id)
+    viewer, cursor = context.caller.member_id, cursor_of(params, 40, 80)
+    showing = ((atype, member_queries.read_by_page(cursor)),)
+    member = await access_member(app_context.graph, params.id, showing=showing)
     if member.hides_connections and viewer != member.id:
         return b"[]"
-    cursor = cursor_of(params, 40, 80)
     return people_page(context, await member_queries.page(app_context.reads, viewer, params.id, atype, cursor), cursor)
 
 

@@ -10,16 +10,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import chain
 from typing import NamedTuple
 
 from shoal.core.errors import Unavailable
 from shoal.core.filters import FilterContext
-from shoal.core.model import HELD, Post, Visibility
+from shoal.core.model import HELD, Post, Share, Visibility
 from shoal.core.visibility import Relation, may_come
-from shoal.graph.access import pages_of
-from shoal.graph.cache.cached_graph import CachedGraph
+from shoal.graph.access import pages_of, prefetch, prefetches
+from shoal.graph.cache.cached_graph import CachedGraph, is_prefix
 from shoal.graph.cache.coherence import one_request
 from shoal.graph.cache.dependencies import depends_on
 from shoal.graph.contract import Cursor, Reader
@@ -28,16 +29,19 @@ from shoal.graph.schema import (
     FOLLOWS,
     FOLLOWS_TAG,
     HIGH_FAN_OUT,
+    MEMBER_COUNTS,
     OWNS_FILTER,
     OWNS_LIST,
+    POST_COUNTS,
     POSTED,
     TAG_OF,
+    VIEWER_LISTS,
     tag_id,
 )
 from shoal.queries import lists
 from shoal.queries.context import Reads
 from shoal.queries.hydration import Entry, Row, ViewerState
-from shoal.queries.pagination import MOST_AT_ONCE, SLACK, Sources, pull
+from shoal.queries.pagination import Sources, pull, read_by_page, stored
 from shoal.queries.pipeline import (
     NO_CONTENT_FILTERS,
     Folds,
@@ -83,6 +87,8 @@ async def page(
     """
     with one_request():
         opening = await _opened(reads, viewer, cursor)
+        if prefetches(reads.graph):
+            await _prefetch(reads, viewer, cursor, opening)
         # These lists are usually empty, so one count replaces the separate reads below.
         counts = await reads.graph.assoc_count(
             (viewer, EVERYBODY), (FOLLOWS_TAG, OWNS_LIST, OWNS_FILTER, POSTED, HIGH_FAN_OUT)
@@ -214,8 +220,7 @@ async def _opened(reads: Reads, viewer: int, cursor: Cursor) -> _Opening | None:
     """
     if not isinstance(reads.graph, CachedGraph):
         return None
-    # Request as many entries as the first read of a page.
-    at = cursor.of(min(cursor.limit + 1 + SLACK, MOST_AT_ONCE))
+    at = read_by_page(cursor)
     try:
         found = await reads.graph.query_with_tokens(
             EVERYBODY, HIGH_FAN_OUT, (viewer, EVERYBODY), partial(reads.timelines.read, viewer, at)
@@ -223,6 +228,35 @@ async def _opened(reads: Reads, viewer: int, cursor: Cursor) -> _Opening | None:
     except Unavailable:
         return None
     return None if found is None else _Opening(at, found[0], await _high_fan_out_lists(reads, viewer))
+
+
+async def _prefetch(reads: Reads, viewer: int, cursor: Cursor, opening: _Opening | None) -> None:
+    """Prefetch the lengths of the viewer's lists, their own entries, and the materialized entries with their authors."""
+    graph, at = reads.graph, read_by_page(cursor)
+    # The page and one more entry are looked at first.
+    first = cursor.of(cursor.limit + 1)
+    window = None if opening is None else opening.window
+    if opening is None:
+        with suppress(Unavailable):
+            window = await reads.timelines.read(viewer, at)
+    pushed = [] if window is None else window.ids
+    here = _merged([pushed, await _own_newest(graph, viewer, at)], first)
+    counts = ((here, POST_COUNTS), ((viewer, EVERYBODY), (*MEMBER_COUNTS, *VIEWER_LISTS, HIGH_FAN_OUT)))
+    await prefetch(graph, [viewer, *here], counts, ((viewer, POSTED, at),))
+    if window is not None:
+        own = set(_merged([here, await _own_newest(graph, viewer, at)], first)).difference(here)
+        nodes = (await graph.obj_get(here)).values()
+        posts = [*own, *(node.post_id for node in nodes if isinstance(node, Share))]
+        people = {node.author_id for node in nodes if isinstance(node, Post | Share)}
+        people.update(node.post_author_id for node in nodes if isinstance(node, Share))
+        await prefetch(graph, [*posts, *people], ((posts, POST_COUNTS), (list(people), MEMBER_COUNTS)))
+
+
+async def _own_newest(graph: Reader, viewer: int, at: Cursor) -> list[int]:
+    """Return the viewer's own newest entries if they are cached."""
+    if is_prefix(at) and isinstance(graph, CachedGraph) and graph.has_prefix(viewer, POSTED, at):
+        return [entry.time for entry in await graph.assoc_range(viewer, POSTED, at)]
+    return []
 
 
 async def _materialised(reads: Reads, viewer: int, at: Cursor, *, opening: _Opening | None = None) -> list[int]:

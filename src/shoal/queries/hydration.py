@@ -5,6 +5,7 @@ The values include the emoji reactions to each post: the count of each emoji, an
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
@@ -13,32 +14,28 @@ import msgspec
 from shoal.core.filters import Filter
 from shoal.core.model import Media, Member, Poll, Post, Share
 from shoal.core.visibility import Relation, may_list, may_see, may_see_share
-from shoal.graph.access import relations
+from shoal.graph.access import prefetch, prefetches, relations
 from shoal.graph.contract import Assoc, Reader
 from shoal.graph.payloads.posts import EmojiPosition, chosen_of, emoji_positions
 from shoal.graph.schema import (
     BOOKMARK,
     CHOSEN_BY,
-    COMMENTED_BY,
     EMOJI_PUT_BY,
-    FOLLOWED_BY,
     FOLLOWS,
-    LIKED_BY,
     LIKES,
+    MEMBER_COUNTS,
     MUTES_THREAD,
     PINS,
+    POST_COUNTS,
     POST_MARKS,
-    POSTED,
-    POSTED_RESTRICTED,
-    POSTED_TO_FOLLOWERS,
-    REACTED_BY,
     REACTS,
     REPORTS_POST,
-    SHARED_BY,
     SHARES,
+    VIEWER_LISTS,
     VOTED_BY,
     VOTES,
     AnyNode,
+    AssocType,
     PostMark,
 )
 
@@ -79,8 +76,6 @@ async def placed_counts(
     }
 
 
-_POST_COUNTS = (LIKED_BY, SHARED_BY, COMMENTED_BY, REACTED_BY)
-_MEMBER_COUNTS = (FOLLOWED_BY, FOLLOWS, POSTED, POSTED_RESTRICTED, POSTED_TO_FOLLOWERS)
 _VIEWER_STATE = (LIKES, SHARES, MUTES_THREAD, REPORTS_POST, *[mark.atype for mark in POST_MARKS])
 _POLL_COUNTS = (CHOSEN_BY, VOTED_BY)
 _NONE: Mapping[int, Assoc] = {}
@@ -159,6 +154,11 @@ class Entry(msgspec.Struct, frozen=True):
         return self.likes + self.shares
 
 
+def viewer_counts(viewer: int | None) -> list[tuple[Sequence[int], Sequence[AssocType]]]:
+    """Return the counts to prefetch for a viewer, which tell which of their lists are empty; none for a visitor."""
+    return [] if viewer is None else [((viewer,), (FOLLOWS, *VIEWER_LISTS))]
+
+
 Row = tuple[int, Post, Share | None]
 """An entry before hydration: its id, the post, and the share if it is one."""
 
@@ -168,6 +168,8 @@ RowFilter = Callable[[Row], bool]
 _Rule = Callable[[Row, Mapping[int, Member], Mapping[int, Relation]], bool]
 """Decides whether an entry is shown, from the existing members and the viewer's relationships to them."""
 
+_AHEAD = 50
+"""Maximum number of entries whose counts are prefetched: two items each fit into one request."""
 _MANY = 200
 """Number of entries above which posts are read without the cache, so that they do not evict hot ones."""
 
@@ -202,11 +204,17 @@ class ViewerState:
         related = [
             id_ for _, post, _ in rows if post.media or post.poll_id for id_ in (*post.media, post.poll_id) if id_
         ]
-        nodes = await self.graph.obj_get([*people, *related])
-        members = {id_: node for id_ in people if isinstance(node := nodes.get(id_), Member)}
         # A home timeline also needs the viewer's relationship to the parent's author.
-        people.update([parent for _, post, _ in rows if (parent := post.parent_author_id)])
-        relationships = await relations(self.graph, self.viewer, people)
+        related_to = people | {parent for _, post, _ in rows if (parent := post.parent_author_id)}
+        relating = partial(relations, self.graph, self.viewer, related_to)
+        if prefetches(self.graph):
+            counts = [(list(people), MEMBER_COUNTS), *viewer_counts(self.viewer)]
+            _, relationships = await asyncio.gather(prefetch(self.graph, [*people, *related], counts), relating())
+            nodes = await self.graph.obj_get([*people, *related])
+        else:
+            nodes = await self.graph.obj_get([*people, *related])
+            relationships = await relating()
+        members = {id_: node for id_ in people if isinstance(node := nodes.get(id_), Member)}
         rule = self._rule
         rows = [row for row in rows if rule(row, members, relationships)]
         self._nodes = {**self._nodes, **nodes} if self._nodes else nodes
@@ -300,6 +308,8 @@ def _there(row: Row, members: Mapping[int, Member], _relationships: Mapping[int,
 
 async def _rows(graph: Reader, ids: Sequence[int]) -> list[Row]:
     """Read entries with their posts, skipping missing ones."""
+    if len(ids) <= _AHEAD:
+        await prefetch(graph, ids, ((ids, POST_COUNTS),))
     nodes = await graph.obj_get(ids)
     found = [node for id_ in ids if (node := nodes.get(id_)) is not None]
     selected = {node.post_id for node in found if type(node) is Share}
@@ -341,7 +351,7 @@ async def _assemble(
     relationships: Mapping[int, Relation],
 ) -> list[Entry]:
     post_ids = list({post.id for _, post, _ in rows})
-    counts = await graph.assoc_count(post_ids, _POST_COUNTS)
+    counts = await graph.assoc_count(post_ids, POST_COUNTS)
     if len(members) > len(rows):
         # Leave out the members of entries that are not shown.
         shown = {post.author_id for _, post, _ in rows}
@@ -350,7 +360,7 @@ async def _assemble(
     known = await profiles(graph, members, viewer, relationships)
     roots = [root for _, post, _ in rows if (root := post.root_id)]
     polls = [poll for _, post, _ in rows if post.poll_id and isinstance(poll := nodes.get(post.poll_id), Poll)]
-    likes, shares, comments, reacted = (counts[atype] for atype in _POST_COUNTS)
+    likes, shares, comments, reacted = (counts[atype] for atype in POST_COUNTS)
     types = (
         *_VIEWER_STATE,
         *((PINS,) if viewer in members else ()),
@@ -427,8 +437,8 @@ async def profiles(
     The number of posts includes open entries and, for the member and their followers, followers-only entries. It never
     includes direct and hidden posts.
     """
-    counts = await graph.assoc_count(list(members), _MEMBER_COUNTS)
-    followers, following, posted, restricted, reserved = (counts[atype] for atype in _MEMBER_COUNTS)
+    counts = await graph.assoc_count(list(members), MEMBER_COUNTS)
+    followers, following, posted, restricted, reserved = (counts[atype] for atype in MEMBER_COUNTS)
     if reserved:
         strange = (id_ for id_ in reserved if id_ != viewer and not relationships[id_].following)
         posted = {**posted, **{id_: posted.get(id_, 0) - reserved[id_] for id_ in strange}}
@@ -442,6 +452,7 @@ async def profiles(
 
 async def profiles_by_id(graph: Reader, viewer: int | None, ids: Sequence[int]) -> list[Profile]:
     """Return profiles in the order of `ids`, without deleted and suspended members. Three reads."""
+    await prefetch(graph, ids, ((ids, MEMBER_COUNTS),))
     nodes = await graph.obj_get(ids)
     members = {id_: node for id_ in ids if isinstance(node := nodes.get(id_), Member) and not node.suspended}
     found = await profiles(graph, members, viewer, await relations(graph, viewer, members))

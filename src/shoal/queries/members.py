@@ -23,7 +23,7 @@ from shoal.core.ids import now_ms
 from shoal.core.model import OPEN, Member, Share
 from shoal.core.text import check_user_name
 from shoal.core.visibility import Relation, may_see_share
-from shoal.graph.access import access_post, count_of, full_relations, members_by_id, relation, relations
+from shoal.graph.access import access_post, count_of, full_relations, members_by_id, prefetch, relation, relations
 from shoal.graph.cache.dependencies import compared, good_until
 from shoal.graph.contract import Assoc, Cursor
 from shoal.graph.member_lookup import declared_handles
@@ -35,6 +35,7 @@ from shoal.graph.schema import (
     FOLLOWED_BY,
     FOLLOWS,
     LIKED_BY,
+    MEMBER_COUNTS,
     MUTES,
     POSTED_RESTRICTED,
     POSTED_TO_FOLLOWERS,
@@ -48,7 +49,7 @@ from shoal.graph.schema import (
     user_name_key,
 )
 from shoal.queries.context import Reads
-from shoal.queries.hydration import EmojiCount, Profile, placed_counts, profiles, profiles_by_id
+from shoal.queries.hydration import EmojiCount, Profile, placed_counts, profiles, profiles_by_id, viewer_counts
 from shoal.queries.pagination import check_limit
 from shoal.search.contract import Order
 from shoal.search.indexing import is_listed
@@ -85,6 +86,11 @@ class Received(NamedTuple):
     shares: int
 
 
+def read_by_page(cursor: Cursor) -> Cursor:
+    """Return the range that `page` reads: two pages, and one more entry to know whether others follow."""
+    return cursor.of(2 * cursor.limit + 1)
+
+
 async def page(
     reads: Reads,
     viewer: int | None,
@@ -102,10 +108,12 @@ async def page(
     are prefetched. Raises `InvalidInput` for a limit below 1.
     """
     check_limit(cursor)
-    found = await reads.graph.assoc_range(of, atype, cursor.of(2 * cursor.limit + 1))
+    found = await reads.graph.assoc_range(of, atype, read_by_page(cursor))
     here, next_page = found[: cursor.limit], found[cursor.limit : 2 * cursor.limit]
     retained = await _retained(reads, atype, here, followed_by)
     _prefetch(reads, _ids(atype, next_page))
+    counts = (([assoc.id2 for assoc in retained], MEMBER_COUNTS), *viewer_counts(viewer))
+    await prefetch(reads.graph, _ids(atype, retained), counts)
     people, shown = await _people(reads, viewer, atype, retained, severed=severed)
     if cursor.oldest_first:
         people, shown = people[::-1], shown[::-1]

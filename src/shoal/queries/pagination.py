@@ -245,6 +245,11 @@ class RowReader(Generic[Raw, Row]):
         self._raw = [*self._raw, *more] if self._raw else more
 
 
+def read_by_page(cursor: Cursor) -> Cursor:
+    """Return the range that `read_items` reads first from a `RowReader`."""
+    return cursor.of(min(cursor.limit + 1 + SLACK, MOST_AT_ONCE))
+
+
 async def unsifted(rows: Sequence[Raw]) -> Sequence[Raw]:
     """Return all rows: the `sift` of an unfiltered list."""
     return rows

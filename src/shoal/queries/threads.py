@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from shoal.core.model import Post
-from shoal.graph.access import access_post
-from shoal.graph.contract import Cursor, find_object
-from shoal.graph.payloads.posts import ThreadPosition, placed
-from shoal.graph.schema import COMMENTED_BY, RESTRICTED_COMMENTED_BY, THREAD
+from shoal.graph.access import access_post, prefetch, prefetches
+from shoal.graph.cache.cached_graph import is_prefix
+from shoal.graph.contract import Cursor, Reader, find_object
+from shoal.graph.payloads.posts import ThreadPosition, authors_of, placed
+from shoal.graph.schema import COMMENTED_BY, MEMBER_COUNTS, POST_COUNTS, RESTRICTED_COMMENTED_BY, THREAD
 from shoal.queries.context import Reads
 from shoal.queries.hydration import Entry, hydrate
+from shoal.queries.pagination import read_by_page
 from shoal.queries.pipeline import Page, read_page
 
 MOST = 20_000
@@ -25,6 +28,7 @@ MOST = 20_000
 _MISFITS = 100
 """Number of comments that may be left out, because they and their ancestors exceed the limit, before the selection stops."""
 _LISTS = (COMMENTED_BY, RESTRICTED_COMMENTED_BY)
+_POST_AND_LISTS = (*POST_COUNTS, RESTRICTED_COMMENTED_BY)
 
 
 class Thread(NamedTuple):
@@ -64,13 +68,31 @@ async def replies(reads: Reads, viewer: int | None, post_id: int, cursor: Cursor
 
     Raises `NotFound` if the viewer may not see the post.
     """
-    post = await access_post(reads.graph, viewer, post_id)
+    post = await _access_with_replies(reads.graph, viewer, post_id, cursor)
 
     async def skeleton(at: Cursor) -> list[int]:
         found = await asyncio.gather(*(reads.graph.assoc_range(post.id, atype, at) for atype in _LISTS))
         return sorted((assoc.id2 for page in found for assoc in page), reverse=not at.oldest_first)[: at.limit]
 
     return await read_page(reads, viewer, cursor, skeleton)
+
+
+async def _access_with_replies(graph: Reader, viewer: int | None, post_id: int, cursor: Cursor) -> Post:
+    """Return the result of `access_post`, and prefetch the first page of the comments on an open post (`prefetch`)."""
+    at = read_by_page(cursor)
+    await prefetch(graph, (post_id,), (((post_id,), _POST_AND_LISTS),), ((post_id, COMMENTED_BY, at),))
+    accessing = partial(access_post, graph, viewer, post_id)
+    if not (prefetches(graph) and is_prefix(at)):
+        return await accessing()
+    node = (await graph.obj_get((post_id,))).get(post_id)
+    if not (isinstance(node, Post) and node.open):
+        return await accessing()
+    # The page and one more comment are looked at first.
+    listed = (await graph.assoc_range(post_id, COMMENTED_BY, at))[: cursor.limit + 1]
+    comments, members = [entry.id2 for entry in listed], list({node.author_id, *authors_of(listed)})
+    counts = ((comments, POST_COUNTS), (members, MEMBER_COUNTS))
+    post, _ = await asyncio.gather(accessing(), prefetch(graph, [*comments, *members], counts))
+    return post
 
 
 async def _ancestors(reads: Reads, post: Post, comments: Mapping[int, ThreadPosition], limit: int) -> list[int]:

@@ -22,7 +22,18 @@ from shoal.graph.cache.change_log import ChangeLog, FollowedLog, lists_of, name_
 from shoal.graph.cache.coherence import Guard, LogGuard, SoleGuard, VersionTokenGuard, VersionTokens
 from shoal.graph.cache.dependencies import ReadSet, current_read_set, depends_on, do_not_cache, untracked
 from shoal.graph.cache.entries import HEAD, CacheEntries, ListPrefix, ListSet, count_in, kilobytes, prefetch_hints
-from shoal.graph.contract import MAX_TIME, Assoc, Batch, Cursor, Graph, Job, ListChanges, Reader, Store
+from shoal.graph.contract import (
+    MAX_TIME,
+    Assoc,
+    Batch,
+    Cursor,
+    Graph,
+    Job,
+    Joining,
+    ListChanges,
+    Reader,
+    Store,
+)
 from shoal.graph.schema import AnyNode, AssocType, Key
 
 T = TypeVar("T")
@@ -102,6 +113,15 @@ async def _resolve(work: Coroutine[Any, Any, T], result: asyncio.Future[T]) -> N
             result.set_result(value)
 
 
+def is_prefix(at: Cursor) -> bool:
+    """Return whether this range of a list can be prefetched: only the newest entries of a list are cached."""
+    return at.limit <= HEAD and at == Cursor(limit=at.limit)
+
+
+ListRange = tuple[int, AssocType, Cursor]
+"""A range of a list, as the arguments of `assoc_range`."""
+
+
 class CachedGraph:
     """A store behind caches of objects, associations, list prefixes and counts.
 
@@ -148,6 +168,7 @@ class CachedGraph:
         self.sweep = store.sweep
         self.sweep_history = store.sweep_history
 
+        self._joining: Joining | None = store if isinstance(store, Joining) and store.joins else None
         self._short = _SHORT if versions is None else _SHORT_REMOTE
         self._head = 0 if versions is None else HEAD
         self._entries = entries = CacheEntries(objects, remote=versions is not None)
@@ -193,7 +214,9 @@ class CachedGraph:
     async def obj_get(self, ids: Sequence[int]) -> dict[int, AnyNode]:
         if (read := current_read_set()) is not None:
             await self._note(read, ids)
-        ticket = await self._guard.enter(ids)
+        return await self._objects_of(ids, await self._guard.enter(ids))
+
+    async def _objects_of(self, ids: Sequence[int], ticket: Any) -> dict[int, AnyNode]:
         known = self._objects.many(ids)
         if len(known) < len(ids) and (missing := [id_ for id_ in ids if id_ not in known]):
             found = await self._store.obj_get(missing)
@@ -231,11 +254,14 @@ class CachedGraph:
                     if count:
                         counts[id1] = count
         if missing:
-            found = await self._store.assoc_count(missing, atypes)
-            for atype, counts in found.items():
-                answer[atype].update(counts)
+            found = await self._store.assoc_count(missing, self._counted_with(atypes))
+            for atype in atypes:
+                answer[atype].update(found[atype])
             self._keep_counts(missing, found, ticket)
         return answer
+
+    def _counted_with(self, atypes: Sequence[AssocType]) -> Sequence[AssocType]:
+        return atypes if self._joining is None else self._joining.counted_with(atypes)
 
     def _keep_counts(self, id1s: Sequence[int], found: Mapping[AssocType, Mapping[int, int]], ticket: Any) -> None:
         for id1 in id1s:
@@ -250,7 +276,8 @@ class CachedGraph:
         if not id2s:
             return {atype: {} for atype in atypes}
         if (guard := self._token_guard) is not None and len(id2s) <= FEW and self.prefetches_links(id1, atypes):
-            query = asyncio.gather(self._store.assoc_count((id1,), atypes), self._store.assoc_get(id1, atypes, id2s))
+            counting = self._store.assoc_count((id1,), self._counted_with(atypes))
+            query = asyncio.gather(counting, self._store.assoc_get(id1, atypes, id2s))
             (lengths, found), ticket = await guard.enter_with((id1,), query)
             self._keep_counts((id1,), lengths, ticket)
             return found
@@ -258,7 +285,7 @@ class CachedGraph:
         if self._head and (not self._guard.keeps(ticket, id1) or self._is_one_of_many(id1, atypes, id2s)):
             # If the lists cannot be cached, or caching them is hardly worth it, read only the requested associations.
             return await self._store.assoc_get(id1, atypes, id2s)
-        if self._head and len(id2s) <= FEW and self._lacks_counts(id1, atypes):
+        if (self._head or self._joining) and len(id2s) <= FEW and self._lacks_counts(id1, atypes):
             # The counts determine which lists to read whole the next time. They are read concurrently, because waiting for them
             # first would cost a command a round trip.
             _, found = await asyncio.gather(
@@ -304,7 +331,7 @@ class CachedGraph:
         if not missing:
             return known
         whole = Cursor(limit=self._short + 1)
-        if self._head:
+        if self._head or self._joining:
             pages = await asyncio.gather(*[self._store.assoc_range(id1, atype, whole) for atype in missing])
         else:
             pages = [await self._store.assoc_range(id1, atype, whole) for atype in missing]
@@ -328,7 +355,14 @@ class CachedGraph:
                 # In any other case, the page may also include entries older than the prefix.
                 if len(page) == limit or head.whole or head.assocs[-1].time <= after:
                     return page
-        return await self._store.assoc_range(id1, atype, at)
+        if self._joining is None or limit <= self._short or at != Cursor(limit=limit):
+            return await self._store.assoc_range(id1, atype, at)
+        ticket = await self._guard.enter((id1,))
+        page = await self._store.assoc_range(id1, atype, at)
+        if len(page) <= self._short and self._guard.keeps(ticket, id1):
+            # This is the whole list, which need not be read again to look up its associations.
+            self._entries.keep_lists(id1, {atype.number: {assoc.id2: assoc for assoc in page}})
+        return page
 
     async def _newest(self, id1: int, atype: AssocType, least: int, *, read: bool) -> ListPrefix | None:
         """Return the cached prefix of a list; None if it is not cached and `read` is false.
@@ -344,6 +378,42 @@ class CachedGraph:
             if self._guard.keeps(ticket, id1):
                 self._prefixes.keep(id1, atype.number, head)
         return head
+
+    @property
+    def joining(self) -> bool:
+        """Whether the store joins reads, so that prefetching saves requests."""
+        return self._joining is not None
+
+    def has_prefix(self, id1: int, atype: AssocType, at: Cursor) -> bool:
+        """Return whether the newest entries of a list are cached, or the list is known to be empty."""
+        head = self._prefixes.of(id1, atype.number)
+        return self._counts.of(id1, atype.number) == 0 or (head is not None and head.reaches(at.limit))
+
+    async def prefetch(
+        self,
+        ids: Sequence[int],
+        counts: Sequence[tuple[Sequence[int], Sequence[AssocType]]],
+        lists: Sequence[ListRange],
+    ) -> None:
+        """Cache objects, counts of objects, and the newest entries of lists, as far as they are not cached, with concurrent reads.
+
+        A read that follows finds them, unless a commit intervened. Does nothing if the store does not join reads.
+        """
+        if self._joining is None:
+            return
+        owners = [*ids, *[id1 for id1s, _ in counts for id1 in id1s], *[id1 for id1, _, _ in lists]]
+        ticket = await self._guard.enter(list(dict.fromkeys(owners)))
+        reads: list[Coroutine[Any, Any, Any]] = []
+        if missing := [id_ for id_ in ids if self._objects.get(id_) is None]:
+            reads.append(self._objects_of(missing, ticket))
+        for id1s, atypes in counts:
+            if lacking := [id1 for id1 in id1s if any(self._counts.of(id1, atype.number) is None for atype in atypes)]:
+                reads.append(self._counts_of(lacking, atypes, ticket))
+        for id1, atype, at in lists:
+            if is_prefix(at) and not self.has_prefix(id1, atype, at):
+                reads.append(self._newest(id1, atype, at.limit, read=True))
+        if reads:
+            await asyncio.gather(*reads)
 
     async def assoc_ranges(self, id1s: Sequence[int], atype: AssocType, at: Cursor) -> dict[int, list[Assoc]]:
         if (read := current_read_set()) is not None:

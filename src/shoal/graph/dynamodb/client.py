@@ -14,6 +14,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from socket import gaierror
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
@@ -34,6 +35,7 @@ from botocore.exceptions import ConnectionError as CutOff
 from shoal.core.errors import InvalidInput, OutcomeUnknown, ShoalError, Unavailable
 from shoal.graph.connection_errors import MisconfiguredEngine, UnreachableEngine, is_lasting, read_authorities, why
 from shoal.graph.dynamodb.items import INDEX, Item, ItemKey
+from shoal.graph.dynamodb.point_reads import READ_AT_ONCE, PointReads
 from shoal.observability.tracing import timed
 
 SPREAD = 8
@@ -71,8 +73,6 @@ def parse(url: str) -> TableLocation:
     return TableLocation(parts.netloc, options.get("region"), options.get("endpoint"), int(spread), cafile)
 
 
-READ_AT_ONCE = 100
-"""Maximum number of items in one read request of the service."""
 WRITE_AT_ONCE = 25
 """Maximum number of items in one write request outside transactions."""
 TRANSACTION_ITEMS = 100
@@ -197,6 +197,7 @@ class Service:
         self._client = client
         self._stack = stack
         self._places = asyncio.Semaphore(_SIDE_BY_SIDE)
+        self._point_reads = PointReads(partial(self._get, attributes=()))
 
     @classmethod
     async def connect(cls, location: TableLocation, *, patience: float) -> Service:
@@ -222,6 +223,7 @@ class Service:
         return cls(client, location.table, patience, stack)
 
     async def close(self) -> None:
+        await self._point_reads.close()
         await self._stack.aclose()
 
     async def call(self, operation: str, **parameters: Any) -> dict[str, Any]:
@@ -256,8 +258,10 @@ class Service:
     async def get(self, addresses: Sequence[ItemKey], *attributes: str) -> list[Item]:
         """Return the items that exist, by consistent reads, unordered.
 
-        They have all attributes, or only the keys and the named attributes.
+        They have all attributes, or only the keys and the named attributes. Concurrent reads of all attributes are joined.
         """
+        if not attributes:
+            return await self._point_reads.get(addresses)
         distinct = list(dict.fromkeys(addresses))
         parts = [distinct[start : start + READ_AT_ONCE] for start in range(0, len(distinct), READ_AT_ONCE)]
         answers = await asyncio.gather(*[self._get(part, attributes) for part in parts])

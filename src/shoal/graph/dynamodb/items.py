@@ -10,7 +10,8 @@ Numbers in keys are 16 hexadecimal digits, offset by 2**63 so that text order is
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from hashlib import md5
 from typing import Any, NamedTuple
 
@@ -19,7 +20,18 @@ from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Node
 from shoal.graph.contract import Assoc, AssocRow, Job
 from shoal.graph.resolve import KeyName, StoredAssoc, Triple
-from shoal.graph.schema import ASSOC_TYPES, WITH_HISTORY, AnyNode, decode_node, encode_node
+from shoal.graph.schema import (
+    ASSOC_TYPES,
+    MEMBER_COUNTS,
+    POST_COUNTS,
+    RESTRICTED_COMMENTED_BY,
+    VIEWER_LISTS,
+    WITH_HISTORY,
+    AnyNode,
+    AssocType,
+    decode_node,
+    encode_node,
+)
 
 Item = Mapping[str, Any]
 """An item in the format of the service: `{"ID": {"S": "7"}, ...}`."""
@@ -35,15 +47,16 @@ ITEMS = (
     ),
     ("<id1>", "list#<type>#<time>#<id2>", "data", "none; there while the association is alive"),
     ("<id1>", "ended#<type>#<time>#<id2>", "data", "none; there while its tombstone is, of types that list those"),
-    ("<id1>", "count#<type>", "n", "count#<p>: id1, type"),
+    ("<id1>", "count#<type>", "n", "count#<p>: id1, type; of types in no group"),
+    ("<id1>", "counts#<group>", "n<type>", "count#<p>: id1, group"),
     ("key#<space>#<name>", "key", "owner, until", "until#<p>: until, digest of the name; when it ends at all"),
     ("outbox#<p>", "<seq>", "event, step, mark, attempt", "new#<p>: seq; claimed or put back out#<p>: due, seq"),
     ("buried", "<seq>", "event, step, mark, attempt, error", ""),
-    ("layout", "layout", "version, spread", ""),
+    ("layout", "layout", "version, spread", "none; during an upgrade also `upgraded_from`, a version"),
 )
 """Every item: its `ID`, its `sort`, its other attributes, and its keys in the index. `<p>` is the number of a partition."""
 
-LAYOUT_VERSION = 2
+LAYOUT_VERSION = 3
 INDEX = "ordered"
 END = "~"
 """A suffix: a prefix with it sorts after every key that begins with the prefix."""
@@ -209,17 +222,57 @@ def entry_of(item: Item) -> Assoc:
 
 # Counts
 
+COUNT_GROUPS: Mapping[str, Sequence[AssocType]] = {
+    "post": (*POST_COUNTS, RESTRICTED_COMMENTED_BY),
+    "profile": MEMBER_COUNTS,
+    "viewer": VIEWER_LISTS,
+}
+"""Types whose counts share one item for each object, because pages read them together. A request reads at most 100 items.
+A change of the groups needs a new layout version, except for types that no table contains.
+
+Transactions that change one item conflict. The acts that change the counts of a post conflict anyway, because each requires that
+the post exists. The likes and shares that a member receives are not in the group of their profile.
+"""
+_GROUP_OF = {atype.number: group for group, atypes in COUNT_GROUPS.items() for atype in atypes}
+
 
 def count_at(pair: Pair) -> ItemKey:
+    group = _GROUP_OF.get(pair.atype)
+    return ItemKey(str(pair.id1), f"counts#{group}") if group else single_count_at(pair)
+
+
+def single_count_at(pair: Pair) -> ItemKey:
+    """Return the key of the count of a type in no group. Up to layout 2, all types had such items."""
     return ItemKey(str(pair.id1), f"count#{pair.atype:03d}")
 
 
-def count_spot(pair: Pair, spread: int) -> Spot:
-    return Spot(f"count#{shard_of(pair.id1) % spread}", pair_text(pair))
+def count_name(pair: Pair) -> str:
+    """Return the attribute that has a count."""
+    return f"n{pair.atype:03d}" if pair.atype in _GROUP_OF else "n"
 
 
-def pair_in(item: Item) -> Pair:
-    return Pair(int(item["ID"]["S"]), int(item["sort"]["S"].removeprefix("count#")))
+def count_spot(address: ItemKey, spread: int) -> Spot:
+    id1 = int(address.id)
+    return Spot(f"count#{shard_of(id1) % spread}", f"{digits(id1)}#{address.sort.partition('#')[2]}")
+
+
+def counts_in(item: Item) -> Iterator[tuple[Pair, int]]:
+    """Yield the counts in an item, in the order of their types."""
+    id1, (kind, _, name) = int(item["ID"]["S"]), item["sort"]["S"].partition("#")
+    if kind == "count":
+        yield Pair(id1, int(name)), typed(item, "n")
+        return
+    for attribute_name in sorted(item):
+        if attribute_name[0] == "n" and attribute_name[1:].isdecimal():
+            yield Pair(id1, int(attribute_name[1:])), typed(item, attribute_name)
+
+
+@lru_cache(maxsize=1_024)
+def counted_with(atypes: tuple[AssocType, ...]) -> tuple[AssocType, ...]:
+    """Return these types and the other types of their groups."""
+    groups = {_GROUP_OF.get(atype.number) for atype in atypes}
+    grouped = [atype for group, several in COUNT_GROUPS.items() if group in groups for atype in several]
+    return tuple(dict.fromkeys((*atypes, *grouped)))
 
 
 # Keys

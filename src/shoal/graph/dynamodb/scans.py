@@ -18,23 +18,23 @@ from shoal.graph.dynamodb.items import (
     Item,
     ItemKey,
     Pair,
+    Value,
     address_of,
+    attribute,
     count_at,
+    count_name,
     count_spot,
+    counts_in,
     digits,
     ended_entry_of,
-    item_of,
     node_of,
     number_of,
-    pair_in,
-    pair_text,
     row_of,
     time_in_index,
     triple_text,
-    typed,
 )
 from shoal.graph.dynamodb.transactions import Condition, still
-from shoal.graph.schema import AnyNode
+from shoal.graph.schema import ASSOC_TYPES, AnyNode
 
 _SWEPT_AT_ONCE = 1000
 _SPARE = 8
@@ -55,8 +55,14 @@ class DynamoScans:
         return [row_of(item) for item in items]
 
     async def count_scan(self, after: tuple[int, int], limit: int) -> list[tuple[int, int, int]]:
-        items = await self._page(["count"], pair_text(after), limit, lambda item: pair_text(pair_in(item)))
-        return [(*pair_in(item), typed(item, "n")) for item in items]
+        # Begin with all items of the first object, and read enough to have all items of the objects of the page.
+        size = limit + 2 * len(ASSOC_TYPES)
+        items = await self._page(["count"], digits(after[0] - 1), size, lambda item: digits(int(item["ID"]["S"])))
+        if len(items) == size:
+            last = items[-1]["ID"]
+            items = [item for item in items if item["ID"] != last]
+        rows = sorted((*pair, n) for item in items for pair, n in counts_in(item))
+        return [row for row in rows if row[:2] > after][:limit]
 
     async def _page(self, kinds: Sequence[str], after: str, limit: int, order: Callable[[Item], str]) -> list[Item]:
         """Return a full page, or all items that are left. Keys whose items are deleted are replaced by later keys."""
@@ -99,7 +105,16 @@ class DynamoScans:
 
     async def count_set(self, id1: int, atype: int, n: int) -> None:
         pair = Pair(id1, atype)
-        await self._service.write("put_item", Item=item_of(count_at(pair), {"n": n}, count_spot(pair, self._spread)))
+        address = count_at(pair)
+        spot = count_spot(address, self._spread)
+        values: dict[str, Value] = {count_name(pair): n, "part": spot.part, "place": spot.place}
+        await self._service.write(
+            "update_item",
+            Key=address.item(),
+            UpdateExpression=f"SET {', '.join(f'#{name} = :{name}' for name in values)}",
+            ExpressionAttributeNames={f"#{name}": name for name in values},
+            ExpressionAttributeValues={f":{name}": attribute(value) for name, value in values.items()},
+        )
 
     async def sweep(self, before: int, now: int) -> int:
         parts = range(self._spread)

@@ -18,6 +18,8 @@ from shoal.graph.dynamodb.client import UNANSWERED, Backoff, Capacity, Service, 
 from shoal.graph.dynamodb.items import (
     Pair,
     count_at,
+    counted_with,
+    counts_in,
     entry_of,
     holding_of,
     key_at,
@@ -26,7 +28,6 @@ from shoal.graph.dynamodb.items import (
     list_bounds,
     node_of,
     object_at,
-    pair_in,
     triple_in,
     typed,
 )
@@ -44,6 +45,8 @@ PATIENCE_SECONDS = 4.0
 
 class DynamoGraph:
     """A whole store in one table. Create an instance with `open`."""
+
+    joins = True
 
     def __init__(self, service: Service, spread: int, owns: Owns) -> None:
         self._service = service
@@ -144,10 +147,14 @@ class DynamoGraph:
     async def assoc_count(self, id1s: Sequence[int], atypes: Sequence[AssocType]) -> dict[AssocType, dict[int, int]]:
         answer: dict[AssocType, dict[int, int]] = {atype: {} for atype in atypes}
         for item in await self._service.get([count_at(Pair(id1, atype.number)) for atype in atypes for id1 in id1s]):
-            id1, number = pair_in(item)
-            if n := typed(item, "n"):
-                answer[ASSOC_TYPES[number]][id1] = n
+            for (id1, number), n in counts_in(item):
+                counts = answer.get(ASSOC_TYPES[number]) if number in ASSOC_TYPES else None
+                if n and counts is not None:
+                    counts[id1] = n
         return answer
+
+    def counted_with(self, atypes: Sequence[AssocType]) -> Sequence[AssocType]:
+        return counted_with(tuple(atypes))
 
     async def assoc_ranks(self, id1s: Sequence[int], atype: AssocType, times: Sequence[int]) -> dict[int, list[int]]:
         distinct = list(dict.fromkeys(id1s))
@@ -245,14 +252,14 @@ class DynamoGraph:
 
 
 def _contested(batch: Batch, touched: Touched) -> Iterator[str]:
-    """Yield names for everything that two batches must not change at once: objects, keys, lists and counts."""
+    """Yield names for everything that two batches must not change at once: objects, keys and counts (and with them lists)."""
     yield from (str(id_) for id_ in touched.ids)
     yield from (key_at(name).id for name in touched.keys)
-    yield from (f"{id1} {atype}" for id1, atype, _ in touched.triples)
+    yield from (" ".join(count_at(Pair(id1, atype))) for id1, atype, _ in touched.triples)
     for op in batch.assocs:
         if op.aggregate_id:
             counted = op.atype if ASSOC_TYPES[op.atype].aggregated else ASSOC_TYPES[op.atype].inverse
-            yield f"{op.aggregate_id} {counted}"
+            yield " ".join(count_at(Pair(op.aggregate_id, counted)))
 
 
 def _copy(known: Known) -> Known:

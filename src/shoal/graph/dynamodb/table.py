@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
+from functools import partial
+from itertools import groupby
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -16,8 +20,11 @@ from shoal.graph.dynamodb.items import (
     LAYOUT_VERSION,
     ItemKey,
     address_of,
+    count_at,
+    counts_in,
     item_of,
     link_of,
+    single_count_at,
     triple_in,
     typed,
 )
@@ -27,29 +34,64 @@ from shoal.graph.schema import WITH_HISTORY
 _AT_ONCE = 100
 
 
-async def upgrade(service: Service, spread: int) -> None:
-    """Upgrade a table from layout 1 to layout 2.
+async def upgrade(service: Service, spread: int, version: int) -> None:
+    """Upgrade a table of the layout `version`.
 
-    In layout 2, tombstones of `WITH_HISTORY` types are swept separately, and those of some types are listed. The upgrade may be
-    interrupted and repeated, and several processes may run it concurrently.
+    In layout 2, tombstones of `WITH_HISTORY` types are swept separately, and those of some types are listed. In layout 3, counts
+    that are read together share an item. The upgrade may be interrupted and repeated, and several processes may run it
+    concurrently. From its beginning, the table has the new version, so that code of an earlier layout does not open it.
     """
-    await asyncio.gather(*(_move_tombstones(service, spread, part) for part in range(spread)))
-    now = item_of(LAYOUT, {"version": LAYOUT_VERSION, "spread": spread})
-    try:
-        await service.write("put_item", Item=now, **still(version=1).parameters())
-    except ConditionFailed:
-        # Another process was first.
-        return
+    layout = {"version": LAYOUT_VERSION, "spread": spread}
+    with suppress(ConditionFailed):
+        begun = item_of(LAYOUT, {**layout, "upgraded_from": version})
+        await service.write("put_item", Item=begun, **still(version=version).parameters())
+    parts = range(spread)
+    if version == 1:
+        await asyncio.gather(
+            *(_each(service, f"dead#{part}", partial(_move_tombstone, service, spread)) for part in parts)
+        )
+    await asyncio.gather(*(_each(service, f"count#{part}", partial(_move_count, service, spread)) for part in parts))
+    with suppress(ConditionFailed):
+        # If this fails, another process was first.
+        await service.write("put_item", Item=item_of(LAYOUT, layout), **still(upgraded_from=version).parameters())
 
 
-async def _move_tombstones(service: Service, spread: int, part: int) -> None:
+async def _each(service: Service, part: str, move: Callable[[ItemKey], Awaitable[None]]) -> None:
+    """Move all items of a partition of the index, the items of one object one after the other."""
+
+    async def in_turn(addresses: Iterable[ItemKey]) -> None:
+        for address in addresses:
+            await move(address)
+
     after, full = "0", True
     while full:
-        page = await service.index(f"dead#{part}", after, END, _AT_ONCE)
-        addresses = [address_of(item) for item in page if triple_in(item)[1] in WITH_HISTORY]
-        await asyncio.gather(*(_move_tombstone(service, spread, address) for address in addresses))
+        page = await service.index(part, after, END, _AT_ONCE)
+        by_object = groupby(map(address_of, page), lambda address: address.id)
+        await asyncio.gather(*[in_turn(list(addresses)) for _, addresses in by_object])
         full = len(page) == _AT_ONCE
         after = page[-1]["place"]["S"] + END if page else after
+
+
+async def _move_count(service: Service, spread: int, address: ItemKey) -> None:
+    """Move a count to the item of its group, if it has one and is not there yet."""
+    patience = Backoff(service.patience)
+    while True:
+        stored = await service.get([address])
+        if not stored:
+            return
+        counts = dict(counts_in(stored[0]))
+        (pair, n), *_ = counts.items()
+        if address != single_count_at(pair) or address == count_at(pair):
+            return
+        transaction = Transaction(service.table, spread)
+        transaction.delete(address, still(n=n))
+        transaction.count({pair: n})
+        try:
+            await service.transact(transaction.writes)
+        except TransactionOvertaken as error:
+            await patience.pause(error)
+        else:
+            return
 
 
 async def _move_tombstone(service: Service, spread: int, address: ItemKey) -> None:
@@ -57,6 +99,8 @@ async def _move_tombstone(service: Service, spread: int, address: ItemKey) -> No
 
     Does nothing if it is no longer in an index partition of layout 1, because it was changed or moved concurrently.
     """
+    if triple_in(address.item())[1] not in WITH_HISTORY:
+        return
     patience = Backoff(service.patience)
     while True:
         stored = await service.get([address])
@@ -103,9 +147,10 @@ async def _layout(service: Service, spread: int) -> int:
     # A newer Shoal stores the oldest layout version whose code can read its table. Without this attribute, only code of the table's
     # own version can.
     oldest = typed(item, "readable_from") if "readable_from" in item else version
-    if version == 1:
-        await upgrade(service, typed(item, "spread"))
-    elif version < LAYOUT_VERSION or oldest > LAYOUT_VERSION:
+    begun = typed(item, "upgraded_from") if "upgraded_from" in item else version
+    if begun < LAYOUT_VERSION and version <= LAYOUT_VERSION:
+        await upgrade(service, typed(item, "spread"), begun)
+    elif oldest > LAYOUT_VERSION:
         raise Unavailable(f"the table {service.table} has another layout version; this Shoal requires {LAYOUT_VERSION}")
     stored: int = typed(item, "spread")
     return stored

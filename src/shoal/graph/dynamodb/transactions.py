@@ -19,6 +19,7 @@ from shoal.graph.dynamodb.items import (
     Value,
     attribute,
     count_at,
+    count_name,
     count_spot,
     event_at,
     item_of,
@@ -77,9 +78,7 @@ class Transaction:
             self._link(triple, before.links.get(triple), changes.links.get(triple))
         for triple in touched.histories & changes.links.keys():
             self._link(triple, before.links.get(triple), changes.links[triple])
-        for (id1, atype), by in changes.counts.items():
-            if by:
-                self._count(Pair(id1, atype), by)
+        self.count({Pair(*pair): by for pair, by in changes.counts.items() if by})
         for job in jobs:
             address, spot = event_at(job.seq, self._spread), new_spot(job.seq, self._spread)
             self.put(item_of(address, job_values(job), spot), ABSENT)
@@ -142,19 +141,25 @@ class Transaction:
         """
         self._link(triple, link, link)
 
-    def _count(self, pair: Pair, by: int) -> None:
-        spot = count_spot(pair, self._spread)
-        values: dict[str, Value] = {"by": by, "part": spot.part, "place": spot.place}
-        self._add(
-            "Update",
-            {
-                "Key": count_at(pair).item(),
-                "UpdateExpression": "ADD #n :by SET #part = :part, #place = :place",
-                "ExpressionAttributeNames": {"#n": "n", "#part": "part", "#place": "place"},
-                "ExpressionAttributeValues": {f":{name}": attribute(value) for name, value in values.items()},
-            },
-            None,
-        )
+    def count(self, changes: Mapping[Pair, int]) -> None:
+        """Add to counts, with one write for each item."""
+        by_item: dict[ItemKey, dict[str, int]] = {}
+        for pair, by in changes.items():
+            by_item.setdefault(count_at(pair), {})[count_name(pair)] = by
+        for address, counts in by_item.items():
+            spot = count_spot(address, self._spread)
+            values: dict[str, Value] = {**counts, "part": spot.part, "place": spot.place}
+            self._add(
+                "Update",
+                {
+                    "Key": address.item(),
+                    "UpdateExpression": f"ADD {', '.join(f'#{name} :{name}' for name in counts)} "
+                    "SET #part = :part, #place = :place",
+                    "ExpressionAttributeNames": {f"#{name}": name for name in values},
+                    "ExpressionAttributeValues": {f":{name}": attribute(value) for name, value in values.items()},
+                },
+                None,
+            )
 
     def check_size(self) -> None:
         check_number(len(self.writes))

@@ -55,6 +55,7 @@ WINDOW_MS = 3 * 86_400_000
 """Age in milliseconds from which a reaction no longer counts."""
 
 _MINUTE_MS = 60_000
+_AUTHOR_BYTES = 8
 _PLACE_BITS = SHARD_BITS + SEQUENCE_BITS
 
 
@@ -101,10 +102,21 @@ def relist(batch: Batch, before: Post | Share | None, after: Post | Share | None
     for id1, atype, id2 in had - has:
         batch.assoc_del(id1, atype, id2, now if after is None else after.id)
     for id1, atype, id2 in has - had:
-        batch.assoc_add(id1, atype, id2, after.id if after else now)
+        author = (
+            after.author_id.to_bytes(_AUTHOR_BYTES) if after and atype in (COMMENTS_ON, RESTRICTED_COMMENTS_ON) else b""
+        )
+        batch.assoc_add(id1, atype, id2, after.id if after else now, author)
     if after is None and isinstance(before, Post) and before.parent_id and not before.open:
         # Networks created by older versions have every comment in this list.
         batch.assoc_del(before.id, COMMENTS_ON, before.parent_id, now)
+
+
+def authors_of(comments: Iterable[Assoc]) -> list[int]:
+    """Return the authors of the comments in a list of comments, as far as the entries have them.
+
+    Use them only to prefetch: comments of earlier versions have none, and a repair may change this data.
+    """
+    return [int.from_bytes(entry.data) for entry in comments if len(entry.data) == _AUTHOR_BYTES]
 
 
 def narrow(batch: Batch, before: Post, after: Post, now: int) -> None:

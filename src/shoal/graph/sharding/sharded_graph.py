@@ -31,6 +31,7 @@ from shoal.graph.contract import (
     Cursor,
     Frozen,
     Job,
+    Joining,
     Missing,
     ObjOp,
     PendingInverses,
@@ -100,6 +101,14 @@ class ShardedGraph:
 
     def _at(self, shard: int) -> int:
         return self._owners[source_of(shard)]
+
+    @property
+    def joins(self) -> bool:
+        return all(isinstance(store, Joining) and store.joins for store in self._stores)
+
+    def counted_with(self, atypes: Sequence[AssocType]) -> Sequence[AssocType]:
+        store = self._stores[0]
+        return store.counted_with(atypes) if isinstance(store, Joining) else atypes
 
     async def _store(self, shard: int) -> Store:
         at = self._at(shard)
