@@ -41,7 +41,7 @@ from shoal.graph.schema import (
 from shoal.queries import lists
 from shoal.queries.context import Reads
 from shoal.queries.hydration import Entry, Row, ViewerState
-from shoal.queries.pagination import Sources, pull, read_by_page, stored
+from shoal.queries.pagination import Sources, pull, read_by_page
 from shoal.queries.pipeline import (
     NO_CONTENT_FILTERS,
     Folds,
