@@ -275,9 +275,9 @@ async def test_dynamodb_channel_expired_message_is_reported_as_gap() -> None:
         await channel.publish(b"expires")
         after = await channel.end()
         await timelines.service.forget([ItemKey("channel", f"message#{digits(1)}")])
+        await channel.publish(b"new")
         with pytest.raises(Gap):
             await told(channel, start, 1)
-        await channel.publish(b"new")
         assert await texts(channel, after, 1) == ["new"]
 
 
