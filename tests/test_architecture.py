@@ -18,7 +18,7 @@ BANNED_NAMES = {"utils", "util", "helpers", "helper", "common", "base", "manager
 ENGINES = {"sqlite", "postgres", "dynamodb", "redis", "rabbitmq"}
 MAY_NAME_ENGINES = re.compile(
     r"^app/|^settings\.py$|^graph/(sqlite|postgres|dynamodb|redis)/|^health/(postgres|dynamodb|redis|rabbitmq)\.py$"
-    r"|^(timelines|streaming)/redis\w*\.py$|^http/redis_rate_limits\.py$|^(outbox|tagcloud)/rabbitmq\w*\.py$"
+    r"|^(timelines|streaming)/(redis\w*|dynamodb)\.py$|^http/redis_rate_limits\.py$|^(outbox|tagcloud)/rabbitmq\w*\.py$"
 )
 
 

@@ -29,8 +29,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     shard map such as `{"0-31": url, "32-63": url}`."""
     timelines: str = "memory://"
     """Store of home timelines: `memory://` (one process), `redis://user:password@host:port` or
-    `redis+cluster://host:port,host:port` (`rediss` for TLS). On Redis, processes share the timelines, the rate limits and the
-    coherence of their caches."""
+    `redis+cluster://host:port,host:port` (`rediss` for TLS), or `dynamodb://table?region=...`, a second table next to a store on
+    DynamoDB. On Redis, processes share the timelines, the rate limits and the coherence of their caches; on DynamoDB they share
+    the timelines and cache nothing between requests."""
     broker: str = ""
     """Broker that carries events to workers: `amqp://user:password@host:port/`, with several `host:port,host:port` of a
     cluster, `amqps` for TLS; empty: workers claim events from the store."""
@@ -153,7 +154,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     reporter_age_days: Annotated[float, msgspec.Meta(ge=0, le=365)] = 3.0
     """Minimum age in days of an account whose reports count towards `reports_to_hold`; 0 to 365."""
     timeline_length: Positive = 800
-    """Maximum entries of a home timeline in memory or Redis."""
+    """Maximum entries of a home timeline in memory, on Redis or on DynamoDB."""
     timeline_members: Positive = 100_000
     """Maximum home timelines in memory, if `timelines` is `memory://`: 8 bytes per entry, so 6.4 KB each."""
     timeline_idle_days: Days = 14.0

@@ -134,6 +134,7 @@ def test_init_command_reads_mail_url_from_standard_input(tmp_path: Path) -> None
         (("--set", "titel=x"), 2, "name of a setting"),
         (("--set", "title"), 2, "NAME=VALUE"),
         (("--set", "port=99999"), 1, "65535"),
+        (("--set", "timelines=dynamodb://timelines"), 1, "requires a store on DynamoDB"),
         (("--to", "/nonexistent/shoal.toml"), 1, "does not exist"),
     ],
 )

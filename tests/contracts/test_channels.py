@@ -12,13 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from redis import Redis
 
+from shoal.graph.dynamodb.items import ItemKey, digits
 from shoal.graph.redis.client import Nodes
 from shoal.streaming.contract import Channel, ChannelMessage, Gap, MemoryChannel, Position
+from shoal.streaming.dynamodb import DynamoChannel
 from shoal.streaming.redis import RedisChannel
 from tests.async_runner import eventually, in_loop, run
 from tests.channel_followers import following, publish, told
 from tests.engines import redis
 from tests.example_counts import examples
+from tests.timelines.on_dynamodb import new_url, timelines_on
 
 Open = Callable[[int], AbstractAsyncContextManager[Channel]]
 SLACK = 200
@@ -39,11 +42,20 @@ async def on_redis(url: str, length: int) -> AsyncIterator[Channel]:
     await nodes.close()
 
 
+@asynccontextmanager
+async def on_dynamodb(length: int) -> AsyncIterator[Channel]:
+    async with timelines_on(new_url()) as timelines:
+        channel = DynamoChannel(timelines.service, length, poll_seconds=0.02)
+        yield channel
+        await channel.close()
+
+
 BACKENDS: dict[str, Open] = {
     "memory": in_memory,
     "redis": lambda length: on_redis(redis.single(), length),
     "redis-cluster": lambda length: on_redis(redis.cluster(), length),
     "valkey": lambda length: on_redis(redis.valkey(), length),
+    "dynamodb": on_dynamodb,
 }
 on_every_backend = pytest.mark.parametrize("backend", list(BACKENDS))
 on_redis_of_each_kind = pytest.mark.parametrize("backend", ["redis", "redis-cluster"])
@@ -239,6 +251,34 @@ async def test_redis_channel_processes_share_one_log(backend: str) -> None:
         await one.publish(b"from one")
         await two.publish(b"from two")
         assert await texts(one, end, 2) == await texts(two, end, 2) == ["from one", "from two"]
+
+
+@in_loop
+async def test_dynamodb_channel_processes_share_one_log_and_concurrent_publishers_lose_no_message() -> None:
+    url = new_url()
+    async with timelines_on(url) as first, timelines_on(url) as second:
+        one, two = (DynamoChannel(timelines.service, 100, poll_seconds=0.02) for timelines in (first, second))
+        end = await one.end()
+        assert end == await two.end()
+        async with following(one, end) as follower:
+            await asyncio.gather(publish(one, numbers(0, 20)), publish(two, numbers(20, 40)))
+            await eventually(follower.count, 40)
+        assert sorted(map(int, follower.told)) == list(range(40))
+        assert await texts(two, end, 40) == follower.told
+
+
+@in_loop
+async def test_dynamodb_channel_expired_message_is_reported_as_gap() -> None:
+    async with timelines_on(new_url()) as timelines:
+        channel = DynamoChannel(timelines.service, 100)
+        start = await channel.end()
+        await channel.publish(b"expires")
+        after = await channel.end()
+        await timelines.service.forget([ItemKey("channel", f"message#{digits(1)}")])
+        await channel.publish(b"new")
+        with pytest.raises(Gap):
+            await told(channel, start, 1)
+        assert await texts(channel, after, 1) == ["new"]
 
 
 @in_loop

@@ -11,10 +11,12 @@ from shoal.core.errors import Unavailable
 from shoal.graph.redis.client import Nodes
 from shoal.queries.foryou.ranking import new_reading_id
 from shoal.timelines.contract import RETENTION_SECONDS, MemoryReadings, Readings
+from shoal.timelines.dynamodb import DynamoReadings
 from shoal.timelines.redis import RedisReadings
 from shoal_devcluster.program import free_port
 from tests.async_runner import in_loop
 from tests.engines import redis
+from tests.timelines.on_dynamodb import shared_url, timelines_on
 
 MEMBERS = [11 << 10, 12 << 10, 5_000 << 10]
 """Members on three shards, which Redis Cluster stores on three nodes."""
@@ -32,11 +34,18 @@ async def on_redis(url: str) -> AsyncIterator[Readings]:
     await nodes.close()
 
 
+@asynccontextmanager
+async def on_dynamodb() -> AsyncIterator[Readings]:
+    async with timelines_on(shared_url()) as timelines:
+        yield DynamoReadings(timelines.service)
+
+
 BACKENDS: dict[str, Callable[[], AbstractAsyncContextManager[Readings]]] = {
     "memory": in_memory,
     "redis": lambda: on_redis(redis.single()),
     "redis-cluster": lambda: on_redis(redis.cluster()),
     "valkey": lambda: on_redis(redis.valkey()),
+    "dynamodb": on_dynamodb,
 }
 
 

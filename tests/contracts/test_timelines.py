@@ -21,6 +21,7 @@ from shoal.timelines.redis import RedisTimelines
 from tests.async_runner import in_loop, run
 from tests.engines import redis
 from tests.example_counts import examples
+from tests.timelines.on_dynamodb import shared_url, timelines_on
 
 Open = Callable[[int], AbstractAsyncContextManager[Timelines]]
 ANN, BEN, CYD = 11 << 10, 12 << 10, 5_000 << 10
@@ -76,12 +77,21 @@ async def on_redis(url: str, length: int) -> AsyncIterator[Timelines]:
     await nodes.close()
 
 
+@asynccontextmanager
+async def on_dynamodb(length: int, *, head_length: int) -> AsyncIterator[Timelines]:
+    async with timelines_on(shared_url(), length, head_length=head_length) as timelines:
+        await timelines.clear()
+        yield timelines
+
+
 BACKENDS: dict[str, Open] = {
     "memory": in_memory,
     "read beside": read_beside,
     "redis": lambda length: on_redis(redis.single(), length),
     "redis-cluster": lambda length: on_redis(redis.cluster(), length),
     "valkey": lambda length: on_redis(redis.valkey(), length),
+    "dynamodb": lambda length: on_dynamodb(length, head_length=80),
+    "dynamodb, small heads": lambda length: on_dynamodb(length, head_length=1),
 }
 
 on_every_backend = pytest.mark.parametrize("backend", list(BACKENDS))

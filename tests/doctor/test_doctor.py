@@ -33,14 +33,15 @@ from shoal.settings import Settings
 from shoal_devcluster.program import free_port
 from tests.disks import small_disk
 from tests.doctor.findings import visit, visit_file
-from tests.engines import postgres, rabbitmq, redis
+from tests.engines import dynamodb, postgres, rabbitmq, redis
 from tests.engines.certificates import self_signed
 from tests.engines.smtp import post_office
 from tests.server_process import served
+from tests.timelines.on_dynamodb import new_url
 
 
-async def made(url: str) -> None:
-    async with Shoal.open(url) as network:
+async def made(url: str, timelines: str = "memory://") -> None:
+    async with Shoal.open(url, timelines=timelines) as network:
         await network.register("ann")
 
 
@@ -362,6 +363,17 @@ def test_doctor_check_of_broker_declares_no_queues(tmp_path: Path) -> None:
 
     assert not asyncio.run(declared())
     rabbitmq.control(node, "delete_vhost", place)
+
+
+def test_doctor_checks_both_tables_of_a_network_on_dynamodb(tmp_path: Path) -> None:
+    store, timelines = dynamodb.new_table(), new_url()
+    asyncio.run(made(store, timelines=timelines))
+    found = visit(tmp_path, store=store, timelines=timelines, media="memory://")
+    assert found.grades("engine") == ["ok", "ok"]
+    missing = visit(tmp_path, store=store, timelines=new_url(), media="memory://")
+    assert missing.grades("engine") == ["ok", "bad"]
+    finding = visit(tmp_path, timelines=timelines).only("settings")
+    assert (finding.grade, "requires a store on DynamoDB" in finding.said) == ("bad", True)
 
 
 def test_doctor_unreachable_or_silent_engines_are_reported_within_timeout(tmp_path: Path) -> None:

@@ -1,22 +1,26 @@
 """State that several processes share: timelines, version tokens, rate limits, live updates and the broker.
 
-It is in Redis and RabbitMQ, or, for several processes on one SQLite file, in the process that owns the file.
+It is in Redis and RabbitMQ, or, for several processes on one SQLite file, in the process that owns the file. On DynamoDB, processes
+share timelines and live updates: a version token would cost as much to read as the object, and each process has its own rate
+limits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlsplit
 
 from shoal.app.backends import Backend, scheme_of
-from shoal.app.paths import readers_path
+from shoal.app.paths import readers_path, store_urls
 from shoal.app.readers import StoreOwner, StoreReader
 from shoal.core.errors import InvalidInput
 from shoal.graph.cache.change_log import FollowedLog, OwnersLog
-from shoal.graph.cache.coherence import VersionTokens
+from shoal.graph.cache.coherence import UnsharedTokens, VersionTokens
 from shoal.graph.failover import Histories, HistoryTokens
+from shoal.graph.shard_map import shown_url
 from shoal.http.rate_limits import Limiter, SharedLimiter, rules
 from shoal.multiprocess.shared_memory import NEWEST, OWNER, POSITION, USED, VERSION, SharedMemory, barrier
 from shoal.settings import Settings
@@ -32,11 +36,15 @@ _TIMELINES = Backend("shoal.timelines.redis", "RedisTimelines", "redis")
 _READINGS = Backend("shoal.timelines.redis", "RedisReadings", "redis")
 _LIMITER = Backend("shoal.http.redis_rate_limits", "RedisLimiter", "redis")
 _CHANNEL = Backend("shoal.streaming.redis", "RedisChannel", "redis")
+_DYNAMO_TIMELINES = Backend("shoal.timelines.dynamodb", "DynamoTimelines", "dynamodb")
+_DYNAMO_READINGS = Backend("shoal.timelines.dynamodb", "DynamoReadings", "dynamodb")
+_DYNAMO_CHANNEL = Backend("shoal.streaming.dynamodb", "DynamoChannel", "dynamodb")
 _BROKERS: Mapping[str, Backend] = dict.fromkeys(
     ("amqp", "amqps"), Backend("shoal.outbox.rabbitmq", "RabbitOutbox", "rabbitmq")
 )
 _SHARED = dict.fromkeys(("redis", "rediss", "redis+cluster", "rediss+cluster"), _NODES)
-_SHOWN = "memory://, redis://host:port, redis+cluster://host:port,host:port"
+_TIMELINES_OF = {"memory": None, "dynamodb": _DYNAMO_TIMELINES, **_SHARED}
+_SHOWN = "memory://, redis://host:port, redis+cluster://host:port,host:port, dynamodb://table"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +54,15 @@ class Sharing:
     timelines: Timelines
     readings: Readings
     versions: VersionTokens
-    limiter: Limiter
+    limiter: Limiter | None
+    """None if each process counts requests on its own."""
     channel: Channel
-    nodes: Any
-    """The Redis servers that hold the state of all these components."""
+    sent: Callable[[], int]
 
     @property
     def round_trips(self) -> int:
-        """Number of Redis scripts run so far."""
-        return int(self.nodes.calls)
+        """Number of scripts (Redis) or requests (DynamoDB) so far."""
+        return self.sent()
 
 
 async def open_sharing(settings: Settings, stack: AsyncExitStack, histories: Histories) -> Sharing | None:
@@ -62,9 +70,32 @@ async def open_sharing(settings: Settings, stack: AsyncExitStack, histories: His
 
     Their contents become invalid when `histories` records that a standby has taken over from the server of a store.
     """
-    scheme = scheme_of(settings.timelines, "timelines", {"memory": None, **_SHARED}, _SHOWN)
+    scheme = check_timelines(settings)
     if scheme == "memory":
         return None
+    return await (_open_dynamodb(settings, stack) if scheme == "dynamodb" else _open_redis(settings, stack, histories))
+
+
+def check_timelines(settings: Settings) -> str:
+    """Return the scheme of the setting `timelines`. Raises `InvalidInput` if it is unknown, or does not suit the store."""
+    scheme = scheme_of(settings.timelines, "timelines", _TIMELINES_OF, _SHOWN)
+    if scheme == "dynamodb":
+        for url in store_urls(settings):
+            if urlsplit(url).scheme != scheme:
+                raise InvalidInput(
+                    f"timelines: dynamodb://table requires a store on DynamoDB (got {shown_url(url)}):"
+                    " use memory:// or redis://host:port",
+                    field="timelines",
+                )
+            if urlsplit(url).netloc == urlsplit(settings.timelines).netloc:
+                raise InvalidInput(
+                    f"timelines: the table {urlsplit(url).netloc} belongs to the store: name another table",
+                    field="timelines",
+                )
+    return scheme
+
+
+async def _open_redis(settings: Settings, stack: AsyncExitStack, histories: Histories) -> Sharing:
     try:
         nodes = await _NODES.load().open(settings.timelines)
     except ValueError as error:
@@ -78,9 +109,22 @@ async def open_sharing(settings: Settings, stack: AsyncExitStack, histories: His
     stack.push_async_callback(timelines.close)
     channel = _CHANNEL.load()(nodes)
     stack.push_async_callback(channel.close)
-    return Sharing(
-        timelines, _READINGS.load()(nodes), versions, _LIMITER.load()(nodes, rules(settings)), channel, nodes
-    )
+    limiter = _LIMITER.load()(nodes, rules(settings))
+    return Sharing(timelines, _READINGS.load()(nodes), versions, limiter, channel, lambda: int(nodes.calls))
+
+
+async def _open_dynamodb(settings: Settings, stack: AsyncExitStack) -> Sharing:
+    idle, backend = settings.timeline_idle_days * _DAY_SECONDS, _DYNAMO_TIMELINES.load()
+    try:
+        timelines = await backend.open(settings.timelines, settings.timeline_length, idle_seconds=idle)
+    except InvalidInput as error:
+        raise InvalidInput(f"timelines: {error}", field="timelines") from error
+    stack.push_async_callback(timelines.close)
+    table = timelines.service
+    channel = _DYNAMO_CHANNEL.load()(table)
+    stack.push_async_callback(channel.close)
+    readings = _DYNAMO_READINGS.load()(table)
+    return Sharing(timelines, readings, UnsharedTokens(), None, channel, table.capacity.requests.total)
 
 
 async def open_broker(settings: Settings, stack: AsyncExitStack, *, taking: bool = True) -> Any:

@@ -14,6 +14,7 @@ import click
 from shoal import private_files
 from shoal.app.mail_and_push import mailer_of, sender_of, stationery_of
 from shoal.app.paths import check_base_url
+from shoal.app.shared import check_timelines
 from shoal.cli.group import GivenSettings, pass_settings
 from shoal.core.errors import InvalidInput, ShoalError, Unavailable
 from shoal.core.text import check_email
@@ -106,6 +107,7 @@ def _check(chosen: Settings) -> None:
         check_email(chosen.contact_email)
     if chosen.mail:
         mailer_of(chosen)
+    check_timelines(chosen)
 
 
 @click.group()

@@ -42,7 +42,7 @@ def shared(settings: Settings, who: str) -> Settings:
             "or set store to postgresql://host/database or dynamodb://table"
         )
     if urlsplit(settings.timelines).scheme == "memory":
-        raise InvalidInput(f"{who} need shared timelines: set timelines to redis://host:port")
+        raise InvalidInput(f"{who} need shared timelines: set timelines to redis://host:port (or dynamodb://table)")
     return settings
 
 

@@ -30,6 +30,7 @@ import msgspec
 from shoal.app.engines import engine_probes
 from shoal.app.mail_and_push import mailer_of, sender_of
 from shoal.app.paths import base_url, check_base_url, media_url, store_files, store_urls
+from shoal.app.shared import check_timelines
 from shoal.app.stores import map_of, open_mapped
 from shoal.core.errors import InvalidInput, ShoalError, Unavailable, with_cause
 from shoal.core.ids import milliseconds_of
@@ -116,6 +117,7 @@ def read(environ: Mapping[str, str], overrides: Mapping[str, str]) -> ReadSettin
         known.update({name: secret_text(name, file) for name, file in secrets.items()})
         settings = build(**{**known, **overrides})
         map_of(settings)
+        check_timelines(settings)
     except (SettingsError, InvalidInput) as error:
         said = str(error).removeprefix("settings: ")
         return ReadSettings([*findings, bad("settings", said, "correct the value (see docs/settings.md)")], None)
@@ -373,7 +375,12 @@ _SUPPORTED = {
     "RabbitMQ": ((3, 10), (3, 10)),
 }
 """For each engine, the oldest version that supports the statements, and the oldest tested version."""
-_SETTING = {"PostgreSQL": "store, tags or search", "DynamoDB": "store", "Redis": "timelines", "RabbitMQ": "broker"}
+_SETTING = {
+    "PostgreSQL": "store, tags or search",
+    "DynamoDB": "store or timelines",
+    "Redis": "timelines",
+    "RabbitMQ": "broker",
+}
 _ELSEWHERE = frozenset({"jobs_set_aside", "workers"})
 """Measurements that the check of jobs covers."""
 _OLD_HOURS = 36

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
@@ -74,6 +75,35 @@ class VersionTokens(Protocol):
         objects that no other process has been changing since `begin`. The tokens of all other objects are invalid.
         """
         ...
+
+
+class _UnsharedChange(NamedTuple):
+    before: Mapping[int, bytes] = {}
+
+
+class UnsharedTokens:
+    """Version tokens of several processes without shared storage for them: each query returns new tokens.
+
+    So each request caches what it has read for itself, and no request uses what another one has read.
+    """
+
+    def __init__(self) -> None:
+        self._queries = itertools.count(1)
+
+    async def read(self, ids: Sequence[int]) -> dict[int, bytes]:
+        return dict.fromkeys(ids, next(self._queries).to_bytes(8, "little"))
+
+    async def begin(self, ids: Sequence[int], *, reading: bool = False) -> _UnsharedChange:
+        return _UnsharedChange(await self.read(ids) if reading else {})
+
+    async def end(
+        self,
+        ids: Sequence[int],  # noqa: ARG002
+        begun: MarkedChange | None,  # noqa: ARG002
+        *,
+        changed: bool = True,  # noqa: ARG002
+    ) -> dict[int, Renewal]:
+        return {}
 
 
 class _RequestTokens(dict[int, bytes]):
@@ -335,6 +365,7 @@ class VersionTokenGuard:
         prefetch_hints: Callable[[Sequence[int]], Collection[int]],
     ) -> None:
         self._versions = versions
+        self._shared = not isinstance(versions, UnsharedTokens)
         self._forget = forget
         # Function that returns the objects that a request usually reads next; their tokens are read along with the others.
         self._prefetch_hints = prefetch_hints
@@ -375,8 +406,8 @@ class VersionTokenGuard:
         return verified is not None and any(id_ not in verified for id_ in ids)
 
     def has_seen(self, id_: int) -> bool:
-        """Return whether this process knows a token of the object, current or not."""
-        return self._seen.get(id_) not in {None, _OWN}
+        """Return whether this process knows a token of the object, current or not, that other requests may read too."""
+        return self._shared and self._seen.get(id_) not in {None, _OWN}
 
     async def enter_with(self, ids: Sequence[int], query: Awaitable[T]) -> tuple[T, _Ticket]:
         """Run a query while the tokens of these objects are read, and return its result with a ticket.

@@ -151,7 +151,7 @@ class Capacity:
     def add(self, operation: str, answer: Mapping[str, Any]) -> None:
         consumed = answer.get("ConsumedCapacity") or []
         units = sum(part.get("CapacityUnits", 0.0) for part in ([consumed] if isinstance(consumed, dict) else consumed))
-        reading = operation in {"query", "batch_get_item", "get_item"}
+        reading = operation in {"query", "batch_get_item", "get_item", "scan"}
         spent = Spent(operation, units if reading else 0.0, 0.0 if reading else units)
         self.reads += spent.reads
         self.writes += spent.writes

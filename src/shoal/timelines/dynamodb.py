@@ -1,0 +1,588 @@
+"""Home timelines and cached rankings in a DynamoDB table of their own. It is a cache: it may be deleted at any time.
+
+All items of a member are one item collection, so a timeline is read by one query. A timeline is two items:
+
+- The *head* has the state of the timeline and the newest pushed entries, as a number set. It stays below 1 KB, so that a push
+  costs one write unit. Adding to a set is idempotent and commutes with every other change, so any number of workers may push to
+  a timeline concurrently, and a push needs no read.
+- The *tail* has all other entries in 8 bytes each. A push that finds the head full moves the head's entries to the tail.
+
+Every other change is a compare-and-swap on the version of the head; if it concerns the tail too, both are written in one
+transaction. The head names the version of its tail, so a reader that sees only one of both changed reads again. An expired item
+counts as missing, whether the service has deleted it yet or not.
+
+For example, a timeline has the head {70, 80} and the tail 50, 60, its length is 3, and a head is full with two entries:
+
+1. 90 is pushed, but the head is full. The worker writes the tail 60, 70, 80 and an empty head with the floor 50, in one
+   transaction, and then adds 90 to the head.
+2. Another worker has pushed 85 in between: the transaction removes 70 and 80 from the set and leaves 85.
+3. A reader finds 60, 70, 80, 85 and 90. Three of them count, so for this reader the floor is 70.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import numpy as np
+from botocore.exceptions import ClientError
+
+from shoal.core.errors import InvalidInput, Unavailable
+from shoal.graph.cache.lru import Recent
+from shoal.graph.contract import Cursor
+from shoal.graph.dynamodb.client import WRITE_AT_ONCE, Backoff, ConditionFailed, Service, TransactionOvertaken, parse
+from shoal.graph.dynamodb.grouping import Grouping
+from shoal.graph.dynamodb.items import Item, ItemKey, Value, attribute, item_of, typed
+from shoal.graph.dynamodb.store import PATIENCE_SECONDS
+from shoal.timelines.contract import RETENTION_SECONDS, Ids, Window
+
+ITEMS = (
+    ("<member>", "head", "start, version, filled, floor, ids, tail, until"),
+    ("<member>", "tail", "version, data, until"),
+    ("ranking#<id>", "ranking", "data, until"),
+)
+"""Every item: its `ID`, its `sort` and its other attributes."""
+
+_HEAD, _TAIL, _RANKING = "head", "tail", "ranking"
+_HEAD_LENGTH = 80
+"""Entries at which a head is full: 84 of 19 digits fit into a kilobyte with the rest of the item."""
+_NEVER_EMPTY = "0"
+"""An element of every number set, because a set must not be empty. No entry has this id."""
+_BEGUN = 10_000
+_COLD = 200_000
+_LOOKS = 20
+_LOOK_SECONDS = 0.01
+_RENEWALS = 14
+"""A reader extends the life of a timeline when a fourteenth of it has passed: every day of 14 days."""
+_KEYS = {"ID": "HASH", "sort": "RANGE"}
+_CREATION_SECONDS = 120.0
+
+_PUSH = (
+    """UPDATE "{table}" SET "ids" = set_add("ids", ?) WHERE "ID" = ? AND "sort" = 'head'"""
+    """ AND "until" > ? AND "floor" < ? AND size("ids") <= ?"""
+)
+_REFUSED = {"ConditionalCheckFailed", "ConditionalCheckFailedException"}
+_RETRIED = {
+    "InternalServerError",
+    "ProvisionedThroughputExceeded",
+    "RequestLimitExceeded",
+    "ThrottlingError",
+    "TransactionConflict",
+}
+
+
+class _Missing(Unavailable):
+    """The table does not exist."""
+
+
+class _Table(Service):
+    """The table of the timelines. Requests raise `Unavailable` if it was deleted."""
+
+    async def call(self, operation: str, **parameters: Any) -> dict[str, Any]:
+        try:
+            return await super().call(operation, **parameters)
+        except ClientError as error:
+            if _code(error) != "ResourceNotFoundException":
+                raise
+            raise _Missing(f"the table {self.table} does not exist: restart to create it") from error
+
+
+def _code(error: ClientError) -> str:
+    return str(error.response["Error"]["Code"])
+
+
+async def _prepare(table: Service) -> None:
+    """Create the table if necessary. Raises `Unavailable` for a table of another kind."""
+    patience = Backoff(_CREATION_SECONDS)
+    while (description := await _describe(table)) is None or description["TableStatus"] == "CREATING":
+        if description is None:
+            await _unless(
+                "ResourceInUseException",
+                table,
+                "create_table",
+                BillingMode="PAY_PER_REQUEST",
+                AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name in _KEYS],
+                KeySchema=[{"AttributeName": name, "KeyType": kind} for name, kind in _KEYS.items()],
+            )
+        await patience.pause()
+    keys = {key["AttributeName"]: key["KeyType"] for key in description["KeySchema"]}
+    if keys != _KEYS or description.get("GlobalSecondaryIndexes"):
+        raise Unavailable(f"the table {table.table} is not a table of home timelines: name another table in timelines")
+    expiry = await table.call("describe_time_to_live", TableName=table.table)
+    if expiry["TimeToLiveDescription"]["TimeToLiveStatus"] not in {"ENABLED", "ENABLING"}:
+        expires = {"Enabled": True, "AttributeName": "until"}
+        await _unless("ValidationException", table, "update_time_to_live", TimeToLiveSpecification=expires)
+
+
+async def _describe(table: Service) -> dict[str, Any] | None:
+    with suppress(_Missing):
+        description: dict[str, Any] = (await table.call("describe_table", TableName=table.table))["Table"]
+        return description
+    return None
+
+
+async def _unless(code: str, table: Service, operation: str, **parameters: Any) -> None:
+    """Send a request, and ignore this error, which means that another process was first."""
+    try:
+        await table.call(operation, TableName=table.table, **parameters)
+    except ClientError as error:
+        if _code(error) != code:
+            raise
+
+
+class _Stored(NamedTuple):
+    """A timeline as it is stored. Entries at or below the floor are not part of it."""
+
+    start: int
+    version: int
+    filled: bool
+    floor: int
+    until: int
+    head: Ids
+    tail: Ids
+    tail_until: int
+
+    def visible(self, length: int) -> tuple[Ids, int]:
+        """Return the entries, oldest first, and the floor."""
+        return _bounded(np.concatenate((self.head, self.tail)), self.floor, length)
+
+
+def _bounded(ids: Ids, floor: int, length: int) -> tuple[Ids, int]:
+    """Return the newest `length` unique ids above the floor, oldest first, and the floor above which they are complete."""
+    ids = np.unique(ids)
+    ids = ids[ids > floor]
+    over = len(ids) - length
+    return (ids[over:], int(ids[over - 1])) if over > 0 else (ids, floor)
+
+
+class DynamoTimelines:
+    """Timelines of up to `length` entries, for members whose ids are their slots.
+
+    A timeline that is not read for `idle_seconds` expires; it may expire up to a fourteenth of this time earlier. A head is full
+    with `head_length` entries. Create an instance with `open`.
+    """
+
+    def __init__(
+        self,
+        service: Service,
+        length: int = 800,
+        *,
+        idle_seconds: float = 14 * 86_400,
+        head_length: int = _HEAD_LENGTH,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.length = length
+        self.service = service
+        self._idle = max(1, int(idle_seconds))
+        self._head_length = head_length
+        self._clock = clock
+        self._statement = _PUSH.format(table=service.table)
+        self._begun: dict[int, int] = {}
+        # Members whose timelines were cold at the last push. A cold timeline is read first, which costs less than a refused write.
+        self._cold: Recent[int, bool] = Recent(_COLD)
+        # One write adds the entries of several pushes to a timeline, if these arrive during another push.
+        self._pushing = Grouping("timelines.push", self._push)
+
+    @classmethod
+    async def open(
+        cls, url: str, length: int, *, idle_seconds: float, patience: float = PATIENCE_SECONDS
+    ) -> DynamoTimelines:
+        """Open or create the table of a URL, with the credentials in the environment.
+
+        Raises `InvalidInput` for any other URL, and `Unavailable` for a table that cannot be used.
+        """
+        location = parse(url)
+        if "spread=" in url:
+            raise InvalidInput("spread applies to the table of the store only: remove it")
+        service = await _Table.connect(location, patience=patience)
+        try:
+            await _prepare(service)
+        except BaseException:
+            await service.close()
+            raise
+        return cls(service, length, idle_seconds=idle_seconds)
+
+    @property
+    def slot_type(self) -> type[np.int64]:
+        return np.int64
+
+    def slots(self, members: Sequence[int]) -> Ids:
+        return np.array(members, np.int64)
+
+    async def create(self, member: int) -> None:
+        start, now = secrets.randbits(31) + 1, self._now()
+        head: dict[str, Value] = {
+            "start": start,
+            "version": secrets.randbits(40) + 1,
+            "filled": False,
+            "floor": 0,
+            "tail": 0,
+            "until": now + self._idle,
+        }
+        item = {**item_of(_key(member, _HEAD), head), "ids": {"NS": [_NEVER_EMPTY]}}
+        try:
+            await self.service.write(
+                "put_item",
+                Item=item,
+                ConditionExpression="attribute_not_exists(#ID) OR #until <= :now",
+                ExpressionAttributeNames={"#ID": "ID", "#until": "until"},
+                ExpressionAttributeValues={":now": attribute(now)},
+            )
+        except ConditionFailed:
+            if (found := await self._look(member)) is None:
+                raise Unavailable("a timeline was dropped while it was created") from None
+            start = found.start
+        if len(self._begun) >= _BEGUN:
+            del self._begun[next(iter(self._begun))]
+        self._begun[member] = start
+
+    async def fill(self, member: int, ids: Sequence[int], floor: int) -> None:
+        # Fill only the timeline that this process created. Another process may have replaced it by one that lacks earlier pushes.
+        await self._revise(member, _merging(ids, floor), fill=True, start=self._begun.pop(member, 0))
+
+    async def union(self, member: int, ids: Sequence[int], floor: int) -> None:
+        await self._revise(member, _merging(ids, floor))
+
+    async def subtract(self, member: int, ids: Sequence[int]) -> None:
+        gone = np.array(ids, np.int64)
+        await self._revise(member, lambda held, floor: (held[~np.isin(held, gone)], floor))
+
+    async def remove(self, entry: int, slots: Ids) -> None:
+        members = np.unique(slots).tolist()
+        found: dict[str, dict[str, Item]] = {}
+        for item in await self.service.get([_key(member, sort) for member in members for sort in (_HEAD, _TAIL)]):
+            found.setdefault(item["ID"]["S"], {})[item["sort"]["S"]] = item
+        holders = [int(member) for member, items in found.items() if _HEAD in items and _may_hold(items, entry)]
+        await asyncio.gather(*(self.subtract(member, (entry,)) for member in holders))
+
+    async def _revise(
+        self,
+        member: int,
+        change: Callable[[Ids, int], tuple[Ids, int]],
+        *,
+        fill: bool = False,
+        start: int = 0,
+        full: bool = False,
+    ) -> None:
+        """Replace the entries and the floor of a warm timeline by the result of `change`.
+
+        With `fill`, it becomes readable; `start` restricts this to one creation of the timeline. With `full`, the entries of a full
+        head are moved to the tail.
+        """
+        patience = Backoff(self.service.patience)
+        while (found := await self._look(member)) is not None:
+            if (start and found.start != start) or (full and len(found.head) < self._head_length):
+                return
+            before = found.visible(self.length)
+            ids, floor = _bounded(*change(*before), self.length)
+            if not (fill or full) and floor == before[1] and np.array_equal(ids, before[0]):
+                return
+            try:
+                await self._replace(member, found, ids, floor, fill=fill, full=full)
+            except (ConditionFailed, TransactionOvertaken) as error:
+                await patience.pause(error)
+            else:
+                return
+
+    async def _replace(self, member: int, found: _Stored, ids: Ids, floor: int, *, fill: bool, full: bool) -> None:
+        """Write new contents of a timeline that is still as it was found, apart from pushes."""
+        version = found.version + 1
+        values: dict[str, Value] = {"version": version, "floor": floor}
+        if fill:
+            values["filled"] = True
+        gone = found.head[~np.isin(found.head, ids)]
+        # Entries of the tail that are at or below the floor may stay.
+        kept = found.tail[found.tail > floor]
+        if not (fill or full) and np.isin(ids, np.concatenate((found.head, kept))).all() and np.isin(kept, ids).all():
+            await self.service.write("update_item", **_update(member, found.version, values, gone))
+            return
+        # Pushes since the timeline was read are not in `found.head`, so they stay in the head.
+        update = _update(member, found.version, {**values, "tail": version}, found.head)
+        tail = item_of(
+            _key(member, _TAIL), {"version": version, "data": ids.astype("<i8").tobytes(), "until": self._tail_until()}
+        )
+        await self.service.transact(
+            [
+                {"Put": {"TableName": self.service.table, "Item": tail}},
+                {"Update": {"TableName": self.service.table, **update}},
+            ]
+        )
+
+    async def push(self, entry: int, slots: Ids) -> int:
+        if not len(slots):
+            return 0
+        return await self._pushing.ask((entry, slots))
+
+    async def _push(self, sent: list[tuple[int, Ids]]) -> list[int]:
+        due: dict[int, set[int]] = {}
+        for entry, slots in sent:
+            for member in slots.tolist():
+                due.setdefault(member, set()).add(entry)
+        taken = await self._deliver(due)
+        return [sum(entry in taken.get(member, ()) for member in slots.tolist()) for entry, slots in sent]
+
+    async def _deliver(self, due: Mapping[int, set[int]]) -> dict[int, set[int]]:
+        """Add entries to the timelines of these members, and return those that were written."""
+        taken = {member: entries for member, entries in due.items() if self._cold.get(member) is None}
+        refused = await self._write(taken)
+        unsure = {member: entries for member, entries in due.items() if member in refused or member not in taken}
+        for member in refused:
+            del taken[member]
+        patience = Backoff(self.service.patience)
+        while unsure:
+            ready = await self._made_ready(unsure)
+            refused = await self._write(ready)
+            taken.update((member, entries) for member, entries in ready.items() if member not in refused)
+            unsure = {member: ready[member] for member in refused}
+            if unsure:
+                await patience.pause()
+        return taken
+
+    async def _made_ready(self, due: Mapping[int, set[int]]) -> dict[int, set[int]]:
+        """Return what can be added to warm timelines, after their full heads were moved to the tails."""
+        heads = await self.service.get([_key(member, _HEAD) for member in due], "floor", "until", "ids")
+        known, now, full = {int(item["ID"]["S"]): item for item in heads}, self._now(), list[int]()
+        ready: dict[int, set[int]] = {}
+        for member, entries in due.items():
+            head = known.get(member)
+            if head is None or typed(head, "until") <= now:
+                self._cold.put(member, True)
+                continue
+            self._cold.forget(member)
+            floor = typed(head, "floor")
+            if above := {entry for entry in entries if entry > floor}:
+                ready[member] = above
+                if len(head["ids"]["NS"]) > self._head_length:
+                    full.append(member)
+        await asyncio.gather(*(self._revise(member, lambda ids, floor: (ids, floor), full=True) for member in full))
+        return ready
+
+    async def _write(self, due: Mapping[int, set[int]]) -> set[int]:
+        """Add entries to heads, and return the members whose heads did not accept them: cold, full, or with a higher floor."""
+        members = list(due)
+        parts = [members[at : at + WRITE_AT_ONCE] for at in range(0, len(members), WRITE_AT_ONCE)]
+        return set().union(*await asyncio.gather(*(self._write_part(part, due) for part in parts)))
+
+    async def _write_part(self, members: list[int], due: Mapping[int, set[int]]) -> set[int]:
+        refused, patience, now = set[int](), Backoff(self.service.patience), attribute(self._now())
+        while members:
+            statements = [
+                {
+                    "Statement": self._statement,
+                    "Parameters": [
+                        {"NS": [str(entry) for entry in due[member]]},
+                        {"S": str(member)},
+                        now,
+                        attribute(min(due[member])),
+                        attribute(self._head_length),
+                    ],
+                }
+                for member in members
+            ]
+            answer = await self.service.call(
+                "batch_execute_statement", Statements=statements, ReturnConsumedCapacity="TOTAL"
+            )
+            codes = [response.get("Error", {}).get("Code") for response in answer["Responses"]]
+            refused.update(member for member, code in zip(members, codes, strict=True) if code in _REFUSED)
+            if unknown := {code for code in codes if code} - _REFUSED - _RETRIED:
+                raise Unavailable(f"the table {self.service.table} refused a push: {', '.join(sorted(unknown))}")
+            members = [member for member, code in zip(members, codes, strict=True) if code in _RETRIED]
+            if members:
+                self.service.capacity.retries.update(code for code in codes if code in _RETRIED)
+                await patience.pause()
+        return refused
+
+    async def read(self, member: int, at: Cursor) -> Window | None:
+        found = await self._look(member)
+        if found is None or not found.filled:
+            return None
+        await self._renew(member, found)
+        ids, floor = found.visible(self.length)
+        ids = ids[(ids > at.after) & (ids < at.before)]
+        page = ids[: at.limit] if at.oldest_first else ids[: -at.limit - 1 : -1]
+        return Window(page.tolist(), floor)
+
+    async def _renew(self, member: int, found: _Stored) -> None:
+        """Extend the life of a timeline that was read. Its tail lives twice as long, so that it outlives the head."""
+        now = self._now()
+        lives = []
+        if found.until - now < self._idle - self._idle / _RENEWALS:
+            lives.append((_HEAD, now + self._idle))
+        if found.tail_until and found.tail_until - now < self._idle:
+            lives.append((_TAIL, self._tail_until()))
+        with suppress(ConditionFailed, Unavailable):
+            await asyncio.gather(
+                *(
+                    self.service.write(
+                        "update_item",
+                        Key=_key(member, sort).item(),
+                        UpdateExpression="SET #until = :until",
+                        ConditionExpression="attribute_exists(#ID)",
+                        ExpressionAttributeNames={"#ID": "ID", "#until": "until"},
+                        ExpressionAttributeValues={":until": attribute(until)},
+                    )
+                    for sort, until in lives
+                )
+            )
+
+    async def floor(self, member: int) -> int | None:
+        found = await self._look(member)
+        return None if found is None else found.visible(self.length)[1]
+
+    async def _look(self, member: int) -> _Stored | None:
+        """Read a timeline; None if it is cold."""
+        for _ in range(_LOOKS):
+            items = await self.service.stretch(_key(member, _HEAD), _key(member, _TAIL), 2)
+            found = {item["sort"]["S"]: item for item in items}
+            head, tail = found.get(_HEAD), found.get(_TAIL)
+            if head is None or typed(head, "until") <= self._now():
+                return None
+            if not typed(head, "tail"):
+                return _stored(head, None)
+            if tail is not None and typed(tail, "version") == typed(head, "tail"):
+                return _stored(head, tail)
+            # One of the items was read before a transaction, and the other one after it.
+            await asyncio.sleep(_LOOK_SECONDS)
+        # The tail was deleted, so the timeline has to be rebuilt.
+        await self.drop((member,))
+        return None
+
+    async def drop(self, members: Sequence[int]) -> None:
+        for member in members:
+            self._begun.pop(member, None)
+        await self.service.forget([_key(member, sort) for member in dict.fromkeys(members) for sort in (_HEAD, _TAIL)])
+
+    async def drop_idle(self, seconds: float) -> None:
+        # Timelines expire after `idle_seconds`.
+        if seconds < self._idle:
+            before = self._now() + self._idle - seconds
+            async for heads in self._heads():
+                await self.drop([member for member, head in heads if typed(head, "until") < before])
+
+    async def clear(self) -> None:
+        async for heads in self._heads():
+            await self.drop([member for member, _ in heads])
+
+    async def members(self, most: int) -> list[int]:
+        found: list[int] = []
+        async for heads in self._heads():
+            now = self._now()
+            found += [member for member, head in heads if head["filled"]["BOOL"] and typed(head, "until") > now]
+            if len(found) >= most:
+                break
+        return found[:most]
+
+    async def _heads(self) -> AsyncIterator[list[tuple[int, Item]]]:
+        """Iterate over pages of all members with their heads. This reads the whole table."""
+        more: dict[str, Any] = {}
+        while True:
+            answer = await self.service.call(
+                "scan",
+                TableName=self.service.table,
+                FilterExpression="#sort = :head",
+                ProjectionExpression="#ID, #filled, #until",
+                ExpressionAttributeNames={f"#{name}": name for name in ("ID", "sort", "filled", "until")},
+                ExpressionAttributeValues={":head": attribute(_HEAD)},
+                ReturnConsumedCapacity="TOTAL",
+                **more,
+            )
+            yield [(int(item["ID"]["S"]), item) for item in answer["Items"]]
+            if "LastEvaluatedKey" not in answer:
+                return
+            more = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
+
+    def _now(self) -> int:
+        return int(self._clock())
+
+    def _tail_until(self) -> int:
+        return self._now() + 2 * self._idle
+
+    async def close(self) -> None:
+        await self._pushing.close()
+        await self.service.close()
+
+
+def _key(member: int, sort: str) -> ItemKey:
+    return ItemKey(str(member), sort)
+
+
+def _merging(ids: Sequence[int], floor: int) -> Callable[[Ids, int], tuple[Ids, int]]:
+    """Return the change that merges entries which are complete above `floor`."""
+    new = np.array(ids, np.int64)
+    return lambda held, held_floor: (np.concatenate((held, new)), max(held_floor, floor))
+
+
+def _update(member: int, version: int, values: Mapping[str, Value], gone: Iterable[int]) -> dict[str, Any]:
+    """Return an update of a head that still has this version: it gets these values, and loses the entries `gone`."""
+    expression = "SET " + ", ".join(f"#{name} = :{name}" for name in values)
+    names = {f"#{name}": name for name in values}
+    given = {f":{name}": attribute(value) for name, value in values.items()} | {":before": attribute(version)}
+    if numbers := [str(entry) for entry in gone]:
+        expression += " DELETE #ids :gone"
+        names["#ids"] = "ids"
+        given[":gone"] = {"NS": numbers}
+    return {
+        "Key": _key(member, _HEAD).item(),
+        "UpdateExpression": expression,
+        "ConditionExpression": "#version = :before",
+        "ExpressionAttributeNames": names,
+        "ExpressionAttributeValues": given,
+    }
+
+
+def _stored(head: Item, tail: Item | None) -> _Stored:
+    start, version, floor, until = (typed(head, name) for name in ("start", "version", "floor", "until"))
+    return _Stored(
+        start,
+        version,
+        head["filled"]["BOOL"],
+        floor,
+        until,
+        _entries_of(head),
+        _NONE if tail is None else np.frombuffer(typed(tail, "data"), "<i8"),
+        0 if tail is None else typed(tail, "until"),
+    )
+
+
+_NONE: Ids = np.empty(0, np.int64)
+
+
+def _entries_of(head: Item) -> Ids:
+    return np.array([int(number) for number in head["ids"]["NS"] if number != _NEVER_EMPTY], np.int64)
+
+
+def _may_hold(items: Mapping[str, Item], entry: int) -> bool:
+    """Return whether a timeline may have an entry. Its two items were not necessarily read at one moment."""
+    head, tail = items[_HEAD], items.get(_TAIL)
+    if str(entry) in head["ids"]["NS"]:
+        return True
+    if tail is None or typed(tail, "version") != typed(head, "tail"):
+        return bool(typed(head, "tail"))
+    return bool((np.frombuffer(typed(tail, "data"), "<i8") == entry).any())
+
+
+class DynamoReadings:
+    """Rankings that several processes share, in the table of the timelines."""
+
+    def __init__(self, service: Service, clock: Callable[[], float] = time.time) -> None:
+        self._service = service
+        self._clock = clock
+
+    async def keep(self, id_: int, data: bytes) -> None:
+        until = int(self._clock()) + RETENTION_SECONDS
+        await self._service.write("put_item", Item=item_of(_ranking(id_), {"data": data, "until": until}))
+
+    async def get(self, id_: int) -> bytes | None:
+        for item in await self._service.get([_ranking(id_)]):
+            if typed(item, "until") > self._clock():
+                data: bytes = typed(item, "data")
+                return data
+        return None
+
+
+def _ranking(id_: int) -> ItemKey:
+    return ItemKey(f"ranking#{id_}", _RANKING)

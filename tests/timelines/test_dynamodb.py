@@ -1,0 +1,464 @@
+"""Behavior specific to home timelines on DynamoDB: costs, concurrent workers, expiry, and faults of the service."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from aiohttp import web
+from benchmarks.dynamodb_timelines import meter_writes
+
+from shoal.core.errors import InvalidInput, Unavailable
+from shoal.graph.contract import Cursor
+from shoal.graph.dynamodb import DynamoGraph
+from shoal.graph.dynamodb.items import Item, ItemKey, typed
+from shoal.timelines.contract import Window
+from shoal.timelines.dynamodb import DynamoReadings, DynamoTimelines
+from tests.async_runner import in_loop
+from tests.engines import dynamodb
+from tests.engines.dynamodb_faults import Fault, Moods, after, loses_its_answer, moody, says
+from tests.stores import Clock
+from tests.timelines.on_dynamodb import new_url, timelines_on
+
+ANN, BEN = 11 << 10, 12 << 10
+FIRST = 1_700_000_000_000 << 23 >> 3
+"""An entry with as many digits as a real one."""
+MANY = 5_000
+DAY = 86_400
+
+
+async def warm_up(timelines: DynamoTimelines, *members: int) -> None:
+    for member in members:
+        await timelines.create(member)
+        await timelines.fill(member, [], 0)
+
+
+async def push(timelines: DynamoTimelines, entry: int, *members: int) -> int:
+    return await timelines.push(entry, timelines.slots(members or (ANN,)))
+
+
+async def window(timelines: DynamoTimelines, member: int = ANN) -> Window | None:
+    return await timelines.read(member, Cursor(limit=MANY))
+
+
+async def ids(timelines: DynamoTimelines, member: int = ANN) -> list[int]:
+    found = await window(timelines, member)
+    assert found is not None
+    return found.ids
+
+
+async def stored(timelines: DynamoTimelines, member: int = ANN) -> dict[str, Item]:
+    items = await timelines.service.get([ItemKey(str(member), sort) for sort in ("head", "tail")])
+    return {item["sort"]["S"]: item for item in items}
+
+
+@asynccontextmanager
+async def metered() -> AsyncIterator[DynamoTimelines]:
+    """Open timelines whose write units are counted."""
+    async with timelines_on(new_url()) as timelines:
+        meter_writes(timelines)
+        yield timelines
+
+
+# Costs
+
+
+@in_loop
+async def test_push_to_warm_timelines_costs_one_write_unit_each_in_batches_of_25() -> None:
+    members = [ANN + n for n in range(60)]
+    async with metered() as timelines:
+        await warm_up(timelines, *members)
+        spent = timelines.service.capacity
+        requests, writes, reads = spent.requests.copy(), spent.writes, spent.reads
+        assert await push(timelines, FIRST, *members) == 60
+        assert spent.requests - requests == {"batch_execute_statement": 3}
+        assert (spent.writes - writes, spent.reads - reads) == (60, 0)
+
+
+@in_loop
+async def test_long_timeline_costs_at_most_a_fifth_of_a_write_unit_more_per_delivery() -> None:
+    async with metered() as timelines:
+        await warm_up(timelines, ANN)
+        await timelines.union(ANN, range(FIRST - 800, FIRST), 0)
+        before = timelines.service.capacity.writes
+        for n in range(300):
+            assert await push(timelines, FIRST + n) == 1
+        assert timelines.service.capacity.writes - before <= 360
+        found = await window(timelines)
+        assert found == (list(range(FIRST + 299, FIRST - 501, -1)), FIRST - 501)
+        items = await stored(timelines)
+        assert len(items["head"]["ids"]["NS"]) <= 81
+        assert len(items["tail"]["data"]["B"]) == 6_400
+
+
+@in_loop
+async def test_timeline_is_read_with_one_request() -> None:
+    async with timelines_on(new_url()) as timelines:
+        await warm_up(timelines, ANN)
+        await timelines.union(ANN, range(FIRST, FIRST + 800), 0)
+        await push(timelines, FIRST + 900)
+        requests, reads = timelines.service.capacity.requests.total(), timelines.service.capacity.reads
+        assert len(await ids(timelines)) == 800
+        assert timelines.service.capacity.requests.total() == requests + 1
+        assert timelines.service.capacity.reads - reads <= 2
+
+
+@in_loop
+async def test_concurrent_pushes_are_combined_into_one_write_per_timeline() -> None:
+    async with metered() as timelines:
+        await warm_up(timelines, ANN, BEN)
+        before = timelines.service.capacity.writes
+        written = await asyncio.gather(*(push(timelines, FIRST + n, ANN, BEN) for n in range(20)))
+        assert written == [2] * 20
+        assert timelines.service.capacity.writes - before == 2
+        assert await ids(timelines) == await ids(timelines, BEN) == list(range(FIRST + 19, FIRST - 1, -1))
+
+
+@in_loop
+async def test_second_push_to_cold_timeline_costs_no_write_unit() -> None:
+    async with metered() as timelines:
+        assert await push(timelines, FIRST) == 0
+        spent = timelines.service.capacity
+        writes, reads = spent.writes, spent.reads
+        assert await push(timelines, FIRST + 1) == 0
+        assert (spent.writes - writes, spent.reads - reads <= 1) == (0, True)
+        await warm_up(timelines, ANN)
+        assert await push(timelines, FIRST + 2) == 1
+        assert await ids(timelines) == [FIRST + 2]
+
+
+@in_loop
+async def test_late_push_below_floor_is_not_written_and_the_rest_of_its_group_is() -> None:
+    async with timelines_on(new_url()) as timelines:
+        await warm_up(timelines, ANN)
+        await timelines.union(ANN, [], FIRST)
+        written = await asyncio.gather(*(push(timelines, FIRST + n) for n in (5, -3, 7, 0, 9)))
+        assert written == [1, 0, 1, 0, 1]
+        assert await window(timelines) == ([FIRST + 9, FIRST + 7, FIRST + 5], FIRST)
+
+
+# Concurrent workers
+
+
+@in_loop
+async def test_workers_that_write_one_timeline_concurrently_lose_no_entry_and_revive_none() -> None:
+    url = new_url()
+    async with timelines_on(url, 800, head_length=3) as one, timelines_on(url, 800, head_length=3) as two:
+        await warm_up(one, ANN)
+        await one.union(ANN, range(FIRST - 50, FIRST), 0)
+        actions: list[Awaitable[Any]] = []
+        actions += [push((one, two)[n % 2], FIRST + n) for n in range(40)]
+        actions += [one.subtract(ANN, [FIRST - 1, FIRST - 2]), two.subtract(ANN, [FIRST - 3])]
+        actions += [two.union(ANN, [FIRST + 100, FIRST + 101], 0), one.remove(FIRST - 4, one.slots((ANN,)))]
+        await asyncio.gather(*actions)
+        expected = {*range(FIRST - 50, FIRST - 4), *range(FIRST, FIRST + 40), FIRST + 100, FIRST + 101}
+        assert await ids(one) == await ids(two) == sorted(expected, reverse=True)
+
+
+async def _raced(url: str, race: Callable[[DynamoTimelines], Awaitable[object]]) -> list[int]:
+    """Let `race` act between the read and the write of a move to the tail, and return the entries afterwards."""
+    async with moody() as moods:
+        behind_url = url.partition("&endpoint=")[0] + f"&endpoint={moods.url}"
+        async with timelines_on(url, head_length=2) as timelines, timelines_on(behind_url, head_length=2) as behind:
+            await warm_up(timelines, ANN)
+            for n in range(2):
+                await push(timelines, FIRST + n)
+            moods.next("TransactWriteItems", after(lambda: race(timelines)))
+            assert await push(behind, FIRST + 9) == 1
+            assert not moods.faults["TransactWriteItems"]
+            return await ids(timelines)
+
+
+@in_loop
+async def test_entry_removed_during_a_move_to_the_tail_stays_removed() -> None:
+    assert await _raced(new_url(), lambda timelines: timelines.subtract(ANN, [FIRST])) == [FIRST + 9, FIRST + 1]
+
+
+@in_loop
+async def test_entry_pushed_during_a_move_to_the_tail_is_kept() -> None:
+    async def race(timelines: DynamoTimelines) -> None:
+        values = {":ids": {"NS": [str(FIRST + 5)]}}
+        key = ItemKey(str(ANN), "head").item()
+        await timelines.service.write(
+            "update_item", Key=key, UpdateExpression="ADD ids :ids", ExpressionAttributeValues=values
+        )
+
+    assert await _raced(new_url(), race) == [FIRST + 9, FIRST + 5, FIRST + 1, FIRST]
+
+
+@in_loop
+async def test_move_to_the_tail_by_another_worker_is_not_repeated() -> None:
+    moved = []
+
+    async def race(timelines: DynamoTimelines) -> None:
+        assert await push(timelines, FIRST + 5) == 1
+        moved.append(timelines.service.capacity.requests["transact_write_items"])
+
+    assert await _raced(new_url(), race) == [FIRST + 9, FIRST + 5, FIRST + 1, FIRST]
+    assert moved == [2], "the fill, and one move"
+
+
+@in_loop
+async def test_reader_that_sees_half_of_a_transaction_reads_again() -> None:
+    async with timelines_on(new_url(), head_length=2) as timelines:
+        await warm_up(timelines, ANN)
+        for n in range(2):
+            await push(timelines, FIRST + n)
+        old = await stored(timelines)
+        await push(timelines, FIRST + 2)
+        new = await stored(timelines)
+        stretch = timelines.service.stretch
+        for half in ([new["head"], old["tail"]], [old["head"], new["tail"]]):
+            halves = [half]
+
+            async def torn(*arguments: Any, halves: list[list[Item]] = halves) -> list[Item]:
+                return halves.pop() if halves else await stretch(*arguments)
+
+            timelines.service.stretch = torn  # type: ignore[method-assign, assignment]
+            assert await ids(timelines) == [FIRST + 2, FIRST + 1, FIRST]
+            assert not halves
+
+
+@in_loop
+async def test_fill_of_timeline_that_another_process_replaced_is_ignored() -> None:
+    url = new_url()
+    async with timelines_on(url) as one, timelines_on(url) as two:
+        await one.create(ANN)
+        await push(one, FIRST)
+        await two.drop((ANN,))
+        await two.create(ANN)
+        await one.fill(ANN, [FIRST - 1], 0)
+        assert await window(one) is None
+        await two.fill(ANN, [FIRST, FIRST - 1], 0)
+        assert await ids(one) == [FIRST, FIRST - 1]
+
+
+@in_loop
+async def test_timeline_begun_by_a_process_that_died_can_be_filled_by_another() -> None:
+    url = new_url()
+    async with timelines_on(url) as one, timelines_on(url) as two:
+        await one.create(ANN)
+        await push(one, FIRST + 1)
+        await two.create(ANN)
+        await two.fill(ANN, [FIRST], 0)
+        assert await ids(two) == [FIRST + 1, FIRST]
+
+
+# Expiry
+
+
+@in_loop
+async def test_timeline_that_is_not_read_expires_and_restarts_empty() -> None:
+    clock = Clock()
+    async with timelines_on(new_url(), idle_seconds=14 * DAY, clock=clock) as timelines:
+        await warm_up(timelines, ANN, BEN)
+        await timelines.union(ANN, [FIRST], 0)
+        clock.now = 14 * DAY
+        assert await window(timelines) is None
+        assert await timelines.floor(ANN) is None
+        assert await timelines.members(9) == []
+        assert await push(timelines, FIRST + 1, ANN, BEN) == 0
+        await warm_up(timelines, ANN)
+        assert await window(timelines) == ([], 0)
+        assert await push(timelines, FIRST + 2, ANN, BEN) == 1
+
+
+@in_loop
+async def test_timeline_that_is_read_lives_on_and_costs_one_extension_a_day() -> None:
+    clock = Clock()
+    async with timelines_on(new_url(), idle_seconds=14 * DAY, clock=clock) as timelines:
+        await warm_up(timelines, ANN)
+        await timelines.union(ANN, [FIRST], 0)
+        extended = timelines.service.capacity.requests
+        for day in range(1, 60):
+            clock.now = day * DAY + 1.0
+            before = extended["update_item"]
+            for _ in range(3):
+                assert await ids(timelines) == [FIRST]
+            assert extended["update_item"] - before <= 2
+        assert extended["update_item"] < 65
+        items = await stored(timelines)
+        assert typed(items["tail"], "until") > typed(items["head"], "until") > clock.now + 13 * DAY - 1
+
+
+@in_loop
+async def test_timeline_that_lost_its_tail_is_cold_and_can_be_rebuilt() -> None:
+    async with timelines_on(new_url()) as timelines:
+        await warm_up(timelines, ANN)
+        await timelines.union(ANN, [FIRST], 0)
+        await timelines.service.forget([ItemKey(str(ANN), "tail")])
+        assert await window(timelines) is None
+        await timelines.create(ANN)
+        await timelines.fill(ANN, [FIRST, FIRST - 1], 0)
+        assert await ids(timelines) == [FIRST, FIRST - 1]
+
+
+@in_loop
+async def test_drop_idle_drops_exactly_the_timelines_not_read_for_that_long() -> None:
+    clock = Clock()
+    async with timelines_on(new_url(), idle_seconds=14 * DAY, clock=clock) as timelines:
+        await warm_up(timelines, ANN, BEN)
+        clock.now = 5 * DAY
+        await ids(timelines, BEN)
+        await timelines.drop_idle(14 * DAY)
+        assert sorted(await timelines.members(9)) == [ANN, BEN]
+        await timelines.drop_idle(4 * DAY)
+        assert await timelines.members(9) == [BEN]
+
+
+@in_loop
+async def test_ranking_expires_after_an_hour() -> None:
+    clock = Clock()
+    async with timelines_on(new_url()) as timelines:
+        readings = DynamoReadings(timelines.service, clock)
+        await readings.keep(7, b"order")
+        clock.now = 3_599
+        assert await readings.get(7) == b"order"
+        clock.now = 3_600
+        assert await readings.get(7) is None
+
+
+# The table
+
+
+@in_loop
+async def test_new_table_expires_items_and_is_opened_again() -> None:
+    url = new_url()
+    async with timelines_on(url) as timelines:
+        await warm_up(timelines, ANN)
+        table = timelines.service.table
+        expiry = (await timelines.service.call("describe_time_to_live", TableName=table))["TimeToLiveDescription"]
+        assert (expiry["TimeToLiveStatus"], expiry["AttributeName"]) == ("ENABLED", "until")
+    async with timelines_on(url) as timelines:
+        assert await window(timelines) == ([], 0)
+
+
+@in_loop
+async def test_table_is_created_once_by_concurrent_processes() -> None:
+    url = new_url()
+    opened = await asyncio.gather(*(DynamoTimelines.open(url, 800, idle_seconds=DAY) for _ in range(3)))
+    await warm_up(opened[0], ANN)
+    assert await push(opened[1], FIRST) == 1
+    assert await ids(opened[2]) == [FIRST]
+    for timelines in opened:
+        await timelines.close()
+
+
+@in_loop
+async def test_table_of_the_graph_is_refused() -> None:
+    url = dynamodb.new_table()
+    await (await DynamoGraph.open(url)).close()
+    with pytest.raises(Unavailable, match="is not a table of home timelines: name another table in timelines"):
+        await DynamoTimelines.open(url.replace("&spread=2", ""), 800, idle_seconds=DAY)
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("dynamodb://", "expected dynamodb://table"),
+        ("dynamodb://table?regions=x", "expected dynamodb://table"),
+        ("dynamodb://table?region=local&spread=8", "spread applies to the table of the store only: remove it"),
+    ],
+)
+@in_loop
+async def test_invalid_url_is_refused(url: str, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        await DynamoTimelines.open(url, 800, idle_seconds=DAY)
+
+
+@in_loop
+async def test_deleted_table_makes_timelines_unavailable_and_is_created_by_the_next_start() -> None:
+    url = new_url()
+    async with timelines_on(url) as timelines:
+        await warm_up(timelines, ANN)
+        await timelines.service.call("delete_table", TableName=timelines.service.table)
+        for act in (push(timelines, FIRST), timelines.read(ANN, Cursor(limit=5)), timelines.create(ANN)):
+            with pytest.raises(Unavailable):
+                await act
+    async with timelines_on(url) as timelines:
+        assert await window(timelines) is None
+        await warm_up(timelines, ANN)
+        assert await push(timelines, FIRST) == 1
+
+
+# Faults of the service
+
+
+def throttles(*throttled: int) -> Fault:
+    """Return a fault that executes a batch without the statements at these positions, which are throttled."""
+
+    async def fault(moods: Moods, request: web.Request, body: bytes) -> web.Response:
+        asked = json.loads(body)
+        statements = asked["Statements"]
+        asked["Statements"] = [one for at, one in enumerate(statements) if at not in throttled]
+        answer = await moods.pass_on(request, json.dumps(asked).encode())
+        found = json.loads(answer.body)  # type: ignore[arg-type]
+        responses = iter(found["Responses"])
+        found["Responses"] = [
+            {"Error": {"Code": "ThrottlingError", "Message": "slow down"}} if at in throttled else next(responses)
+            for at in range(len(statements))
+        ]
+        return web.Response(body=json.dumps(found).encode(), content_type="application/x-amz-json-1.0")
+
+    return fault
+
+
+@in_loop
+async def test_throttled_statements_of_a_batch_are_sent_again_alone() -> None:
+    members = [ANN + n for n in range(5)]
+    async with moody() as moods, timelines_on(new_url(at=moods.url)) as timelines:
+        await warm_up(timelines, *members)
+        moods.next("BatchExecuteStatement", throttles(1, 3), throttles(0))
+        assert await push(timelines, FIRST, *members) == 5
+        assert timelines.service.capacity.retries["ThrottlingError"] == 3
+        assert [await ids(timelines, member) for member in members] == [[FIRST]] * 5
+
+
+@in_loop
+async def test_push_whose_response_is_lost_is_repeated_without_effect() -> None:
+    async with moody() as moods, timelines_on(new_url(at=moods.url)) as timelines:
+        await warm_up(timelines, ANN)
+        moods.next("BatchExecuteStatement", loses_its_answer)
+        assert await push(timelines, FIRST) == 1
+        assert await ids(timelines) == [FIRST]
+
+
+@in_loop
+async def test_unavailable_service_fails_every_call_within_its_patience_and_recovers() -> None:
+    async with moody() as moods, timelines_on(new_url(at=moods.url), patience=0.2) as timelines:
+        await warm_up(timelines, ANN)
+        moods.always = says("ServiceUnavailable")
+        calls: list[Awaitable[object]] = [
+            push(timelines, FIRST),
+            timelines.read(ANN, Cursor(limit=5)),
+            timelines.create(BEN),
+            timelines.union(ANN, [FIRST], 0),
+            timelines.remove(FIRST, timelines.slots((ANN,))),
+            timelines.drop((ANN,)),
+            timelines.floor(ANN),
+            timelines.clear(),
+        ]
+        for call in calls:
+            async with asyncio.timeout(20):
+                with pytest.raises(Unavailable):
+                    await call
+        moods.always = None
+        assert await push(timelines, FIRST) == 1
+        assert await ids(timelines) == [FIRST]
+
+
+@in_loop
+async def test_refused_push_names_the_code_of_the_service() -> None:
+    async def refuses(_moods: Moods, _request: web.Request, body: bytes) -> web.Response:
+        found = {"Responses": [{"Error": {"Code": "AccessDenied"}} for _ in json.loads(body)["Statements"]]}
+        return web.Response(body=json.dumps(found).encode(), content_type="application/x-amz-json-1.0")
+
+    async with moody() as moods, timelines_on(new_url(at=moods.url)) as timelines:
+        await warm_up(timelines, ANN)
+        moods.next("BatchExecuteStatement", refuses)
+        with pytest.raises(Unavailable, match="refused a push: AccessDenied"):
+            await push(timelines, FIRST)
