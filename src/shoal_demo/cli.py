@@ -126,7 +126,7 @@ _DEFAULTS = {"members": 60, "days": 28, "seed": 1}
 def demo(folder: Path, port: int, fresh: bool, no_serve: bool, **asked: int | None) -> None:
     """Create a network of fictional members with real photographs, and serve it.
 
-    The first run takes about a minute; later runs serve the same network at once. The about page credits the photographs. Posts
+    The first run takes less than a minute; later runs serve the same network at once. The about page credits the photographs. Posts
     are written by hand, so a network has at most 56, however many members and days it has.
     """
     settings = build(
@@ -141,7 +141,7 @@ def demo(folder: Path, port: int, fresh: bool, no_serve: bool, **asked: int | No
     state = _state(folder, {name: value for name, value in asked.items() if value is not None})
     if not state.done:
         days = "a day" if state.days == 1 else f"{state.days} days"
-        console.print(f"Creating a network of {state.members} members with {days} of activity (about a minute).")
+        console.print(f"Creating a network of {state.members} members with {days} of activity (less than a minute).")
     written = plan(state.seed, state.members, state.days, now_ms=state.now_ms)
     if not state.done:
         try:

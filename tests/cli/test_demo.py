@@ -96,7 +96,7 @@ def test_demo_progress_is_printed_immediately_also_to_pipe(tmp_path: Path) -> No
         drawing = children(making.pid)
         making.kill()
     assert said == [
-        "Creating a network of 40 members with 28 days of activity (about a minute).\n",
+        "Creating a network of 40 members with 28 days of activity (less than a minute).\n",
         " members 40\n",
     ]
     # Most of the work was not done yet: the output is not delayed until the demo exits.
