@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Meta
 from starlette.responses import Response
 
+from shoal import gazetteer
 from shoal.core.errors import Unavailable
 from shoal.core.model import MediaKind
 from shoal.graph.access import relations
@@ -221,7 +222,8 @@ async def _people(ctx: PageContext) -> tuple[list[Profile], bool]:
 
 
 async def about(ctx: PageContext, _params: None) -> Response:
-    return await page(ctx, "about", title=ctx.words.text("About"), shown=ctx.settings)
+    names_places = gazetteer.installed() is not None
+    return await page(ctx, "about", title=ctx.words.text("About"), shown=ctx.settings, names_places=names_places)
 
 
 ROUTES = (

@@ -41,6 +41,7 @@ from shoal.queries import lists, trends
 from shoal.queries.context import Reads
 from shoal.queries.foryou.sources import Proposal
 from shoal.queries.hydration import Row, ViewerState, viewer_state
+from shoal.queries.public_timelines import in_country
 from shoal.tagcloud.cloud import Word
 
 OPEN_TO_FOLLOWERS = (Visibility.PUBLIC, Visibility.UNLISTED, Visibility.FOLLOWERS)
@@ -147,6 +148,7 @@ async def facts_of(
         tag_affinity=_by_tags(posts, interests.tags, sum, 0.0),
         author_affinity=_column([interests.authors.get(id_, 0.0) for id_ in authors])[by],
         distance_km=_distances(interests.place, posts),
+        from_country=_column([in_country(post, interests.location) for post in posts]),
         rising=_by_tags(posts, growth, max, 1.0),
         recent=_column([stirred.get(id_, 0.0) for id_ in ids]),
         # Average reactions to the author's other posts, without this post.
