@@ -134,6 +134,7 @@ def test_gazetteer_name_that_is_too_long_is_refused() -> None:
         ("Kochi, India", "IN", "Kochi"),
         ("Leh", "IN", "Leh"),
         ("UK", "GB", ""),
+        ("Großbritannien", "GB", ""),
     ],
 )
 def test_gazetteer_location_is_country_or_town(typed: str, country: str, town: str) -> None:

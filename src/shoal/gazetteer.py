@@ -55,6 +55,8 @@ _CELL_TOWNS = 2_000
 _COMPARED = 300
 """Maximum number of towns, largest first, that are compared with a name as typed."""
 _UNITED_STATES = "US"
+_USUAL_NAMES = {"usa": "US", "uk": "GB", "great britain": "GB", "grossbritannien": "GB"}
+"""Names of countries that CLDR does not list."""
 _PROPOSED = 3
 _SEPARATORS = re.compile(r"[,()]")
 _WORDS = re.compile(r"[\W_]+")
@@ -364,7 +366,7 @@ def country_name(code: str, language: str) -> str:
 def _country_codes() -> dict[str, str]:
     """Return the codes of all countries by their names in all languages of the interface, and by the codes themselves."""
     named = {_key(name): code for language in LANGUAGES for code, name in _countries(language).items()}
-    return named | {code.lower(): code for code in _countries("en")} | {"usa": "US", "uk": "GB"}
+    return named | {code.lower(): code for code in _countries("en")} | _USUAL_NAMES
 
 
 @cache
