@@ -9,9 +9,9 @@ import asyncio
 import re
 
 from shoal import gazetteer
-from shoal.core.errors import InvalidInput, TooLarge
+from shoal.core.errors import InvalidInput
 from shoal.core.places import Location, Place, checked_place
-from shoal.gazetteer import MOST_TYPED, country_name
+from shoal.gazetteer import country_name
 from shoal.i18n import Translated
 
 _NUMBER = r"([+-]?\d{1,3}(?:[.,]\d{1,20})?(?:e-\d{1,2})?)"
@@ -60,8 +60,6 @@ async def place_typed(words: Translated, text: str, at: str = "") -> Place | Non
     """
     if not text.strip():
         return None
-    if len(text) > MOST_TYPED:
-        raise TooLarge(f"place: This must have at most {MOST_TYPED} characters", field="place")
     if (place := coordinates_typed(text)) is not None:
         return place
     if (exact := coordinates_typed(at)) is not None and town_label(words, exact) == text.strip():

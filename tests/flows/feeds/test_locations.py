@@ -7,15 +7,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from shoal.admin.consistency.check import check
 from shoal.core.errors import InvalidInput, TooLarge, Unfit
-from shoal.core.places import Location
+from shoal.core.places import Location, Place, cells_of
 from shoal.core.ranking.reranking import Source
 from shoal.core.ranking.terms import words_of
+from shoal.gazetteer import Gazetteer
 from shoal.library import Handle, Shoal
 from shoal.queries.context import ExpiringCache, Reads
 from shoal.queries.foryou import feed
+from shoal.queries.foryou.ranking import decode_reading, encode_reading
 from tests.async_runner import in_loop
 from tests.flows.feeds.test_for_you import network, only, ranked, value
 from tests.flows.query_counts import calls
@@ -53,15 +56,32 @@ async def test_ranked_feed_of_member_from_india_ranks_photos_from_india_first() 
 
 
 @in_loop
-async def test_ranked_feed_country_proposes_posts_by_strangers_but_not_beyond_the_border() -> None:
+async def test_ranked_feed_country_proposes_posts_by_strangers_but_not_beyond_the_border(
+    towns: Gazetteer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The cells of a real country contain places beyond its borders, as these do.
+    cells = (*cells_of(Place(*DELHI)), *cells_of(Place(*LAHORE)))
+    monkeypatch.setattr(towns, "cells", lambda _country: cells)
     async with network() as (shoal, (ann, _, _, dan, eve)):
         await dan.create("delhi", place=DELHI)
         await eve.create("lahore", place=LAHORE)
-        await ann.update_profile(location="India")
         await shoal.settle()
+        assert all(Source.COUNTRY not in one.why.sources for one in await ranked(ann) if one.why is not None)
+        await ann.update_profile(location="India")
         sources = {one.entry.post.text: one.why.sources for one in await ranked(ann) if one.why is not None}
         assert Source.COUNTRY in sources["delhi"]
         assert Source.COUNTRY not in sources["lahore"]
+
+
+@in_loop
+async def test_cached_ranking_with_other_terms_is_not_read() -> None:
+    async with network() as (shoal, (ann, ben, _, _, _)):
+        await ben.create("delhi", place=DELHI)
+        await shoal.settle()
+        reading = await feed.new_reading(shoal.network.reads, ann.id, explain=True)
+        assert not isinstance(reading, str)
+        assert decode_reading(encode_reading(reading)) == reading
+        assert decode_reading(encode_reading(structs.replace(reading, terms="reactions,tags"))) is None
 
 
 @in_loop
