@@ -143,6 +143,19 @@ def test_gazetteer_location_is_country_or_town(typed: str, country: str, town: s
     assert (found.country, found.town, found.place is not None) == (country, town, bool(town))
 
 
+@pytest.mark.parametrize(
+    ("country", "language", "name"),
+    [
+        ("IN", "en", "India"),
+        ("GB", "en", "the United Kingdom"),
+        ("GB", "de", "Vereinigtes Königreich"),
+        ("XX", "en", "XX"),
+    ],
+)
+def test_country_name_in_english_sentence_has_article(country: str, language: str, name: str) -> None:
+    assert gazetteer.country_in_sentence(country, language) == name
+
+
 def test_gazetteer_unknown_location_proposes_countries() -> None:
     with pytest.raises(InvalidInput, match="Did you mean: Indien;"):
         TOWNS.location("Indein", "de")

@@ -57,6 +57,8 @@ _COMPARED = 300
 _UNITED_STATES = "US"
 _USUAL_NAMES = {"usa": "US", "uk": "GB", "great britain": "GB", "grossbritannien": "GB"}
 """Names of countries that CLDR does not list."""
+_WITH_ARTICLE = re.compile("AE|AX|BS|CC|CD|CF|CG|CK|DO|FK|FO|GB|GM|KM|KY|MH|MP|MV|NL|PH|SB|SC|TC|TF|UM|US|VA|VG|VI")
+"""Countries whose English names have an article in a sentence."""
 _PROPOSED = 3
 _SEPARATORS = re.compile(r"[,()]")
 _WORDS = re.compile(r"[\W_]+")
@@ -127,7 +129,7 @@ class Gazetteer:
         self._radii = np.minimum(np.sqrt(self._population / (_PEOPLE_PER_KM2 * math.pi)), _MOST_RADIUS_KM)
         self._by_size: list[int] = np.argsort(-self._population, kind="stable").tolist()
         self._landmarks = self._find_landmarks()
-        self.town_near = lru_cache(maxsize=10_000)(self._town_near)
+        self.town_near = lru_cache(maxsize=20_000)(self._town_near)
         self.cells = lru_cache(maxsize=300)(self._cells)
 
     def __len__(self) -> int:
@@ -360,6 +362,12 @@ def _countries(language: str) -> dict[str, str]:
 def country_name(code: str, language: str) -> str:
     """Return the name of a country in a language, or the code if it has none."""
     return _countries(language).get(code, code)
+
+
+def country_in_sentence(code: str, language: str) -> str:
+    """Return the name of a country for a sentence: in English with its article, such as "the Netherlands"."""
+    article = "the " if language == "en" and _WITH_ARTICLE.fullmatch(code) else ""
+    return article + country_name(code, language)
 
 
 @cache

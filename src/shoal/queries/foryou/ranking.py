@@ -20,7 +20,7 @@ from shoal.core.ranking.preferences import Interests
 from shoal.core.ranking.recipes import BALANCED, TERM_NAMES, Recipe
 from shoal.core.ranking.reranking import Placed, Source
 from shoal.core.ranking.terms import Matrix, ReasonFacts, contributions
-from shoal.gazetteer import country_name
+from shoal.gazetteer import country_in_sentence
 from shoal.queries.hydration import Entry
 
 _WRONG_CURSOR = "cursor: as the page before gave it"
@@ -154,7 +154,7 @@ class Why(NamedTuple):
         """Return what the reasons of the entry state, in a language."""
         town = country = ""
         if self.location is not None:
-            town, country = self.location.town, country_name(self.location.country, language)
+            town, country = self.location.town, country_in_sentence(self.location.country, language)
         picked = next((tag for tag in entry.post.tags if tag in self.picked), "")
         return ReasonFacts(self.recipe, entry.reactions, town, country, picked)
 
