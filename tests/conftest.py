@@ -13,7 +13,9 @@ from httpx._config import DEFAULT_TIMEOUT_CONFIG
 from hypothesis import settings
 from scripts import sync_library
 
+from shoal import gazetteer
 from shoal.commands import authentication
+from shoal.gazetteer import Gazetteer
 from tests.durations import Durations
 from tests.engines.shared_engines import offer
 from tests.engines.shutdown import at_the_end
@@ -21,6 +23,7 @@ from tests.example_counts import examples
 from tests.longest_test_files import LONGEST
 from tests.stores import BACKENDS, DURABLE, Backend
 from tests.tiers import is_deep
+from tests.towns import small
 from tests.wheel import built, installed
 
 __all__ = ["built", "installed"]
@@ -81,6 +84,22 @@ def _cheap_hashes() -> Iterator[None]:
         patch.setattr(authentication, "_hasher", cheap)
         patch.setattr(authentication, "_DUMMY_HASH", cheap.hash("nobody's"))
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_towns() -> Iterator[None]:
+    """Show places as coordinates in this process, whether or not the names of towns are installed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gazetteer, "installed", lambda: None)
+        yield
+
+
+@pytest.fixture
+def towns(monkeypatch: pytest.MonkeyPatch) -> Gazetteer:
+    """Install a few towns for a test."""
+    made = small()
+    monkeypatch.setattr(gazetteer, "installed", lambda: made)
+    return made
 
 
 @pytest.fixture

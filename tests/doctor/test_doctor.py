@@ -239,6 +239,13 @@ def test_doctor_missing_or_broken_ffmpeg_is_reported(tmp_path: Path, monkeypatch
     assert "status 3" in asyncio.run(preflight.programs()).said
 
 
+def test_doctor_reports_whether_names_of_places_are_installed(request: pytest.FixtureRequest) -> None:
+    missing = preflight.place_names()
+    assert (missing.grade, missing.advice) == ("warn", 'to show the names of towns, pip install "shoal[places]"')
+    towns = request.getfixturevalue("towns")
+    assert preflight.place_names() == preflight.ok("places", f"{len(towns)} towns")
+
+
 @pytest.mark.parametrize("key", ["", "no key"])
 def test_doctor_invalid_push_key_is_bad(tmp_path: Path, key: str) -> None:
     finding = visit(tmp_path, push_key=key).only("push_key")

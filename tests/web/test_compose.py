@@ -126,8 +126,7 @@ def test_compose_form_when_refused_keeps_all_values_and_shows_error(here: Networ
             "Post",
             text="Where am I?",
             spoiler="Riddle",
-            latitude="north",
-            longitude="8",
+            place="north, 8",
             options=["Here", "There", "", ""],
             seconds=3600,
             language="de",
@@ -137,13 +136,13 @@ def test_compose_form_when_refused_keeps_all_values_and_shows_error(here: Networ
         )
     )
     assert page.status == 422
-    assert "A place is two numbers of degrees, such as 47.38 and 8.54." in page.text
+    assert "Enter latitude and longitude in degrees, such as 45.44, 12.32." in page.text
     values = {
         str(one.get("name")): one.get("value") for one in page.html.find_all("input") if one.get("type") != "radio"
     }
-    assert (values["spoiler"], values["latitude"], values["at"], values["zone"]) == (
+    assert (values["spoiler"], values["place"], values["at"], values["zone"]) == (
         "Riddle",
-        "north",
+        "north, 8",
         tomorrow,
         "Europe/Berlin",
     )
@@ -152,7 +151,7 @@ def test_compose_form_when_refused_keeps_all_values_and_shows_error(here: Networ
     radio = page.html.find("input", attrs={"type": "radio", "checked": True})
     assert isinstance(radio, Tag)
     assert radio["value"] == "followers"
-    done = page.press("Post", latitude="47,38", longitude="8.54")
+    done = page.press("Post", place="47,38; 8.54")
     assert done.path == "/scheduled"
     assert "Where am I?" in done.text
 
@@ -162,7 +161,7 @@ def test_compose_form_when_refused_keeps_all_values_and_shows_error(here: Networ
     [
         ({"text": " "}, "Write something or add a picture."),
         ({"text": "x" * 5_001}, "has 5001 characters; the maximum is 5000"),
-        ({"text": "a", "latitude": "91", "longitude": "0"}, "Latitude is -90 to 90"),
+        ({"text": "a", "place": "91, 0"}, "Latitude is -90 to 90"),
         ({"text": "a", "options": ["one"], "seconds": 3600}, "Options must have more than one item"),
         ({"text": "a", "at": "soon"}, "A time is written like"),
         ({"text": "a", "at": "2030-01-01T10:00", "zone": "Mars/Olympus"}, "This time zone is not known"),
@@ -198,8 +197,7 @@ def test_compose_form_saves_poll_content_warning_language_and_place(here: Networ
         seconds=21_600,
         multiple="true",
         language="en",
-        latitude="47.38",
-        longitude="8.54",
+        place="47.38, 8.54",
     )
     post = newest(here, gus)
     poll = here.run(polls.poll_of(here.network.store, post))

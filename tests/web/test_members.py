@@ -154,7 +154,7 @@ def test_profile_map_shows_places_of_visible_posts(here: NetworkFixture) -> None
     spots = page.html.select("svg.map a.spot")
     assert rome.place is not None
     where = f"{rome.place.latitude:.2f}° N, {rome.place.longitude:.2f}° E"
-    assert {one["aria-label"] for one in spots} == {"2 posts at 45.43° N, 12.34° E", f"A post at {where}"}
+    assert {one["aria-label"] for one in spots} == {"45.43° N, 12.34° E: 2 posts", f"{where}: one post"}
     assert f"/@olga/{rome.id}" in {one["href"] for one in spots}
     assert [section["id"] for section in page.html.select(".spot-posts")] == ["place-1", "place-2"]
     here.run(relationships.follow(here.writes, pit.id, olga.id))

@@ -380,6 +380,8 @@ async def _profile(export: Export) -> None:
     values["created_at"] = values.pop("dated")
     del values["email_hash"]
     values["findable_by_email"] = export.member.findable_by_email
+    if (location := export.member.location) is not None:
+        values["location"] = location._asdict() | {"place": location.place and location.place._asdict()}
     values["joined"] = iso(export.member.created_at)
     inviter = export.member.invited_by
     people = await members_by_id(export.graph, (inviter,)) if inviter else {}

@@ -120,8 +120,9 @@ def _ranked(entry: RankedEntry) -> FeedLine:
     line.places_lost, line.lost_to = why.lost, why.rule
     if why.terms:
         line.score = why.score
+        facts = why.facts(entry.entry, "en")
         line.reasons = [
-            TermReason(term.name, term.contribution, words_of(term.name, term.value, why.recipe, entry.entry.reactions))
+            TermReason(term.name, term.contribution, words_of(term.name, term.value, facts))
             for term in sorted(why.terms, key=lambda term: -abs(term.contribution))
             if term.contribution
         ]

@@ -11,6 +11,7 @@ from enum import Enum
 from functools import partial
 from typing import Any
 
+from shoal import gazetteer
 from shoal.admin.tags import TagUpgrade
 from shoal.app.engines import Statements, engine_probes
 from shoal.app.indexes import TagCounting, begin_filling, open_search, open_tags
@@ -188,6 +189,9 @@ async def open_network(
     Raises `Unavailable` for a store that cannot be opened, and `InvalidInput` for an unsupported URL.
     """
     async with AsyncExitStack() as stack:
+        if role is ProcessRole.WEB and background:
+            # Pages and JSON need the names of places at once: read them now rather than in the event loop.
+            await asyncio.to_thread(gazetteer.installed)
         recorder = open_recorder(settings, stack)
         sharing = await open_sharing(settings, stack, histories := Histories())
         raw = await open_store(settings, stack, histories, read_only=read_only, sole=not (sharing or read_only))

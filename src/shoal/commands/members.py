@@ -6,6 +6,7 @@ email addresses in contact search; the first use creates it.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import re
 import secrets
@@ -13,8 +14,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
-from msgspec import structs
+from msgspec import UNSET, UnsetType, structs
 
+from shoal import gazetteer
 from shoal.commands import authentication, relationships
 from shoal.commands.authentication import Asker
 from shoal.commands.context import Limits, Writes, add_node, made_once
@@ -38,7 +40,7 @@ from shoal.core.ids import milliseconds_of
 from shoal.core.media_files import files_of_member
 from shoal.core.model import Member, Mention, ProfileField, QuotePolicy, Visibility
 from shoal.core.placement import place
-from shoal.core.places import PlacePrecision
+from shoal.core.places import Location, PlacePrecision
 from shoal.core.signup import Invited
 from shoal.core.text import check_email, check_text, check_user_name, mentions_of, normalized, tags_of
 from shoal.graph import member_lookup
@@ -104,6 +106,7 @@ _PLAIN = (
     "default_sensitive",
     "quote_policy",
     "place_precision",
+    "shows_location",
 )
 """Profile fields that need no validation."""
 
@@ -138,6 +141,9 @@ class ProfileChange(msgspec.Struct, frozen=True, kw_only=True):
     quote_policy: QuotePolicy | None = None
     place_precision: PlacePrecision | None = None
     """Applies to future posts; existing posts keep their places."""
+    location: Location | UnsetType | None = UNSET
+    """Where the member lives (see `location_of`); None deletes it."""
+    shows_location: bool | None = None
     avatar: bytes | None = None
     header: bytes | None = None
 
@@ -403,6 +409,8 @@ async def _change(writes: Writes, member_id: int, changes: dict[str, Any], named
 def _checked_profile(writes: Writes, profile: ProfileChange) -> dict[str, Any]:
     limits = writes.limits
     changes = {name: value for name in _PLAIN if (value := getattr(profile, name)) is not None}
+    if profile.location is not UNSET:
+        changes["location"] = profile.location
     if profile.default_language is not None:
         changes["default_language"] = check_language(profile.default_language, field="default_language")
     for name, maximum in (("display_name", limits.display_name), ("note", limits.note)):
@@ -417,6 +425,17 @@ def _checked_profile(writes: Writes, profile: ProfileChange) -> dict[str, Any]:
         checked = [[check_text(part, field="fields", maximum=most) for part in field] for field in profile.fields]
         changes["fields"] = tuple(ProfileField(name, value) for name, value in checked if name or value)
     return changes
+
+
+async def location_of(text: str, language: str = "en") -> Location | None:
+    """Return the town or country that a member typed as where they live; None for an empty text.
+
+    Raises `TooLarge` for a text that is too long, `InvalidInput` for an unknown name, with similar names in this language, and
+    `Unfit` on a server that does not know the names of places.
+    """
+    if not text.strip():
+        return None
+    return await asyncio.to_thread(lambda: gazetteer.required("location").location(text, language))
 
 
 def _checked_domains(typed: Sequence[str]) -> tuple[str, ...]:

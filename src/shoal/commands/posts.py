@@ -21,9 +21,10 @@ from shoal.core.errors import Conflict, Gone, InvalidInput, TooLarge, Unexpected
 from shoal.core.events import PostCreated, PostDeleted, PostImported, PostUpdated
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Media, Member, Mention, Poll, Post, Revision, ScheduledPost, Visibility
-from shoal.core.places import checked_place, rounded
+from shoal.core.places import checked_place
 from shoal.core.text import check_text, text_length
 from shoal.core.visibility import narrowed
+from shoal.gazetteer import stored_place
 from shoal.graph.access import access_member, access_post, own_post
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch, IdTaken, KeyTaken
@@ -160,7 +161,7 @@ async def create(
     if keys and (found := await made_before(writes, keys)) is not None:
         return _written(found)
     author, parent = await _access(writes, author_id, draft)
-    content["place"] = rounded(content["place"], author.place_precision)
+    content["place"] = stored_place(content["place"], author.place_precision)
     mentions = () if draft.imported else await _mentions(writes, draft)
     tags = tags_named(content["text"])
 
@@ -225,7 +226,7 @@ async def checked(writes: Writes, author_id: int, draft: Draft) -> Draft:
     author, _ = await _access(writes, author_id, draft)
     await _mentions(writes, draft)
     await check_attachable(writes, author_id, draft.media)
-    return msgspec.structs.replace(draft, place=rounded(place, author.place_precision))
+    return msgspec.structs.replace(draft, place=stored_place(place, author.place_precision))
 
 
 async def _mentions(writes: Writes, draft: Draft) -> tuple[Mention, ...]:
@@ -301,7 +302,7 @@ async def update(
         content["sensitive"] = bool(content["spoiler"]) or (post.sensitive and not post.spoiler)
     if content["place"] not in (None, post.place):
         author = await access_member(writes.graph, author_id)
-        content["place"] = rounded(content["place"], author.place_precision)
+        content["place"] = stored_place(content["place"], author.place_precision)
     if draft.media and post.poll_id:
         raise InvalidInput("a post has pictures or a poll, not both", field="media_ids")
     if content["text"] != post.text:

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from shoal.core.ids import milliseconds_of
-from shoal.core.places import Place, PlacePrecision
+from shoal.core.places import Location, Place, PlacePrecision
 from shoal.core.text import isolated
 from shoal.core.tokens import TokenUse
 
@@ -168,6 +168,10 @@ class Member(Node, frozen=True, tag="member"):
     """Websites that may name the member as an author."""
     quote_policy: QuotePolicy = "nobody"
     place_precision: PlacePrecision = PlacePrecision.KM
+    location: Location | None = None
+    """Where the member lives, for the ranking of their feed."""
+    shows_location: bool = False
+    """Whether the profile shows the location to others."""
     rankable: bool = True
     """Whether their posts may appear in ranked feeds."""
     shows_replies: bool = False

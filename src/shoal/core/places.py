@@ -40,11 +40,28 @@ class PlacePrecision(StrEnum):
     M100 = "100m"
     KM = "1km"
     KM10 = "10km"
+    CITY = "city"
+    """The coordinates of the town (`gazetteer.Gazetteer.town_near`); 10 km where no town is known."""
     NONE = "none"
 
 
-_STEPS = {PlacePrecision.M100: 0.001, PlacePrecision.KM: 0.01, PlacePrecision.KM10: 0.1}
+_STEPS = {
+    PlacePrecision.M100: 0.001,
+    PlacePrecision.KM: 0.01,
+    PlacePrecision.KM10: 0.1,
+    PlacePrecision.CITY: 0.1,
+}
 """The grid steps in degrees of latitude: 0.01 degrees are 1.1 km everywhere."""
+
+
+class Location(NamedTuple):
+    """The place where a member lives, as they state it: a country, and optionally a town in it."""
+
+    country: str
+    """Two-letter code (ISO 3166-1)."""
+    town: str = ""
+    place: Place | None = None
+    """The coordinates of the town."""
 
 
 class Disk(NamedTuple):

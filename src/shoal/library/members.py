@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from msgspec import UNSET
+
 from shoal.admin.export import export
 from shoal.commands import account_deletions, credentials, invitations, second_factor, sessions, tags
 from shoal.commands import members as member_commands
@@ -89,14 +91,18 @@ class HasProfile(SeesProfiles, Acting):
         attribution_domains: Sequence[str] | None = None,
         quote_policy: QuotePolicy | None = None,
         place_precision: PlacePrecision | PrecisionName | None = None,
+        location: str | None = None,
+        shows_location: bool | None = None,
         avatar: bytes | None = None,
         header: bytes | None = None,
     ) -> Member:
         """Change the given fields of the own profile; None keeps a value.
 
-        `place_precision` is how places of new posts are stored: "exact", or rounded to "100m", "1km" (the default) or "10km";
-        "none" omits places. Existing posts do not change. With `findable_by_email`, members who know the e-mail address can find
-        this member by it (`find_contacts`). Raises `InvalidInput` (`TooLarge`, `Unsupported`, `Unfit`).
+        `place_precision` is how places of new posts are stored: "exact", or rounded to "100m", "1km" (the default) or "10km",
+        or as the coordinates of the town ("city"); "none" omits places. Existing posts do not change. `location` is the town or
+        country where the member lives, such as "Palermo, Italy"; "" deletes it. It needs the extra `places`. With
+        `findable_by_email`, members who know the e-mail address can find this member by it (`find_contacts`). Raises
+        `InvalidInput` (`TooLarge`, `Unsupported`, `Unfit`).
         """
         shown = None if default_visibility is None else one_of(Visibility, default_visibility, "default_visibility")
         exactly = None if place_precision is None else one_of(PlacePrecision, place_precision, "place_precision")
@@ -118,6 +124,8 @@ class HasProfile(SeesProfiles, Acting):
             attribution_domains=attribution_domains,
             quote_policy=quote_policy,
             place_precision=exactly,
+            location=UNSET if location is None else await member_commands.location_of(location),
+            shows_location=shows_location,
             avatar=avatar,
             header=header,
         )

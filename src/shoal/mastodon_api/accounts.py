@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta
 
 from shoal.commands import members
 from shoal.commands.members import ProfileChange
@@ -13,6 +13,7 @@ from shoal.core.errors import Gone, NotFound
 from shoal.core.model import Member, QuotePolicy
 from shoal.core.places import PlacePrecision
 from shoal.core.text import canonical_tag
+from shoal.gazetteer import MOST_TYPED
 from shoal.graph.access import access_member
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, POSTED, REQUESTED_BY, AssocType
 from shoal.http.pagination import StatusesQuery, listed_data
@@ -184,8 +185,13 @@ class ShoalProfileParams(msgspec.Struct, frozen=True):
     """Whether a status appears once in the home timeline and in lists: a reblog is omitted if the status or an older
     reblog of it is among the 40 statuses below."""
     place_precision: PlacePrecision | None = None
-    """The precision with which places of new statuses are stored: rounded to a number of meters, exact, or not at all.
-    Existing statuses do not change."""
+    """The precision with which places of new statuses are stored: rounded to a number of meters, as the coordinates of the town
+    (`city`), exact, or not at all. Existing statuses do not change."""
+    location: Annotated[str, Meta(max_length=MOST_TYPED)] | None = None
+    """The town or country where the caller lives, such as `Palermo, Italy` or `India`; empty deletes it. It is used to rank the
+    caller's feed. The server must know the names of places."""
+    shows_location: bool | None = None
+    """Whether others can see the caller's location."""
     rankable: bool | None = None
     """Whether the caller's statuses may appear in feeds ranked by interest."""
     findable_by_email: bool | None = None
@@ -223,7 +229,8 @@ async def verify(context: Context, _params: None) -> object:
 )
 async def update(context: Context, params: CredentialChanges) -> object:
     """Update the caller's profile."""
-    fields, source = params.fields_attributes, params.source
+    fields, source, extras = params.fields_attributes, params.source, params.shoal
+    location = UNSET if extras.location is None else await members.location_of(extras.location)
     changes = ProfileChange(
         display_name=params.display_name,
         note=params.note,
@@ -233,14 +240,16 @@ async def update(context: Context, params: CredentialChanges) -> object:
         locked=params.locked,
         hides_connections=params.hide_collections,
         indexable=params.indexable,
-        folds_shares=params.shoal.aggregate_reblogs,
-        rankable=params.shoal.rankable,
-        findable_by_email=params.shoal.findable_by_email,
+        folds_shares=extras.aggregate_reblogs,
+        rankable=extras.rankable,
+        findable_by_email=extras.findable_by_email,
         default_visibility=serializers.VISIBILITY[source.privacy] if source.privacy else None,
         default_sensitive=source.sensitive,
         default_language=source.language,
         quote_policy=source.quote_policy,
-        place_precision=params.shoal.place_precision,
+        place_precision=extras.place_precision,
+        location=location,
+        shows_location=extras.shows_location,
         attribution_domains=params.attribution_domains,
         avatar=params.avatar.data if params.avatar else None,
         header=params.header.data if params.header else None,

@@ -126,11 +126,9 @@ class WhyNot(msgspec.Struct, kw_only=True):
     words: str
 
 
-def ranking_of(why: Why, reactions: int) -> Ranking:
-    """Return the explanation of a post's rank, without terms that contribute nothing.
-
-    `reactions` is the number of likes and shares of the post.
-    """
+def ranking_of(why: Why, entry: Entry) -> Ranking:
+    """Return the explanation of a post's rank, without terms that contribute nothing."""
+    facts = why.facts(entry, "en")
     return Ranking(
         score=why.score,
         sources=[source.key for source in why.sources],
@@ -140,7 +138,7 @@ def ranking_of(why: Why, reactions: int) -> Ranking:
                 term.value,
                 term.weight,
                 term.contribution,
-                words_of(term.name, term.value, why.recipe, reactions),
+                words_of(term.name, term.value, facts),
             )
             for term in why.terms
         ],
@@ -193,9 +191,7 @@ class SeenStatuses(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _explained(entries: Sequence[RankedEntry]) -> list[tuple[Entry, Ranking | None]]:
-    return [
-        (entry, ranking_of(why, entry.reactions) if why is not None and why.terms else None) for entry, why in entries
-    ]
+    return [(entry, ranking_of(why, entry) if why is not None and why.terms else None) for entry, why in entries]
 
 
 @router.get("/api/shoal/v1/timelines/for_you", scope="read:statuses", answer=list[Status])

@@ -518,6 +518,7 @@ async def examine(environ: Mapping[str, str], overrides: Mapping[str, str]) -> l
         _findings("metrics", metrics, settings, running),
         _findings("disk", preflight.disks, settings),
         _findings("ffmpeg", preflight.programs),
+        _findings("places", asyncio.to_thread, preflight.place_names),
     )
     found += [finding for part in parts for finding in part]
     found += await _findings("push_key", push_key, settings)

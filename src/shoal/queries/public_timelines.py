@@ -2,7 +2,7 @@
 
 Comments on the posts of other members and shares are not part of the public timeline. Its posts are in one list for
 each data source, from the commit that creates a post to the commit that deletes it. Nearby posts come from the lists of
-the map cells that cover a circular area (`Disk`).
+the map cells that cover a circular area (`Disk`), or the towns of a country.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from shoal import gazetteer
 from shoal.core.model import Post
-from shoal.core.places import MAX_RADIUS_KM, MIN_RADIUS_KM, Disk, Place, cover
+from shoal.core.places import MAX_RADIUS_KM, MIN_RADIUS_KM, Disk, Location, Place, cover
 from shoal.core.visibility import may_list_publicly
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import CELL_OF, PUBLIC_LISTS, PUBLISHED, TAG_OF, cell_id, tag_id
@@ -79,6 +80,23 @@ async def newest_around(reads: Reads, place: Place | None, near_km: float, limit
         return []
     disk = Disk(*place, min(max(near_km, MIN_RADIUS_KM), MAX_RADIUS_KM))
     return await pull(reads.graph, _cells_of(disk), Cursor(limit=limit))
+
+
+async def newest_in_country(reads: Reads, location: Location | None, limit: int) -> list[int]:
+    """Return the ids of the newest posts in the map cells of the largest towns of a location's country.
+
+    The cells extend beyond the borders. The list is empty without a location, and on a server that knows no towns.
+    """
+    if location is None or (towns := gazetteer.installed()) is None:
+        return []
+    return await pull(reads.graph, {CELL_OF: list(map(cell_id, towns.cells(location.country)))}, Cursor(limit=limit))
+
+
+def in_country(post: Post, location: Location | None) -> bool:
+    """Return whether a post is from the country of a location; False if either is unknown."""
+    if location is None or post.place is None or (towns := gazetteer.installed()) is None:
+        return False
+    return towns.country_of(post.place) == location.country
 
 
 def _cells_of(disk: Disk) -> Sources:

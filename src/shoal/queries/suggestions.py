@@ -130,6 +130,8 @@ class _Found:
     likes: Mapping[int, int] = field(default_factory=dict)
     affinities: Mapping[str, float] = field(default_factory=dict)
     tags: defaultdict[int, set[str]] = field(default_factory=lambda: defaultdict(set))
+    town: str = ""
+    """The town where the viewer lives, if distances are measured from there."""
     away: dict[int, float] = field(default_factory=dict)
     """Kilometers from the viewer's place to the nearest post of each member."""
 
@@ -148,6 +150,8 @@ async def _found(reads: Reads, viewer: int, interests: Interests) -> _Found:
         interests.likes,
         {tag: interests.tags[tag] for tag in tags},
     )
+    if interests.location is not None and interests.location.place is not None:
+        found.town = interests.location.town
     seen = viewer_state(reads.graph, viewer)
     rows = await seen.look(list(dict.fromkeys([*(row.id2 for rows in tagged.values() for row in rows), *around])))
     for _, post, _ in rows:
@@ -206,6 +210,7 @@ async def _best(reads: Reads, viewer: int, proposed: Sequence[int], found: _Foun
         tags=[
             tuple(sorted(found.tags.get(ids[n], ()), key=lambda tag: (-found.affinities[tag], tag))[:2]) for n in order
         ],
+        town=found.town,
     )
 
 
@@ -288,7 +293,7 @@ def _reasons(
 ) -> tuple[SuggestionReason, ...]:
     """Return the reasons for the suggestion at position `at`, with the user names of followees who may be named."""
     friends = tuple(names[id_] for id_ in candidates.friends[at].tolist() if id_ in names)
-    named = {"friends": friends, "tags": candidates.tags[at]}
+    named = {"friends": friends, "tags": candidates.tags[at], "nearby": (candidates.town,) if candidates.town else ()}
     columns = zip(REASON_NAMES, candidates.numbers[at], candidates.values[at], WEIGHTS.row(), contributed, strict=True)
     found = [
         SuggestionReason(

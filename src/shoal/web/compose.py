@@ -15,6 +15,7 @@ import msgspec
 from msgspec.structs import replace
 from starlette.responses import Response
 
+from shoal import gazetteer
 from shoal.commands import members, polls, posts, scheduled_posts
 from shoal.commands.members import ProfileChange
 from shoal.core.errors import InvalidInput, NotFound, ShoalError
@@ -78,6 +79,8 @@ class Sheet(msgspec.Struct, frozen=True):
     accepts: str
     """Content types that the file picker offers."""
     place_words: str
+    names_places: bool
+    """Whether the server knows the names of towns."""
     draft: str
     """The key under which the browser stores the draft; empty when editing."""
     lacking: str
@@ -129,6 +132,7 @@ def _sheet(ctx: PageContext, member: Member, shown: SheetState) -> Sheet:
         takes=_takes(ctx),
         accepts=",".join(ctx.app.media.accepted_types),
         place_words=_place_words(ctx.words, member.place_precision),
+        names_places=gazetteer.installed() is not None,
         draft=draft,
         lacking=_lacking(ctx.words, cards) if shown.lacking else "",
     )
@@ -218,6 +222,7 @@ def _place_words(words: Translated, precision: PlacePrecision) -> str:
         PlacePrecision.M100: _("Rounded to about 100 meters."),
         PlacePrecision.KM: _("Rounded to about one kilometer."),
         PlacePrecision.KM10: _("Rounded to about ten kilometers."),
+        PlacePrecision.CITY: _("Only the town is stored."),
         PlacePrecision.NONE: _("Your settings do not store places, so this one is discarded."),
     }[precision]
 
@@ -296,14 +301,14 @@ def answering(member: Member, entry: Entry) -> Writing:
 async def _planned(ctx: PageContext, member: Member, id_: int) -> Writing:
     plan = await own_object(ctx.graph, ScheduledPost, member.id, id_)
     draft = scheduled_posts.draft_of(plan)
-    form = of_draft(draft, await own_files(ctx, member, draft.media))
+    form = of_draft(ctx.words, draft, await own_files(ctx, member, draft.media))
     at, request = local_time(plan.at, "UTC"), secrets.token_urlsafe(12)
     return replace(form, at=at, zone="UTC", instead_of=as_id(id_), request=request, asks=member.asks_descriptions)
 
 
 async def _again(ctx: PageContext, member: Member, id_: int) -> Writing:
     post = await own_post(ctx.graph, member.id, id_)
-    form = of_post(post, await own_files(ctx, member, post.media), await polls.poll_of(ctx.graph, post))
+    form = of_post(ctx.words, post, await own_files(ctx, member, post.media), await polls.poll_of(ctx.graph, post))
     return replace(form, instead_of=as_id(id_), request=secrets.token_urlsafe(12), asks=member.asks_descriptions)
 
 
@@ -357,7 +362,7 @@ async def submit(
 
 async def _posted(ctx: PageContext, member: Member, form: Writing) -> str:
     """Create or schedule a post and return the path of its page, or of the list of scheduled posts."""
-    writes, draft, at = ctx.writes, draft_of(form), moment_of(form)
+    writes, draft, at = ctx.writes, await draft_of(ctx.words, form), moment_of(form)
     writes.pressure.check()
     if draft.parent_id and not draft.media:
         check_says_something(form.text)

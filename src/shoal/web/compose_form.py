@@ -15,7 +15,10 @@ from shoal.commands.polls import PollDraft
 from shoal.commands.posts import Draft
 from shoal.core.errors import InvalidInput
 from shoal.core.model import Media, Poll, Post, Visibility
+from shoal.core.places import Place
 from shoal.http.params import Id, Upload
+from shoal.i18n import Translated
+from shoal.web.place_names import as_typed, place_typed, town_label
 from shoal.web.request_context import Form, Line, Text
 
 _Word = Annotated[str, Meta(max_length=100)]
@@ -53,8 +56,10 @@ class Writing(Form, frozen=True, kw_only=True):
     hide_totals: bool = False
     seconds: Annotated[int, Meta(ge=0, le=10_000_000_000)] = 0
     """How long the poll is open; 0 in an edit keeps the duration."""
-    latitude: _Word = ""
-    longitude: _Word = ""
+    place: Annotated[str, Meta(max_length=2_000)] = ""
+    """The town, or latitude and longitude."""
+    coordinates: _Word = ""
+    """Coordinates that a map or an earlier form gave for the place (see `place_names.place_typed`)."""
     at: _Word = ""
     """When to publish the post, as a browser sends a local time: `2026-11-24T18:30`."""
     zone: _Word = "UTC"
@@ -74,24 +79,30 @@ def as_id(number: int) -> Id:
     return cast("Id", number)
 
 
-def of_post(post: Post, media: Sequence[Media], poll: Poll | None) -> Writing:
-    return replace(
+def with_place(words: Translated, form: Writing, place: Place | None) -> Writing:
+    """Return the form with a place: its town if it is known, and its coordinates."""
+    if place is None:
+        return form
+    return replace(form, place=town_label(words, place) or as_typed(place), coordinates=as_typed(place))
+
+
+def of_post(words: Translated, post: Post, media: Sequence[Media], poll: Poll | None) -> Writing:
+    form = replace(
         Writing(text=post.text, spoiler=post.spoiler, sensitive=post.sensitive, language=post.language),
         visibility=post.visibility.value,
         pictures=tuple(map(picture_of, media)),
         options=tuple(option.title for option in poll.options) if poll else (),
         multiple=poll.multiple if poll else False,
         hide_totals=poll.hide_totals if poll else False,
-        latitude=f"{post.place.latitude:g}" if post.place else "",
-        longitude=f"{post.place.longitude:g}" if post.place else "",
         reply_to=as_id(post.parent_id),
     )
+    return with_place(words, form, post.place)
 
 
-def of_draft(draft: Draft, media: Sequence[Media]) -> Writing:
+def of_draft(words: Translated, draft: Draft, media: Sequence[Media]) -> Writing:
     """Return the form that edits a scheduled draft, without its time."""
     asked, place = draft.poll, draft.place
-    return Writing(
+    form = Writing(
         text=draft.text,
         spoiler=draft.spoiler,
         sensitive=bool(draft.sensitive),
@@ -102,10 +113,9 @@ def of_draft(draft: Draft, media: Sequence[Media]) -> Writing:
         multiple=asked.multiple if asked else False,
         hide_totals=asked.hide_totals if asked else False,
         seconds=(asked.seconds or 0) if asked else 0,
-        latitude=f"{place[0]:g}" if place else "",
-        longitude=f"{place[1]:g}" if place else "",
         reply_to=as_id(draft.parent_id),
     )
+    return with_place(words, form, Place(*place) if place else None)
 
 
 def picture_of(media: Media) -> FileOfPost:
@@ -113,8 +123,8 @@ def picture_of(media: Media) -> FileOfPost:
     return FileOfPost(id=as_id(media.id), description=media.description, across=across, down=down)
 
 
-def draft_of(form: Writing) -> Draft:
-    """Return the draft. Raises `InvalidInput` for a location that cannot be parsed."""
+async def draft_of(words: Translated, form: Writing) -> Draft:
+    """Return the draft. Raises `InvalidInput` for an unknown place."""
     return Draft(
         text=form.text,
         spoiler=form.spoiler,
@@ -123,19 +133,9 @@ def draft_of(form: Writing) -> Draft:
         language=form.language,
         media=tuple(picture.id for picture in form.pictures),
         parent_id=form.reply_to,
-        place=_place_of(form),
+        place=await place_typed(words, form.place, form.coordinates),
         poll=poll_of(form),
     )
-
-
-def _place_of(form: Writing) -> tuple[float, float] | None:
-    given = [form.latitude.strip().replace(",", "."), form.longitude.strip().replace(",", ".")]
-    if not any(given):
-        return None
-    try:
-        return float(given[0]), float(given[1])
-    except ValueError:
-        raise InvalidInput("A place is two numbers of degrees, such as 47.38 and 8.54.", field="place") from None
 
 
 def poll_of(form: Writing) -> PollDraft | None:

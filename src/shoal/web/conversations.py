@@ -248,7 +248,9 @@ async def _sent(ctx: PageContext, member: Member, form: Writing, *, recipients: 
         unknown = ctx.words.text("There is no member @%(name)s.")
         raise InvalidInput(unknown % {"name": missing[0]}, field="recipients")
     await describe_pictures(ctx, member, form.pictures)
-    made = await posts.create(writes, member.id, draft_of(replace(form, text=text)), request=form.request)
+    made = await posts.create(
+        writes, member.id, await draft_of(ctx.words, replace(form, text=text)), request=form.request
+    )
     return f"/@{member.name}/{made.id}"
 
 

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Meta
 from starlette.responses import Response
 
+from shoal import gazetteer
 from shoal.core.errors import Unavailable
 from shoal.graph.access import relations
 from shoal.graph.cache.dependencies import do_not_cache
@@ -217,7 +218,8 @@ async def tags(ctx: PageContext, _params: None) -> Response:
 
 
 async def about(ctx: PageContext, _params: None) -> Response:
-    return await page(ctx, "about", title=ctx.words.text("About"), shown=ctx.settings)
+    names_places = gazetteer.installed() is not None
+    return await page(ctx, "about", title=ctx.words.text("About"), shown=ctx.settings, names_places=names_places)
 
 
 ROUTES = (

@@ -125,6 +125,12 @@ COMPLAINTS = (
     "A post or file that this post refers to no longer exists",
     "This post was not published on schedule",
     "latitude is -90 to 90 and longitude -180 to 180 degrees",
+    "enter latitude and longitude in degrees, such as 45.44, 12.32",
+    "unknown town",
+    "unknown town. Did you mean: %(towns)s?",
+    "unknown town or country",
+    "unknown town or country. Did you mean: %(towns)s?",
+    "this server does not know the names of places",
     "deliveries are %(seconds)s seconds behind; try again in a moment",
     # Reactions, pins and follows
     "must be a single emoji",

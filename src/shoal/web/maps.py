@@ -15,16 +15,20 @@ import msgspec
 from msgspec import Meta
 from starlette.responses import Response
 
+from shoal import gazetteer
 from shoal.core.errors import InvalidInput
 from shoal.core.filters import FilterContext
-from shoal.core.places import MAX_RADIUS_KM, Disk, Place, disk
+from shoal.core.places import MAX_RADIUS_KM, Place, disk
+from shoal.gazetteer import MOST_TYPED
 from shoal.graph.contract import Cursor
 from shoal.queries import posts
 from shoal.queries import public_timelines as feed
 from shoal.queries.hydration import Entry
 from shoal.queries.pipeline import filtered
 from shoal.web import routing
+from shoal.web.form_errors import error_text
 from shoal.web.photo_grid import PhotoGrid, grid_of
+from shoal.web.place_names import place_typed, place_words
 from shoal.web.profiles import head, member_of
 from shoal.web.rendering import BeforeQuery, HandlePath, feed_page, next_of, page, part
 from shoal.web.request_context import PageContext
@@ -180,20 +184,12 @@ def _spot(
         round(-y * _UNIT, 1),
         round(window.width / 62 * grown, 1),
         ctx.words.number(len(group)) if len(group) > 1 else "",
-        place_words(ctx, Place(y, _near(x, 0))),
+        place_words(ctx.words, Place(y, _near(x, 0))),
         f"{y:.4f},{_near(x, 0):.4f}",
         posts,
         len(group) - len(posts),
         f"#{here}{posts[0].entry_id}" if here else posts[0].path if len(group) == 1 else f"#place-{number}",
     )
-
-
-def place_words(ctx: PageContext, place: Place) -> str:
-    """Return the coordinates as text, to a hundredth of a degree (about a kilometer)."""
-    _ = ctx.words.text
-    north = _("%(n)s° N") if place.latitude >= 0 else _("%(n)s° S")
-    east = _("%(n)s° E") if place.longitude >= 0 else _("%(n)s° W")
-    return f"{north % {'n': f'{abs(place.latitude):.2f}'}}, {east % {'n': f'{abs(place.longitude):.2f}'}}"
 
 
 def _degrees(first: float, last: float, scale: float = 1.0) -> range:
@@ -228,24 +224,22 @@ _USUAL = 25.0
 
 
 class NearbyPageQuery(BeforeQuery, frozen=True, kw_only=True):
-    """A place as `latitude,longitude`, and a radius in kilometers."""
+    """A place as coordinates or the name of a town, and a radius in kilometers."""
 
-    at: Annotated[str, Meta(max_length=60)] = ""
+    at: Annotated[str, Meta(max_length=MOST_TYPED)] = ""
     show: Literal["photos", "posts"] = "photos"
     km: Annotated[float, Meta(ge=0, le=MAX_RADIUS_KM)] = _USUAL
 
 
 async def nearby(ctx: PageContext, query: NearbyPageQuery) -> Response:
     """Show a map and a page of the public posts near a place, newest first."""
-    title = ctx.words.text("Nearby")
-    if not query.at.strip():
-        return await page(ctx, "nearby_ask", title=title, at="", wrong="")
     try:
-        around = _disk(query.at, query.km)
-    except InvalidInput:
-        wrong = ctx.words.text("Enter latitude and longitude in degrees, such as 45.44, 12.32.")
-        return await page(ctx, "nearby_ask", title=title, at=query.at, wrong=wrong)
-    reads = ctx.reads
+        place = await place_typed(ctx.words, query.at)
+    except InvalidInput as error:
+        return await _ask(ctx, query.at, error_text(ctx.words, error, "place"))
+    if place is None:
+        return await _ask(ctx)
+    around, reads = disk(*place, query.km or _USUAL), ctx.reads
     photos = query.show == "photos"
     found = await feed.nearby_page(reads, ctx.viewer_id, around, query.cursor(), only_media=photos)
     if not found.entries and not query.before and photos:
@@ -263,22 +257,19 @@ async def nearby(ctx: PageContext, query: NearbyPageQuery) -> Response:
         following,
         grid=grid,
         show="photos" if photos else "posts",
-        title=title,
+        title=ctx.words.text("Nearby"),
         at=at,
         km=query.km,
         radii=_RADII,
-        name=place_words(ctx, Place(around.latitude, around.longitude)),
+        name=place_words(ctx.words, place),
         map=None if ctx.partial else map_of(ctx, entries, "p"),
         end=ctx.words.text("No more posts from around here."),
     )
 
 
-def _disk(at: str, km: float) -> Disk:
-    latitude, _, longitude = at.replace(";", ",").partition(",")
-    try:
-        return disk(float(latitude), float(longitude), km or _USUAL)
-    except ValueError:
-        raise InvalidInput("at: latitude and longitude", field="at") from None
+async def _ask(ctx: PageContext, at: str = "", wrong: str = "") -> Response:
+    names_places = gazetteer.installed() is not None
+    return await page(ctx, "nearby_ask", title=ctx.words.text("Nearby"), at=at, wrong=wrong, names_places=names_places)
 
 
 _POSTS = 200

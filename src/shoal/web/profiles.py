@@ -9,8 +9,10 @@ from typing import Annotated, Literal, NamedTuple
 import msgspec
 from markupsafe import Markup
 from msgspec import Meta
+from msgspec.structs import replace
 from starlette.responses import Response
 
+from shoal import gazetteer
 from shoal.commands import members, relationships
 from shoal.commands.members import ProfileChange
 from shoal.core.errors import Gone, InvalidInput, NotFound
@@ -33,6 +35,7 @@ from shoal.web import routing, syndication
 from shoal.web.form_errors import RIGHT, Wrong, error_text, wrong_of
 from shoal.web.pending_actions import PendingAction
 from shoal.web.photo_grid import PhotoGrid, grid_of
+from shoal.web.place_names import location_label
 from shoal.web.rendering import HandlePath, feed_page, next_of, part
 from shoal.web.request_context import Form, IdForm, PageContext, Text
 from shoal.web.settings_layout import NOT_SAVED, SettingsQuery, saved_at, settings_page
@@ -59,6 +62,8 @@ class ProfileHead(msgspec.Struct, frozen=True):
     fields: tuple[tuple[str, Markup], ...]
     numbers: tuple[Number, ...]
     joined: str
+    location: str
+    """Where the member lives, if they show it."""
     bond: Bond
     marks: tuple[str, ...]
     """Labels such as "automated" and "follows you"."""
@@ -213,6 +218,7 @@ async def _profile(ctx: PageContext, member: Member) -> tuple[Profile, ProfileHe
             fields=tuple((field.name, Markup(at.html(field.value, member.mentions))) for field in member.fields),  # noqa: S704 (the same)
             numbers=tuple(_numbers(ctx, profile, received)),
             joined=words.day(member.created_at),
+            location=location_label(words, member.location) if member.shows_location else "",
             bond=bond_of(ctx, member, stand),
             marks=tuple(_marks(ctx, member, stand)),
             known=tuple(face_of(ctx, follower.member) for follower in followers[:_FACES]),
@@ -277,6 +283,8 @@ class ProfileForm(Form, frozen=True, kw_only=True):
     display_name: _Typed = ""
     note: Text = ""
     fields: Annotated[tuple[FieldTyped, ...], Meta(max_length=100)] = ()
+    location: _Typed = ""
+    shows_location: bool = False
     bot: bool = False
     avatar: Upload | None = None
     header: Upload | None = None
@@ -294,6 +302,8 @@ async def show_settings(
         display_name=member.display_name,
         note=member.note,
         fields=tuple(FieldTyped(field.name, field.value) for field in member.fields),
+        location=location_label(ctx.words, member.location),
+        shows_location=member.shows_location,
         bot=member.bot,
     )
     empty = ctx.limits.profile_fields - len(typed.fields)
@@ -305,9 +315,15 @@ async def show_settings(
         typed=typed,
         rows=(*typed.fields, *(FieldTyped() for _ in range(empty))),
         face=face_of(ctx, member),
+        may_locate=_may_locate(member),
         has_avatar=bool(member.avatar),
         header=ctx.app.at.media(member.header) if member.header else "",
     )
+
+
+def _may_locate(member: Member) -> bool:
+    """Return whether the form has the member's location: with the names of towns, or to delete it."""
+    return member.location is not None or gazetteer.installed() is not None
 
 
 async def save(ctx: PageContext, asked: ProfileForm) -> Response:
@@ -321,6 +337,11 @@ async def save(ctx: PageContext, asked: ProfileForm) -> Response:
         bot=asked.bot,
     )
     try:
+        if _may_locate(member):
+            change = replace(change, shows_location=asked.shows_location)
+            if asked.location.strip() != location_label(ctx.words, member.location):
+                location = await members.location_of(asked.location, ctx.words.code)
+                change = replace(change, location=location)
         await members.update_profile(ctx.writes, member.id, change)
     except InvalidInput as error:
         wrong |= wrong_of(ctx.words, error)

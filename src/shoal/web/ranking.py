@@ -19,7 +19,7 @@ from shoal.web.view_models import entry_with_id, post_of
 
 _FULL_BAR = 4.0
 """The contribution that fills a bar; the weights of the balanced recipe are at most 4."""
-_PERSONAL = frozenset({"tags", "author", "nearby", "friends", "common", "rising", "velocity"})
+_PERSONAL = frozenset({"tags", "author", "nearby", "country", "friends", "common", "rising", "velocity"})
 """Terms that are about the viewer, unlike freshness or likes in general."""
 _SOURCE_WORDS = {
     Source.FOLLOWEES: "From or shared by someone you follow",
@@ -31,6 +31,7 @@ _SOURCE_WORDS = {
     Source.TAGS_LIKED: "You like one of the tags",
     Source.RISING: "Trending tag",
     Source.NEARBY: "Posted near you",
+    Source.COUNTRY: "From your country",
     Source.AUTHORS_LIKED: "You interacted with posts by %(name)s",
     Source.POPULAR: "Popular now",
     Source.EXPLORATION: "New, from someone you don't know yet",
@@ -61,12 +62,13 @@ def why_of(ctx: PageContext, why: Why | None, entry: Entry) -> WhyView | None:
     if why is None or not why.terms:
         return None
     _ = ctx.words.text
+    facts = why.facts(entry, ctx.words.code)
     terms = sorted((term for term in why.terms if term.contribution), key=lambda term: -abs(term.contribution))
     bars = tuple(
         Bar(
             term.name,
             _(TITLES[term.name]),
-            _reason(ctx, reason_of(term.name, term.value, why.recipe, entry.reactions)),
+            _reason(ctx, reason_of(term.name, term.value, facts)),
             ctx.words.decimal(term.contribution, "+.2f"),
             round(min(1.0, abs(term.contribution) / _FULL_BAR) * 100, 1),
             term.contribution < 0,
@@ -81,7 +83,8 @@ def why_of(ctx: PageContext, why: Why | None, entry: Entry) -> WhyView | None:
 def _reason(ctx: PageContext, reason: ReasonWords | None) -> str:
     if reason is None:
         return ""
-    return ctx.words.text(reason.message) % {name: ctx.words.about(n) for name, n in reason.numbers.items()}
+    numbers = {name: ctx.words.about(n) for name, n in reason.numbers.items()}
+    return ctx.words.text(reason.message) % {**numbers, **reason.names}
 
 
 def _first(ctx: PageContext, sources: tuple[str, ...], bars: tuple[Bar, ...]) -> str:

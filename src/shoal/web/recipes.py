@@ -131,7 +131,8 @@ def _hints(words: Translated) -> dict[str, str]:
         "reactions": _("Likes and shares; each doubling adds the same amount"),
         "tags": _("Tags you like, share, use or picked"),
         "author": _("People you follow or whose posts you like or share"),
-        "nearby": _("Posted near the place of your latest post with a place"),
+        "nearby": _("Posted near where you live or, if that is unknown, near your latest post with a place"),
+        "country": _("Posted in the country where you live"),
         "friends": _("People you follow like it, share it or follow its author"),
         "rising": _("Tags used more than usual right now"),
         "velocity": _("More reactions than the author usually gets"),
@@ -168,6 +169,7 @@ class Numbers(Form, frozen=True, kw_only=True):
     tags: _Number | None = None
     author: _Number | None = None
     nearby: _Number | None = None
+    country: _Number | None = None
     friends: _Number | None = None
     rising: _Number | None = None
     velocity: _Number | None = None

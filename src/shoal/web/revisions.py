@@ -191,7 +191,7 @@ async def edit_form(ctx: PageContext, path: OwnPostPath) -> Response:
     member = ctx.member
     post = await own_post(ctx.graph, member.id, path.id)
     media, poll = await own_files(ctx, member, post.media), await polls.poll_of(ctx.graph, post)
-    form = of_post(post, media, poll)
+    form = of_post(ctx.words, post, media, poll)
     return await sheet(ctx, member, SheetState(form=replace(form, asks=member.asks_descriptions), edits=post))
 
 
@@ -208,7 +208,7 @@ async def _saved(ctx: PageContext, member: Member, form: Writing, *, post: Post)
     old = await polls.poll_of(writes.graph, post)
     now = milliseconds_of(writes.new_id(shard_of(member.id)))
     poll = _poll(old, poll_of(form), now)
-    draft = replace(draft_of(form), poll=poll, data=post.data)
+    draft = replace(await draft_of(ctx.words, form), poll=poll, data=post.data)
     await check_descriptions(ctx, member, form.pictures)
     # Update the post before the descriptions, because the revision that this creates must contain the previous descriptions.
     await posts.update(writes, member.id, post.id, draft, visibility=Visibility(form.visibility))

@@ -1,4 +1,4 @@
-"""Search for members, tags and posts, suggestions of the search box, and completion of tags and handles."""
+"""Search for members, tags and posts, suggestions of the search box, and completion of tags, handles and towns."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ import msgspec
 from msgspec import Meta
 from starlette.responses import Response
 
+from shoal import gazetteer
 from shoal.core.errors import InvalidInput, Unavailable
 from shoal.core.filters import FilterContext
+from shoal.gazetteer import MOST_TYPED
 from shoal.graph.contract import MAX_TIME, Cursor
+from shoal.i18n import Translated
 from shoal.queries import search as feed
 from shoal.queries.hydration import Entry, Profile
 from shoal.queries.pipeline import filtered
@@ -21,6 +24,7 @@ from shoal.queries.search import ResultRange
 from shoal.search.query import misread
 from shoal.web import routing
 from shoal.web.photo_grid import PhotoGrid, grid_of
+from shoal.web.place_names import coordinates_typed, town_label
 from shoal.web.rendering import BeforeQuery, page, part
 from shoal.web.request_context import Line, PageContext
 from shoal.web.view_models import Face, PersonView, PostView, face_of, people_of, posts_of, tag_path
@@ -68,8 +72,33 @@ class SearchOffer(NamedTuple):
     detail: str
     path: str
     avatar: str = ""
+    icon: str = "hash"
     typed: str = ""
     """Text to put into the box instead of opening `path`; empty otherwise."""
+
+
+class TownQuery(msgspec.Struct, frozen=True, kw_only=True):
+    q: Annotated[str, Meta(max_length=MOST_TYPED)] = ""
+    """The beginning of a name, or coordinates whose town is requested."""
+    countries: bool = False
+
+
+async def towns(ctx: PageContext, query: TownQuery) -> Response:
+    """Suggest towns, and optionally countries, for the script of a form."""
+    offers = [SearchOffer(label, "", "", icon="map-pin", typed=label) for label in await _town_labels(ctx.words, query)]
+    return part(ctx, "offers", offers=offers, q="")
+
+
+async def _town_labels(words: Translated, query: TownQuery) -> list[str]:
+    if (known := gazetteer.installed()) is None:
+        return []
+    try:
+        place = coordinates_typed(query.q)
+    except InvalidInput:
+        return []
+    if place is not None:
+        return [label] if (label := town_label(words, place)) else []
+    return await asyncio.to_thread(known.suggested, query.q, words.code, _COMPLETIONS, countries=query.countries)
 
 
 class SearchResults(msgspec.Struct, frozen=True):
@@ -246,7 +275,7 @@ async def offers(ctx: PageContext, query: OfferQuery) -> Response:
             for member in await feed.members(reads, viewer, name, ResultRange(_OFFERED)):
                 face = face_of(ctx, member.member)
                 typed = f"{before} from:{face.name} ".lstrip() if last.startswith("from:") else ""
-                found.append(SearchOffer(face.shown, f"@{face.name}", face.path, face.avatar, typed))
+                found.append(SearchOffer(face.shown, f"@{face.name}", face.path, face.avatar, typed=typed))
         if last.removeprefix("#") and not last.startswith(("@", "from:")) and not before:
             tags = await feed.tags(reads, viewer, last, ResultRange(_OFFERED))
             found += [SearchOffer(f"#{row.form}", row.uses, row.path) for row in await _tag_rows(ctx, tags)]
@@ -259,4 +288,5 @@ ROUTES = (
     routing.page("/compose/words", offer, WordQuery),
     routing.page("/search", search, SearchQuery),
     routing.page("/search/offers", offers, OfferQuery),
+    routing.page("/towns", towns, TownQuery),
 )

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 from starlette.responses import Response
 
+from shoal import gazetteer
 from shoal.commands import members
 from shoal.commands.members import ProfileChange
 from shoal.core.errors import InvalidInput
@@ -131,9 +132,11 @@ async def show_privacy(
 ) -> Response:
     """Show the settings as they are or, after an error, as typed."""
     _, member = ctx.words.text, ctx.member
+    town = (PlacePrecision.CITY, _("Town"), _("The coordinates of the town"))
     places = (
         (PlacePrecision.NONE, _("Don't store"), ""),
-        (PlacePrecision.KM10, _("To 10 kilometers"), _("Town")),
+        *((town,) if gazetteer.installed() is not None or member.place_precision is PlacePrecision.CITY else ()),
+        (PlacePrecision.KM10, _("To 10 kilometers"), _("Region")),
         (PlacePrecision.KM, _("To 1 kilometer"), _("Neighborhood")),
         (PlacePrecision.M100, _("To 100 meters"), _("Street")),
         (PlacePrecision.EXACT, _("Exactly"), _("Exact position, including your home")),

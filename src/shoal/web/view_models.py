@@ -26,6 +26,7 @@ from shoal.i18n import Translated, When, language_tag
 from shoal.queries.hydration import Entry, PollView, Profile, hydrate
 from shoal.queries.suggestions import Suggestion
 from shoal.web.form_errors import complaint, sentence
+from shoal.web.place_names import place_words
 from shoal.web.request_context import PageContext
 
 
@@ -215,6 +216,7 @@ class PostView(msgspec.Struct, frozen=True):
     """Titles of the viewer's filters that collapse the post."""
     place: str = ""
     """The coordinates, for a nearby search."""
+    place_name: str = ""
     mine: bool = False
     pinned: bool = False
     why: object = None
@@ -306,6 +308,7 @@ def post_of(
         poll=_poll(ctx, entry.poll) if entry.poll else None,
         folded=tuple(match.filter.title for match in entry.filtered),
         place=f"{post.place.latitude:.3f},{post.place.longitude:.3f}" if post.place else "",
+        place_name=place_words(words, post.place) if post.place else "",
         mine=author.id == ctx.viewer_id,
         pinned=entry.pinned,
         why=why,

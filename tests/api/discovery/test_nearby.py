@@ -68,7 +68,7 @@ def test_place_precision_setting_rounds_or_drops_coordinates(shoal: NetworkFixtu
     assert shoal.json("GET", "/api/v1/accounts/verify_credentials", ann)["shoal"]["place_precision"] == "1km"
     for precision, kept in (("exact", [54.1234, -0.1987]), ("10km", [54.1, -0.170616]), ("none", None)):
         changed = shoal.json("PATCH", CREDENTIALS, ann, data={"shoal[place_precision]": precision})
-        assert changed["shoal"] == {"aggregate_reblogs": True, "place_precision": precision}
+        assert changed["shoal"]["place_precision"] == precision
         id_ = write(shoal, ann, "here", 54.1234, -0.1987)
         shown = shoal.json("GET", f"/api/v1/statuses/{id_}").get("shoal", {}).get("place")
         assert (shown and list(shown.values())) == kept
@@ -76,3 +76,57 @@ def test_place_precision_setting_rounds_or_drops_coordinates(shoal: NetworkFixtu
     assert refusal.status_code == 422
     again = shoal.json("PATCH", CREDENTIALS, ann, json={"display_name": "Ann"})
     assert again["shoal"]["place_precision"] == "none"
+
+
+@pytest.mark.usefixtures("towns")
+def test_place_of_status_has_town_and_country(shoal: NetworkFixture) -> None:
+    ann = shoal.join("ann")
+    for latitude, named in ((54.1, {"town": "Bridlington", "country": "GB"}), (10.0, {})):
+        id_ = write(shoal, ann, "here", latitude)
+        place = shoal.json("GET", f"/api/v1/statuses/{id_}")["shoal"]["place"]
+        assert {name: place[name] for name in ("town", "country") if name in place} == named
+
+
+@pytest.mark.usefixtures("towns")
+def test_place_precision_city_stores_coordinates_of_town(shoal: NetworkFixture) -> None:
+    ann = shoal.join("ann")
+    shoal.json("PATCH", CREDENTIALS, ann, data={"shoal[place_precision]": "city"})
+    id_ = write(shoal, ann, "near home", 54.1234, -0.1987)
+    place = shoal.json("GET", f"/api/v1/statuses/{id_}")["shoal"]["place"]
+    assert (place["latitude"], place["longitude"]) == (54.08306, -0.19192)
+
+
+@pytest.mark.usefixtures("towns")
+def test_location_of_account_is_private_until_shown(shoal: NetworkFixture) -> None:
+    ann, ben = shoal.join("ann"), shoal.join("ben")
+    own = shoal.json("PATCH", CREDENTIALS, ann, data={"shoal[location]": "Palermo, Italy"})
+    assert (own["shoal"]["location"], own["shoal"]["shows_location"]) == ({"country": "IT", "town": "Palermo"}, False)
+    path = f"/api/v1/accounts/{own['id']}"
+    for who in (None, ann, ben):
+        assert "shoal" not in shoal.json("GET", path, *filter(None, (who,)))
+    shoal.json("PATCH", CREDENTIALS, ann, data={"shoal[shows_location]": "true"})
+    for who in (None, ben):
+        shown = shoal.json("GET", path, *filter(None, (who,)))
+        assert shown["shoal"] == {"location": {"country": "IT", "town": "Palermo"}}
+    shoal.json("PATCH", CREDENTIALS, ann, json={"shoal": {"location": "India"}})
+    assert shoal.json("GET", path)["shoal"] == {"location": {"country": "IN", "town": None}}
+    shoal.json("PATCH", CREDENTIALS, ann, json={"shoal": {"location": ""}})
+    assert "shoal" not in shoal.json("GET", path)
+
+
+@pytest.mark.usefixtures("towns")
+@pytest.mark.parametrize(
+    ("typed", "says"), [("Palrmo", "Did you mean: Palermo, Italy"), ("x" * 201, "at most 200"), ("x" * 20_000, "")]
+)
+def test_location_that_is_unknown_or_too_long_is_refused(shoal: NetworkFixture, typed: str, says: str) -> None:
+    ann = shoal.join("ann")
+    refusal = shoal.ask("PATCH", CREDENTIALS, ann, json={"display_name": "Annie", "shoal": {"location": typed}})
+    assert refusal.status_code == 422
+    assert says in refusal.json()["error"]
+    assert shoal.json("GET", "/api/v1/accounts/verify_credentials", ann)["display_name"] != "Annie"
+
+
+def test_location_on_server_without_names_of_places_is_refused(shoal: NetworkFixture) -> None:
+    refusal = shoal.ask("PATCH", CREDENTIALS, shoal.join("ann"), json={"shoal": {"location": "India"}})
+    assert refusal.status_code == 422
+    assert "does not know the names of places" in refusal.json()["error"]

@@ -33,6 +33,8 @@ NOBODY = Interests(
     likes={},
     acted=frozenset(),
     place=None,
+    location=None,
+    picked=(),
     near=friends_of_friends({}, {}),
 )
 

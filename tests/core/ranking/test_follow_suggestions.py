@@ -131,6 +131,8 @@ def test_follow_suggestion_reads_followees_with_fewest_follows() -> None:
         ("tags", 5, ("birds", "coast"), "posts with #birds and #coast, which interest you"),
         ("nearby", 0.2, (), "posts from where you post"),
         ("nearby", 12.3, (), "posts from about 12 km from where you post"),
+        ("nearby", 0.2, ("Kochi",), "posts from Kochi, where you live"),
+        ("nearby", 12.3, ("Kochi",), "posts from about 12 km from Kochi, where you live"),
     ],
 )
 def test_follow_suggestion_reason_is_described_in_words(

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.core.places import Place
+from shoal.core.places import Location, Place
 from shoal.core.ranking.people import friends_of_friends
 from shoal.core.ranking.preferences import FOLLOWED_STRENGTH, Interests, author_affinity, pack, strongest, unpack
 
@@ -28,6 +28,8 @@ def interests(draw: st.DrawFn) -> Interests:
         likes=draw(st.dictionaries(_ids, st.integers(1, 200))),
         acted=draw(st.frozensets(_ids)),
         place=draw(st.none() | st.just(Place(52.5, 13.4))),
+        location=draw(st.sampled_from([None, Location("IN"), Location("IN", "Kochi", Place(9.9, 76.3))])),
+        picked=(),
         near=friends_of_friends({1: [2, 3]}, {1: 2}),
     )
 
@@ -51,6 +53,8 @@ def test_ranking_interests_of_active_member_pack_into_a_few_kilobytes() -> None:
         likes=dict.fromkeys(ids[80:140], 3),
         acted=frozenset(ids[200:]),
         place=None,
+        location=None,
+        picked=(),
         near=friends_of_friends({}, {}),
     )
     assert len(pack(one).data) < 7_500

@@ -50,6 +50,7 @@ def test_ranking_terms_match_recipe_weights() -> None:
         ("tags", {"tag_affinity": [-0.5, 0, 2]}, [-0.5, 0, 1]),
         ("author", {"author_affinity": [-0.5, 0, 2]}, [-0.5, 0, 1]),
         ("nearby", {"distance_km": [0, 25, np.nan]}, [1, 0.5, 0]),
+        ("country", {"from_country": [0, 1], "distance_km": [5, 5_000]}, [0, 1]),
         ("friends", {"friend_likes": [0, 1, 2]}, [0, 0.5, 0.75]),
         ("friends", {"friends_following": [0, 2, 4]}, [0, 0.5, 0.75]),
         ("rising", {"rising": [0, 1, 4, 16, 100]}, [0, 0, 0.5, 1, 1]),

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from shoal.core.ranking.recipes import BALANCED, TERM_NAMES
-from shoal.core.ranking.terms import TITLES, words_of
+from shoal.core.ranking.terms import TITLES, ReasonFacts, words_of
+
+FACTS = ReasonFacts(BALANCED)
 
 
 @pytest.mark.parametrize(
@@ -30,7 +32,26 @@ from shoal.core.ranking.terms import TITLES, words_of
     ],
 )
 def test_ranking_reason_text_claims_only_facts_proven_by_value(name: str, value: float, words: str) -> None:
-    assert words in words_of(name, value, BALANCED, 0)
+    assert words in words_of(name, value, FACTS)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "town", "words"),
+    [
+        ("country", 1.0, "", "from India, where you live"),
+        ("country", 1.0, "Kochi", "from India, where you live"),
+        ("nearby", 0.5, "Kochi", "about 25 km from Kochi, where you live"),
+        ("nearby", 0.5, "", "about 25 km from where you post"),
+    ],
+)
+def test_ranking_reason_text_names_where_the_member_lives(name: str, value: float, town: str, words: str) -> None:
+    assert words_of(name, value, ReasonFacts(BALANCED, 0, town, "India")) == words
+
+
+def test_ranking_reason_text_of_picked_tag_names_it_only_if_it_raises_the_post() -> None:
+    facts = ReasonFacts(BALANCED, picked="desert")
+    assert words_of("tags", 0.2, facts) == "you picked #desert"
+    assert "less of its tags" in words_of("tags", -0.2, facts)
 
 
 @pytest.mark.parametrize(("number", "words"), [(1, "one like or share"), (13, "13 likes and shares")])
@@ -38,21 +59,21 @@ def test_ranking_reason_text_claims_only_facts_proven_by_value(name: str, value:
 def test_ranking_reason_text_of_reactions_states_number_of_likes_and_shares(
     value: float, number: int, words: str
 ) -> None:
-    assert words_of("reactions", value, BALANCED, number) == words
+    assert words_of("reactions", value, ReasonFacts(BALANCED, number)) == words
 
 
 @pytest.mark.parametrize("name", ["tags", "author"])
 @pytest.mark.parametrize("value", [0.2, 1.0])
 def test_ranking_reason_text_of_affinity_claims_no_habit(name: str, value: float) -> None:
-    assert "often" not in words_of(name, value, BALANCED, 0)
+    assert "often" not in words_of(name, value, FACTS)
 
 
 @pytest.mark.parametrize("name", TERM_NAMES)
 def test_ranking_reason_text_exists_for_every_nonzero_value(name: str) -> None:
-    assert words_of(name, 0.0, BALANCED, 1) == ""
+    assert words_of(name, 0.0, FACTS) == ""
     for value in (-1.0, -0.5, 0.001, 0.5, 0.999999, 1.0):
         if value > 0 or name in ("tags", "author"):
-            assert words_of(name, value, BALANCED, 1)
+            assert words_of(name, value, ReasonFacts(BALANCED, 1, country="India"))
 
 
 def test_ranking_reason_titles_claim_no_unproven_likes() -> None:

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from unicodedata import normalize
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from playwright.sync_api import Browser, Page, expect
@@ -119,11 +120,42 @@ def test_compose_script_map_click_sets_coordinates(at: LiveServer, chromium: Bro
         assert box is not None
         # A quarter from the left and a sixth from the top is 90 degrees west, 60 degrees north.
         page.mouse.click(box["x"] + box["width"] / 4, box["y"] + box["height"] / 6)
-        latitude, longitude = (float(page.get_by_label(name).input_value()) for name in ("Latitude", "Longitude"))
+        latitude, longitude = map(float, page.get_by_label("Latitude and longitude").input_value().split(","))
         assert abs(latitude - 60) < 1
         assert abs(longitude + 90) < 1
         page.get_by_role("button", name="Remove place").click()
-        expect(page.get_by_label("Latitude")).to_have_value("")
+        expect(page.get_by_label("Latitude and longitude")).to_have_value("")
+
+
+@pytest.mark.usefixtures("towns")
+def test_compose_script_suggests_towns_and_map_click_names_the_town(at: LiveServer, chromium: Browser) -> None:
+    dot = at.join("dot")
+    with screen(at, chromium) as ours:
+        page = ours.log_in("dot")
+        composing(page, at)
+        page.get_by_text("Place", exact=True).click()
+        town, coordinates = page.get_by_label("Town"), page.locator("#coordinates")
+        town.press_sequentially("pal")
+        expect(page.locator(".offers [role=option]")).to_have_text(["Palermo, Italy", "Palma, Spain"])
+        town.press("ArrowDown")
+        town.press("Enter")
+        expect(town).to_have_value("Palermo, Italy")
+        expect(coordinates).to_have_value("")
+        box = page.get_by_role("img", name="World map").bounding_box()
+        assert box is not None
+        # 16 degrees east and 48 degrees north, on a map of 360 by 180 degrees.
+        page.mouse.click(box["x"] + box["width"] * (180 + 16.4) / 360, box["y"] + box["height"] * (90 - 48.2) / 180)
+        expect(town).to_have_value("Vienna, Austria")
+        until(page, "Object.values(localStorage).some((kept) => kept.includes('Vienna, Austria'))")
+        page.get_by_label("Text").fill("Coffee")
+        page.get_by_role("button", name="Post", exact=True).last.click()
+        expect(page.get_by_text("Near Vienna, Austria")).to_be_visible()
+        (entry,) = at.run(at.network.store.assoc_range(dot.id, POSTED, Cursor(limit=1)))
+        post = at.run(at.network.store.obj_get((entry.id2,)))[entry.id2]
+        assert isinstance(post, Post)
+        assert post.place is not None
+        # The place is that of the click and not the center of the town.
+        assert abs(post.place.latitude - 48.2) < 0.6
 
 
 PIECES = st.sampled_from(

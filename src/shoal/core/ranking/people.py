@@ -202,7 +202,7 @@ def contributions(found: npt.NDArray[np.floating], weights: PeopleWeights = WEIG
 def words_of(name: str, number: float, named: Sequence[str] = ()) -> str:
     """Describe a reason in English. `number` is the number of followees, followers, liked posts, tags, or km.
 
-    `named` has the user names of some of these followees, or the tags.
+    `named` has the user names of some of these followees, the tags, or the town where the viewer lives.
     """
     match name:
         case "friends":
@@ -216,9 +216,8 @@ def words_of(name: str, number: float, named: Sequence[str] = ()) -> str:
         case "tags":
             return f"posts with {_listed([f'#{tag}' for tag in named])}, which {'interests' if len(named) == 1 else 'interest'} you"
         case "nearby":
-            return (
-                "posts from where you post" if number < 1 else f"posts from about {number:,.0f} km from where you post"
-            )
+            here = f"{named[0]}, where you live" if named else "where you post"
+            return f"posts from {here}" if number < 1 else f"posts from about {number:,.0f} km from {here}"
     raise ValueError(f"name: expected one of {', '.join(REASON_NAMES)} (got {name!r})")
 
 

@@ -25,7 +25,7 @@ from msgspec.structs import replace
 from shoal.core.errors import InvalidInput
 from shoal.core.ids import SPREAD, milliseconds_of
 from shoal.core.model import Node
-from shoal.core.places import Place
+from shoal.core.places import Location, Place
 from shoal.core.ranking.people import FriendsOfFriends
 from shoal.core.ranking.recipes import Recipe
 from shoal.core.text import canonical_tag
@@ -55,7 +55,11 @@ class Interests(NamedTuple):
     acted: frozenset[int]
     """Posts that the member recently liked, shared, saved, reacted to or commented on."""
     place: Place | None
-    """The location of the member's newest post that has one."""
+    """The town where the member lives or, if that is unknown, the place of their newest post that has one."""
+    location: Location | None
+    """Where the member says that they live."""
+    picked: tuple[str, ...]
+    """The tags that the member selected as interests; empty before `with_feedback`."""
     near: FriendsOfFriends
 
     @property
@@ -79,6 +83,8 @@ _Unpacked = tuple[
     dict[int, int],
     frozenset[int],
     Place | None,
+    Location | None,
+    tuple[str, ...],
 ]
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(_Unpacked)
@@ -219,7 +225,7 @@ def with_feedback(interests: Interests, feedback: Feedback) -> Interests:
         tags[tag] = _bounded(tags.get(tag, 0.0) + TAP * taps)
     for author, taps in feedback.authors.items():
         authors[author] = _bounded(authors.get(author, 0.0) + TAP * taps)
-    return interests._replace(tags=tags, authors=authors)
+    return interests._replace(tags=tags, authors=authors, picked=feedback.picked)
 
 
 def _bounded(value: float) -> float:

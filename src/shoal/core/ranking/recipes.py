@@ -37,6 +37,7 @@ class Weights(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     tags: Weight = 3.0
     author: Weight = 3.0
     nearby: Weight = 1.0
+    country: Weight = 1.0
     friends: Weight = 2.0
     rising: Weight = 1.0
     velocity: Weight = 1.5
@@ -78,7 +79,7 @@ PRESETS: Mapping[str, Recipe] = {
     "explore": Recipe(
         weights=Weights(author=-1.0, friends=0.5, tags=4.0, velocity=2.0, seen=-6.0), exploration=0.4, author_most=1
     ),
-    "nearby": Recipe(weights=Weights(nearby=8.0)),
+    "nearby": Recipe(weights=Weights(nearby=8.0, country=3.0)),
     "popular": Recipe(
         weights=Weights(reactions=6.0, velocity=4.0, rising=2.0, tags=1.0, author=1.0), half_life_hours=48.0
     ),

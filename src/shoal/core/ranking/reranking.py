@@ -41,6 +41,8 @@ class Source(IntFlag):
     NEARBY = 1024
     EXPLORATION = 2048
     """Among the newest public posts, by any author. If this is the only source, no other one proposes the post."""
+    COUNTRY = 4096
+    """From the country where the viewer lives."""
 
     @property
     def key(self) -> str:

@@ -53,6 +53,8 @@ class CandidateFacts(NamedTuple):
     """The viewer's affinity to the author, -1 to 1."""
     distance_km: Column
     """Distance from the viewer's location to that of the post; NaN if one of them is unknown."""
+    from_country: Column
+    """1 if the place of the post is in the country where the viewer lives, else 0."""
     rising: Column
     """Growth of the post's fastest-growing tag: uses in the last day relative to an average day; 1 for no growth."""
     recent: Column
@@ -117,6 +119,12 @@ TERMS = (
         "the Cauchy kernel: one half at the scale, with a long tail like the distances between friends (Liben-Nowell 2005)",
     ),
     Term(
+        "country",
+        "posted in the member's country",
+        "1 if the town nearest to the post's place is in the country where the member says that they live, else 0",
+        "our own: photos of a country interest the people of that country, however large it is",
+    ),
+    Term(
         "friends",
         "many friends like the post or follow the author",
         "1 - 2^-(friends who like or share it + friends who follow the author / 2)",
@@ -170,6 +178,7 @@ def values(facts: CandidateFacts, *, half_life_hours: float, near_km: float) -> 
             "tags": np.clip(facts.tag_affinity, -1.0, 1.0),
             "author": np.clip(facts.author_affinity, -1.0, 1.0),
             "nearby": np.nan_to_num(1.0 / (1.0 + (facts.distance_km / near_km) ** 2), nan=0.0),
+            "country": np.where(facts.from_country > 0, 1.0, 0.0),
             "friends": 1.0 - np.exp2(-(facts.friend_likes + _FOLLOWING_FRIEND * facts.friends_following)),
             "rising": np.clip(np.log2(np.maximum(facts.rising, 1.0)) / _RISING_DOUBLINGS, 0.0, 1.0),
             "velocity": np.clip(np.log2((1.0 + facts.recent) / (1.0 + facts.usual)) / _VELOCITY_DOUBLINGS, 0.0, 1.0),
@@ -221,6 +230,7 @@ TITLES: Mapping[str, str] = {
     "tags": "Tags you care about",
     "author": "People you care about",
     "nearby": "Near you",
+    "country": "From your country",
     "friends": "People you follow",
     "rising": "Trending tags",
     "velocity": "Unusually popular right now",
@@ -233,28 +243,51 @@ TITLES: Mapping[str, str] = {
 
 
 class ReasonWords(NamedTuple):
-    """A reason as translatable text: a message with `%(name)s` for each of its numbers."""
+    """A reason as translatable text: a message with `%(name)s` for each of its numbers and names."""
 
     message: str
     numbers: Mapping[str, float] = MappingProxyType({})
+    names: Mapping[str, str] = MappingProxyType({})
 
 
-def words_of(name: str, value: float, recipe: Recipe, reactions: int) -> str:
-    """Describe a term's value for a post with `reactions` likes and shares, in English; "" for a value of 0."""
-    reason = reason_of(name, value, recipe, reactions)
-    return reason.message % {key: spoken(number) for key, number in reason.numbers.items()} if reason else ""
+class ReasonFacts(NamedTuple):
+    """What the reasons of a ranked post state, apart from the values of its terms."""
+
+    recipe: Recipe
+    reactions: int = 0
+    """Likes and shares of the post."""
+    town: str = ""
+    """The town where the viewer lives, if distances are measured from there."""
+    country: str = ""
+    """The name of the country where the viewer lives."""
+    picked: str = ""
+    """A tag of the post that the viewer selected as an interest."""
 
 
-def reason_of(name: str, value: float, recipe: Recipe, reactions: int) -> ReasonWords | None:
-    """Return the reason for a term's value for a post with `reactions` likes and shares; None for a value of 0."""
+def words_of(name: str, value: float, facts: ReasonFacts) -> str:
+    """Describe a term's value for a post in English; "" for a value of 0."""
+    reason = reason_of(name, value, facts)
+    if reason is None:
+        return ""
+    return reason.message % {**reason.names, **{key: spoken(number) for key, number in reason.numbers.items()}}
+
+
+def reason_of(name: str, value: float, facts: ReasonFacts) -> ReasonWords | None:
+    """Return the reason for a term's value for a post; None for a value of 0."""
     if not value:
         return None
     if name == "reactions":
-        return _reactions(reactions)
+        return _reactions(facts.reactions)
+    if name == "country":
+        return ReasonWords("from %(country)s, where you live", names={"country": facts.country})
+    if name == "nearby":
+        return _nearby(value, facts)
+    if name == "tags" and value > 0 and facts.picked:
+        return ReasonWords("you picked #%(tag)s", names={"tag": facts.picked})
     if name in _BY_VALUE:
         threshold, above, below = _BY_VALUE[name]
         return above if value >= threshold else below
-    return _WITH_NUMBER[name](value, recipe)
+    return _WITH_NUMBER[name](value, facts.recipe)
 
 
 def spoken(number: float) -> str:
@@ -300,8 +333,10 @@ def _reactions(number: int) -> ReasonWords:
     return ReasonWords("%(n)s likes and shares", {"n": number})
 
 
-def _nearby(value: float, recipe: Recipe) -> ReasonWords:
-    far = recipe.near_km * math.sqrt(max(0.0, 1.0 / value - 1.0))
+def _nearby(value: float, facts: ReasonFacts) -> ReasonWords:
+    far = facts.recipe.near_km * math.sqrt(max(0.0, 1.0 / value - 1.0))
+    if facts.town:
+        return ReasonWords("about %(n)s km from %(town)s, where you live", {"n": far}, {"town": facts.town})
     return ReasonWords("about %(n)s km from where you post", {"n": far})
 
 
@@ -324,7 +359,6 @@ def _freshness(value: float, recipe: Recipe) -> ReasonWords:
 
 
 _WITH_NUMBER: Mapping[str, Callable[[float, Recipe], ReasonWords]] = {
-    "nearby": _nearby,
     "seen": _seen,
     "freshness": _freshness,
 }

@@ -15,6 +15,7 @@ from urllib.parse import quote, urlsplit
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from shoal import gazetteer
 from shoal.core.filters import Filter
 from shoal.core.ids import milliseconds_of
 from shoal.core.media_files import MISSING_AVATAR, MISSING_HEADER, still_of
@@ -32,6 +33,7 @@ from shoal.core.model import (
     Token,
     Visibility,
 )
+from shoal.core.places import Location, Place
 from shoal.core.ranking.recipes import Recipe, recipe_link
 from shoal.core.text import to_html
 from shoal.core.visibility import Relation
@@ -186,7 +188,13 @@ def moment(milliseconds: int) -> str:
 
 
 def account(profile: Profile, at: Addresses) -> entities.Account:
-    return entities.Account(**_account(profile, at))
+    shown = profile.member.location if profile.member.shows_location else None
+    extras = entities.AccountExtras(location=_location(shown)) if shown is not None else UNSET
+    return entities.Account(**_account(profile, at), shoal=extras)
+
+
+def _location(location: Location | None) -> entities.Location | None:
+    return entities.Location(location.country, location.town or None) if location is not None else None
 
 
 def credential_account(profile: Profile, at: Addresses, requests: int = 0) -> entities.CredentialAccount:
@@ -204,7 +212,12 @@ def credential_account(profile: Profile, at: Addresses, requests: int = 0) -> en
         attribution_domains=list(member.attribution_domains),
         quote_policy=member.quote_policy,
     )
-    extras = entities.MemberExtras(member.folds_shares, member.place_precision.value)
+    extras = entities.MemberExtras(
+        location=_location(member.location),
+        aggregate_reblogs=member.folds_shares,
+        place_precision=member.place_precision.value,
+        shows_location=member.shows_location,
+    )
     return entities.CredentialAccount(**_account(profile, at), source=source, role=role(member.role), shoal=extras)
 
 
@@ -297,8 +310,14 @@ def _extras(post: Post, *, data: bool) -> entities.Extras | UnsetType:
     return entities.Extras(
         data=msgspec.Raw(post.json.encode()) if post.json and data else UNSET,
         data_bytes=len(post.json.encode()) if post.json and not data else UNSET,
-        place=entities.Place(*post.place) if post.place else None,
+        place=_place(post.place) if post.place else None,
     )
+
+
+def _place(place: Place) -> entities.Place:
+    towns = gazetteer.installed()
+    town = towns.town_near(place) if towns is not None else None
+    return entities.Place(*place, town.name, town.country) if town is not None else entities.Place(*place)
 
 
 def share_content(share: Share, sharer: str, at: Addresses) -> entities.StatusContent:

@@ -134,6 +134,20 @@ class AccountRole(msgspec.Struct, kw_only=True):
     color: str = ""
 
 
+class Location(msgspec.Struct):
+    """Where a member lives, as they state it."""
+
+    country: str
+    """Two-letter code (ISO 3166-1)."""
+    town: str | None
+
+
+class AccountExtras(msgspec.Struct, kw_only=True):
+    """Properties of an account that Mastodon does not have."""
+
+    location: Location | None
+
+
 class Account(msgspec.Struct, kw_only=True):
     """An account, as seen by other accounts."""
 
@@ -167,6 +181,8 @@ class Account(msgspec.Struct, kw_only=True):
     """True for a silenced account; absent for any other account."""
     suspended: bool | UnsetType = UNSET
     """True for a suspended account, which only moderators can see; absent for any other account."""
+    shoal: AccountExtras | UnsetType = UNSET
+    """Present if the member shows their location."""
 
 
 class Source(msgspec.Struct, kw_only=True):
@@ -196,12 +212,14 @@ class Role(msgspec.Struct, kw_only=True):
     highlighted: bool = False
 
 
-class MemberExtras(msgspec.Struct):
+class MemberExtras(AccountExtras, kw_only=True):
     """Settings of a member that Mastodon does not have."""
 
     aggregate_reblogs: bool
     place_precision: str
-    """The precision of the places of new statuses: `exact`, `100m`, `1km`, `10km`, or `none`."""
+    """The precision of the places of new statuses: `exact`, `100m`, `1km`, `10km`, `city`, or `none`."""
+    shows_location: bool
+    """Whether others can see the location."""
 
 
 class CredentialAccount(Account, kw_only=True):
@@ -240,6 +258,10 @@ class Place(msgspec.Struct):
 
     latitude: float
     longitude: float
+    town: str | UnsetType = UNSET
+    """The name of the town, if the server knows the names of places."""
+    country: str | UnsetType = UNSET
+    """The two-letter code of its country (ISO 3166-1)."""
 
 
 class SharedBy(msgspec.Struct):

@@ -95,9 +95,8 @@ async def _caught_up(reads: Reads, viewer: int, since: int | None, now: int, lim
     order = [*rows.quiet, *rows.best]
     posts = [found.posts[row] for row in order]
     sources = [proposed[post.id].source for post in posts]
-    reading = reading_of(
-        viewer, posts, sources, recipe, found.values[order] if explain and not personalization.off else None
-    )
+    values = found.values[order] if explain and not personalization.off else None
+    reading = reading_of(viewer, posts, sources, recipe, values, interests=interests)
     shown, _ = await part(reads, viewer, reading, 0, limit)
     first = {found.posts[row].id for row in rows.quiet}
     return CatchUp(

@@ -215,7 +215,7 @@ async def _read(
     recipe = recipe_for(reads, personalization)
     best = await scored(reads, viewer, personalization, recipe, interests, proposed)
     author_most = author_most_for(personalization, interests, recipe)
-    return in_order(viewer, best, proposed, recipe, author_most, explain=explain)
+    return in_order(viewer, best, proposed, recipe, author_most, interests, explain=explain)
 
 
 def author_most_for(personalization: Personalization, interests: Interests, recipe: Recipe) -> int:
@@ -232,6 +232,7 @@ def in_order(
     proposed: Mapping[int, Proposal],
     recipe: Recipe,
     author_most: int,
+    interests: Interests,
     *,
     explain: bool = False,
 ) -> Reading:
@@ -239,7 +240,7 @@ def in_order(
     placed = _placed(best.only(range(min(len(best.posts), MOST_POSITIONS))), proposed, author_most, recipe.exploration)
     posts, values, _ = best.only([candidate.row for candidate in placed])
     sources = [proposed[post.id].source for post in posts]
-    return reading_of(viewer, posts, sources, recipe, values if explain else None, placed)
+    return reading_of(viewer, posts, sources, recipe, values if explain else None, placed, interests)
 
 
 def recipe_for(reads: Reads, personalization: Personalization) -> Recipe:

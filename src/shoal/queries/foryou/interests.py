@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
-from shoal.core.model import Post
+from shoal.core.model import Member, Post
 from shoal.core.ranking.people import FOLLOWS_EACH, FriendsOfFriends, Ids, asked, friends_of_friends
 from shoal.core.ranking.preferences import (
     FOLLOWED_STRENGTH,
@@ -108,11 +108,13 @@ async def _derived(reads: Reads, member: int, now: int) -> Interests:
     by_type = dict(zip(_STRENGTHS, acts, strict=True))
     ids = {row.id2 for rows in (own, *acts) for row in rows}
     nodes, near = await asyncio.gather(
-        reads.lasting.obj_get(list(ids)),
+        reads.lasting.obj_get([member, *ids]),
         _near(reads, member, np.array([row.id2 for row in followees[:WEIGHED]], np.int64), now),
     )
     posts = {id_: node for id_, node in nodes.items() if isinstance(node, Post)}
     mine = [posts[row.id2] for row in own if row.id2 in posts]
+    owner = nodes.get(member)
+    location = owner.location if isinstance(owner, Member) else None
     done = [
         _Act(row.id2, strength * decay(row.time, now))
         for atype, strength in _STRENGTHS.items()
@@ -132,7 +134,9 @@ async def _derived(reads: Reads, member: int, now: int) -> Interests:
             [row.id2 for atype, rows in by_type.items() if atype is not REPORTS_POST for row in rows]
             + [post.parent_id for post in mine if post.parent_id]
         ),
-        place=next((post.place for post in mine if post.place is not None), None),
+        place=(location and location.place) or next((post.place for post in mine if post.place is not None), None),
+        location=location,
+        picked=(),
         near=near,
     )
 

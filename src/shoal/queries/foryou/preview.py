@@ -40,6 +40,7 @@ class Previewed(NamedTuple):
 class _Look(NamedTuple):
     proposed: dict[int, Proposal]
     found: ScoringInput
+    interests: Interests
 
 
 async def preview(reads: Reads, viewer: int, recipe: Recipe, limit: int = 10) -> list[Previewed]:
@@ -71,11 +72,13 @@ async def _look(
     since: int = 0,
 ) -> _Look:
     proposed = await proposals(reads, viewer, await candidates(reads, viewer, interests, near_km, newest))
-    return _Look(proposed, await scoring_input(reads, viewer, personalization, interests, proposed, since=since))
+    found = await scoring_input(reads, viewer, personalization, interests, proposed, since=since)
+    return _Look(proposed, found, interests)
 
 
 def _reading(viewer: int, look: _Look, recipe: Recipe, author_most: int) -> Reading:
-    return in_order(viewer, by_score(look.found, recipe), look.proposed, recipe, author_most, explain=True)
+    best = by_score(look.found, recipe)
+    return in_order(viewer, best, look.proposed, recipe, author_most, look.interests, explain=True)
 
 
 class LeftOut(StrEnum):
@@ -108,7 +111,7 @@ async def first_entries(
         first: list[list[Entry]] = []
         for recipe in recipes:
             look, most = looks[recipe.near_km], author_most_for(personalization, interests, recipe)
-            reading = in_order(viewer, by_score(look.found, recipe), look.proposed, recipe, most)
+            reading = in_order(viewer, by_score(look.found, recipe), look.proposed, recipe, most, look.interests)
             shown, _ = await part(reads, viewer, reading, 0, limit)
             first.append([ranked.entry for ranked in shown])
         return first

@@ -15,17 +15,24 @@ import numpy.typing as npt
 from shoal.core.errors import InvalidInput
 from shoal.core.ids import EPOCH_MS, compose, shard_of
 from shoal.core.model import Post
+from shoal.core.places import Location
+from shoal.core.ranking.preferences import Interests
 from shoal.core.ranking.recipes import BALANCED, TERM_NAMES, Recipe
 from shoal.core.ranking.reranking import Placed, Source
-from shoal.core.ranking.terms import Matrix, contributions
+from shoal.core.ranking.terms import Matrix, ReasonFacts, contributions
+from shoal.gazetteer import country_in_sentence
+from shoal.queries.hydration import Entry
 
 _WRONG_CURSOR = "cursor: as the page before gave it"
 _CURSOR_BYTES = 12
+_TERMS = ",".join(TERM_NAMES)
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """A ranked feed, best first after diversification. Columns are packed, little-endian."""
 
+    terms: str
+    """Names of the terms. A ranking by a version of Shoal with other terms cannot be read."""
     viewer: int
     ids: bytes
     """Ids of posts, 8 bytes each."""
@@ -38,6 +45,10 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     values: bytes = b""
     """Values of the terms, 4 bytes each, one row per post; empty unless an explanation was requested."""
     recipe: Recipe = BALANCED
+    location: Location | None = None
+    """Where the viewer lives, as of the ranking."""
+    picked: tuple[str, ...] = ()
+    """The tags that the viewer has selected as interests, as of the ranking."""
 
     def __len__(self) -> int:
         return len(self.ids) // 8
@@ -55,23 +66,29 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
         """Return the part of this ranking with the posts that another ranking lacks, without explanations."""
         missing = np.isin(np.frombuffer(self.ids, "<i8"), np.frombuffer(other.ids, "<i8"), invert=True)
         return Reading(
+            terms=self.terms,
             viewer=self.viewer,
             ids=np.frombuffer(self.ids, "<i8")[missing].tobytes(),
             sources=np.frombuffer(self.sources, "<u2")[missing].tobytes(),
             lost=np.frombuffer(self.lost, "<i2")[missing].tobytes(),
             rules=tuple(compress(self.rules, missing.tolist())),
             recipe=self.recipe,
+            location=self.location,
+            picked=self.picked,
         )
 
     def followed_by(self, other: Reading, most: int) -> Reading:
         """Return this ranking followed by another, cut to `most` posts, without explanations."""
         return Reading(
+            terms=self.terms,
             viewer=self.viewer,
             ids=(self.ids + other.ids)[: 8 * most],
             sources=(self.sources + other.sources)[: 2 * most],
             lost=(self.lost + other.lost)[: 2 * most],
             rules=(*self.rules, *other.rules)[:most],
             recipe=self.recipe,
+            location=self.location,
+            picked=self.picked,
         )
 
     def why(self, first: int, last: int) -> list[Why]:
@@ -88,6 +105,8 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
                 lost=places,
                 rule=rule,
                 recipe=self.recipe,
+                location=self.location,
+                picked=self.picked,
             )
             for terms, source, places, rule in zip(
                 self._terms(first, last), sources, lost, self.rules[first:last], strict=True
@@ -126,6 +145,18 @@ class Why(NamedTuple):
     rule: str
     """The diversification rule that cost these positions."""
     recipe: Recipe
+    location: Location | None
+    """Where the viewer lives."""
+    picked: tuple[str, ...]
+    """The tags that the viewer has selected as interests."""
+
+    def facts(self, entry: Entry, language: str) -> ReasonFacts:
+        """Return what the reasons of the entry state, in a language."""
+        town = country = ""
+        if self.location is not None:
+            town, country = self.location.town, country_in_sentence(self.location.country, language)
+        picked = next((tag for tag in entry.post.tags if tag in self.picked), "")
+        return ReasonFacts(self.recipe, entry.reactions, town, country, picked)
 
 
 class ReadingCursor(NamedTuple):
@@ -164,9 +195,10 @@ def encode_reading(reading: Reading) -> bytes:
 def decode_reading(data: bytes) -> Reading | None:
     """Decode a ranking; None if another version of Shoal wrote it in another format."""
     try:
-        return _decoder.decode(data)
+        reading = _decoder.decode(data)
     except msgspec.MsgspecError:
         return None
+    return reading if reading.terms == _TERMS else None
 
 
 def reading_of(
@@ -176,13 +208,15 @@ def reading_of(
     recipe: Recipe,
     values: Matrix | None = None,
     placed: Sequence[Placed] = (),
+    interests: Interests | None = None,
 ) -> Reading:
     """Return the ranking of posts in order, with the sources of each.
 
     `values` of the terms, one row per post, enable explanations; `placed` has the effect of diversification on each
-    post.
+    post; `interests` have the facts about the viewer that reasons state.
     """
     return Reading(
+        terms=_TERMS,
         viewer=viewer,
         ids=_packed([post.id for post in posts], "<i8"),
         sources=_packed(sources, "<u2"),
@@ -190,6 +224,8 @@ def reading_of(
         rules=tuple(candidate.rule for candidate in placed) or ("",) * len(posts),
         values=b"" if values is None else _packed(values, "<f4"),
         recipe=recipe,
+        location=interests.location if interests is not None else None,
+        picked=interests.picked if interests is not None else (),
     )
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal.core.model import HELD, Media, Member, Post, Review, Visibility
-from shoal.core.places import Place, distance_km
+from shoal.core.places import Location, Place, distance_km
 from shoal.core.ranking import terms
 from shoal.core.ranking.preferences import Interests, times_seen
 from shoal.core.ranking.recipes import Recipe
@@ -41,6 +41,7 @@ from shoal.queries import lists, trends
 from shoal.queries.context import Reads
 from shoal.queries.foryou.sources import Proposal
 from shoal.queries.hydration import Row, ViewerState, viewer_state
+from shoal.queries.public_timelines import in_country
 from shoal.tagcloud.cloud import Word
 
 OPEN_TO_FOLLOWERS = (Visibility.PUBLIC, Visibility.UNLISTED, Visibility.FOLLOWERS)
@@ -147,6 +148,7 @@ async def facts_of(
         tag_affinity=_by_tags(posts, interests.tags, sum, 0.0),
         author_affinity=_column([interests.authors.get(id_, 0.0) for id_ in authors])[by],
         distance_km=_distances(interests.place, posts),
+        from_country=_from_country(interests.location, posts),
         rising=_by_tags(posts, growth, max, 1.0),
         recent=_column([stirred.get(id_, 0.0) for id_ in ids]),
         # Average reactions to the author's other posts, without this post.
@@ -181,6 +183,13 @@ def _distances(here: Place | None, posts: Sequence[Post]) -> Column:
     if here is None:
         return np.full(len(posts), math.nan)
     return _column([math.nan if post.place is None else distance_km(*here, *post.place) for post in posts])
+
+
+def _from_country(location: Location | None, posts: Sequence[Post]) -> Column:
+    """Return for each post 1 if it is from the country of the location, else 0."""
+    if location is None:
+        return np.zeros(len(posts))
+    return _column([in_country(post, location) for post in posts])
 
 
 def _column(values: Sequence[float]) -> Column:

@@ -16,12 +16,14 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from shoal.core.model import Post, Share
+from shoal.core.places import Location
 from shoal.core.ranking.preferences import Interests
 from shoal.core.ranking.reranking import Source
 from shoal.graph.contract import Assoc, Cursor
 from shoal.graph.schema import LIKES, POSTED, PUBLIC_LISTS, PUBLISHED, TAG_OF, tag_id
 from shoal.queries import home, public_timelines, trends
 from shoal.queries.context import Reads
+from shoal.queries.public_timelines import in_country
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -49,6 +51,8 @@ _NEARBY = 60
 class Candidates:
     """Ids of posts and shares, before they are read."""
 
+    location: Location | None = None
+    """Where the viewer lives."""
     sources: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
     """The `Source` flags of each id, as a plain number, because thousands are combined per page."""
     likers: Counter[int] = field(default_factory=Counter)
@@ -67,9 +71,10 @@ Newest = Callable[[Reads, int, int], Awaitable[list[int]]]
 async def candidates(
     reads: Reads, viewer: int, interests: Interests, near_km: float, newest: Newest = home.newest
 ) -> Candidates:
-    """Return the candidates of a member: eight concurrent reads, plus the reads of `newest`.
+    """Return the candidates of a member: eight concurrent reads, plus the reads of `newest`; one more for a known country.
 
-    `near_km`: distance from the member's own place within which a post counts as nearby.
+    `near_km`: distance from the member's own place within which a post counts as nearby. Candidates from the member's country
+    include posts just beyond its borders, which `proposals` removes.
     """
     graph = reads.graph
     closest = closest_followees(interests, _FRIENDS)
@@ -80,11 +85,12 @@ async def candidates(
     tags = _strongest(interests.tags, _TAGS)
     rising = [word.name for word in (await reads.tags.cloud("rising")).words[:_RISING]]
     tag_ids = {tag_id(tag): tag for tag in (*tags, *rising)}
-    (at_home, trending, around), (likes, posted, tagged, new) = await asyncio.gather(
+    (at_home, trending, around, from_country), (likes, posted, tagged, new) = await asyncio.gather(
         asyncio.gather(
             newest(reads, viewer, _HOME),
             trends.ids(reads, outdated=True),
             public_timelines.newest_around(reads, interests.place, near_km, _NEARBY),
+            public_timelines.newest_in_country(reads, interests.location, _NEARBY),
         ),
         asyncio.gather(
             graph.assoc_ranges(closest, LIKES, Cursor(limit=_FRIEND_LIKES)),
@@ -93,7 +99,7 @@ async def candidates(
             graph.assoc_ranges(PUBLIC_LISTS, PUBLISHED, Cursor(limit=_NEW_EACH)),
         ),
     )
-    found = Candidates()
+    found = Candidates(interests.location)
     found.add(at_home, Source.FOLLOWEES)
     found.likers.update(row.id2 for rows in likes.values() for row in rows)
     found.add(found.likers, Source.FRIENDS_LIKED)
@@ -110,6 +116,7 @@ async def candidates(
             found.add(entries, Source.RISING)
     found.add(trending[:_POPULAR], Source.POPULAR)
     found.add(around, Source.NEARBY)
+    found.add(from_country, Source.COUNTRY)
     found.add(_of(new, PUBLIC_LISTS), Source.EXPLORATION)
     return found
 
@@ -154,6 +161,10 @@ async def proposals(reads: Reads, viewer: int, found: Candidates) -> dict[int, P
                 sources[node.post_id] |= shared if source & followees else source
                 friends[node.post_id] += bool(source & followees)
         elif isinstance(node, Post):
+            if source & Source.COUNTRY.value and not in_country(node, found.location):
+                source &= ~Source.COUNTRY.value  # noqa: PLW2901
+                if not source:
+                    continue
             if not node.parent_id or node.parent_author_id == node.author_id:
                 sources[id_] |= source
             elif source & followees:

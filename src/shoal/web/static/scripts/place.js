@@ -8,15 +8,17 @@ export default function place(details) {
   const map = details.querySelector("[data-world]");
   const svg = map.querySelector("svg");
   const here = map.querySelector(".here");
-  const [latitude, longitude] = ["latitude", "longitude"].map((name) => details.querySelector(`#${name}`));
+  // The text is the name of a town, or the coordinates themselves if the server knows no town there.
+  const [text, coordinates] = ["place", "coordinates"].map((name) => details.querySelector(`#${name}`));
   const view = { ...WHOLE };
+  const pin = () => coordinates.value.split(",").map(parseFloat);
   map.hidden = false;
   const show = () => {
     view.width = Math.min(WHOLE.width, Math.max(NEAREST, view.width));
     view.x = Math.min(18000 - view.width, Math.max(-18000, view.x));
     view.y = Math.min(9000 - view.width / 2, Math.max(-9000, view.y));
     svg.setAttribute("viewBox", `${view.x} ${view.y} ${view.width} ${view.width / 2}`);
-    const [lat, lon] = [latitude, longitude].map((field) => parseFloat(field.value.replace(",", ".")));
+    const [lat, lon] = pin();
     here.toggleAttribute("hidden", !(Number.isFinite(lat) && Number.isFinite(lon)));
     here.setAttribute("transform", `translate(${lon * 100 || 0} ${-lat * 100 || 0})`);
     here.firstElementChild.setAttribute("r", view.width / 90);
@@ -31,11 +33,20 @@ export default function place(details) {
     const box = svg.getBoundingClientRect();
     return [view.x + ((event.clientX - box.left) / box.width) * view.width, view.y + ((event.clientY - box.top) / box.height) * (view.width / 2)];
   };
-  const set = (lat, lon) => {
-    latitude.value = lat;
-    longitude.value = lon;
-    latitude.dispatchEvent(new Event("input", { bubbles: true }));
+  // Stores the draft. The event is not one of the field, so that nothing is suggested.
+  const keep = () => details.dispatchEvent(new Event("input", { bubbles: true }));
+  const set = async (lat, lon) => {
+    const chosen = lat === "" ? "" : `${lat}, ${lon}`;
+    text.value = coordinates.value = chosen;
     show();
+    if (chosen && text.dataset.offers) {
+      const answer = await fetch(`${text.dataset.offers}?q=${encodeURIComponent(chosen)}`, { headers: { "HX-Request": "true" } }).catch(() => null);
+      const offers = document.createElement("template");
+      if (answer?.ok) offers.innerHTML = await answer.text();
+      const town = offers.content.querySelector("[data-typed]");
+      if (town && coordinates.value === chosen) text.value = town.dataset.typed;
+    }
+    keep();
   };
   let from = null;
   svg.addEventListener("pointerdown", (event) => {
@@ -59,14 +70,23 @@ export default function place(details) {
   });
   svg.addEventListener("wheel", (event) => (event.preventDefault(), zoom(event.deltaY < 0 ? 1.25 : 0.8, ...at(event))), { passive: false });
   for (const button of map.querySelectorAll("[data-zoom]")) {
-    button.addEventListener("click", () => (here.hasAttribute("hidden") ? zoom(Number(button.dataset.zoom)) : zoom(Number(button.dataset.zoom), parseFloat(longitude.value) * 100, -parseFloat(latitude.value) * 100)));
+    button.addEventListener("click", () => {
+      const [lat, lon] = pin();
+      if (here.hasAttribute("hidden")) zoom(Number(button.dataset.zoom));
+      else zoom(Number(button.dataset.zoom), lon * 100, -lat * 100);
+    });
   }
   const locate = map.querySelector("[data-locate]");
   locate.addEventListener("click", () =>
     navigator.geolocation.getCurrentPosition(({ coords }) => set(coords.latitude.toFixed(4), coords.longitude.toFixed(4)), () => say(locate.dataset.denied)),
   );
   map.querySelector("[data-clear]").addEventListener("click", () => set("", ""));
-  for (const field of [latitude, longitude]) field.addEventListener("input", show);
+  const typed = () => {
+    coordinates.value = /^[\s\d.,;+-]+$/.test(text.value) ? text.value : "";
+    show();
+  };
+  text.addEventListener("input", typed);
+  text.addEventListener("change", () => (typed(), keep()));
   const open = () => {
     const land = map.querySelector("[data-land]");
     if (details.open && !land.hasAttribute("href")) land.setAttribute("href", land.dataset.land);

@@ -1,4 +1,4 @@
-// Suggests members and tags in a search box: arrow keys select, Enter opens, Escape closes.
+// Suggests members and tags, or towns, in a text field: arrow keys select, Enter opens or takes, Escape closes.
 const WAIT = 180;
 let number = 0;
 
@@ -34,6 +34,7 @@ export default function searchbox(box) {
     if (!option.dataset.typed) return option.click();
     box.value = option.dataset.typed;
     close();
+    box.dispatchEvent(new Event("change", { bubbles: true }));
     box.focus();
   };
   const ask = async () => {
@@ -41,7 +42,7 @@ export default function searchbox(box) {
     if (!text) return close();
     if (text === asked && !list.hidden) return;
     asked = text;
-    const answer = await fetch(`${box.dataset.offers}?q=${encodeURIComponent(box.value)}`, { headers: { "HX-Request": "true" } }).catch(() => null);
+    const answer = await fetch(`${box.dataset.offers}${box.dataset.offers.includes("?") ? "&" : "?"}q=${encodeURIComponent(box.value)}`, { headers: { "HX-Request": "true" } }).catch(() => null);
     if (!answer?.ok || box.value.trim() !== text || document.activeElement !== box) return;
     list.innerHTML = await answer.text();
     htmx.process(list);
