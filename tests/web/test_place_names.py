@@ -14,7 +14,7 @@ from shoal.core.model import Member
 from shoal.core.places import Place, PlacePrecision
 from shoal.i18n import words_in
 from shoal.web.place_names import as_typed, coordinates_typed, location_label, place_words
-from tests.api.in_memory_network import World, world
+from tests.api.in_memory_network import NetworkFixture, network_fixture
 from tests.web.browser import Page, member, visitor
 from tests.web.test_compose import newest
 
@@ -24,16 +24,16 @@ EN, DE = words_in("en"), words_in("de")
 
 
 @pytest.fixture(scope="module")
-def here() -> Iterator[World]:
-    with world() as made:
+def here() -> Iterator[NetworkFixture]:
+    with network_fixture() as made:
         yield made
 
 
-def joined(here: World, name: str) -> Member:
+def joined(here: NetworkFixture, name: str) -> Member:
     return here.run(members.find(here.writes, name)) or member(here, name)
 
 
-def compose(here: World, name: str, **fields: Any) -> Page:
+def compose(here: NetworkFixture, name: str, **fields: Any) -> Page:
     return visitor(here, name).open("/compose").press("Post", text="Here", **fields)
 
 
@@ -65,7 +65,7 @@ def test_coordinates_of_form_are_read_back_exactly(place: Place) -> None:
     assert coordinates_typed(as_typed(place)) == place
 
 
-def test_compose_form_stores_place_of_named_town(here: World) -> None:
+def test_compose_form_stores_place_of_named_town(here: NetworkFixture) -> None:
     cat = joined(here, "cat")
     here.run(members.update_profile(here.writes, cat.id, ProfileChange(place_precision=PlacePrecision.EXACT)))
     form = visitor(here, "cat").open("/compose")
@@ -86,7 +86,9 @@ def test_compose_form_stores_place_of_named_town(here: World) -> None:
         ("91, 0", "Latitude is -90 to 90"),
     ],
 )
-def test_compose_form_with_unknown_place_shows_proposals_and_keeps_input(here: World, place: str, says: str) -> None:
+def test_compose_form_with_unknown_place_shows_proposals_and_keeps_input(
+    here: NetworkFixture, place: str, says: str
+) -> None:
     joined(here, "dov")
     page = compose(here, "dov", place=place)
     assert page.status == 422
@@ -95,7 +97,7 @@ def test_compose_form_with_unknown_place_shows_proposals_and_keeps_input(here: W
     assert page.field("Town")["aria-invalid"] == "true"
 
 
-def test_compose_form_error_is_in_language_of_reader(here: World) -> None:
+def test_compose_form_error_is_in_language_of_reader(here: NetworkFixture) -> None:
     joined(here, "dov")
     browser = visitor(here, "dov")
     browser.open("/settings/appearance").press("Save", language="de")
@@ -103,7 +105,7 @@ def test_compose_form_error_is_in_language_of_reader(here: World) -> None:
     assert "Meintest du: Palermo, Italien" in page.text
 
 
-def test_edit_form_keeps_exact_place_until_another_town_is_typed(here: World) -> None:
+def test_edit_form_keeps_exact_place_until_another_town_is_typed(here: NetworkFixture) -> None:
     eli = joined(here, "eli")
     here.run(members.update_profile(here.writes, eli.id, ProfileChange(place_precision=PlacePrecision.EXACT)))
     exact = Place(38.123456, 13.345678)
@@ -120,7 +122,7 @@ def test_edit_form_keeps_exact_place_until_another_town_is_typed(here: World) ->
 
 
 @pytest.mark.parametrize(("precision", "away"), [("city", 0.0), ("1km", 0.02), ("exact", 0.0)])
-def test_privacy_setting_is_applied_before_place_is_stored(here: World, precision: str, away: float) -> None:
+def test_privacy_setting_is_applied_before_place_is_stored(here: NetworkFixture, precision: str, away: float) -> None:
     fil = joined(here, "fil")
     visitor(here, "fil").open("/settings/privacy").press("Save", place_precision=precision)
     compose(here, "fil", place="38.123456, 13.345678")
@@ -132,7 +134,7 @@ def test_privacy_setting_is_applied_before_place_is_stored(here: World, precisio
     assert abs(found.longitude - wanted.longitude) <= away
 
 
-def test_nearby_page_finds_posts_by_name_of_town(here: World) -> None:
+def test_nearby_page_finds_posts_by_name_of_town(here: NetworkFixture) -> None:
     gil = joined(here, "gil")
     here.run(posts.create(here.writes, gil.id, Draft(text="Backwaters", place=KOCHI)))
     form = visitor(here).open("/explore/nearby")
@@ -144,7 +146,7 @@ def test_nearby_page_finds_posts_by_name_of_town(here: World) -> None:
     assert (wrong.status, "Did you mean: Kochi, India" in wrong.text) == (422, True)
 
 
-def test_map_of_member_names_towns(here: World) -> None:
+def test_map_of_member_names_towns(here: NetworkFixture) -> None:
     hal = joined(here, "hal")
     here.run(posts.create(here.writes, hal.id, Draft(text="One", place=KOCHI)))
     here.run(posts.create(here.writes, hal.id, Draft(text="Two", place=KOCHI)))
@@ -152,7 +154,7 @@ def test_map_of_member_names_towns(here: World) -> None:
     assert page.one("svg.map a.spot")["aria-label"] == "Near Kochi, India: 2 posts"
 
 
-def test_profile_settings_save_where_member_lives_and_profile_shows_it_if_chosen(here: World) -> None:
+def test_profile_settings_save_where_member_lives_and_profile_shows_it_if_chosen(here: NetworkFixture) -> None:
     joined(here, "ida")
     browser, stranger = visitor(here, "ida"), visitor(here)
     page = browser.open("/settings/profile").press("Save", location="palermo")
@@ -170,7 +172,7 @@ def test_profile_settings_save_where_member_lives_and_profile_shows_it_if_chosen
 
 
 def test_profile_settings_keep_stored_location_without_names_of_places(
-    here: World, monkeypatch: pytest.MonkeyPatch
+    here: NetworkFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ian = joined(here, "ian")
     location = here.run(members.location_of("Kochi"))
@@ -195,16 +197,16 @@ def test_profile_settings_keep_stored_location_without_names_of_places(
         ("q=", []),
     ],
 )
-def test_towns_are_suggested_while_typing(here: World, query: str, offered: list[str]) -> None:
+def test_towns_are_suggested_while_typing(here: NetworkFixture, query: str, offered: list[str]) -> None:
     page = visitor(here).open(f"/towns?{query}")
     assert [str(one["data-typed"]) for one in page.html.select("[role=option]")][:2] == offered
 
 
-def test_towns_with_long_text_are_refused(here: World) -> None:
+def test_towns_with_long_text_are_refused(here: NetworkFixture) -> None:
     assert visitor(here).open(f"/towns?q={'x' * 201}").status == 422
 
 
-def test_about_page_credits_geonames(here: World) -> None:
+def test_about_page_credits_geonames(here: NetworkFixture) -> None:
     page = visitor(here).open("/about")
     assert [link["href"] for link in page.links("GeoNames")] == ["https://www.geonames.org/"]
     assert "CC BY 4.0" in page.text
