@@ -225,7 +225,7 @@ def test_cli_block_commands_manage_blocks_of_domains_emails_networks_and_names(s
     assert refused(shoal("block", "domain", "no domain")) == "shoal: Domain is not a valid domain name"
     network = ("block", "network", "203.0.113.9/24", "--severity", "sign_up_block", "--comment", "robots")
     assert told(shoal(*network, "--days", "7")) == "blocked 203.0.113.0/24: sign_up_block\n"
-    assert refused(shoal("block", "network", "spam.example")).startswith("shoal: Ip is not an address or a network")
+    assert refused(shoal("block", "network", "spam.example")).startswith("shoal: Ip is not an IP address")
     listed = [line.split("\t") for line in told(shoal("block", "list")).splitlines()[1:]]
     assert [line[0] for line in listed] == ["domain", "email", "network"]
     assert listed[2][1] == "203.0.113.0/24"
@@ -275,7 +275,7 @@ def test_cli_read_and_maintenance_commands_work_with_and_without_server(shoal: S
     assert "#tide" in told(shoal("tags", "show", "tide"))
     assert "tide" in told(shoal("tags"))
     assert "tags written to" in told(shoal("tags", "picture", str(tmp_path / "cloud.svg")))
-    assert "failed: 0" in told(shoal("jobs"))
+    assert "parked: 0" in told(shoal("jobs"))
     assert told(shoal("jobs", "replay", "--all")) == "replayed 0 jobs\n"
     assert "consistent" in told(shoal("check", "--repair"))
     assert "over the data sources" in told(shoal("shards"))
