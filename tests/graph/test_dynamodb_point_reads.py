@@ -157,3 +157,16 @@ async def test_point_reads_closed_during_a_request_wait_for_it() -> None:
     await closing
     with pytest.raises(ShoalError):
         await waiting
+
+
+@pytest.mark.parametrize("end", [GeneratorExit, asyncio.CancelledError])
+@in_loop
+async def test_point_reads_whose_request_is_aborted_fail_instead_of_waiting_forever(end: type[BaseException]) -> None:
+    async def read(_keys: Any) -> list[Any]:
+        raise end
+
+    reads = PointReads(read)
+    keys: Any = [("7", "object")]
+    async with asyncio.timeout(10):
+        found = await asyncio.gather(reads.get(keys), reads.get(keys), return_exceptions=True)
+    assert [type(one) for one in found] == [end, end]

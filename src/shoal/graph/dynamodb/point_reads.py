@@ -90,7 +90,13 @@ class PointReads:
         with for_many():
             task = asyncio.ensure_future(self._send(request))
         self._sent.add(task)
-        task.add_done_callback(self._sent.discard)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._sent.discard(task)
+        if not task.cancelled():
+            # Mark the exception as retrieved, because the callers have received it.
+            task.exception()
 
     async def _send(self, request: _Request) -> None:
         began = time.perf_counter()
@@ -99,6 +105,12 @@ class PointReads:
         except Exception as error:  # noqa: BLE001  # passed on to the callers
             self._fail(request, error)
             return
+        except BaseException as error:
+            # The process or this task ends. Without this, the callers would wait forever.
+            for _, future, _ in request.callers:
+                if not future.done():
+                    future.set_exception(error)
+            raise
         finally:
             for record in {id(record): record for _, _, record in request.callers if record is not None}.values():
                 record.add("dynamodb", "batch_get_item", began)
