@@ -116,7 +116,7 @@ def test_placement_study_report_is_written_as_html(names: Path, tmp_path: Path) 
     done = shoal("study", str(names), "--report", str(page))
     assert done.exit_code == 0
     assert done.stderr == f"wrote {page}\n"
-    assert "How evenly" in done.stdout
+    assert "Evenness" in done.stdout
     assert page.read_text("utf-8").startswith("<!doctype html>")
 
 

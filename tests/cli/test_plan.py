@@ -69,7 +69,7 @@ def test_plan_command_writes_plots_and_report() -> None:
     assert ET.parse("plan.svg").getroot().tag.endswith("svg")  # noqa: S314  # our own
     page = Path("plan.html").read_text()
     assert page.count("<img ") == 5
-    assert "What is assumed" in page
+    assert "Most important assumptions" in page
     assert "http" not in page.replace("http://www.w3.org", "")
     assert planned("--members", "1M", "--plot", "plan.png").exit_code == 0
     with Image.open("plan.png") as image:
