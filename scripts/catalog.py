@@ -16,7 +16,7 @@ from babel.messages.pofile import read_po, write_po
 from shoal.core.ranking.terms import TERMS, TITLES
 from shoal.http.authentication import KNOWN, in_words
 from shoal.push import messages
-from shoal.web import notifications, operations, ranking, tags
+from shoal.web import notifications, operations, pending_actions, ranking, tags
 from shoal.web.form_errors import COMPLAINTS
 
 WEB = Path(__file__).parents[1] / "src/shoal/web"
@@ -40,6 +40,7 @@ _TABLES = (
     messages._TITLES,
     messages._OF_ONE,
     notifications._ONE,
+    pending_actions._AFTER_LOGIN,
     notifications._ONE_OR_MORE,
     ranking._SOURCE_WORDS,
     ranking._OUT_WORDS,

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from shoal.commands import lists, posts, ranking, relationships
+from shoal.commands import filters, lists, moderation, posts, ranking, relationships, reports
+from shoal.commands.filters import FilterChange, KeywordChange
 from shoal.commands.posts import Draft
-from shoal.core.model import Visibility
+from shoal.commands.reports import Complaint
+from shoal.core.filters import FilterContext
+from shoal.core.model import Member, Post, Visibility
 from tests.api.in_memory_network import NetworkFixture, network_fixture
 from tests.web.browser import member, visitor
 from tests.web.pictures import posted
@@ -141,17 +144,53 @@ def test_reply_on_home_page_shows_the_beginning_of_the_answered_post(here: Netwo
     assert page.post("Behind the dunes").select_one(".answered").text == "Where is the harbor"  # type: ignore[union-attr]
 
 
-def test_reply_to_a_post_that_the_viewer_may_not_see_shows_only_its_author(here: NetworkFixture) -> None:
-    liz, max_, ned = member(here, "liz"), member(here, "max"), member(here, "ned")
-    here.run(relationships.follow(here.writes, max_.id, liz.id))
+Hide = Callable[[NetworkFixture, Member, Member, Post], object]
+
+
+def _muted(here: NetworkFixture, viewer: Member, author: Member, _post: Post) -> object:
+    return here.run(relationships.mute(here.writes, viewer.id, author.id))
+
+
+def _blocked(here: NetworkFixture, viewer: Member, author: Member, _post: Post) -> object:
+    return here.run(relationships.block(here.writes, author.id, viewer.id))
+
+
+def _reported(here: NetworkFixture, viewer: Member, author: Member, post: Post) -> object:
+    return here.run(reports.file(here.writes, viewer.id, author.id, Complaint(post_ids=(post.id,))))
+
+
+def _filtered(here: NetworkFixture, viewer: Member, _author: Member, _post: Post) -> object:
+    words = (KeywordChange(keyword="harbor"),)
+    change = FilterChange(title="Sea", contexts=(FilterContext.HOME,), words=words)
+    return here.run(filters.create(here.writes, viewer.id, change))
+
+
+def _silenced(here: NetworkFixture, _viewer: Member, author: Member, _post: Post) -> object:
+    return here.run(moderation.silence(here.writes, author.id))
+
+
+@pytest.mark.parametrize("hide", [_muted, _blocked, _reported, _filtered, _silenced])
+def test_reply_to_a_post_hidden_from_the_viewer_shows_only_its_author(here: NetworkFixture, hide: Hide) -> None:
+    name = hide.__name__.strip("_")
+    viewer, author, other = (member(here, f"{role}_{name}") for role in ("viewer", "author", "other"))
+    post = posted(here, author, "Behind the harbor")
+    posted(here, other, "I agree", parent_id=post.id)
     here.settle()
-    private = posted(here, liz, "Only for followers", visibility=Visibility.FOLLOWERS)
-    posted(here, max_, "I agree", parent_id=private.id, visibility=Visibility.PUBLIC)
-    for followee in (liz, max_):
-        here.run(relationships.follow(here.writes, ned.id, followee.id))
+    assert "Behind the harbor" in visitor(here, viewer.name).open(f"/@{other.name}?show=replies").answer.text
+    hide(here, viewer, author, post)
     here.settle()
-    here.run(relationships.block(here.writes, liz.id, ned.id))
+    page = visitor(here, viewer.name).open(f"/@{other.name}?show=replies")
+    assert f"Replying to @{author.name}" in page.post("I agree").text
+    assert "Behind the harbor" not in page.answer.text
+
+
+def test_home_page_of_text_posts_offers_older_photos_without_reading_everything(here: NetworkFixture) -> None:
+    pia, quin = member(here, "pia"), member(here, "quin")
+    here.run(relationships.follow(here.writes, pia.id, quin.id))
+    picture = posted(here, quin, "the picture", 1)
+    for n in range(120):
+        posted(here, quin, f"text {n}")
     here.settle()
-    page = visitor(here, "ned").open("/@max?show=replies")
-    assert "Replying to @liz" in page.post("I agree").text
-    assert "Only for followers" not in page.answer.text
+    page = visitor(here, "pia").open("/?show=photos")
+    assert not page.posts
+    assert page.follow("Older posts").posts[0]["data-post"] == str(picture.id)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from msgspec.structs import replace
 
 from shoal.commands import posts
 from shoal.core.model import Post
@@ -92,8 +93,9 @@ def test_pending_action_cookie_with_an_invalid_value_is_ignored(text: str) -> No
 
 
 def test_pending_action_that_exceeds_the_cookie_is_not_stored() -> None:
-    assert decoded(PendingAction("comment", 1, "a" * 500).encoded()) == PendingAction("comment", 1, "a" * 500)
-    assert PendingAction("comment", 1, "\N{PILE OF POO}" * 2_000).encoded() == ""
+    action = PendingAction("comment", 1, "a" * 500)
+    assert decoded(action.at("/@ann/1")) == replace(action, to="/@ann/1")
+    assert PendingAction("comment", 1, "\N{PILE OF POO}" * 2_000).at("/@ann/1") == ""
 
 
 def test_login_page_from_a_shared_post_returns_to_it(here: NetworkFixture, sea: Post) -> None:
@@ -102,3 +104,41 @@ def test_login_page_from_a_shared_post_returns_to_it(here: NetworkFixture, sea: 
     login = page.html.select_one('nav.navigation a[href^="/login"]')
     assert login is not None
     assert log_in(browser.open(str(login["href"]))).path == f"/@ann/{sea.id}"
+
+
+def test_login_page_states_the_pending_action(here: NetworkFixture, sea: Post) -> None:
+    page = visitor(here).open(f"/@ann/{sea.id}")
+    assert "Log in to like this post." in page.press("Like", page.post("The sea")).text
+    page = page.press("Comment", text="How cold was it?")
+    assert "Log in to publish your comment: How cold was it?" in page.text
+    assert "publish your comment" in page.follow("Create an account").text
+
+
+@pytest.mark.parametrize("path", ["/login", "/login?to=/notifications", "/notifications"])
+def test_login_that_began_on_another_page_discards_the_pending_action(
+    here: NetworkFixture, sea: Post, path: str
+) -> None:
+    browser = visitor(here)
+    page = browser.open(f"/@ann/{sea.id}")
+    page.press("Comment", text="Ben is a fool")
+    log_in(browser.open(path))
+    assert "Ben is a fool" not in browser.open(f"/@ann/{sea.id}").text
+    browser.open("/").press("Log out")
+    log_in(browser.open(f"/login?to=/@ann/{sea.id}"))
+    assert "Ben is a fool" not in browser.open(f"/@ann/{sea.id}").text
+
+
+def test_pending_comment_too_long_to_keep_is_refused_with_its_text(here: NetworkFixture, sea: Post) -> None:
+    text = "\u0439" * 4_000
+    page = visitor(here).open(f"/@ann/{sea.id}").press("Comment", text=text)
+    assert page.status == 422
+    assert "Log in first" in page.text
+    assert page.one("textarea").text.strip() == text
+
+
+def test_second_action_that_is_not_kept_replaces_the_pending_one(here: NetworkFixture, sea: Post) -> None:
+    browser = visitor(here)
+    page = browser.open(f"/@ann/{sea.id}")
+    page.press("Like", page.post("The sea"))
+    log_in(browser.open(f"/@ann/{sea.id}").press("Comment", text=""))
+    assert "Like, 0 likes" in browser.open(f"/@ann/{sea.id}").text

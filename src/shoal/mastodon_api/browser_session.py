@@ -81,12 +81,14 @@ class Browser:
         self._set(response, _LOGIN, text, BROWSER_MS // 1000)
 
     def postpone(self, response: Response, action: str) -> None:
-        """Store an action until the visitor has logged in; an empty text deletes it."""
-        self._set(response, _PENDING, action, _PENDING_SECONDS if action else 0)
+        """Store an action until the visitor has logged in; an empty text deletes the stored one."""
+        if action or self.pending:
+            self._set(response, _PENDING, action, _PENDING_SECONDS if action else 0)
 
     def log_out(self, response: Response) -> None:
         """End the login of the browser, and clear everything that it has stored of the member's pages."""
         self._set(response, _LOGIN, "", 0)
+        self.postpone(response, "")
         response.headers["Clear-Site-Data"] = '"cache", "storage"'
 
     def _set(self, response: Response, name: str, value: str, seconds: int | None) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import chain
@@ -58,8 +58,6 @@ from shoal.timelines.contract import Window
 
 _outage = ThrottledLog(logging.getLogger(__name__))
 
-RowFilter = Callable[[Row], bool]
-
 _FOLLOWS_PAGE = 20_000
 _SHOWN_AT_ONCE = 500
 
@@ -75,15 +73,12 @@ class _HomeSettings(NamedTuple):
 _PLAIN = _HomeSettings(set(), frozenset())
 
 
-async def page(
-    reads: Reads, viewer: int, cursor: Cursor, *, direct: bool = True, row_filter: RowFilter | None = None
-) -> Page:
+async def page(reads: Reads, viewer: int, cursor: Cursor, *, direct: bool = True) -> Page:
     """Return a page of the viewer's home timeline.
 
     A timeline that is not materialized is rebuilt first. `next` is None only at the end of the timeline. Without
     `direct`, direct messages are excluded:
-    Mastodon clients expect them, the web app shows them as conversations. The entries that
-    `row_filter` rejects are omitted.
+    Mastodon clients expect them, the web app shows them as conversations.
     """
     with one_request():
         opening = await _opened(reads, viewer, cursor)
@@ -101,7 +96,7 @@ async def page(
             else NO_CONTENT_FILTERS
         )
         skeleton = partial(_materialised, reads, viewer, opening=opening)
-        folds = _folds(reads, viewer, skeleton, settings, direct=direct, row_filter=row_filter)
+        folds = _folds(reads, viewer, skeleton, settings, direct=direct)
         return await read_folded(folds, cursor, content_filters)
 
 
@@ -118,20 +113,11 @@ async def definition(reads: Reads, viewer: int, cursor: Cursor, *, direct: bool 
     )
 
 
-def _folds(
-    reads: Reads,
-    viewer: int,
-    skeleton: Skeleton,
-    settings: _HomeSettings,
-    *,
-    direct: bool = True,
-    row_filter: RowFilter | None = None,
-) -> Folds:
+def _folds(reads: Reads, viewer: int, skeleton: Skeleton, settings: _HomeSettings, *, direct: bool = True) -> Folds:
     """Return the rows of the home timeline with the rules that decide which belong to it and which shares are folded."""
 
     async def keep(seen: ViewerState, rows: Sequence[Row]) -> list[Row]:
-        belonging = _belonging(seen, viewer, rows, settings)
-        return belonging if row_filter is None else [row for row in belonging if row_filter(row)]
+        return _belonging(seen, viewer, rows, settings)
 
     return folds_of(reads, viewer, skeleton, keep, direct=direct, tags=settings.tags)
 

@@ -68,20 +68,20 @@ async def begin(ctx: PageContext, member: Member, to: str, *, proved: bool = Fal
     """
     begun = await sessions.begin(ctx.writes, member, proved=proved, origin=ctx.origin)
     asks = HALFWAY in begun.token.scopes
-    response = ctx.go("/login/code", to=local(to, "")) if asks else ctx.go(local(to))
-    await log_in(ctx, response, begun, member)
+    path = "" if asks else await perform(ctx, member, to)
+    response = ctx.go("/login/code", to=local(to, "")) if asks else ctx.go(path or local(to))
+    await log_in(ctx, response, begun)
     return response
 
 
-async def log_in(ctx: PageContext, response: Response, begun: NewToken, member: Member) -> None:
-    """Set the login cookie on the response, and perform the pending action. The member who was logged in before is logged out."""
+async def log_in(ctx: PageContext, response: Response, begun: NewToken) -> None:
+    """Set the login cookie on the response. The member who was logged in before is logged out."""
     if ctx.browser.login:
         await sessions.leave(ctx.writes, ctx.browser.login)
     if ctx.viewer is not None and ctx.viewer.id != begun.token.member_id:
         ctx.browser.log_out(response)
     ctx.browser.log_in(response, begun.text)
-    if ctx.browser.pending and HALFWAY not in begun.token.scopes:
-        await perform(ctx, member)
+    if HALFWAY not in begun.token.scopes:
         ctx.browser.postpone(response, "")
 
 

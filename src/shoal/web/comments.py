@@ -79,8 +79,6 @@ def thread_of(ctx: PageContext, post: Post, found: Thread) -> ThreadView:
     return ThreadView(above, tuple(below), ctx.url(f"/posts/{post.id}/comments") if found.more else "")
 
 
-_MOST_PENDING = 2_000
-"""Characters of a comment that are kept while an anonymous visitor logs in; a longer comment is cut."""
 _Depth = Annotated[int, Meta(ge=-1, le=100)]
 
 
@@ -118,9 +116,13 @@ async def answer(ctx: PageContext, asked: AnswerQuery) -> Response:
 async def comment(ctx: PageContext, asked: NewComment) -> Response:
     """Create a comment. A script gets the rendered comment and an empty form for the next one."""
     answered = await entry_with_id(ctx, asked.id)
-    pending = PendingAction("comment", asked.id, asked.text.strip()[:_MOST_PENDING], asked.request)
+    pending = PendingAction("comment", asked.id, asked.text.strip(), asked.request)
     page_ = f"/@{answered.author.member.name}/{answered.post.id}"
-    member = ctx.checked(asked, pending.encoded() if pending.text else "", page_)
+    if ctx.viewer is None and not pending.at(page_):
+        wrong = ctx.words.text("Log in first: a comment of this length can't be kept while you do.")
+        form = comment_form(ctx, Writing(reply_to=asked.id, text=asked.text), asked.depth, wrong=wrong)
+        return await _refused(ctx, form, answered)
+    member = ctx.checked(asked, pending.at if pending.text else None, page_)
     values = answering(member, answered)
     written = msgspec.structs.replace(
         values,

@@ -16,11 +16,13 @@ from starlette.responses import Response
 
 from shoal import gazetteer
 from shoal.core.errors import Unavailable
+from shoal.core.filters import FilterContext
 from shoal.graph.access import relations
 from shoal.graph.cache.dependencies import do_not_cache
 from shoal.mastodon_api.tag_cloud_image import Frame, LaidOutWord, NamedLevel, arranged
 from shoal.queries import members, public_timelines, trends
-from shoal.queries.hydration import Profile, profiles_by_id
+from shoal.queries.hydration import Entry, Profile, profiles_by_id
+from shoal.queries.pipeline import filtered
 from shoal.queries.suggestions import most_followed
 from shoal.search.indexing import is_listed
 from shoal.tagcloud.cloud import SizedTag
@@ -196,12 +198,16 @@ async def _popular(ctx: PageContext, query: ExploreQuery) -> tuple[PhotoGrid, st
     found = await trends.page(ctx.reads, ctx.viewer_id, _PHOTOS, query.offset)
     last = query.offset + _PHOTOS
     following = ctx.url("/explore", order="popular", offset=last) if found and last <= _MOST_POPULAR else ""
-    return grid_of(ctx, found), following
+    return grid_of(ctx, await _filtered(ctx, found)), following
 
 
 async def _newest(ctx: PageContext, query: ExploreQuery) -> tuple[PhotoGrid, str]:
     found = await public_timelines.public_page(ctx.reads, ctx.viewer_id, query.cursor(_PHOTOS), only_media=True)
-    return grid_of(ctx, found.entries), next_of(ctx, "/explore", found.next, order="new")
+    return grid_of(ctx, await _filtered(ctx, found.entries)), next_of(ctx, "/explore", found.next, order="new")
+
+
+async def _filtered(ctx: PageContext, entries: Sequence[Entry]) -> Sequence[Entry]:
+    return await filtered(ctx.reads.graph, ctx.viewer_id, entries, FilterContext.PUBLIC)
 
 
 async def tags(ctx: PageContext, _params: None) -> Response:

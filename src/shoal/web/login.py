@@ -16,6 +16,7 @@ from shoal.core.model import Member
 from shoal.mastodon_api import login_attempts
 from shoal.web import account_deletion, routing
 from shoal.web.authentication import begin, code_refusal, password_refusal
+from shoal.web.pending_actions import in_words, pending
 from shoal.web.rendering import page
 from shoal.web.request_context import Form, Line, PageContext, local
 
@@ -90,6 +91,7 @@ async def _code_form(ctx: PageContext, member: Member, to: str, wrong: str = "")
     return await page(
         ctx,
         "login_code",
+        action=in_words(ctx, pending(ctx, to)),
         title=ctx.words.text("One more step"),
         to=to,
         name=member.name,
@@ -122,9 +124,11 @@ async def login_page(ctx: PageContext, to: str, name: str = "", wrong: str = "",
 
     `locked`: password logins are locked for now, and the page offers other ways to log in.
     """
-    return await page(
+    action = pending(ctx, to)
+    response = await page(
         ctx,
         "login",
+        action=in_words(ctx, action),
         title=ctx.words.text("Log in"),
         to=to,
         name=name,
@@ -134,6 +138,9 @@ async def login_page(ctx: PageContext, to: str, name: str = "", wrong: str = "",
         contact=ctx.settings.contact_email,
         may_join=ctx.settings.registrations,
     )
+    if action is None:
+        ctx.browser.postpone(response, "")
+    return response
 
 
 ROUTES = (

@@ -136,7 +136,7 @@ async def _show_code(ctx: PageContext, asked: AuthorizeRequest, params: Decision
 
 async def _logged_in(ctx: PageContext, params: Decision, member: Member, *, proved: bool = False) -> Response:
     response = RedirectResponse(address_of(ctx.app.at, params), 303)
-    await log_in(ctx, response, await sessions.begin(ctx.writes, member, proved=proved, origin=ctx.origin), member)
+    await log_in(ctx, response, await sessions.begin(ctx.writes, member, proved=proved, origin=ctx.origin))
     return response
 
 

@@ -1,7 +1,8 @@
 """Actions of anonymous visitors that are performed once they have logged in or signed up: like, share, save, follow, comment.
 
 The browser stores the action in a cookie for half an hour. It was submitted with the form token of this browser, so no other site
-can make a visitor act. An action that is refused, such as one on a post deleted since, is dropped.
+can make a visitor act. It is performed only by a login that began on the page of the action: the login page states it, and any
+other login discards it. A refused action, such as one on a post deleted since, is dropped; a refused comment opens in the composer.
 """
 
 from __future__ import annotations
@@ -19,14 +20,23 @@ from shoal.commands import posts, reactions, relationships
 from shoal.commands.posts import Draft
 from shoal.core.errors import ShoalError
 from shoal.core.model import Member, Visibility
+from shoal.core.text import isolated
 from shoal.graph.schema import BOOKMARK
 from shoal.web.compose import answering
 from shoal.web.request_context import PageContext
 from shoal.web.view_models import entry_with_id
 
 _LOG = logging.getLogger(__name__)
-_MOST_BYTES = 3_000
+_MOST_BYTES = 3_600
 """Browsers store at most 4,096 bytes of a cookie."""
+
+
+_AFTER_LOGIN = {
+    "like": "Log in to like this post.",
+    "share": "Log in to share this post.",
+    "save": "Log in to save this post.",
+    "follow": "Log in to follow this person.",
+}
 
 
 class PendingAction(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -38,10 +48,19 @@ class PendingAction(msgspec.Struct, frozen=True, omit_defaults=True):
     request: Annotated[str, Meta(max_length=100)] = ""
     """The idempotency key of the comment."""
 
-    def encoded(self) -> str:
-        """Return the value of the cookie; empty if it would be too long."""
-        text = base64.urlsafe_b64encode(msgspec.json.encode(self)).decode()
+    to: Annotated[str, Meta(max_length=2_000)] = ""
+    """The page of the action."""
+
+    def at(self, page: str) -> str:
+        """Return the value of the cookie for the action on a page; empty if it would be too long."""
+        text = base64.urlsafe_b64encode(msgspec.json.encode(msgspec.structs.replace(self, to=page))).decode()
         return text if len(text) <= _MOST_BYTES else ""
+
+
+def pending(ctx: PageContext, to: str) -> PendingAction | None:
+    """Return the action that a login which returns to a page will perform, if any."""
+    action = decoded(ctx.browser.pending) if to and ctx.browser.pending else None
+    return action if action and action.to == to else None
 
 
 def decoded(text: str) -> PendingAction | None:
@@ -51,15 +70,32 @@ def decoded(text: str) -> PendingAction | None:
     return None
 
 
-async def perform(ctx: PageContext, member: Member) -> None:
-    """Perform the action that the browser stored, if any, for the member who has just logged in."""
-    action = decoded(ctx.browser.pending) if ctx.browser.pending else None
+def in_words(ctx: PageContext, action: PendingAction | None) -> str:
+    """Return what will happen after the login, as a sentence; empty for no action."""
+    _ = ctx.words.text
+    match action:
+        case None:
+            return ""
+        case PendingAction(do="comment", text=text):
+            return _("Log in to publish your comment: %(text)s") % {"text": isolated(text)}
+        case PendingAction(do="follow_tag", text=tag):
+            return _("Log in to follow %(name)s.") % {"name": f"#{tag}"}
+        case PendingAction(do=do):
+            return _(_AFTER_LOGIN[do])
+
+
+async def perform(ctx: PageContext, member: Member, to: str) -> str:
+    """Perform the pending action of a page for the member who has just logged in; return the path to go to instead, if any."""
+    action = pending(ctx, to)
     if action is None:
-        return
+        return ""
     try:
         await _perform(ctx, member, action)
     except ShoalError as error:
         _LOG.debug("a pending %s was refused: %s", action.do, error)
+        if action.do == "comment":
+            return ctx.url("/compose", reply_to=action.id, text=action.text)
+    return ""
 
 
 async def _perform(ctx: PageContext, member: Member, action: PendingAction) -> None:

@@ -91,7 +91,7 @@ async def photo(ctx: PageContext, path: PhotoPath) -> Response:
 
 async def act(ctx: PageContext, asked: PostActForm) -> Response:
     """Perform an action on a post or undo it. A script gets the updated buttons."""
-    pending = PendingAction(asked.do, asked.id).encoded() if asked.do in {"like", "share", "save"} else ""
+    pending = PendingAction(asked.do, asked.id).at if asked.do in {"like", "share", "save"} else None
     member = ctx.checked(asked, pending)
     await _VERBS[asked.do](ctx.writes, member.id, asked.id)
     if not ctx.partial:

@@ -236,7 +236,7 @@ async def _no_profiles() -> dict[int, list[Profile]]:
 
 async def bond(ctx: PageContext, asked: BondForm) -> Response:
     """Change the relationship with a member, or undo a change. A script gets the updated button."""
-    pending = PendingAction("follow", asked.id).encoded() if asked.do == "follow" else ""
+    pending = PendingAction("follow", asked.id).at if asked.do == "follow" else None
     me, writes = ctx.checked(asked, pending), ctx.writes
     verb = _FOLLOW.get(asked.do) or _OTHERS[asked.do]
     stand = await verb(writes, me.id, asked.id)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated
 from urllib.parse import quote, quote_plus, urlencode
@@ -54,11 +55,11 @@ TOKEN_MARK, REQUEST_MARK = (secrets.token_hex(16) for _ in range(2))
 class LogInFirst(Unauthenticated):
     """The page is for members, and the browser is not logged in.
 
-    `action` is what to do after the login, as in `Browser.postpone`. `to` is the page to return to; by default, the page that sent
-    the request.
+    `to` is the page to return to; by default, the page that sent the request. `action` returns what to do after the login, for
+    `Browser.postpone`, given that page.
     """
 
-    def __init__(self, action: str = "", to: str = "") -> None:
+    def __init__(self, action: Callable[[str], str] | None = None, to: str = "") -> None:
         super().__init__("Log in first")
         self.action, self.to = action, to
 
@@ -212,13 +213,13 @@ class PageContext:
             samesite="lax",
         )
 
-    def checked(self, form: Form, action: str = "", to: str = "") -> Member:
+    def checked(self, form: Form, action: Callable[[str], str] | None = None, to: str = "") -> Member:
         """Return the member who sent the form. Raises `LogInFirst`, or `Expired` for an invalid form token.
 
         `action` and `to` are what to do after the login: see `LogInFirst`.
         """
         if self.viewer is None:
-            raise LogInFirst(action if self._is_sent(form) else "", to)
+            raise LogInFirst(action if self._is_sent(form) else None, to)
         member = self.viewer
         self.check_sent(form)
         return member

@@ -218,9 +218,10 @@ def _answering(
                 return await _cached_page(ctx, context, lambda marked: handled(marked, params))
             return await handled(ctx, params)
         except LogInFirst as error:
-            response = ctx.go("/login", to=error.to or _page_of(ctx, params))
-            if error.action:
-                ctx.browser.postpone(response, error.action)
+            to = error.to or _page_of(ctx, params)
+            response = ctx.go("/login", to=to)
+            if error.action is not None:
+                ctx.browser.postpone(response, error.action(to))
             return response
         except SecondFactorNeeded:
             return ctx.go("/settings/second_factor", needed=1)

@@ -255,7 +255,7 @@ async def _posts(ctx: PageContext, query: SearchQuery, text: str) -> tuple[Seque
         return [], 0
     reads = ctx.reads
     cursor = Cursor(query.before or MAX_TIME, 0, _POSTS)
-    found = await feed.posts(reads, ctx.viewer_id, f"{text} has:media" if query.type == "photos" else text, cursor)
+    found = await feed.posts(reads, ctx.viewer_id, f"has:media {text}" if query.type == "photos" else text, cursor)
     entries = await filtered(reads.graph, ctx.viewer_id, found, FilterContext.PUBLIC)
     return entries, found[-1].id if len(found) == _POSTS else 0
 

@@ -18,6 +18,7 @@ from shoal.web import routing
 from shoal.web.account import password_length
 from shoal.web.authentication import begin
 from shoal.web.form_errors import RIGHT, Wrong, error_text, wrong_of
+from shoal.web.pending_actions import in_words, pending
 from shoal.web.photo_grid import GridPhoto, grid_of
 from shoal.web.rendering import page
 from shoal.web.request_context import Form, Line, PageContext, Text, local
@@ -130,6 +131,7 @@ async def _form(ctx: PageContext, asked: SignUpForm, wrong: Wrong = RIGHT) -> Re
         ctx,
         "signup",
         title=title,
+        action=in_words(ctx, pending(ctx, asked.to)),
         typed=asked,
         wrong=wrong,
         approval=approval,

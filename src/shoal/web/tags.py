@@ -167,7 +167,7 @@ async def _posts(ctx: PageContext, name: str, path: TagPath, *, only_media: bool
 async def follow(ctx: PageContext, asked: TagForm) -> Response:
     """Follow or unfollow a tag. A script gets the updated button."""
     name = _checked(asked.name)
-    member = ctx.checked(asked, PendingAction("follow_tag", text=name).encoded() if asked.do == "follow" else "")
+    member = ctx.checked(asked, PendingAction("follow_tag", text=name).at if asked.do == "follow" else None)
     verb = relationships.follow_tag if asked.do == "follow" else relationships.unfollow_tag
     await verb(ctx.writes, member.id, name)
     if ctx.partial:

@@ -30,7 +30,7 @@ from shoal.queries.foryou import feed as for_you_feed
 from shoal.queries.foryou.catchup import catch_up
 from shoal.queries.foryou.feed import RankedEntry
 from shoal.queries.foryou.ranking import decode_cursor
-from shoal.queries.hydration import Entry, Row
+from shoal.queries.hydration import Entry
 from shoal.queries.pipeline import Page, filtered
 from shoal.queries.public_timelines import TagQuery
 from shoal.queries.suggestions import portfolios, suggestions
@@ -110,6 +110,8 @@ async def home_tabs(ctx: PageContext, own: str = "") -> list[Tab]:
     return [*fixed, *shown, *(Tab(f"tag-{name}", tag_path(ctx, name), f"#{name}") for name in names)]
 
 
+_MOST_PAGES = 5
+"""Pages of a timeline that are read for one page of which few entries are shown."""
 _FRONT_PHOTOS = 24
 """Photos shown to an anonymous visitor."""
 _IN_A_BEGINNING = 12
@@ -136,19 +138,10 @@ async def start(ctx: PageContext, query: HomeQuery) -> Response:
 
 
 async def _home(ctx: PageContext, viewer: Member, query: HomeQuery) -> Response:
-    reads = ctx.reads
     photos = query.show == "photos"
-
-    def admits(row: Row) -> bool:
-        post, share = row[1:]
-        answers_others = post.parent_id and share is None and post.parent_author_id not in {viewer.id, post.author_id}
-        return bool(
-            (post.media or not photos) and (viewer.shows_replies or not answers_others or post.author_id == viewer.id)
-        )
-
-    found = await home_feed.page(reads, viewer.id, query.cursor(), direct=False, row_filter=admits)
-    entries = await filtered(reads.graph, viewer.id, found.entries, FilterContext.HOME)
-    empty = not (entries or query.before or photos)
+    found = await _home_page(ctx, viewer, query.cursor(), photos=photos)
+    entries = await filtered(ctx.reads.graph, viewer.id, found.entries, FilterContext.HOME)
+    empty = not (entries or found.next or query.before or photos)
     beginning = await _beginning(ctx, viewer) if empty and not ctx.partial else None
     return await feed_page(
         ctx,
@@ -163,6 +156,28 @@ async def _home(ctx: PageContext, viewer: Member, query: HomeQuery) -> Response:
         tabs=[] if ctx.partial else await home_tabs(ctx),
         end=ctx.words.text("You've seen all posts of the people you follow."),
     )
+
+
+async def _home_page(ctx: PageContext, viewer: Member, at: Cursor, *, photos: bool) -> Page:
+    """Return a page of home, with only photos or without other people's replies. It reads at most five pages of the timeline."""
+
+    def admits(entry: Entry) -> bool:
+        post = entry.post
+        answers_others = (
+            post.parent_id and not entry.sharer and post.parent_author_id not in {viewer.id, post.author_id}
+        )
+        return bool(
+            (post.media or not photos) and (viewer.shows_replies or not answers_others or post.author_id == viewer.id)
+        )
+
+    entries: list[Entry] = []
+    for _ in range(_MOST_PAGES):
+        found = await home_feed.page(ctx.reads, viewer.id, at, direct=False)
+        entries += filter(admits, found.entries)
+        if found.next is None or len(entries) >= at.limit:
+            break
+        at = at._replace(before=found.next)
+    return Page(entries, found.next)
 
 
 async def _beginning(ctx: PageContext, viewer: Member) -> Beginning:

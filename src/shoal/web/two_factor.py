@@ -108,7 +108,7 @@ async def _turned_on(ctx: PageContext, member: Member, codes: list[str]) -> Resp
     # Turning it on ends the sessions of moderators and admins. Log this browser in again: it has just verified the second factor.
     now = (await ctx.graph.obj_get((member.id,))).get(member.id)
     if isinstance(now, Member) and now.generation != member.generation:
-        await log_in(ctx, response, await sessions.begin(ctx.writes, now, proved=True, origin=ctx.origin), now)
+        await log_in(ctx, response, await sessions.begin(ctx.writes, now, proved=True, origin=ctx.origin))
     return response
 
 

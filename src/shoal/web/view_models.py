@@ -17,13 +17,14 @@ from markupsafe import Markup
 
 from shoal.core.errors import NotFound
 from shoal.core.media_files import still_of
-from shoal.core.model import Media, MediaKind, MediaState, Member, Post
+from shoal.core.model import HELD, Media, MediaKind, MediaState, Member
 from shoal.core.text import plain_excerpt
-from shoal.core.visibility import STRANGER, Relation, is_sensitive, may_see, may_share
-from shoal.graph.access import full_relations, relations
+from shoal.core.visibility import STRANGER, Relation, is_sensitive, may_share
+from shoal.graph.access import full_relations
 from shoal.graph.cache.dependencies import good_until
 from shoal.i18n import Translated, When, language_tag
 from shoal.queries.hydration import Entry, PollView, Profile, hydrate
+from shoal.queries.pipeline import filtered
 from shoal.queries.suggestions import Suggestion
 from shoal.web.form_errors import complaint, sentence
 from shoal.web.place_names import place_words
@@ -251,9 +252,10 @@ def with_first_photo(posts: list[PostView]) -> list[PostView]:
 
 
 async def answered(ctx: PageContext, entries: Sequence[Entry]) -> dict[int, AnsweredPost]:
-    """Return the posts by other authors that these entries answer, by id. Costs two reads if there are any.
+    """Return the posts by other authors that these entries answer, by id. Costs a hydration if there are any.
 
-    The result of a post that the viewer may not see has no excerpt.
+    Only a post that could be shown to the viewer in this list has an excerpt: not one that they muted, reported or filter, and
+    none that moderators hold or whose author is silenced.
     """
     parents = {
         entry.post.parent_id: entry.post.parent_author_id
@@ -262,17 +264,19 @@ async def answered(ctx: PageContext, entries: Sequence[Entry]) -> dict[int, Answ
     }
     if not parents:
         return {}
-    nodes, bonds = await asyncio.gather(
-        ctx.graph.obj_get(list({*parents, *parents.values()})), relations(ctx.graph, ctx.viewer_id, parents.values())
+    nodes, seen = await asyncio.gather(
+        ctx.graph.obj_get(list(set(parents.values()))), hydrate(ctx.reads.graph, ctx.viewer_id, list(parents))
     )
-    found = {}
-    for id_, author_id in parents.items():
-        post, author = nodes.get(id_), nodes.get(author_id)
-        if isinstance(author, Member):
-            seen = isinstance(post, Post) and may_see(ctx.viewer_id, post, author, bonds[author_id])
-            excerpt = plain_excerpt(post.spoiler or post.text, 120) if isinstance(post, Post) and seen else ""
-            found[id_] = AnsweredPost(author.name, excerpt)
-    return found
+    excerpts = {
+        entry.post.id: plain_excerpt(entry.post.spoiler or entry.post.text, 120)
+        for entry in await filtered(ctx.reads.graph, ctx.viewer_id, seen)
+        if not (entry.matches or entry.reported or entry.post.review in HELD or entry.author.member.silenced)
+    }
+    return {
+        id_: AnsweredPost(author.name, excerpts.get(id_, ""))
+        for id_, author_id in parents.items()
+        if isinstance(author := nodes.get(author_id), Member)
+    }
 
 
 def post_of(
