@@ -28,7 +28,7 @@ def test_cluster_plan_sized_for_load_carries_it_unless_data_sources_run_out(of: 
     ends = {limit.what for limit in shape.limits if limit.use > 1 + 1e-9}
     assert ends <= {
         "disks of the databases",
-        "processors of the databases",
+        "CPU of the databases",
         "the search index, in one database",
         "disk of the search index, in one database",
         "the broker's queue",
@@ -36,7 +36,7 @@ def test_cluster_plan_sized_for_load_carries_it_unless_data_sources_run_out(of: 
     }
     if size.stores < 64:
         assert "disks of the databases" not in ends
-        assert "processors of the databases" not in ends
+        assert "CPU of the databases" not in ends
     assert "workers" not in ends or size.workers > 1
 
 

@@ -227,7 +227,7 @@ def test_mapping_scheme_growth_is_computed_from_moved_ranges(servers: int, grown
     elsewhere = sum(number % servers != number % grown for number in range(1_000))
     assert elsewhere == pytest.approx(moved, abs=30)
     (found,) = next(each for each in result.constraints if each.name == "Growth").outcomes
-    assert f"{elsewhere / 1_000:.1%} move" in found.words
+    assert f"{elsewhere / 1_000:.1%} of the members move" in found.words
     assert found.met == (elsewhere <= 1.5 * 1_000 * (grown - servers) / grown)
 
 
@@ -243,7 +243,7 @@ def test_placement_study_source_activity_overrides_zipf_law() -> None:
     batch = batch_of(["ann", "bob", "cyd"])
     result = studied([batch._replace(activity=batch.lengths * 0.0 + [0.0, 5.0, 1.0])], schemes=("letters",))
     level = result.schemes[0].levels[0]
-    assert result.activity == "as the source says"
+    assert result.activity == "taken from the source"
     assert (level.hottest_bucket, level.hottest_members) == ("b", 1)
     assert level.hottest == pytest.approx(37 * 5 / 6)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Error, Page
 
 _AXE = Path(__file__).parents[2] / "clients/axe/node_modules/axe-core/axe.min.js"
 _TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
@@ -30,9 +30,15 @@ def _script() -> str:
 
 def hindrances(page: Page) -> list[str]:
     """Return the moderate, serious and critical violations on a page: the rule, the element and the reason of each."""
-    # The page's content security policy forbids other scripts, except from a debugger.
-    page.context.new_cdp_session(page).send("Runtime.evaluate", {"expression": _script()})
-    return _found(page, f"{_TAGS}")
+    while True:
+        # The page's content security policy forbids other scripts, except from a debugger.
+        page.context.new_cdp_session(page).send("Runtime.evaluate", {"expression": _script()})
+        try:
+            return _found(page, f"{_TAGS}")
+        except Error as error:
+            # A page that replaces itself, such as the state of an import, did so in between.
+            if not any(words in str(error) for words in ("axe is not defined", "context was destroyed")):
+                raise
 
 
 def pale(page: Page, *, dark: bool) -> list[str]:
