@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator
 
 import pytest
@@ -142,3 +143,13 @@ def test_second_action_that_is_not_kept_replaces_the_pending_one(here: NetworkFi
     page.press("Like", page.post("The sea"))
     log_in(browser.open(f"/@ann/{sea.id}").press("Comment", text=""))
     assert "Like, 0 likes" in browser.open(f"/@ann/{sea.id}").text
+
+
+def test_pending_action_cookie_of_nested_json_is_ignored() -> None:
+    nested = '{"do":"like","x":' + "[" * 1_500 + "]" * 1_500 + "}"
+    assert decoded(base64.urlsafe_b64encode(nested.encode()).decode()) is None
+
+
+def test_login_redirect_from_a_path_too_long_to_return_to_omits_it(here: NetworkFixture) -> None:
+    page = visitor(here).open(f"/saved?x={'a' * 1_999}")
+    assert (page.path, page.status) == ("/login", 200)

@@ -209,7 +209,7 @@ def refusal(message: str, struct: type[Any]) -> InvalidInput:
 
 def _allowed(text: str, path: str, struct: type[Any]) -> str:
     if text.startswith("Invalid enum value"):
-        return f"must be one of {', '.join(_choices(struct).get(path, ()))}"
+        return f"must be one of {', '.join(filter(None, _choices(struct).get(path, ())))}"
     if match := re.match(r"Expected `(\w+)` of length (<=|>=) (\d+)", text):
         return f"must have {_BOUNDS[match[2]]} {match[3]} {_UNITS.get(match[1], 'items')}"
     if match := re.match(r"Expected `\w+` (<=|>=|<|>) (\S+)", text):

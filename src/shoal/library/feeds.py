@@ -36,6 +36,8 @@ from shoal.streaming.subscriptions import CONVERSATIONS, NOTIFICATIONS, Everybod
 
 MAX_AT_ONCE = 2_000
 """Maximum number of positions of a list per call."""
+MOST_POSITION = 1 << 40
+"""The end of the positions: more than a list can have entries."""
 
 
 class SeesFeeds(Seeing):
@@ -191,8 +193,10 @@ class HasFeeds(SeesFeeds, Acting):
 
 
 def _positions(a: int, b: int) -> tuple[int, int]:
-    if not 0 <= a <= b or b - a >= MAX_AT_ONCE:
-        raise InvalidInput(f"positions: must satisfy 0 <= a <= b < a + {MAX_AT_ONCE} (got {a} and {b})")
+    if not (type(a) is int and type(b) is int and 0 <= a <= b < min(a + MAX_AT_ONCE, MOST_POSITION)):
+        raise InvalidInput(
+            f"positions: must be integers with 0 <= a <= b < a + {MAX_AT_ONCE} and below {MOST_POSITION:,} (got {a!r} and {b!r})"
+        )
     return a, b
 
 

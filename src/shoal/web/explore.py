@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Annotated, Literal, NamedTuple
 
 import msgspec
@@ -27,7 +27,7 @@ from shoal.queries.suggestions import most_followed
 from shoal.search.indexing import is_listed
 from shoal.tagcloud.cloud import SizedTag
 from shoal.web import routing
-from shoal.web.photo_grid import PhotoGrid, grid_of
+from shoal.web.photo_grid import PHOTOS, PhotoGrid, grid_of, photos_page
 from shoal.web.rendering import BeforeQuery, next_of, page, part
 from shoal.web.request_context import PageContext
 from shoal.web.view_models import people_of, tag_path
@@ -162,7 +162,6 @@ def _label(ctx: PageContext, word: SizedTag) -> str:
     return ctx.words.counted("#%(tag)s: %(n)s post", "#%(tag)s: %(n)s posts", word.uses, tag=word.form)
 
 
-_PHOTOS = 24
 _MOST_POPULAR = 240
 """Maximum number of popular photos that can be paged through."""
 _CLOUD = 80
@@ -195,14 +194,15 @@ async def explore(ctx: PageContext, query: ExploreQuery) -> Response:
 
 
 async def _popular(ctx: PageContext, query: ExploreQuery) -> tuple[PhotoGrid, str]:
-    found = await trends.page(ctx.reads, ctx.viewer_id, _PHOTOS, query.offset)
-    last = query.offset + _PHOTOS
+    found = await trends.page(ctx.reads, ctx.viewer_id, PHOTOS, query.offset)
+    last = query.offset + PHOTOS
     following = ctx.url("/explore", order="popular", offset=last) if found and last <= _MOST_POPULAR else ""
     return grid_of(ctx, await _filtered(ctx, found)), following
 
 
 async def _newest(ctx: PageContext, query: ExploreQuery) -> tuple[PhotoGrid, str]:
-    found = await public_timelines.public_page(ctx.reads, ctx.viewer_id, query.cursor(_PHOTOS), only_media=True)
+    read = partial(public_timelines.public_page, ctx.reads, ctx.viewer_id)
+    found = await photos_page(read, query.cursor(PHOTOS))
     return grid_of(ctx, await _filtered(ctx, found.entries)), next_of(ctx, "/explore", found.next, order="new")
 
 

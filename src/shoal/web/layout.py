@@ -12,7 +12,7 @@ from shoal.core.text import isolated
 from shoal.graph.cache.dependencies import do_not_cache
 from shoal.i18n import LANGUAGES
 from shoal.queries import notifications
-from shoal.web.request_context import LOOK_COOKIE, PageContext
+from shoal.web.request_context import LOOK_COOKIE, PageContext, is_local
 from shoal.web.view_models import Face, face_of
 
 _MOST_UNREAD = 20
@@ -107,7 +107,7 @@ def _nav_links(ctx: PageContext, unread: str) -> tuple[NavLink, ...]:
     _, viewer, at = ctx.words.text, ctx.viewer, ctx.request.scope["path"]
     explore = NavLink("/explore", "compass", _("Explore"), at.startswith(("/explore", "/tags/", "/search")))
     if viewer is None:
-        back = "" if at == "/" or at.startswith(_NO_RETURN) else f"?to={ctx.quoted_path}"
+        back = "" if at == "/" or at.startswith(_NO_RETURN) or not is_local(ctx.path) else f"?to={ctx.quoted_path}"
         links = [
             NavLink("/", "house", _("Home"), at == "/"),
             explore,

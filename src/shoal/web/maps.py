@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Annotated, Literal, NamedTuple
 
@@ -27,7 +28,7 @@ from shoal.queries.hydration import Entry
 from shoal.queries.pipeline import filtered
 from shoal.web import routing
 from shoal.web.form_errors import error_text
-from shoal.web.photo_grid import PhotoGrid, grid_of
+from shoal.web.photo_grid import PHOTOS, PhotoGrid, grid_of, photos_page
 from shoal.web.place_names import place_typed, place_words
 from shoal.web.profiles import head, member_of
 from shoal.web.rendering import BeforeQuery, HandlePath, feed_page, next_of, page, part
@@ -241,9 +242,10 @@ async def nearby(ctx: PageContext, query: NearbyPageQuery) -> Response:
         return await _ask(ctx)
     around, reads = disk(*place, query.km or _USUAL), ctx.reads
     photos = query.show == "photos"
-    found = await feed.nearby_page(reads, ctx.viewer_id, around, query.cursor(), only_media=photos)
+    read = partial(feed.nearby_page, reads, ctx.viewer_id, around)
+    found = await (photos_page(read, query.cursor(PHOTOS)) if photos else read(query.cursor()))
     if not found.entries and not query.before and photos:
-        photos, found = False, await feed.nearby_page(reads, ctx.viewer_id, around, query.cursor())
+        photos, found = False, await read(query.cursor())
     entries = await filtered(reads.graph, ctx.viewer_id, found.entries, FilterContext.PUBLIC)
     at = f"{around.latitude:g},{around.longitude:g}"
     following = next_of(ctx, "/explore/nearby", found.next, at=at, km=f"{query.km:g}", show="" if photos else "posts")

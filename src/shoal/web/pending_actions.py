@@ -11,6 +11,7 @@ import base64
 import binascii
 import logging
 from contextlib import suppress
+from dataclasses import replace
 from typing import Annotated, Literal
 
 import msgspec
@@ -22,7 +23,7 @@ from shoal.core.errors import ShoalError
 from shoal.core.model import Member, Visibility
 from shoal.core.text import isolated
 from shoal.graph.schema import BOOKMARK
-from shoal.web.compose import answering
+from shoal.web.compose import answering, check_says_something
 from shoal.web.request_context import PageContext
 from shoal.web.view_models import entry_with_id
 
@@ -65,7 +66,7 @@ def pending(ctx: PageContext, to: str) -> PendingAction | None:
 
 def decoded(text: str) -> PendingAction | None:
     """Return the action in a cookie; None if there is none or the value is invalid."""
-    with suppress(msgspec.DecodeError, binascii.Error, ValueError):
+    with suppress(msgspec.DecodeError, binascii.Error, ValueError, RecursionError):
         return msgspec.json.decode(base64.urlsafe_b64decode(text), type=PendingAction)
     return None
 
@@ -90,7 +91,7 @@ async def perform(ctx: PageContext, member: Member, to: str) -> str:
     if action is None:
         return ""
     try:
-        await _perform(ctx, member, action)
+        await _perform(replace(ctx, viewer=member), member, action)
     except ShoalError as error:
         _LOG.debug("a pending %s was refused: %s", action.do, error)
         if action.do == "comment":
@@ -112,6 +113,7 @@ async def _perform(ctx: PageContext, member: Member, action: PendingAction) -> N
         case "follow_tag":
             await relationships.follow_tag(writes, member.id, action.text)
         case "comment":
+            check_says_something(action.text)
             values = answering(member, await entry_with_id(ctx, action.id))
             draft = Draft(
                 text=values.text + action.text,

@@ -7,13 +7,15 @@ the breaks for five ranges of widths, and the style sheet activates the breaks o
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
 from shoal.core.text import plain_excerpt
 from shoal.core.visibility import is_sensitive
+from shoal.graph.contract import Cursor
 from shoal.queries.hydration import Entry
+from shoal.queries.pipeline import Page
 from shoal.web.request_context import PageContext
 from shoal.web.view_models import BASE83, Face, Photo, face_of, photo_of, ratio_class
 
@@ -21,6 +23,10 @@ WIDTHS = {"in-xs": 2.5, "in-s": 3.2, "in-m": 4.2, "in-l": 5.2, "in-xl": 6.0}
 """Ranges of widths by CSS class, narrowest first, each with the sum of aspect ratios that a row should have."""
 _LEAST_RATIO, _MOST_RATIO = 0.5, 2.5
 """The aspect ratios that have CSS classes: see `ratio_class`."""
+PHOTOS = 24
+"""Photos of a page."""
+_MOST_PAGES = 5
+"""Pages of a timeline that are read for one page of which few entries are shown."""
 _SCREEN = 9
 """Photos that are visible at once, about."""
 _BY_ONE_AUTHOR = 2
@@ -88,6 +94,23 @@ def grid_of(
         )
     photos = spread(list(found.values())) if reorder else list(found.values())
     return in_rows(photos[:limit] if limit else photos)
+
+
+async def sparse_page(read: Callable[[Cursor], Awaitable[Page]], at: Cursor, admits: Callable[[Entry], bool]) -> Page:
+    """Return the admitted entries of as many pages of a timeline as fill one, at most five: a page may be short or empty."""
+    entries: list[Entry] = []
+    for _ in range(_MOST_PAGES):
+        found = await read(at)
+        entries += filter(admits, found.entries)
+        if found.next is None or len(entries) >= at.limit:
+            break
+        at = at._replace(before=found.next)
+    return Page(entries, found.next)
+
+
+async def photos_page(read: Callable[[Cursor], Awaitable[Page]], at: Cursor) -> Page:
+    """Return a page of the posts with media of a timeline: see `sparse_page`."""
+    return await sparse_page(read, at, lambda entry: bool(entry.media))
 
 
 def spread(photos: Sequence[GridPhoto]) -> list[GridPhoto]:

@@ -36,6 +36,7 @@ from shoal.web.request_context import (
     asked_language,
     ctx_of,
     is_local,
+    local,
 )
 
 P = TypeVar("P")
@@ -218,7 +219,7 @@ def _answering(
                 return await _cached_page(ctx, context, lambda marked: handled(marked, params))
             return await handled(ctx, params)
         except LogInFirst as error:
-            to = error.to or _page_of(ctx, params)
+            to = local(error.to or _page_of(ctx, params), "")
             response = ctx.go("/login", to=to)
             if error.action is not None:
                 ctx.browser.postpone(response, error.action(to))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -22,8 +23,8 @@ from shoal.tagcloud.cloud import DailyUses, RelatedTag, TagSummary, Trend
 from shoal.tagcloud.contract import DAY_MS
 from shoal.web import routing, syndication
 from shoal.web.pending_actions import PendingAction
-from shoal.web.photo_grid import PhotoGrid, grid_of
-from shoal.web.rendering import SIZE, BeforeQuery, feed_page, next_of, part
+from shoal.web.photo_grid import PHOTOS, PhotoGrid, grid_of, photos_page
+from shoal.web.rendering import BeforeQuery, feed_page, next_of, part
 from shoal.web.request_context import Form, PageContext, TagName
 from shoal.web.timelines import home_tabs
 from shoal.web.view_models import tag_path
@@ -160,8 +161,8 @@ async def tag(ctx: PageContext, path: TagPath) -> Response:
 
 
 async def _posts(ctx: PageContext, name: str, path: TagPath, *, only_media: bool) -> Page:
-    query = public_timelines.TagQuery(frozenset((name,)), only_media=only_media)
-    return await public_timelines.tag_page(ctx.reads, ctx.viewer_id, query, path.cursor(24 if only_media else SIZE))
+    read = partial(public_timelines.tag_page, ctx.reads, ctx.viewer_id, public_timelines.TagQuery(frozenset((name,))))
+    return await (photos_page(read, path.cursor(PHOTOS)) if only_media else read(path.cursor()))
 
 
 async def follow(ctx: PageContext, asked: TagForm) -> Response:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Literal, NamedTuple
 
 import msgspec
@@ -37,7 +38,7 @@ from shoal.queries.suggestions import portfolios, suggestions
 from shoal.web import routing
 from shoal.web.explore import CloudWord, cloud_of
 from shoal.web.onboarding import SuggestedPerson, people_of
-from shoal.web.photo_grid import PhotoGrid, grid_of
+from shoal.web.photo_grid import PhotoGrid, grid_of, sparse_page
 from shoal.web.ranking import why_of
 from shoal.web.rendering import SIZE, BeforeQuery, feed_page, next_of, page, part
 from shoal.web.request_context import Form, PageContext
@@ -110,8 +111,6 @@ async def home_tabs(ctx: PageContext, own: str = "") -> list[Tab]:
     return [*fixed, *shown, *(Tab(f"tag-{name}", tag_path(ctx, name), f"#{name}") for name in names)]
 
 
-_MOST_PAGES = 5
-"""Pages of a timeline that are read for one page of which few entries are shown."""
 _FRONT_PHOTOS = 24
 """Photos shown to an anonymous visitor."""
 _IN_A_BEGINNING = 12
@@ -159,7 +158,7 @@ async def _home(ctx: PageContext, viewer: Member, query: HomeQuery) -> Response:
 
 
 async def _home_page(ctx: PageContext, viewer: Member, at: Cursor, *, photos: bool) -> Page:
-    """Return a page of home, with only photos or without other people's replies. It reads at most five pages of the timeline."""
+    """Return a page of home, with only photos or without other people's replies."""
 
     def admits(entry: Entry) -> bool:
         post = entry.post
@@ -170,14 +169,7 @@ async def _home_page(ctx: PageContext, viewer: Member, at: Cursor, *, photos: bo
             (post.media or not photos) and (viewer.shows_replies or not answers_others or post.author_id == viewer.id)
         )
 
-    entries: list[Entry] = []
-    for _ in range(_MOST_PAGES):
-        found = await home_feed.page(ctx.reads, viewer.id, at, direct=False)
-        entries += filter(admits, found.entries)
-        if found.next is None or len(entries) >= at.limit:
-            break
-        at = at._replace(before=found.next)
-    return Page(entries, found.next)
+    return await sparse_page(partial(home_feed.page, ctx.reads, viewer.id, direct=False), at, admits)
 
 
 async def _beginning(ctx: PageContext, viewer: Member) -> Beginning:
