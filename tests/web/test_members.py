@@ -258,3 +258,12 @@ def test_profile_pages_of_suspended_member_return_410(here: NetworkFixture) -> N
     for path in ("", "/followers", "/places", "/albums", ".atom"):
         assert visitor(here).open(f"/@vic{path}").status == 410, path
         assert visitor(here).open(f"/@nobody{path}").status == 404, path
+
+
+def test_phone_navigation_has_five_places_and_profile_leads_to_others(here: NetworkFixture) -> None:
+    member(here, "una")
+    own = visitor(here, "una").open("/@una")
+    bar = [link.get_text(strip=True) for link in own.html.select(".main-links a")]
+    assert bar == ["Home", "Explore", "New post", "Notifications", "Profile"]
+    assert own.one("main .own-links form")["action"] == "/logout"
+    assert own.one("main .masthead a")["href"] == "/search"
