@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from functools import lru_cache
+from importlib.metadata import version
 from typing import Annotated, Literal, NamedTuple
 
 import msgspec
@@ -217,7 +218,7 @@ async def tags(ctx: PageContext, _params: None) -> Response:
 
 
 async def about(ctx: PageContext, _params: None) -> Response:
-    return await page(ctx, "about", title=ctx.words.text("About"), shown=ctx.settings)
+    return await page(ctx, "about", title=ctx.words.text("About"), shown=ctx.settings, version=version("shoal"))
 
 
 ROUTES = (
