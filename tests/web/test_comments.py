@@ -11,7 +11,7 @@ from shoal.commands.polls import PollDraft
 from shoal.commands.posts import Draft
 from shoal.core.model import Post, Visibility
 from tests.api.in_memory_network import NetworkFixture, network_fixture
-from tests.web.browser import Visitor, member, visitor
+from tests.web.browser import Visitor, found_in, member, visitor
 
 SCRIPT = {"HX-Request": "true"}
 
@@ -86,6 +86,19 @@ def test_comment_form_with_empty_or_too_long_text_is_refused(here: NetworkFixtur
     answer = browser.post(f"/posts/{post.id}/comments", [("form_token", token), ("text", "x" * 5_001)])
     assert answer.status == 422
     assert answer.html.find("textarea").text == "x" * 5_001  # type: ignore[union-attr]
+
+
+def test_comment_in_thread_has_one_reply_link_also_after_like(here: NetworkFixture) -> None:
+    post = a_post(here, "max")
+    browser = visitor(here, "max")
+    page = browser.open(f"/@max/{post.id}")
+    page.press("Comment", page.html.find(class_="comment-form"), text="Still low")
+    comment = found_in(browser.open(f"/@max/{post.id}").html, ".comment-at article")
+    path = found_in(comment, ".actions a.answer-link")["href"]
+    assert [len(comment.select(kind)) for kind in ("a.answer-link", "a.comment")] == [1, 0]
+    fields = [(str(one["name"]), str(one["value"])) for one in comment.select(".actions input")]
+    liked = scripted(browser).post(str(found_in(comment, "form.actions")["action"]), [*fields, ("do", "like")])
+    assert liked.one("a.answer-link")["href"] == path
 
 
 def test_comment_on_direct_post_inherits_direct_visibility(here: NetworkFixture) -> None:

@@ -258,3 +258,34 @@ def test_profile_pages_of_suspended_member_return_410(here: NetworkFixture) -> N
     for path in ("", "/followers", "/places", "/albums", ".atom"):
         assert visitor(here).open(f"/@vic{path}").status == 410, path
         assert visitor(here).open(f"/@nobody{path}").status == 404, path
+
+
+def test_phone_navigation_has_five_places_and_profile_leads_to_others(here: NetworkFixture) -> None:
+    member(here, "ulla")
+    own = visitor(here, "ulla").open("/@ulla")
+    bar = [link.get_text(strip=True) for link in own.html.select(".main-links a")]
+    assert bar == ["Home", "Explore", "New post", "Notifications", "Profile"]
+    assert own.one("main .own-links form")["action"] == "/logout"
+    assert own.one("main .masthead a")["href"] == "/search"
+
+
+def test_profile_menu_for_script_has_likeliest_actions(here: NetworkFixture) -> None:
+    vilma = member(here, "vilma")
+    member(here, "wanda")
+    browser = visitor(here, "wanda")
+    token = browser.open("/@vilma/more").form_token
+    browser._client.headers["HX-Request"] = "true"
+    menu = browser.open("/@vilma/more")
+    shown = [" ".join(one.get_text(" ").split()) for one in menu.html.select("a, button:not([hidden])")]
+    assert shown == ["Message vilma", "Notifications, lists and note", "Mute vilma", "Block vilma", "Report vilma"]
+    del browser._client.headers["HX-Request"]
+    done = browser.post(f"/members/{vilma.id}/mute", [("form_token", token), ("to", "/@vilma/more?done=muted")])
+    assert "You muted vilma" in done.text
+
+
+def test_own_albums_show_form_only_on_request_or_after_error(here: NetworkFixture) -> None:
+    member(here, "xenia")
+    page = visitor(here, "xenia").open("/@xenia/albums")
+    assert "No albums yet" in page.text
+    assert not page.one("details.new-album").has_attr("open")
+    assert page.press("Choose photos", title=" ").one("details.new-album").has_attr("open")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from functools import lru_cache, partial
+from importlib.metadata import version
 from typing import Annotated, Literal, NamedTuple
 
 import msgspec
@@ -224,8 +225,14 @@ async def tags(ctx: PageContext, _params: None) -> Response:
 
 
 async def about(ctx: PageContext, _params: None) -> Response:
-    names_places = gazetteer.installed() is not None
-    return await page(ctx, "about", title=ctx.words.text("About"), shown=ctx.settings, names_places=names_places)
+    return await page(
+        ctx,
+        "about",
+        title=ctx.words.text("About"),
+        shown=ctx.settings,
+        names_places=gazetteer.installed() is not None,
+        version=version("shoal"),
+    )
 
 
 ROUTES = (

@@ -66,6 +66,8 @@ class PostActForm(IdForm, frozen=True, kw_only=True):
     do: Literal["like", "unlike", "share", "unshare", "save", "unsave", "pin", "unpin", "mute", "unmute"]
     entry: Id = Id(0)
     """The id of the share through which a list showed the post; 0 if it showed the post itself."""
+    depth: Annotated[int, Meta(ge=-1, le=100)] = -1
+    """Depth of a comment below the post of the page; -1 elsewhere."""
 
 
 async def show(ctx: PageContext, path: PostPath) -> Response:
@@ -106,7 +108,7 @@ async def _after(ctx: PageContext, asked: PostActForm, member_id: int) -> PostVi
             raise NotFound("There is no such post")
     else:
         entry = await entry_with_id(ctx, asked.id)
-    return msgspec.structs.replace(post_of(ctx, entry), entry_id=asked.entry or asked.id)
+    return msgspec.structs.replace(post_of(ctx, entry, depth=asked.depth), entry_id=asked.entry or asked.id)
 
 
 async def _entry_at(ctx: PageContext, path: PostPath) -> Entry:

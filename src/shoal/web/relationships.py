@@ -194,6 +194,8 @@ async def more(ctx: PageContext, path: MorePath, typed: str | None = None, wrong
         raise NotAllowed(ctx.words.text("You cannot do this with your own account."))
     graph = ctx.graph
     stand = await relation(graph, me.id, member.id)
+    if ctx.partial:
+        return part(ctx, "member_choices", more=_more(ctx, member, stand, ()), token=ctx.browser.form_token)
     owned = await list_feed.owned(graph, me.id) if stand.following else []
     on = {list_.id for list_ in await list_feed.with_member(graph, me.id, member.id)} if owned else set()
     shown = _more(ctx, member, stand, [(list_.id, list_.title, list_.id in on) for list_ in owned])

@@ -222,8 +222,10 @@ class PostView(msgspec.Struct, frozen=True):
     pinned: bool = False
     why: object = None
     """Why the post has its rank in a ranked feed: see `web.ranking`."""
-    depth: int = 0
-    """Depth below the post of the page."""
+    depth: int = -1
+    """Depth of a comment below the post of the page; -1 elsewhere."""
+    answer: str = ""
+    """URL of the form to reply to a comment in place; empty elsewhere."""
     emoji: tuple[tuple[str, str, bool], ...] = ()
     """Emoji reactions: emoji, count, and whether the viewer reacted with it."""
 
@@ -284,7 +286,7 @@ def post_of(
     entry: Entry,
     parents: Mapping[int, AnsweredPost] = MappingProxyType({}),
     *,
-    depth: int = 0,
+    depth: int = -1,
     why: object = None,
 ) -> PostView:
     """Return an entry of a feed as a view model. `parents` are the answered posts by id."""
@@ -317,6 +319,7 @@ def post_of(
         pinned=entry.pinned,
         why=why,
         depth=depth,
+        answer=ctx.url(f"/posts/{post.id}/answer", depth=depth) if depth >= 0 and ctx.viewer else "",
         emoji=tuple((counted.emoji, words.compact(counted.count), counted.me) for counted in entry.emoji),
     )
 

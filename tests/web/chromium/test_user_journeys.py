@@ -190,11 +190,8 @@ def chooses_and_leaves(nia: Screen, way: Way) -> None:
     page.get_by_label("Interface language").select_option("de")
     press(main(page), "Save")
     expect(page.locator("html")).to_have_attribute("lang", "de")
-    page = nia.open("/settings")
     if way.touch:
-        page.get_by_role("navigation").get_by_text("Mehr").or_(
-            page.get_by_role("navigation").get_by_text("More")
-        ).last.click()
+        page.get_by_role("navigation", name="Navigation").get_by_role("link", name="Profil").click()
     page.locator("form[action$='/logout'] button:visible").click()
     page = nia.open("/saved")
     expect(page.locator("#password")).to_be_visible()
