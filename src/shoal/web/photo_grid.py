@@ -98,13 +98,13 @@ def grid_of(
 
 async def sparse_page(read: Callable[[Cursor], Awaitable[Page]], at: Cursor, admits: Callable[[Entry], bool]) -> Page:
     """Return the admitted entries of as many pages of a timeline as fill one, at most five: a page may be short or empty."""
-    entries: list[Entry] = []
-    for _ in range(_MOST_PAGES):
-        found = await read(at)
-        entries += filter(admits, found.entries)
+    found = await read(at)
+    entries = [*filter(admits, found.entries)]
+    for _ in range(_MOST_PAGES - 1):
         if found.next is None or len(entries) >= at.limit:
             break
-        at = at._replace(before=found.next)
+        found = await read(at._replace(before=found.next))
+        entries += filter(admits, found.entries)
     return Page(entries, found.next)
 
 

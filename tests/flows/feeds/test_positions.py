@@ -99,7 +99,17 @@ async def test_timeline_positions_beyond_end_return_empty_and_invalid_ones_are_r
             await ann.create(f"post {number}")
         assert await ann.list_recent(10**12, 10**12 + 5) == await ann.list_public_feed(10**12, 10**12 + 5) == []
         assert texts(await ann.list_recent(3, 2_002)) == ["post 0"]
-        for a, b in [(-1, 3), (3, 2), (0, 2_000), (2**64, 2**64 + 3), (10**30, 10**30), ("1", 2), (0.5, 3), (True, 2)]:
+        outside: list[tuple[Any, Any]] = [
+            (-1, 3),
+            (3, 2),
+            (0, 2_000),
+            (2**64, 2**64 + 3),
+            (10**30, 10**30),
+            ("1", 2),
+            (0.5, 3),
+            (True, 2),
+        ]
+        for a, b in outside:
             with pytest.raises(InvalidInput, match="positions"):
                 await ann.list_recent(a, b)
             with pytest.raises(InvalidInput, match="positions"):

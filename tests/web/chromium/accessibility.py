@@ -30,15 +30,7 @@ def _script() -> str:
 
 def hindrances(page: Page) -> list[str]:
     """Return the moderate, serious and critical violations on a page: the rule, the element and the reason of each."""
-    while True:
-        # The page's content security policy forbids other scripts, except from a debugger.
-        page.context.new_cdp_session(page).send("Runtime.evaluate", {"expression": _script()})
-        try:
-            return _found(page, f"{_TAGS}")
-        except Error as error:
-            # A page that replaces itself, such as the state of an import, did so in between.
-            if not any(words in str(error) for words in ("axe is not defined", "context was destroyed")):
-                raise
+    return _found(page, f"{_TAGS}")
 
 
 def pale(page: Page, *, dark: bool) -> list[str]:
@@ -50,7 +42,16 @@ def pale(page: Page, *, dark: bool) -> list[str]:
 
 
 def _found(page: Page, rules: str) -> list[str]:
-    found: Any = page.evaluate(f"axe.run(document, {{runOnly: {rules}, resultTypes: ['violations']}})")
+    found: Any = None
+    while found is None:
+        # The page's content security policy forbids other scripts, except from a debugger. A page that replaces itself, such as the
+        # state of an import, loses them.
+        page.context.new_cdp_session(page).send("Runtime.evaluate", {"expression": _script()})
+        try:
+            found = page.evaluate(f"axe.run(document, {{runOnly: {rules}, resultTypes: ['violations']}})")
+        except Error as error:
+            if not any(words in str(error) for words in ("axe is not defined", "context was destroyed")):
+                raise
     return [
         f"{one['id']} ({one['impact']}): {node['target']} {node['failureSummary'][:300]}"
         for one in found["violations"]

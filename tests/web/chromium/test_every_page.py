@@ -26,6 +26,7 @@ NOT_PAGES = {
     "/compose/words": "a part of a page",
     "/search/offers": "a part of a page",
     "/sidebar": "a part of a page",
+    "/towns": "suggestions for a field",
     "/api/oembed": "JSON",
     "/static/{version}/{name}": "files",
     "/static/{version}/{folder}/{name}": "files",
