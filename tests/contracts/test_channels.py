@@ -12,15 +12,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from redis import Redis
 
-from shoal.graph.dynamodb.items import ItemKey, digits
+from shoal.graph.dynamodb.items import ItemKey, address_of, digits
+from shoal.graph.memory import MemoryGraph
 from shoal.graph.redis.client import Nodes
 from shoal.streaming.contract import Channel, ChannelMessage, Gap, MemoryChannel, Position
 from shoal.streaming.dynamodb import DynamoChannel
+from shoal.streaming.hub import Hub
 from shoal.streaming.redis import RedisChannel
 from tests.async_runner import eventually, in_loop, run
 from tests.channel_followers import following, publish, told
 from tests.engines import redis
 from tests.example_counts import examples
+from tests.stores import Clock
 from tests.timelines.on_dynamodb import new_url, timelines_on
 
 Open = Callable[[int], AbstractAsyncContextManager[Channel]]
@@ -64,6 +67,15 @@ on_redis_of_each_kind = pytest.mark.parametrize("backend", ["redis", "redis-clus
 def flush(backend: str) -> None:
     """Empty the engine of this backend: requesting its address does this."""
     redis.single() if backend == "redis" else redis.cluster()
+
+
+async def expire(channel: Channel) -> None:
+    """Make a log of length 100 lose its oldest messages: by their age on DynamoDB, or by newer ones."""
+    if isinstance(channel, DynamoChannel):
+        items = await channel._service.stretch(ItemKey("channel", "message#"), ItemKey("channel", "message$"), 100)
+        await channel._service.forget([address_of(item) for item in items])
+    else:
+        await publish(channel, numbers(0, 100 + 2 * SLACK))
 
 
 def numbers(first: int, end: int) -> list[str]:
@@ -279,6 +291,56 @@ async def test_dynamodb_channel_expired_message_is_reported_as_gap() -> None:
         with pytest.raises(Gap):
             await told(channel, start, 1)
         assert await texts(channel, after, 1) == ["new"]
+
+
+@on_every_backend
+@in_loop
+async def test_channel_new_hub_goes_live_after_old_messages_have_expired(backend: str) -> None:
+    async with BACKENDS[backend](100) as channel:
+        await publish(channel, numbers(0, 40))
+        await expire(channel)
+        await channel.publish(b"new")
+        hub = Hub(channel, MemoryGraph(), retained=100)
+
+        async def is_live() -> bool:
+            return hub.follow()
+
+        try:
+            hub.follow()
+            await eventually(is_live, True)
+        finally:
+            await hub.close()
+
+
+@pytest.mark.parametrize("published", [0, 3])
+@in_loop
+async def test_dynamodb_channel_skips_expired_messages_that_are_still_stored(published: int) -> None:
+    clock = Clock()
+    async with timelines_on(new_url()) as timelines:
+        channel = DynamoChannel(timelines.service, 500, poll_seconds=0.02, clock=clock)
+        old = await channel.end()
+        for number in range(130):
+            await channel.publish(str(number).encode())
+        clock.now = 3_600
+        await publish(channel, numbers(130, 130 + published))
+        start = await channel.end(500)
+        assert start == await channel.end(published)
+        assert await texts(channel, start, published) == numbers(130, 130 + published)
+        with pytest.raises(Gap):
+            await told(channel, old, 1)
+
+
+@in_loop
+async def test_dynamodb_channel_message_missing_between_others_is_reported_as_gap() -> None:
+    async with timelines_on(new_url()) as timelines:
+        channel = DynamoChannel(timelines.service, 100)
+        start = await channel.end()
+        for number in range(3):
+            await channel.publish(str(number).encode())
+        await timelines.service.forget([ItemKey("channel", f"message#{digits(2)}")])
+        assert await texts(channel, start, 1) == ["0"]
+        with pytest.raises(Gap):
+            await told(channel, start, 2)
 
 
 @in_loop

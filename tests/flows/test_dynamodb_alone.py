@@ -77,7 +77,7 @@ def _requests(shoal: Shoal) -> int:
 
 
 @in_loop
-async def test_cold_home_page_takes_a_fixed_number_of_requests_one_of_them_for_the_timeline() -> None:
+async def test_cold_home_page_takes_a_fixed_number_of_requests_two_of_them_for_the_timeline() -> None:
     settings = settings_of(run_consequences=False)
     costs = []
     for posts in (2, 10):
@@ -97,9 +97,9 @@ async def test_cold_home_page_takes_a_fixed_number_of_requests_one_of_them_for_t
             assert isinstance(timelines, DynamoTimelines)
             read = timelines.service.capacity.requests.total()
             assert len((await reader.home(limit=40)).entries) == posts
-            assert timelines.service.capacity.requests.total() - read == 1
+            assert timelines.service.capacity.requests.total() - read == 2
             costs.append(_requests(another) - before)
-    assert costs[0] == costs[1] <= 12
+    assert costs == [7, 7]
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,8 @@ async def test_worker_killed_in_the_middle_of_a_fan_out_leaves_no_timeline_witho
                     found = [await home_texts(await shoal.member(reader)) for reader in readers]
                     return found.count(["told to all"])
 
-                await eventually(told, len(readers))
+                # The lease of the killed worker on the consequences of the post, 60 s, has to end first.
+                await eventually(told, len(readers), seconds=150)
             finally:
                 await asyncio.to_thread(another.kill)
 

@@ -286,6 +286,42 @@ async def test_timeline_that_is_read_lives_on_and_costs_one_extension_a_day() ->
 
 
 @in_loop
+async def test_reader_whose_clock_is_late_does_not_revive_a_timeline_without_the_entry_of_a_push() -> None:
+    url, early, late = new_url(), Clock(), Clock()
+    async with timelines_on(url, clock=early) as pusher, timelines_on(url, clock=late) as reader:
+        await warm_up(reader, ANN, BEN)
+        early.now = 14 * DAY
+        assert await push(pusher, FIRST) == 0
+        late.now = 14 * DAY - 59
+        assert await window(reader) is None
+        assert await reader.floor(ANN) is None
+        await warm_up(reader, ANN)
+        assert await push(pusher, FIRST + 1, ANN, BEN) == 1
+        assert await ids(reader) == [FIRST + 1]
+
+
+@in_loop
+async def test_timeline_that_expires_between_a_read_and_its_renewal_stays_expired() -> None:
+    clock = Clock()
+    async with timelines_on(new_url(), clock=clock) as timelines:
+        await warm_up(timelines, ANN)
+        clock.now = 14 * DAY - 61
+        stretch = timelines.service.stretch
+
+        async def slow(*arguments: Any) -> list[Item]:
+            found = await stretch(*arguments)
+            clock.now = 14 * DAY - 60
+            return found
+
+        timelines.service.stretch = slow  # type: ignore[method-assign, assignment]
+        found = await timelines._look(ANN)
+        assert found is not None
+        clock.now = 14 * DAY
+        await timelines._renew(ANN, found)
+        assert typed((await stored(timelines))["head"], "until") == 14 * DAY
+
+
+@in_loop
 async def test_timeline_that_lost_its_tail_is_cold_and_can_be_rebuilt() -> None:
     async with timelines_on(new_url()) as timelines:
         await warm_up(timelines, ANN)
@@ -449,6 +485,33 @@ async def test_unavailable_service_fails_every_call_within_its_patience_and_reco
         moods.always = None
         assert await push(timelines, FIRST) == 1
         assert await ids(timelines) == [FIRST]
+
+
+def refuses_transactions(member: int) -> Fault:
+    """Return a fault that lets every move to the tail of one timeline be overtaken."""
+
+    async def fault(moods: Moods, request: web.Request, body: bytes) -> web.StreamResponse:
+        if request.headers["X-Amz-Target"].endswith("TransactWriteItems") and str(member).encode() in body:
+            return await says("TransactionInProgressException")(moods, request, body)
+        return await moods.pass_on(request, body)
+
+    return fault
+
+
+@in_loop
+async def test_one_stuck_timeline_fails_only_the_pushes_to_it() -> None:
+    async with moody() as moods, timelines_on(new_url(at=moods.url), patience=3.0, head_length=2) as timelines:
+        await warm_up(timelines, ANN, BEN)
+        for n in range(2):
+            await push(timelines, FIRST + n, ANN)
+        moods.always = refuses_transactions(ANN)
+        sent = (push(timelines, FIRST + 10 + n, member) for n in range(2) for member in (ANN, BEN))
+        stuck, written, again, more = await asyncio.gather(*sent, return_exceptions=True)
+        assert isinstance(stuck, Unavailable)
+        assert isinstance(again, Unavailable)
+        assert stuck is not again
+        assert (written, more) == (1, 1)
+        assert await ids(timelines, BEN) == [FIRST + 11, FIRST + 10]
 
 
 @in_loop

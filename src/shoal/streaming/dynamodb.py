@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from shoal.graph.dynamodb.client import Backoff, ConditionFailed, Service, TransactionOvertaken
 from shoal.graph.dynamodb.grouping import Grouping
-from shoal.graph.dynamodb.items import ItemKey, attribute, digits, item_of, typed
+from shoal.graph.dynamodb.items import Item, ItemKey, attribute, digits, item_of, typed
 from shoal.graph.dynamodb.transactions import ABSENT, still
 from shoal.streaming.contract import ChannelMessage, Gap, Position
 
@@ -106,7 +106,22 @@ class DynamoChannel:
 
     async def end(self, back: int = 0) -> Position:
         log = await self._log()
-        return _position(log.name, max(0, log.newest - min(back, self._length)))
+        at, limit = max(0, log.newest - min(back, self._length)), 1
+        while at < log.newest:
+            # Usually the first message exists. Otherwise skip the expired ones, in larger and larger pages.
+            items = await self._service.stretch(_at(at + 1), _at(log.newest), limit)
+            for item in items:
+                if self._exists(item):
+                    return _position(log.name, max(at, typed(item, "first") - 1))
+                at = typed(item, "first") + len(item["messages"]["L"]) - 1
+            if len(items) < limit:
+                at = log.newest
+            limit = _PAGE
+        return _position(log.name, log.newest)
+
+    def _exists(self, item: Item) -> bool:
+        """Return whether the messages of a stored item have not expired. The service deletes expired items much later."""
+        return bool(typed(item, "until") > self._clock())
 
     def reached(self, mark: Position, at: Position) -> bool:
         marked, reached = _POSITION.fullmatch(mark), _POSITION.fullmatch(at)
@@ -125,10 +140,12 @@ class DynamoChannel:
                 await self._wait(published)
                 continue
             items = await self._service.stretch(_at(at + 1), _at(log.newest), _PAGE)
-            # A stored message is missing if it has expired.
-            if not items or typed(items[0], "first") > at + 1:
+            if not items:
                 raise _gap()
             for item in items:
+                # Messages expire in any order, as the clocks of publishers differ.
+                if typed(item, "first") > at + 1 or not self._exists(item):
+                    raise _gap()
                 for number, message in enumerate(item["messages"]["L"], typed(item, "first")):
                     if number > at:
                         at = number

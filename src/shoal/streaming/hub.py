@@ -331,7 +331,9 @@ class Hub:
             try:
                 await self._listen()
             except Gap:
-                self._replay = None
+                repeated, self._replay = self._replay is None, None
+                if repeated:
+                    await asyncio.sleep(_BACKOFF_SECONDS)
             except Unavailable as error:
                 if not self._away:
                     _log.warning("live updates are delayed: %s", error)

@@ -24,9 +24,9 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from botocore.exceptions import ClientError
@@ -58,6 +58,10 @@ _LOOKS = 20
 _LOOK_SECONDS = 0.01
 _RENEWALS = 14
 """A reader extends the life of a timeline when a fourteenth of it has passed: every day of 14 days."""
+_SKEW_SECONDS = 60
+"""The clocks of two processes differ by less. A reader treats a timeline as cold so long before it expires, because a process whose
+clock is ahead may not push to it any more.
+"""
 _KEYS = {"ID": "HASH", "sort": "RANGE"}
 _CREATION_SECONDS = 120.0
 
@@ -73,6 +77,9 @@ _RETRIED = {
     "ThrottlingError",
     "TransactionConflict",
 }
+
+
+Result = TypeVar("Result")
 
 
 class _Missing(Unavailable):
@@ -178,6 +185,7 @@ class DynamoTimelines:
         self.length = length
         self.service = service
         self._idle = max(1, int(idle_seconds))
+        self._margin = min(_SKEW_SECONDS, self._idle // _RENEWALS)
         self._head_length = head_length
         self._clock = clock
         self._statement = _PUSH.format(table=service.table)
@@ -230,10 +238,10 @@ class DynamoTimelines:
                 Item=item,
                 ConditionExpression="attribute_not_exists(#ID) OR #until <= :now",
                 ExpressionAttributeNames={"#ID": "ID", "#until": "until"},
-                ExpressionAttributeValues={":now": attribute(now)},
+                ExpressionAttributeValues={":now": attribute(now + self._margin)},
             )
         except ConditionFailed:
-            if (found := await self._look(member)) is None:
+            if (found := await self._look(member, self._margin)) is None:
                 raise Unavailable("a timeline was dropped while it was created") from None
             start = found.start
         if len(self._begun) >= _BEGUN:
@@ -317,37 +325,47 @@ class DynamoTimelines:
             return 0
         return await self._pushing.ask((entry, slots))
 
-    async def _push(self, sent: list[tuple[int, Ids]]) -> list[int]:
+    async def _push(self, sent: list[tuple[int, Ids]]) -> list[int | Unavailable]:
         due: dict[int, set[int]] = {}
         for entry, slots in sent:
             for member in slots.tolist():
                 due.setdefault(member, set()).add(entry)
-        taken = await self._deliver(due)
-        return [sum(entry in taken.get(member, ()) for member in slots.tolist()) for entry, slots in sent]
+        taken, failed = await self._deliver(due)
+        results: list[int | Unavailable] = []
+        for entry, slots in sent:
+            members = slots.tolist()
+            error = next((failed[member] for member in members if member in failed), None)
+            results.append(sum(entry in taken.get(member, ()) for member in members) if error is None else error)
+        return results
 
-    async def _deliver(self, due: Mapping[int, set[int]]) -> dict[int, set[int]]:
-        """Add entries to the timelines of these members, and return those that were written."""
+    async def _deliver(self, due: Mapping[int, set[int]]) -> tuple[dict[int, set[int]], dict[int, Unavailable]]:
+        """Add entries to the timelines of these members. Return those that were written, and the members whose timelines failed."""
+        failed: dict[int, Unavailable] = {}
         taken = {member: entries for member, entries in due.items() if self._cold.get(member) is None}
-        refused = await self._write(taken)
+        refused = await self._write(taken, failed)
         unsure = {member: entries for member, entries in due.items() if member in refused or member not in taken}
         for member in refused:
             del taken[member]
         patience = Backoff(self.service.patience)
         while unsure:
-            ready = await self._made_ready(unsure)
-            refused = await self._write(ready)
+            ready = await self._made_ready(unsure, failed)
+            refused = await self._write(ready, failed)
             taken.update((member, entries) for member, entries in ready.items() if member not in refused)
             unsure = {member: ready[member] for member in refused}
             if unsure:
-                await patience.pause()
-        return taken
+                await _attempt(patience.pause(), unsure, failed)
+            unsure = {member: entries for member, entries in unsure.items() if member not in failed}
+        return taken, failed
 
-    async def _made_ready(self, due: Mapping[int, set[int]]) -> dict[int, set[int]]:
+    async def _made_ready(self, due: Mapping[int, set[int]], failed: dict[int, Unavailable]) -> dict[int, set[int]]:
         """Return what can be added to warm timelines, after their full heads were moved to the tails."""
-        heads = await self.service.get([_key(member, _HEAD) for member in due], "floor", "until", "ids")
+        reading = self.service.get([_key(member, _HEAD) for member in due], "floor", "until", "ids")
+        heads = await _attempt(reading, due, failed) or []
         known, now, full = {int(item["ID"]["S"]): item for item in heads}, self._now(), list[int]()
         ready: dict[int, set[int]] = {}
         for member, entries in due.items():
+            if member in failed:
+                continue
             head = known.get(member)
             if head is None or typed(head, "until") <= now:
                 self._cold.put(member, True)
@@ -358,17 +376,25 @@ class DynamoTimelines:
                 ready[member] = above
                 if len(head["ids"]["NS"]) > self._head_length:
                     full.append(member)
-        await asyncio.gather(*(self._revise(member, lambda ids, floor: (ids, floor), full=True) for member in full))
-        return ready
+        await asyncio.gather(*(self._move(member, failed) for member in full))
+        return {member: entries for member, entries in ready.items() if member not in failed}
 
-    async def _write(self, due: Mapping[int, set[int]]) -> set[int]:
+    async def _move(self, member: int, failed: dict[int, Unavailable]) -> None:
+        """Move the entries of a full head to the tail."""
+        await _attempt(self._revise(member, lambda ids, floor: (ids, floor), full=True), (member,), failed)
+
+    async def _write(self, due: Mapping[int, set[int]], failed: dict[int, Unavailable]) -> set[int]:
         """Add entries to heads, and return the members whose heads did not accept them: cold, full, or with a higher floor."""
         members = list(due)
         parts = [members[at : at + WRITE_AT_ONCE] for at in range(0, len(members), WRITE_AT_ONCE)]
-        return set().union(*await asyncio.gather(*(self._write_part(part, due) for part in parts)))
+        refused = set[int]()
+        await asyncio.gather(*(self._write_part(part, due, refused, failed) for part in parts))
+        return refused
 
-    async def _write_part(self, members: list[int], due: Mapping[int, set[int]]) -> set[int]:
-        refused, patience, now = set[int](), Backoff(self.service.patience), attribute(self._now())
+    async def _write_part(
+        self, members: list[int], due: Mapping[int, set[int]], refused: set[int], failed: dict[int, Unavailable]
+    ) -> None:
+        patience, now = Backoff(self.service.patience), attribute(self._now())
         while members:
             statements = [
                 {
@@ -383,21 +409,24 @@ class DynamoTimelines:
                 }
                 for member in members
             ]
-            answer = await self.service.call(
+            sending = self.service.call(
                 "batch_execute_statement", Statements=statements, ReturnConsumedCapacity="TOTAL"
             )
+            if (answer := await _attempt(sending, members, failed)) is None:
+                return
             codes = [response.get("Error", {}).get("Code") for response in answer["Responses"]]
             refused.update(member for member, code in zip(members, codes, strict=True) if code in _REFUSED)
-            if unknown := {code for code in codes if code} - _REFUSED - _RETRIED:
-                raise Unavailable(f"the table {self.service.table} refused a push: {', '.join(sorted(unknown))}")
+            for member, code in zip(members, codes, strict=True):
+                if code and code not in _REFUSED | _RETRIED:
+                    failed[member] = Unavailable(f"the table {self.service.table} refused a push: {code}")
             members = [member for member, code in zip(members, codes, strict=True) if code in _RETRIED]
             if members:
                 self.service.capacity.retries.update(code for code in codes if code in _RETRIED)
-                await patience.pause()
-        return refused
+                await _attempt(patience.pause(), members, failed)
+                members = [member for member in members if member not in failed]
 
     async def read(self, member: int, at: Cursor) -> Window | None:
-        found = await self._look(member)
+        found = await self._look(member, self._margin)
         if found is None or not found.filled:
             return None
         await self._renew(member, found)
@@ -411,9 +440,9 @@ class DynamoTimelines:
         now = self._now()
         lives = []
         if found.until - now < self._idle - self._idle / _RENEWALS:
-            lives.append((_HEAD, now + self._idle))
+            lives.append((_HEAD, found.until, now + self._idle))
         if found.tail_until and found.tail_until - now < self._idle:
-            lives.append((_TAIL, self._tail_until()))
+            lives.append((_TAIL, found.tail_until, self._tail_until()))
         with suppress(ConditionFailed, Unavailable):
             await asyncio.gather(
                 *(
@@ -421,25 +450,29 @@ class DynamoTimelines:
                         "update_item",
                         Key=_key(member, sort).item(),
                         UpdateExpression="SET #until = :until",
-                        ConditionExpression="attribute_exists(#ID)",
-                        ExpressionAttributeNames={"#ID": "ID", "#until": "until"},
-                        ExpressionAttributeValues={":until": attribute(until)},
+                        ConditionExpression="#until = :found AND #until > :now",
+                        ExpressionAttributeNames={"#until": "until"},
+                        ExpressionAttributeValues={
+                            ":until": attribute(until),
+                            ":found": attribute(before),
+                            ":now": attribute(now),
+                        },
                     )
-                    for sort, until in lives
+                    for sort, before, until in lives
                 )
             )
 
     async def floor(self, member: int) -> int | None:
-        found = await self._look(member)
+        found = await self._look(member, self._margin)
         return None if found is None else found.visible(self.length)[1]
 
-    async def _look(self, member: int) -> _Stored | None:
-        """Read a timeline; None if it is cold."""
+    async def _look(self, member: int, margin: int = 0) -> _Stored | None:
+        """Read a timeline; None if it is cold or expires within `margin` seconds."""
         for _ in range(_LOOKS):
             items = await self.service.stretch(_key(member, _HEAD), _key(member, _TAIL), 2)
             found = {item["sort"]["S"]: item for item in items}
             head, tail = found.get(_HEAD), found.get(_TAIL)
-            if head is None or typed(head, "until") <= self._now():
+            if head is None or typed(head, "until") <= self._now() + margin:
                 return None
             if not typed(head, "tail"):
                 return _stored(head, None)
@@ -504,6 +537,15 @@ class DynamoTimelines:
     async def close(self) -> None:
         await self._pushing.close()
         await self.service.close()
+
+
+async def _attempt(act: Awaitable[Result], members: Iterable[int], failed: dict[int, Unavailable]) -> Result | None:
+    """Return the result; None after an error, which is recorded for these members."""
+    try:
+        return await act
+    except Unavailable as error:
+        failed.update(dict.fromkeys(members, error))
+        return None
 
 
 def _key(member: int, sort: str) -> ItemKey:

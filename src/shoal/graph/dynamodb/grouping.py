@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
+from shoal.core.errors import Unavailable
+from shoal.graph.resolve import copied
 from shoal.observability.tracing import for_many, timed
 
 Item = TypeVar("Item")
@@ -13,12 +15,12 @@ Answer = TypeVar("Answer")
 
 
 class Grouping(Generic[Item, Answer]):
-    """Calls `act` with all items that arrived during its last call; it returns the results in order.
+    """Calls `act` with all items that arrived during its last call; it returns the results in order, or errors in their place.
 
-    An error of `act` is raised for every caller. The trace of each caller records its wait under `name`.
+    An error that `act` raises is raised for every caller. The trace of each caller records its wait under `name`.
     """
 
-    def __init__(self, name: str, act: Callable[[list[Item]], Awaitable[list[Answer]]]) -> None:
+    def __init__(self, name: str, act: Callable[[list[Item]], Awaitable[Sequence[Answer | Unavailable]]]) -> None:
         self._name = name
         self._act = act
         self._waiting: list[tuple[Item, asyncio.Future[Answer]]] = []
@@ -41,10 +43,14 @@ class Grouping(Generic[Item, Answer]):
             except Exception as error:  # noqa: BLE001  # raised again for each caller
                 for _, answer in group:
                     if not answer.done():
-                        answer.set_exception(error)
+                        answer.set_exception(copied(error) if isinstance(error, Unavailable) else error)
                 continue
             for (_, answer), result in zip(group, results, strict=True):
-                if not answer.done():
+                if answer.done():
+                    continue
+                if isinstance(result, Unavailable):
+                    answer.set_exception(copied(result))
+                else:
                     answer.set_result(result)
 
     async def close(self) -> None:
