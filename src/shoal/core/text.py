@@ -87,8 +87,9 @@ _TAG_RUN = re.compile(r"[0-9A-Za-z_\x80-\U0010ffff]+")
 # Count the half-width voiced sound marks of katakana as marks: they are letters whose compatibility decomposition is a mark.
 _MARK = r"[\p{M}\uff9e\uff9f]"
 _MANY_MARKS = regex.compile(rf"(?<!{_MARK}){_MARK}{{{MAX_MARKS}}}\K{_MARK}+")
-# List Braille pattern blank, the null note head and the interlinear annotations too: they are invisible, but not ignorable.
-_INVISIBLE = r"\s\p{Cc}\p{Default_Ignorable_Code_Point}\u2800\ufff9-\ufffb\U0001d159"
+# List Braille pattern blank, the Egyptian blanks, the null note head and the interlinear annotations too: they are invisible, but
+# not ignorable.
+_INVISIBLE = r"\s\p{Cc}\p{Default_Ignorable_Code_Point}\u2800\ufff9-\ufffb\U00013441\U00013442\U0001d159"
 _VISIBLE = regex.compile(rf"[^{_INVISIBLE}]")
 _INVISIBLE_RUN = regex.compile(rf"[{_INVISIBLE}]+")
 _CLUSTER = regex.compile(r"\X")
