@@ -86,6 +86,7 @@ _FOLDED_LENGTH = 3  # maximum code points that case folding makes from a single 
 _TAG_RUN = re.compile(r"[0-9A-Za-z_\x80-\U0010ffff]+")
 # Count the half-width voiced sound marks of katakana as marks: they are letters whose compatibility decomposition is a mark.
 _MARK = r"[\p{M}\uff9e\uff9f]"
+_WORD = regex.compile(r"[\p{L}\p{N}\p{M}\p{Pc}\uff5e\uff65]+")
 _MANY_MARKS = regex.compile(rf"(?<!{_MARK}){_MARK}{{{MAX_MARKS}}}\K{_MARK}+")
 # List Braille pattern blank, the Egyptian blanks, the null note head and the interlinear annotations too: they are invisible, but
 # not ignorable.
@@ -150,19 +151,32 @@ def parse(text: str) -> tuple[Span, ...]:
 def canonical_tag(name: str) -> str:
     """Return the canonical form shared by all spellings of a tag: NFKC, case-folded. Idempotent.
 
-    Case folding turns `İ` into `i` and a combining dot, which is removed, so `#İstanbul` is `#istanbul`; the dotless `ı` is another
-    letter. Any string has a canonical form, so that prefixes of tags can be looked up; "" for a string that is too long to be a
+    Any string has a canonical form, so that prefixes of tags can be looked up; "" for a string that is too long to be a
     tag.
     """
     if len(name) > MAX_TAG:
         return ""
-    if name.isascii():
-        return name.lower()
-    # Normalize twice, because lower case may compose with a mark where upper case does not (H and a line below).
-    canonical = normalized("NFKC", normalized("NFKC", name.translate(_WAVE_DASH)).casefold())
-    if "i\u0307" in canonical:
-        canonical = normalized("NFKC", _DOTTED_I.sub("i", canonical))
+    canonical = _folded(name)
     return canonical if len(canonical) <= MAX_TAG else ""
+
+
+def _folded(text: str) -> str:
+    """Return the canonical form of a text: NFKC, case-folded.
+
+    Case folding turns `İ` into `i` and a combining dot, which is removed; the dotless `ı` is another letter.
+    """
+    if text.isascii():
+        return text.lower()
+    # Normalize twice, because lower case may compose with a mark where upper case does not (H and a line below).
+    folded = normalized("NFKC", normalized("NFKC", text.translate(_WAVE_DASH)).casefold())
+    if "i\u0307" in folded:
+        folded = normalized("NFKC", _DOTTED_I.sub("i", folded))
+    return folded
+
+
+def with_folded_words(text: str) -> str:
+    """Return a text in which each word has its canonical form as a tag. Other characters, such as `™`, are unchanged."""
+    return text.lower() if text.isascii() else _WORD.sub(lambda word: _folded(word[0]), text)
 
 
 def check_tag(name: str) -> str:
