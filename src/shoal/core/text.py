@@ -92,6 +92,7 @@ _MANY_MARKS = regex.compile(rf"(?<!{_MARK}){_MARK}{{{MAX_MARKS}}}\K{_MARK}+")
 # not ignorable.
 _INVISIBLE = r"\s\p{Cc}\p{Default_Ignorable_Code_Point}\u2800\ufff9-\ufffb\U00013441\U00013442\U0001d159"
 _VISIBLE = regex.compile(rf"[^{_INVISIBLE}]")
+_INVISIBLE_ENDS = regex.compile(rf"\A[{_INVISIBLE}]++|(?<![{_INVISIBLE}])[{_INVISIBLE}]++\Z")
 _INVISIBLE_RUN = regex.compile(rf"[{_INVISIBLE}]+")
 _CLUSTER = regex.compile(r"\X")
 _FLAG = re.compile("[\U0001f1e6-\U0001f1ff]{2}")
@@ -325,6 +326,12 @@ def check_user_name(name: str, *, reserved: bool = False) -> str:
     if name in RESERVED and not reserved:
         raise Reserved(f"the user name {name} is reserved", field="username")
     return name
+
+
+def account_as_typed(text: str) -> str:
+    """Return a user name or email address as typed, without surrounding invisible characters, and with an ASCII `@`."""
+    stripped: str = _INVISIBLE_ENDS.sub("", text)
+    return stripped.replace("\uff20", "@").replace("\ufe6b", "@")
 
 
 def normalized_email(address: str) -> str:
