@@ -83,6 +83,7 @@ _WAVE_DASH = {0xFF5E: 0x301C}
 """Maps the full-width tilde, which Japanese keyboards type, to the wave dash: NFKC would make it an ASCII tilde."""
 _DOTTED_I = re.compile("i\u0307+")
 _FOLDED_LENGTH = 3  # maximum code points that case folding makes from a single one
+_FOLDED_FURTHER = re.compile("i\u0307|\uff5e")
 _TAG_RUN = re.compile(r"[0-9A-Za-z_\x80-\U0010ffff]+")
 # Count the half-width voiced sound marks of katakana as marks: they are letters whose compatibility decomposition is a mark.
 _MARK = r"[\p{M}\uff9e\uff9f]"
@@ -177,7 +178,14 @@ def _folded(text: str) -> str:
 
 def with_folded_words(text: str) -> str:
     """Return a text in which each word has its canonical form as a tag. Other characters, such as `™`, are unchanged."""
-    return text.lower() if text.isascii() else _WORD.sub(lambda word: _folded(word[0]), text)
+    if text.isascii():
+        return text.lower()
+    folded = text.casefold()
+    # Most texts need no normalization, and this check takes a fraction of the time of the replacement.
+    if not (_has_many_marks(folded) or _FOLDED_FURTHER.search(folded)) and is_normalized("NFKC", folded):
+        return folded
+    further: str = _WORD.sub(lambda word: _folded(word[0]), text)
+    return further
 
 
 def check_tag(name: str) -> str:
