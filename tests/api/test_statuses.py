@@ -213,6 +213,7 @@ INVISIBLE = {
     "a Hangul filler": "\u3164",
     "a half-width filler": "\uffa0",
     "a braille blank": "\u2800",
+    "Egyptian blanks": "\U00013441\U00013442",
     "an override": "\u202e",
     "an isolate": "\u2066\u2069",
     "a tag character": "\U000e0041",

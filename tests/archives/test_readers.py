@@ -479,3 +479,57 @@ def test_mastodon_archive_oversized_follow_list_omits_no_post(tmp_path: Path) ->
     rows = "Account address\n" + "".join(f"u{n}@other.example\n" for n in range(10_001))
     read = mastodon(tmp_path, [factories.note(1, "<p>One</p>")], {"following_accounts.csv": rows.encode()})
     assert (read.texts, read.follows, read.left) == (["One"], [], [("follows", Omission.TOO_MANY)])
+
+
+def test_instagram_archive_captions_of_further_photos_are_kept(tmp_path: Path) -> None:
+    one, two, clip, gone = (f"media/posts/202211/{name}" for name in ("1.jpg", "2.jpg", "3.mp4", "4.jpg"))
+    captions = {one: "Überall", two: "Grüße", clip: "Der Film", gone: "Nicht da"}
+    files = [factories.instagram_file(uri, 1_667_640_000, caption) for uri, caption in captions.items()]
+    album = {"media": files[:2], "title": factories.mojibake("Album")}
+    documents = {
+        "content/posts_1.json": json.dumps([{"media": files}, album]),
+        one: factories.picture(),
+        two: factories.picture("navy"),
+    }
+    read = Read(factories.zipped(tmp_path / "instagram.zip", documents), tmp_path)
+    assert read.texts == ["Überall\n\nDer Film\n\nNicht da", "Album"]
+    described = [[photo.description for photo in post.photos] for post in read.posts]
+    assert described == [["", "Grüße"], ["Überall", "Grüße"]]
+
+
+@pytest.mark.parametrize("odd", [None, {"odd": 1}])
+@pytest.mark.parametrize("lacking", [(), ("uri",), ("uri", "url")])
+def test_pixelfed_archive_post_with_odd_id_is_kept(tmp_path: Path, odd: object, lacking: tuple[str, ...]) -> None:
+    posts = [factories.status(1, "One"), {**factories.status(2, "Two"), "id": odd, **dict.fromkeys(lacking)}]
+    read = Read(factories.zipped(tmp_path / "a.zip", {"pixelfed-statuses.json": json.dumps(posts)}), tmp_path)
+    assert (read.texts, read.left) == (["One", "Two"], [("parts", Omission.MALFORMED)])
+    assert all(post.id for post in read.posts)
+
+
+@pytest.mark.parametrize(
+    ("changed", "language", "odd"),
+    [
+        ({"content": None, "contentMap": [{"de": "<p>Moin</p>"}, {"odd": {}}]}, "de", 1),
+        ({"content": None, "contentMap": ["<p>Moin</p>", "<p>Hi</p>"]}, "", 1),
+        ({"contentMap": [{"de": "<p>Moin</p>"}, {"en": "<p>Hi</p>"}]}, "de", 0),
+        ({"to": [{"type": "Collection", "id": PUBLIC}], "cc": []}, "en", 0),
+        ({"to": {"href": PUBLIC}, "cc": [[], {"id": FOLLOWERS}]}, "en", 1),
+    ],
+)
+def test_mastodon_archive_note_with_lists_and_objects_keeps_text(
+    tmp_path: Path, changed: dict[str, object], language: str, odd: int
+) -> None:
+    activity = factories.note(1, "<p>Moin</p>", contentMap={"en": "<p>Moin</p>"})
+    activity["object"] |= changed
+    read = mastodon(tmp_path, [activity])
+    assert read.texts == ["Moin"]
+    assert [(post.language, post.visibility) for post in read.posts] == [(language, Visibility.PUBLIC)]
+    assert read.left == [("parts", Omission.MALFORMED)] * odd
+
+
+def test_mastodon_archive_activity_with_list_of_objects_keeps_each(tmp_path: Path) -> None:
+    activity = factories.note(1, "<p>One</p>")
+    activity["object"] = [activity["object"], 7.5, factories.note(2, "<p>Two</p>")["object"], [[]]]
+    read = mastodon(tmp_path, [activity, {**activity, "object": []}])
+    assert read.texts == ["One", "Two"]
+    assert sorted(read.left) == [("parts", Omission.MALFORMED)] * 2 + [("posts", Omission.MALFORMED)]

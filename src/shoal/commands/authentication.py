@@ -57,7 +57,7 @@ from shoal.core.errors import ShoalError, TooMany, Unauthenticated, Unavailable
 from shoal.core.events import MailDue
 from shoal.core.ids import shard_of
 from shoal.core.model import Member
-from shoal.core.text import normalized
+from shoal.core.text import account_as_typed, normalized
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch, KeyTaken, find_object
 from shoal.graph.member_lookup import login_of
@@ -251,7 +251,7 @@ async def fits(writes: Writes, login: Login | None, name: str, password: str, as
     # Up to four characters can become one in NFC, in which the password length is checked.
     stored, given = login.password if login else "", password[: 4 * writes.limits.password_most]
     if asker is not None:
-        await _begin(writes, login, account_key(name), name, asker)
+        await _begin(writes, login, account_key(name, writes.domain), name, asker)
     if not await matches(given, stored):
         await failed(writes, login, name, asker, "wrong password")
         return False
@@ -384,12 +384,15 @@ def _mark(login_id: int, network: str) -> bytes:
     return blake2b(network.encode(), digest_size=8, key=login_id.to_bytes(8)).digest()
 
 
-def account_key(name: str) -> str:
-    """Return the key that attempts are counted under: a hash of the name or address as typed.
+def account_key(name: str, domain: str = "") -> str:
+    """Return the key that attempts are counted under: a hash of the name or address, equal for all spellings that log in.
 
     It does not depend on the account: otherwise it would reveal which address belongs to which account, or to none.
     """
-    return blake2b(name.strip().lower().encode("utf-8", "replace"), digest_size=12).hexdigest()
+    name = normalized("NFKC", normalized("NFKC", account_as_typed(name)).lower()).removeprefix("@")
+    if domain:
+        name = name.removesuffix(f"@{domain.lower()}")
+    return blake2b(name.encode("utf-8", "replace"), digest_size=12).hexdigest()
 
 
 async def failed(writes: Writes, login: Login | None, name: str, asker: Asker | None, why: str) -> None:

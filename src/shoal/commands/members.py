@@ -341,7 +341,7 @@ async def by_password(writes: Writes, name_or_email: str, password: str, asker: 
 
     Raises `Unauthenticated`, with one message for every reason, and `TooMany` if the `asker` is rate-limited.
     """
-    member = await find(writes, name_or_email)
+    member = await find_login(writes, name_or_email)
     login = await login_of(writes, member) if member is not None else None
     fits = await authentication.fits(writes, login, name_or_email, password, asker)
     if member is None or not fits:
@@ -351,6 +351,11 @@ async def by_password(writes: Writes, name_or_email: str, password: str, asker: 
 
 async def find(writes: Writes, name_or_email: str) -> Member | None:
     return await member_called(writes.graph, name_or_email)
+
+
+async def find_login(writes: Writes, typed: str) -> Member | None:
+    """Return the member whom a user name, email address or handle on this server, as typed into a login form, identifies."""
+    return await member_called(writes.graph, typed, writes.domain)
 
 
 async def update_profile(writes: Writes, member_id: int, profile: ProfileChange) -> Member:

@@ -1,7 +1,8 @@
 """A member's content filters, and matching them against text.
 
-Keywords are plain text, never patterns, and ignore case. If a whole-word keyword begins with a letter, digit, mark or underscore,
-it matches only at the start of a word; if it ends with one, only at the end of a word. So `#cat` and `c++` match as well as `cat`.
+Keywords are plain text, never patterns. Spellings of one tag match each other: `istanbul` matches `İstanbul`. If a whole-word
+keyword begins with a letter, digit, mark or underscore, it matches only at the start of a word; if it ends with one, only at the
+end of a word. So `#cat` and `c++` match as well as `cat`.
 Matching takes time linear in the length of the text.
 """
 
@@ -16,6 +17,7 @@ from unicodedata import category
 import msgspec
 
 from shoal.core.model import Node
+from shoal.core.text import with_folded_words
 
 MAX_FILTERS = 100
 
@@ -74,7 +76,7 @@ class Text:
     __slots__ = ("_starts", "folded")
 
     def __init__(self, pieces: Iterable[str]) -> None:
-        self.folded = _BETWEEN.join(pieces).casefold()
+        self.folded = with_folded_words(_BETWEEN.join(pieces))
         self._starts: list[int] | None = None
 
     def next_word(self, at: int) -> int:
@@ -125,7 +127,7 @@ def compiled(filter_: Filter) -> Compiled:
 
 
 def _word(keyword: FilterKeyword) -> _Word:
-    folded = keyword.keyword.casefold()
+    folded = with_folded_words(keyword.keyword)
     bound = keyword.whole_word and bool(folded)
     return _Word(
         shown=keyword.keyword,

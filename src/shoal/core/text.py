@@ -83,13 +83,17 @@ _WAVE_DASH = {0xFF5E: 0x301C}
 """Maps the full-width tilde, which Japanese keyboards type, to the wave dash: NFKC would make it an ASCII tilde."""
 _DOTTED_I = re.compile("i\u0307+")
 _FOLDED_LENGTH = 3  # maximum code points that case folding makes from a single one
+_FOLDED_FURTHER = re.compile("i\u0307|\uff5e")
 _TAG_RUN = re.compile(r"[0-9A-Za-z_\x80-\U0010ffff]+")
 # Count the half-width voiced sound marks of katakana as marks: they are letters whose compatibility decomposition is a mark.
 _MARK = r"[\p{M}\uff9e\uff9f]"
+_WORD = regex.compile(r"[\p{L}\p{N}\p{M}\p{Pc}\uff5e\uff65]+")
 _MANY_MARKS = regex.compile(rf"(?<!{_MARK}){_MARK}{{{MAX_MARKS}}}\K{_MARK}+")
-# List Braille pattern blank, the null note head and the interlinear annotations too: they are invisible, but not ignorable.
-_INVISIBLE = r"\s\p{Cc}\p{Default_Ignorable_Code_Point}\u2800\ufff9-\ufffb\U0001d159"
+# List Braille pattern blank, the Egyptian blanks, the null note head and the interlinear annotations too: they are invisible, but
+# not ignorable.
+_INVISIBLE = r"\s\p{Cc}\p{Default_Ignorable_Code_Point}\u2800\ufff9-\ufffb\U00013441\U00013442\U0001d159"
 _VISIBLE = regex.compile(rf"[^{_INVISIBLE}]")
+_INVISIBLE_ENDS = regex.compile(rf"\A[{_INVISIBLE}]++|(?<![{_INVISIBLE}])[{_INVISIBLE}]++\Z")
 _INVISIBLE_RUN = regex.compile(rf"[{_INVISIBLE}]+")
 _CLUSTER = regex.compile(r"\X")
 _FLAG = re.compile("[\U0001f1e6-\U0001f1ff]{2}")
@@ -149,19 +153,39 @@ def parse(text: str) -> tuple[Span, ...]:
 def canonical_tag(name: str) -> str:
     """Return the canonical form shared by all spellings of a tag: NFKC, case-folded. Idempotent.
 
-    Case folding turns `İ` into `i` and a combining dot, which is removed, so `#İstanbul` is `#istanbul`; the dotless `ı` is another
-    letter. Any string has a canonical form, so that prefixes of tags can be looked up; "" for a string that is too long to be a
+    Any string has a canonical form, so that prefixes of tags can be looked up; "" for a string that is too long to be a
     tag.
     """
     if len(name) > MAX_TAG:
         return ""
-    if name.isascii():
-        return name.lower()
-    # Normalize twice, because lower case may compose with a mark where upper case does not (H and a line below).
-    canonical = normalized("NFKC", normalized("NFKC", name.translate(_WAVE_DASH)).casefold())
-    if "i\u0307" in canonical:
-        canonical = normalized("NFKC", _DOTTED_I.sub("i", canonical))
+    canonical = _folded(name)
     return canonical if len(canonical) <= MAX_TAG else ""
+
+
+def _folded(text: str) -> str:
+    """Return the canonical form of a text: NFKC, case-folded.
+
+    Case folding turns `İ` into `i` and a combining dot, which is removed; the dotless `ı` is another letter.
+    """
+    if text.isascii():
+        return text.lower()
+    # Normalize twice, because lower case may compose with a mark where upper case does not (H and a line below).
+    folded = normalized("NFKC", normalized("NFKC", text.translate(_WAVE_DASH)).casefold())
+    if "i\u0307" in folded:
+        folded = normalized("NFKC", _DOTTED_I.sub("i", folded))
+    return folded
+
+
+def with_folded_words(text: str) -> str:
+    """Return a text in which each word has its canonical form as a tag. Other characters, such as `™`, are unchanged."""
+    if text.isascii():
+        return text.lower()
+    folded = text.casefold()
+    # Most texts need no normalization, and this check takes a fraction of the time of the replacement.
+    if not (_has_many_marks(folded) or _FOLDED_FURTHER.search(folded)) and is_normalized("NFKC", folded):
+        return folded
+    further: str = _WORD.sub(lambda word: _folded(word[0]), text)
+    return further
 
 
 def check_tag(name: str) -> str:
@@ -310,6 +334,12 @@ def check_user_name(name: str, *, reserved: bool = False) -> str:
     if name in RESERVED and not reserved:
         raise Reserved(f"the user name {name} is reserved", field="username")
     return name
+
+
+def account_as_typed(text: str) -> str:
+    """Return a user name or email address as typed, without surrounding invisible characters, and with an ASCII `@`."""
+    stripped: str = _INVISIBLE_ENDS.sub("", text)
+    return stripped.replace("\uff20", "@").replace("\ufe6b", "@")
 
 
 def normalized_email(address: str) -> str:

@@ -12,7 +12,7 @@ from shoal.core.credentials import Login
 from shoal.core.errors import InvalidInput
 from shoal.core.handles import ForeignHandle, handles_in
 from shoal.core.model import Member
-from shoal.core.text import check_user_name, normalized_email
+from shoal.core.text import account_as_typed, check_user_name, normalized_email
 from shoal.graph.access import prefetch
 from shoal.graph.contract import Batch, Graph, KeyTaken, Reader, find_object
 from shoal.graph.schema import DECLARES, MEMBER_COUNTS, Key, email_hash_id, email_key, handle_id, user_name_key
@@ -22,14 +22,14 @@ _LEAST_ID = 10**15
 _DIGITS = 19
 
 
-async def member_called(graph: Reader, name_or_email: str) -> Member | None:
+async def member_called(graph: Reader, name_or_email: str, domain: str = "") -> Member | None:
     """Return a member by user name, with or without a leading `@`, or by email address; None if there is none.
 
-    Surrounding spaces are ignored.
+    Surrounding invisible characters are ignored. With the server's `domain`, the user name may be followed by it, unless a member
+    has this as email address.
     """
-    try:
-        keys = _keys_of(name_or_email.strip())
-    except InvalidInput:
+    keys = _keys_of(account_as_typed(name_or_email), domain)
+    if not keys:
         return None
     found = await graph.key_get(keys)
     id_ = next((found[key] for key in keys if key in found), None)
@@ -39,12 +39,17 @@ async def member_called(graph: Reader, name_or_email: str) -> Member | None:
     return await find_object(graph, Member, id_)
 
 
-def _keys_of(name_or_email: str) -> tuple[Key, ...]:
-    name = name_or_email.removeprefix("@")
-    if "@" not in name:
-        return (user_name_key(check_user_name(name, reserved=True)),)
-    # Addresses that were stored before normalization was introduced are in lower case, and otherwise as typed.
-    return tuple(email_key(address) for address in (name_or_email.lower(), normalized_email(name_or_email)))
+def _keys_of(name_or_email: str, domain: str) -> list[Key]:
+    name, at, host = name_or_email.removeprefix("@").partition("@")
+    keys: list[Key] = []
+    if at:
+        with contextlib.suppress(InvalidInput):
+            # Addresses that were stored before normalization was introduced are in lower case, and otherwise as typed.
+            keys += [email_key(address) for address in (name_or_email.lower(), normalized_email(name_or_email))]
+    if not at or (domain and host.lower() == domain.lower()):
+        with contextlib.suppress(InvalidInput):
+            keys.append(user_name_key(check_user_name(name, reserved=True)))
+    return keys
 
 
 async def id_called(graph: Reader, name_or_id: str) -> int | None:

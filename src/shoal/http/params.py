@@ -9,8 +9,8 @@ repeated plain name is kept, unless the caller asks for an error. A name with un
 
 Conversion is as lenient as Mastodon's server about how a value is written: numbers and booleans as strings, any text or number that
 does not mean false as true, one value for a list, a dictionary with numbers as keys for a list, null and (except for texts) "" for
-a missing value, "undefined" and "null" for a missing object; a field that may be UNSET or None takes them as None. Every refusal is
-an `InvalidInput` that names the field and the allowed values.
+a missing value, "undefined" and "null" for a missing object or optional id; a field that may be UNSET or None takes them as None.
+Every refusal is an `InvalidInput` that names the field and the allowed values.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ _ABSENT = object()
 Fixer = Callable[[Any], object]
 
 _UNDEFINED = frozenset({"undefined", "null"})
-"""Strings that JavaScript clients send in a form for a missing object or list of objects."""
+"""Strings that JavaScript clients send in a form for a missing object, optional id, or list of objects or ids."""
 
 
 def convert(params: Mapping[str, object], type: type[T]) -> T:  # noqa: A002 (msgspec.convert's own word)
@@ -137,6 +137,8 @@ class _Clearable:
 
 def _field_fixer(field: inspect.Field) -> Fixer | None:
     fix = _fixer(field.type)
+    if not field.required and _is_id(field.type):
+        fix = _unless_undefined(_fix_blank)
     # For a default of UNSET, msgspec reports no default, though the field is not required.
     unset = not field.required and field.default is msgspec.NODEFAULT and field.default_factory is msgspec.NODEFAULT
     return _Clearable(fix) if unset and _may_be_none(field.type) else fix
@@ -144,6 +146,14 @@ def _field_fixer(field: inspect.Field) -> Fixer | None:
 
 def _may_be_none(info: inspect.Type) -> bool:
     return isinstance(info, inspect.UnionType) and any(isinstance(kind, inspect.NoneType) for kind in info.types)
+
+
+def _is_id(info: inspect.Type) -> bool:
+    if isinstance(info, inspect.Metadata):
+        return _is_id(info.type)
+    if isinstance(info, inspect.UnionType):
+        return any(map(_is_id, info.types))
+    return isinstance(info, inspect.CustomType) and info.cls is Id
 
 
 def _fixer(info: inspect.Type) -> Fixer | None:
@@ -154,7 +164,9 @@ def _fixer(info: inspect.Type) -> Fixer | None:
         return _fixer(some[0]) if len(some) == 1 else None
     if isinstance(info, LISTS):
         fix = _list_fixer(_fixer(info.item_type))
-        return _unless_undefined(fix) if isinstance(info.item_type, inspect.StructType) else fix
+        return (
+            _unless_undefined(fix) if isinstance(info.item_type, inspect.StructType) or _is_id(info.item_type) else fix
+        )
     if isinstance(info, inspect.StructType):
         return _unless_undefined(_struct_fixer(fixers_of(info.cls)))
     if isinstance(info, inspect.StrType):
@@ -167,7 +179,11 @@ def _fixer(info: inspect.Type) -> Fixer | None:
 
 
 def _unless_undefined(fix: Fixer) -> Fixer:
-    return lambda value: _ABSENT if isinstance(value, str) and value in _UNDEFINED else fix(value)
+    def fix_defined(value: Any) -> object:
+        only = value[0] if isinstance(value, list) and len(value) == 1 else value
+        return _ABSENT if isinstance(only, str) and only in _UNDEFINED else fix(value)
+
+    return fix_defined
 
 
 def _struct_fixer(fixers: Mapping[str, Fixer | None]) -> Fixer:

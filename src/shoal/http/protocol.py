@@ -135,8 +135,14 @@ SENTENCES = {
 _ONE_HOST = "A request has exactly one Host header, with a valid host (RFC 9112, section 3.2)"
 _WITHOUT_HOST = frozenset({"0.9", "1.0"})
 """HTTP versions that do not require a Host header."""
-_HOST = re.compile(rb"[\w.~%!$&'()*+,;=:\[\]-]*")
-"""Characters of a host and port (RFC 3986, section 3.2.2)."""
+_HOST = re.compile(rb"(?:\[[\w.~%!$&'()*+,;=:-]+\]|[\w.~%!$&'()*+,;=-]*)(?::([0-9]{0,5}))?")
+"""A host, and its port if it has one (RFC 3986, sections 3.2.2 and 3.2.3)."""
+_MAX_PORT = 65_535
+
+
+def _is_host(value: bytes) -> bool:
+    found = _HOST.fullmatch(value)
+    return found is not None and int(found[1] or 0) <= _MAX_PORT
 
 
 class Config(uvicorn.Config):
@@ -233,7 +239,7 @@ class HttpConnection(HttpToolsProtocol):
             raise _Refused
         hosts = [value for name, value in self.headers if name == b"host"]
         least = 0 if self.parser.get_http_version() in _WITHOUT_HOST else 1
-        if not least <= len(hosts) <= 1 or not all(map(_HOST.fullmatch, hosts)):
+        if not least <= len(hosts) <= 1 or not all(map(_is_host, hosts)):
             self._refuse(400, _ONE_HOST)
             raise _Refused
         if self._doubtful:

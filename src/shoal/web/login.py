@@ -60,7 +60,7 @@ async def log_in(ctx: PageContext, asked: LogIn) -> Response:
 
 async def _ask_again(ctx: PageContext, name: str) -> Response:
     """Send the confirmation email again, because the password was right, and show what to do with it."""
-    member = await members.find(ctx.writes, name)
+    member = await members.find_login(ctx.writes, name)
     with suppress(TooMany):
         await login_attempts.count_mail(ctx.anonymous, name)
         if member is not None:

@@ -364,6 +364,31 @@ def test_profile_update_with_undefined_fields_keeps_them(shared: NetworkFixture,
     assert said["source"]["note"] == "hi"
 
 
+@pytest.mark.parametrize("missing", ["undefined", "null"])
+@pytest.mark.parametrize("name", ["media_ids", "media_ids[]", "in_reply_to_id", "allowed_mentions", "quoted_status_id"])
+def test_status_with_undefined_ids_in_form_is_published_without_them(
+    shared: NetworkFixture, ann: Someone, missing: str, name: str
+) -> None:
+    sent = shared.json("POST", "/api/v1/statuses", ann, data={"status": f"{name} {missing}", name: missing})
+    assert (sent["media_attachments"], sent["in_reply_to_id"]) == ([], None)
+    shared.json("DELETE", f"/api/v1/statuses/{sent['id']}", ann)
+
+
+def test_undefined_required_id_returns_404(shared: NetworkFixture, ann: Someone) -> None:
+    refused(shared, 404, "GET", "/api/v1/statuses/undefined", ann)
+    refused(shared, 404, "POST", "/api/v1/accounts/undefined/follow", ann)
+
+
+def test_status_edit_with_undefined_media_ids_keeps_media(shared: NetworkFixture, ann: Someone) -> None:
+    media = shared.json("POST", "/api/v2/media", ann, files={"file": ("a.png", picture())})
+    sent = shared.json("POST", "/api/v1/statuses", ann, data={"status": "a gull", "media_ids[]": media["id"]})
+    for name in ("media_ids", "media_ids[]"):
+        path = f"/api/v1/statuses/{sent['id']}"
+        edited = shared.json("PUT", path, ann, data={"status": f"a gull, {name}", name: "undefined"})
+        assert [item["id"] for item in edited["media_attachments"]] == [media["id"]]
+    shared.json("DELETE", f"/api/v1/statuses/{sent['id']}", ann)
+
+
 def test_account_follow_block_or_mute_of_oneself_returns_403(shared: NetworkFixture, ann: Someone) -> None:
     for verb in ("follow", "block", "mute"):
         refused(shared, 403, "POST", f"/api/v1/accounts/{ann.id}/{verb}", ann)

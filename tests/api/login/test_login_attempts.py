@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from shoal.commands import authentication, credentials, oauth
+from shoal.commands import authentication, credentials, members, oauth
 from shoal.core.credentials import Login
 from shoal.core.errors import Unavailable
 from tests.api.in_memory_network import BASE, NetworkFixture, network_fixture
@@ -69,6 +69,41 @@ def test_login_wrong_password_limit_per_account_counts_all_addresses(guarded: Gu
     # The correct password is refused too, in any spelling of the name; otherwise an attacker would learn that it is correct.
     assert guarded.statuses("Ann", PASSWORD, [HOME]) == [429]
     assert guarded.statuses("ben", PASSWORD, [HOME]) == [200]
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    [
+        "\u200bann",
+        "ann\u00a0",
+        "\ufeff @ann\u2060",
+        "\uff20ann",
+        "ann@{domain}",
+        "@Ann@{domain}",
+        "ann\uff20{domain}\u200b",
+    ],
+)
+def test_login_accepts_other_spellings_of_user_name_and_counts_them_together(guarded: Guesser, spelling: str) -> None:
+    register(guarded.shoal, "ann")
+    typed = spelling.format(domain=guarded.shoal.network.writes.domain)
+    assert guarded.ask(typed, PASSWORD, HOME).status_code == 200
+    assert guarded.statuses("ann", "wrong", addresses(3)) == [400] * 3
+    assert guarded.statuses(typed, "wrong", addresses(1)) == [429]
+
+
+@pytest.mark.parametrize("typed", ["a\u200bnn", "ann@other.example", "@ann@other.example", "ann@", "@", "\u200b"])
+def test_login_with_name_of_another_server_or_malformed_name_is_refused(guarded: Guesser, typed: str) -> None:
+    register(guarded.shoal, "ann")
+    assert guarded.ask(typed, PASSWORD, HOME).status_code == 400
+
+
+def test_login_with_email_address_on_the_own_domain_is_not_taken_as_user_name(guarded: Guesser) -> None:
+    shoal = guarded.shoal
+    register(shoal, "ann")
+    address = f"ann@{shoal.network.writes.domain}"
+    shoal.run(members.register(shoal.network.writes, "ben", email=address, password="another password"))
+    assert guarded.statuses(address, "another password", [HOME]) == [200]
+    assert guarded.statuses(address, PASSWORD, [HOME]) == [400]
 
 
 def test_login_wrong_password_limit_applies_to_unknown_username(guarded: Guesser) -> None:

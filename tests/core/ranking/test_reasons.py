@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from shoal.core.ranking.recipes import BALANCED, TERM_NAMES
@@ -28,7 +30,6 @@ FACTS = ReasonFacts(BALANCED)
         ("common", 0.125, "followers or followed accounts in common"),
         ("tags", -0.2, "you asked to see less of its tags or reported posts with them"),
         ("author", 0.4, "you follow its author"),
-        ("quality", 0.9, "its pictures have descriptions"),
     ],
 )
 def test_ranking_reason_text_claims_only_facts_proven_by_value(name: str, value: float, words: str) -> None:
@@ -46,6 +47,24 @@ def test_ranking_reason_text_claims_only_facts_proven_by_value(name: str, value:
 )
 def test_ranking_reason_text_names_where_the_member_lives(name: str, value: float, town: str, words: str) -> None:
     assert words_of(name, value, ReasonFacts(BALANCED, 0, town, "India")) == words
+
+
+@pytest.mark.parametrize(
+    ("described", "words", "reason"),
+    [
+        (math.nan, 1, "it has text"),
+        (0.0, 8, "it has text"),
+        (1 / 3, 0, "some of its media have descriptions"),
+        (0.5, 4, "some of its media have descriptions, and it has text"),
+        (1.0, 0, "its media have descriptions"),
+        (1.0, 8, "its media have descriptions, and it has text"),
+        (0.0, 0, ""),
+    ],
+)
+def test_ranking_reason_text_of_quality_states_descriptions_and_text_of_post(
+    described: float, words: int, reason: str
+) -> None:
+    assert words_of("quality", 0.5, ReasonFacts(BALANCED, described=described, words=words)) == reason
 
 
 def test_ranking_reason_text_of_picked_tag_names_it_only_if_it_raises_the_post() -> None:
@@ -73,7 +92,7 @@ def test_ranking_reason_text_exists_for_every_nonzero_value(name: str) -> None:
     assert words_of(name, 0.0, FACTS) == ""
     for value in (-1.0, -0.5, 0.001, 0.5, 0.999999, 1.0):
         if value > 0 or name in ("tags", "author"):
-            assert words_of(name, value, ReasonFacts(BALANCED, 1, country="India"))
+            assert words_of(name, value, ReasonFacts(BALANCED, 1, country="India", words=1))
 
 
 def test_ranking_reason_titles_claim_no_unproven_likes() -> None:

@@ -17,12 +17,14 @@ from shoal.core.errors import InvalidInput, NotFound, Unavailable
 from shoal.core.places import Place
 from shoal.core.ranking.recipes import BALANCED, PRESETS, TERM_NAMES, Recipe, Weights
 from shoal.core.ranking.reranking import EXPLORED_BELOW, Source
+from shoal.core.ranking.terms import words_of
 from shoal.queries.context import ExpiringCache, Renewed
 from shoal.queries.foryou import feed
 from shoal.queries.foryou.feed import RankedEntry
 from shoal.queries.foryou.ranking import ReadingCursor, Why, decode_cursor
 from shoal.queries.foryou.sources import MOST, _interleaved
 from shoal.timelines.contract import MemoryReadings
+from tests.api.in_memory_network import picture
 from tests.async_runner import in_loop
 from tests.flows.members import register
 from tests.flows.query_counts import calls
@@ -373,6 +375,18 @@ async def test_ranked_feed_post_with_text_ranks_above_post_of_tags() -> None:
         await shoal.settle()
         assert await first(ann, quality=1.0) == "The sea was calm in the morning and nobody was there"
         assert await value(ann, "#a #b #c #d #e #f #g #h", "quality") == 0
+
+
+@in_loop
+async def test_ranked_feed_reason_of_quality_states_which_pictures_are_described() -> None:
+    async with network() as (shoal, (ann, ben, _, _, _)):
+        pictures = [await ben.upload(picture(), description=described) for described in ("a boat", "", "")]
+        await ben.create("", media=pictures)
+        await shoal.settle()
+        (one,) = await ranked(ann, only(quality=1.0))
+        assert one.why is not None
+        facts = one.why.facts(one.entry, "en")
+        assert words_of("quality", one.why.terms[-1].value, facts) == "some of its media have descriptions"
 
 
 @in_loop

@@ -262,10 +262,14 @@ class ReasonFacts(NamedTuple):
     """The name of the country where the viewer lives."""
     picked: str = ""
     """A tag of the post that the viewer selected as an interest."""
+    described: float = 0.0
+    """Fraction of the post's media that have a description; NaN without media."""
+    words: int = 0
+    """Number of words in the post's text, without tags."""
 
 
 def words_of(name: str, value: float, facts: ReasonFacts) -> str:
-    """Describe a term's value for a post in English; "" for a value of 0."""
+    """Describe a term's value for a post in English; "" if there is no reason."""
     reason = reason_of(name, value, facts)
     if reason is None:
         return ""
@@ -273,11 +277,13 @@ def words_of(name: str, value: float, facts: ReasonFacts) -> str:
 
 
 def reason_of(name: str, value: float, facts: ReasonFacts) -> ReasonWords | None:
-    """Return the reason for a term's value for a post; None for a value of 0."""
+    """Return the reason for a term's value for a post; None for a value of 0, or if an edit of the post removed the reason."""
     if not value:
         return None
     if name == "reactions":
         return _reactions(facts.reactions)
+    if name == "quality":
+        return _content(facts.described, facts.words)
     if name == "country":
         return ReasonWords("from %(country)s, where you live", names={"country": facts.country})
     if name == "nearby":
@@ -298,6 +304,11 @@ def spoken(number: float) -> str:
 _RISING = ReasonWords("one of its tags is trending")
 _VELOCITY = ReasonWords("it gets more reactions than usual for its author")
 _COMMON = ReasonWords("you and its author have followers or followed accounts in common")
+_TEXT = ReasonWords("it has text")
+_DESCRIBED = ReasonWords("its media have descriptions")
+_DESCRIBED_WITH_TEXT = ReasonWords("its media have descriptions, and it has text")
+_PARTLY_DESCRIBED = ReasonWords("some of its media have descriptions")
+_PARTLY_DESCRIBED_WITH_TEXT = ReasonWords("some of its media have descriptions, and it has text")
 _BY_VALUE: Mapping[str, tuple[float, ReasonWords, ReasonWords]] = {
     "tags": (
         0.0,
@@ -315,11 +326,6 @@ _BY_VALUE: Mapping[str, tuple[float, ReasonWords, ReasonWords]] = {
         ReasonWords("people you follow like it or follow its author"),
         ReasonWords("someone you follow follows its author"),
     ),
-    "quality": (
-        0.5,
-        ReasonWords("its pictures have descriptions, or it has a full sentence of text"),
-        ReasonWords("it has some text"),
-    ),
     "rising": (0.0, _RISING, _RISING),
     "velocity": (0.0, _VELOCITY, _VELOCITY),
     "common": (0.0, _COMMON, _COMMON),
@@ -331,6 +337,14 @@ def _reactions(number: int) -> ReasonWords:
     if number == 1:
         return ReasonWords("one like or share")
     return ReasonWords("%(n)s likes and shares", {"n": number})
+
+
+def _content(described: float, words: int) -> ReasonWords | None:
+    if described >= 1.0:
+        return _DESCRIBED_WITH_TEXT if words else _DESCRIBED
+    if described > 0.0:
+        return _PARTLY_DESCRIBED_WITH_TEXT if words else _PARTLY_DESCRIBED
+    return _TEXT if words else None
 
 
 def _nearby(value: float, facts: ReasonFacts) -> ReasonWords:

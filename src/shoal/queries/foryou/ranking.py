@@ -21,6 +21,7 @@ from shoal.core.ranking.recipes import BALANCED, TERM_NAMES, Recipe
 from shoal.core.ranking.reranking import Placed, Source
 from shoal.core.ranking.terms import Matrix, ReasonFacts, contributions
 from shoal.gazetteer import country_in_sentence
+from shoal.queries.foryou.scoring import content_facts
 from shoal.queries.hydration import Entry
 
 _WRONG_CURSOR = "cursor: as the page before gave it"
@@ -156,7 +157,8 @@ class Why(NamedTuple):
         if self.location is not None:
             town, country = self.location.town, country_in_sentence(self.location.country, language)
         picked = next((tag for tag in entry.post.tags if tag in self.picked), "")
-        return ReasonFacts(self.recipe, entry.reactions, town, country, picked)
+        described, words = content_facts(entry.post, entry.media)
+        return ReasonFacts(self.recipe, entry.reactions, town, country, picked, described, words)
 
 
 class ReadingCursor(NamedTuple):

@@ -201,15 +201,20 @@ _known: Recent[int, tuple[Post, tuple[Media, ...], tuple[float, int]]] = Recent(
 
 
 def _content_facts_of(post: Post, viewer_state: ViewerState) -> tuple[float, int]:
-    """Return the fraction of a post's media with a description (NaN without media), and its number of words without tags."""
+    """Return the `content_facts` of a post, cached."""
     media = viewer_state.media(post) if post.media else ()
     known = _known.get(post.id)
     if known is not None and known[0] is post and known[1] == media:
         return known[2]
+    found = content_facts(post, media)
+    _known.put(post.id, (post, media, found))
+    return found
+
+
+def content_facts(post: Post, media: Sequence[Media]) -> tuple[float, int]:
+    """Return the fraction of a post's media with a description (NaN without media), and its number of words without tags."""
     described = sum(bool(item.description) for item in media) / len(media) if media else math.nan
-    content_facts = described, _plain_words(post.text)
-    _known.put(post.id, (post, media, content_facts))
-    return content_facts
+    return described, _plain_words(post.text)
 
 
 def _plain_words(text: str) -> int:

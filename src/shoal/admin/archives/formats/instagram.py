@@ -1,8 +1,7 @@
 """Instagram's "Download your information" in JSON: `posts_1.json` and its successors, with `media/posts/...`.
 
 Its texts are UTF-8 with each byte written as a Latin-1 character, such as `\\u00c3\\u00a9` for é. Some archives also have
-correct characters, or texts that are cut within a character. The archive has neither the visibility of posts nor descriptions
-of photos.
+correct characters, or texts that are cut within a character. The archive does not have the visibility of posts.
 """
 
 from __future__ import annotations
@@ -85,24 +84,30 @@ class InstagramArchive:
         if post is None or not (post.media or post.title):
             yield SkippedRecord("posts", "", Omission.MALFORMED)
             return
-        # A post with one photo has its caption and date at the photo; an album in newer archives has them at the post.
+        # A post with one photo has its caption and date at the photo; an album in newer archives has them at the post. Captions of
+        # further photos are kept as descriptions, or in the text if the archive lacks the photo.
         first = post.media[0] if post.media else _File()
         yield from odd_parts(first.uri, dropped)
-        text = post.title or first.title or ""
+        text = as_typed(post.title or first.title or "")
         seconds = post.creation_timestamp or first.creation_timestamp
         photos: list[ArchivedPhoto] = []
         for file in post.media:
             name = f"{self._prefix}{file.uri}"
+            caption = as_typed(file.title or "")
+            if caption == text:
+                caption = ""
             if file.uri.lower().endswith(_VIDEO):
                 yield SkippedRecord("photos", file.uri, Omission.VIDEO)
             elif name not in self._entries:
                 yield SkippedRecord("photos", file.uri, Omission.MISSING)
             else:
-                photos.append(ArchivedPhoto(name))
+                photos.append(ArchivedPhoto(name, caption))
+                continue
+            text = "\n\n".join(filter(None, (text, caption)))
         yield ArchivedPost(
             id=f"{seconds}:{first.uri.rpartition('/')[2]}",
             written=seconds * 1000,
-            text=as_typed(text),
+            text=text,
             photos=tuple(photos),
         )
 

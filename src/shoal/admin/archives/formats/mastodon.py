@@ -30,8 +30,6 @@ _ACTOR_BYTES = 1 << 20
 _PUBLIC = frozenset({"https://www.w3.org/ns/activitystreams#Public", "as:Public", "Public"})
 _FILES = "media_attachments/"
 
-_Recipients = str | list[str] | None
-
 
 class _Link(msgspec.Struct, frozen=True):
     """A link or an object in place of an address, as Pleroma and Akkoma write it."""
@@ -41,6 +39,8 @@ class _Link(msgspec.Struct, frozen=True):
 
 
 _Address = str | _Link | None
+_Recipients = _Address | list[str | _Link]
+_Content = dict[str, str | None]
 
 
 class _Attachment(msgspec.Struct, frozen=True, rename="camel"):
@@ -63,14 +63,14 @@ class _Note(msgspec.Struct, frozen=True, rename="camel"):
     cc: _Recipients = None
     sensitive: bool | None = None
     content: str | None = None
-    content_map: dict[str, str | None] | None = None
+    content_map: _Content | list[_Content | str] | None = None
     attachment: list[_Attachment] | None = None
     one_of: list[_Option] | None = None
     any_of: list[_Option] | None = None
 
 
 class _Activity(msgspec.Struct, frozen=True):
-    object: _Note | str
+    object: _Note | str | list[_Note | str]
     id: str = ""
 
 
@@ -95,13 +95,15 @@ class MastodonArchive:
     def records(self) -> Iterator[ArchiveRecord]:
         with self._entries.opened(f"{self._prefix}{OUTBOX}") as file:
             for activity, dropped in items(file, "orderedItems", _Activity):
-                if activity is None:
+                if activity is None or not activity.object:
                     yield SkippedRecord("posts", "", Omission.MALFORMED)
-                elif isinstance(activity.object, str):
-                    yield SkippedRecord("posts", activity.object, Omission.BOOST)
-                else:
-                    yield from odd_parts(activity.object.id, dropped)
-                    yield from self._note(activity.object, activity.object.id or activity.id)
+                    continue
+                yield from odd_parts(activity.id, dropped)
+                for note in activity.object if isinstance(activity.object, list) else (activity.object,):
+                    if isinstance(note, str):
+                        yield SkippedRecord("posts", note, Omission.BOOST)
+                    else:
+                        yield from self._note(note, note.id or activity.id)
         if found := self._entries.root("following_accounts.csv"):
             yield follow_list(self._entries, found.found)
 
@@ -119,17 +121,19 @@ class MastodonArchive:
             else:
                 yield SkippedRecord("photos", _address(attachment.url), found)
         options = [option.name for option in note.one_of or note.any_of or ()]
-        content = note.content or next(filter(None, (note.content_map or {}).values()), "")
+        language, mapped = _mapped(note.content_map)
         parent = _address(note.in_reply_to)
-        yield from odd_parts(id_, int(note.in_reply_to is not None and not parent))
+        given = [note.in_reply_to, *_listed(note.to), *_listed(note.cc)]
+        odd = sum(one is not None and not _address(one) for one in given) + (bool(note.content_map) and not language)
+        yield from odd_parts(id_, odd)
         yield ArchivedPost(
             id=id_,
             written=written,
-            text=with_options(plain(content), options),
+            text=with_options(plain(note.content or mapped), options),
             spoiler=plain(note.summary or ""),
             sensitive=bool(note.sensitive),
             visibility=visibility,
-            language=next(iter(note.content_map or ()), ""),
+            language=language,
             photos=tuple(photos),
             parent=parent,
             own_parent=parent.startswith(f"{self.account}/"),
@@ -157,9 +161,16 @@ def _address(given: _Address | list[_Link]) -> str:
     return given or ""
 
 
+def _mapped(given: _Content | list[_Content | str] | None) -> tuple[str, str]:
+    """Return the first language and the first text of a map by language, or of a list of maps and texts."""
+    parts = given if isinstance(given, list) else [given or {}]
+    texts = [item for part in parts for item in ([("", part)] if isinstance(part, str) else part.items())]
+    return next((language for language, _ in texts if language), ""), next((text for _, text in texts if text), "")
+
+
 def _visibility(note: _Note) -> Visibility:
     """Return the visibility that the recipients imply: public, unlisted, followers, or direct."""
-    to, cc = _listed(note.to), _listed(note.cc)
+    to, cc = ([_address(one) for one in _listed(given)] for given in (note.to, note.cc))
     if _PUBLIC.intersection(to):
         return Visibility.PUBLIC
     if _PUBLIC.intersection(cc):
@@ -167,5 +178,7 @@ def _visibility(note: _Note) -> Visibility:
     return Visibility.FOLLOWERS if any(who.endswith("/followers") for who in (*to, *cc)) else Visibility.DIRECT
 
 
-def _listed(recipients: _Recipients) -> list[str]:
-    return [recipients] if isinstance(recipients, str) else recipients or []
+def _listed(recipients: _Recipients) -> list[str | _Link]:
+    if isinstance(recipients, list):
+        return recipients
+    return [] if recipients is None else [recipients]

@@ -56,7 +56,7 @@ class _Poll(msgspec.Struct, frozen=True):
 
 
 class _Status(msgspec.Struct, frozen=True):
-    id: str
+    id: str = ""
     media_attachments: list[_PixelfedPhoto] = []
     account: _Account = _Account()
     url: str | None = None
@@ -72,6 +72,11 @@ class _Status(msgspec.Struct, frozen=True):
     language: str | None = None
     pf_type: str | None = None
     poll: _Poll | None = None
+
+    @property
+    def key(self) -> str:
+        """The id, or the next best value that identifies the post."""
+        return self.id or self.uri or self.url or self.created_at
 
 
 class PixelfedArchive:
@@ -104,16 +109,16 @@ class PixelfedArchive:
     def records(self) -> Iterator[ArchiveRecord]:
         with self._entries.opened(self._name) as file:
             for status, dropped in items(file, "", _Status):
-                if status is None:
+                if status is None or not status.key:
                     yield SkippedRecord("posts", "", Omission.MALFORMED)
                 else:
-                    yield from odd_parts(status.id, dropped)
+                    yield from odd_parts(status.key, max(dropped, not status.id))
                     yield from self._status(status)
         if found := self._entries.root("pixelfed-following.json", "following.json"):
             yield follow_list(self._entries, found.found)
 
     def _status(self, status: _Status) -> Iterator[ArchiveRecord]:
-        where = status.uri or status.url or status.id
+        where = status.uri or status.url or status.key
         if status.pf_type == "share":
             yield SkippedRecord("posts", where, Omission.BOOST)
             return
@@ -137,7 +142,7 @@ class PixelfedArchive:
         # `content_text` contains HTML character references.
         text = unescape(status.content_text or "") or plain(status.content or "")
         yield ArchivedPost(
-            id=status.id,
+            id=status.key,
             written=iso_moment(status.created_at),
             text=with_options(text, options),
             spoiler=status.spoiler_text or "",
