@@ -499,7 +499,7 @@ def refuses_transactions(member: int) -> Fault:
 
 
 @in_loop
-async def test_one_stuck_timeline_fails_only_the_pushes_to_it() -> None:
+async def test_timeline_push_to_another_member_succeeds_while_one_timeline_is_stuck() -> None:
     async with moody() as moods, timelines_on(new_url(at=moods.url), patience=3.0, head_length=2) as timelines:
         await warm_up(timelines, ANN, BEN)
         for n in range(2):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from random import Random
-from typing import cast
+from typing import Any, cast
 from unittest.mock import patch
 
 import pytest
