@@ -40,7 +40,11 @@ def test_simulate_command_describes_faults_and_post_delivery() -> None:
     assert "`shoal plan --calibrate` measures this" in shown
     for title in ("Posts per second", "Response times", "Totals", "Utilization"):
         assert f"\n{title}" in shown
-    rows = [row.split() for row in shown.partition("Posts per second")[2].partition("Response times")[0].splitlines() if " to " in row]
+    rows = [
+        row.split()
+        for row in shown.partition("Posts per second")[2].partition("Response times")[0].splitlines()
+        if " to " in row
+    ]
     assert [row[3] for row in rows if row[0] in {"2", "6"}] == ["slow", "timelines"]
     assert simulated(*words).stdout == shown
 
