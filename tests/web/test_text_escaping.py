@@ -47,7 +47,16 @@ TEXT = {
 }
 """The fields of stored objects with free text of users."""
 NOT_TEXT = {
-    "Member": {"name", "avatar", "header", "default_language", "attribution_domains", "email_hash", "mentions"},
+    "Member": {
+        "name",
+        "avatar",
+        "header",
+        "default_language",
+        "attribution_domains",
+        "email_hash",
+        "mentions",
+        "location",
+    },
     "Login": {"email", "password", "kept"},
     "Invitation": {"holds"},
     "Post": {"language", "tags", "json", "mentions"},

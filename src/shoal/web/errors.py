@@ -88,7 +88,9 @@ async def error_page(ctx: PageContext, error: Exception) -> Response:
     request_id = _id_of(ctx.request)
     reply = reply_for(error, where=f"{ctx.request.scope.get(ROUTE, '(no such page)')} ({request_id})")
     trouble = _trouble(ctx.words, reply, request_id)
-    frame = bare_shell(ctx, trouble.title) if reply.status >= _OURS else await shell_of(ctx, trouble.title)
+    frame = (
+        bare_shell(ctx, trouble.title) if reply.status >= _OURS else await shell_of(ctx, trouble.title, returns=False)
+    )
     return _response(ctx, frame, trouble, reply)
 
 

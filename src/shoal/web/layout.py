@@ -65,13 +65,14 @@ def look_of(text: str) -> Appearance:
     return Appearance(scheme, tuple(flag for flag in _FLAGS if flag in parts))
 
 
-async def shell_of(ctx: PageContext, title: str = "") -> Shell:
-    return _shell(ctx, title, await nav_links_of(ctx))
+async def shell_of(ctx: PageContext, title: str = "", *, returns: bool = True) -> Shell:
+    """Return a layout. With `returns`, a visitor comes back to this page after logging in or signing up."""
+    return _shell(ctx, title, await nav_links_of(ctx, returns=returns))
 
 
 def bare_shell(ctx: PageContext, title: str) -> Shell:
     """Return a layout that needs no reads, for error pages."""
-    return _shell(ctx, title, _nav_links(ctx, ""))
+    return _shell(ctx, title, _nav_links(ctx, "", returns=False))
 
 
 def _shell(ctx: PageContext, title: str, links: tuple[NavLink, ...]) -> Shell:
@@ -90,10 +91,10 @@ def _shell(ctx: PageContext, title: str, links: tuple[NavLink, ...]) -> Shell:
     )
 
 
-async def nav_links_of(ctx: PageContext) -> tuple[NavLink, ...]:
+async def nav_links_of(ctx: PageContext, *, returns: bool = True) -> tuple[NavLink, ...]:
     """Return the navigation links, with the number of unread notifications. Costs one read for a logged-in member."""
     if ctx.viewer is None:
-        return _nav_links(ctx, "")
+        return _nav_links(ctx, "", returns=returns)
     try:
         unread = await notifications.unread(ctx.reads, ctx.viewer.id, _MOST_UNREAD)
     except Unavailable:
@@ -103,11 +104,13 @@ async def nav_links_of(ctx: PageContext) -> tuple[NavLink, ...]:
     return _nav_links(ctx, badge if unread else "")
 
 
-def _nav_links(ctx: PageContext, unread: str) -> tuple[NavLink, ...]:
+def _nav_links(ctx: PageContext, unread: str, *, returns: bool = True) -> tuple[NavLink, ...]:
     _, viewer, at = ctx.words.text, ctx.viewer, ctx.request.scope["path"]
     explore = NavLink("/explore", "compass", _("Explore"), at.startswith(("/explore", "/tags/", "/search")))
     if viewer is None:
-        back = "" if at == "/" or at.startswith(_NO_RETURN) or not is_local(ctx.path) else f"?to={ctx.quoted_path}"
+        # No page repeats a token that was sent in its URL.
+        returns = returns and at != "/" and is_local(ctx.path) and "access_token" not in ctx.path
+        back = f"?to={ctx.quoted_path}" if returns and not at.startswith(_NO_RETURN) else ""
         links = [
             NavLink("/", "house", _("Home"), at == "/"),
             explore,
