@@ -241,7 +241,10 @@ def test_doctor_missing_or_broken_ffmpeg_is_reported(tmp_path: Path, monkeypatch
 
 def test_doctor_reports_whether_names_of_places_are_installed(request: pytest.FixtureRequest) -> None:
     missing = preflight.place_names()
-    assert (missing.grade, missing.advice) == ("warn", 'to show the names of towns, pip install "shoal[places]"')
+    assert (missing.grade, missing.advice) == (
+        "warn",
+        "to show the names of towns, install the extra 'places' of Shoal",
+    )
     towns = request.getfixturevalue("towns")
     assert preflight.place_names() == preflight.ok("places", f"{len(towns)} towns")
 

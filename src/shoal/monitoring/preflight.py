@@ -338,7 +338,7 @@ def place_names() -> Diagnosis:
     towns = gazetteer.installed()
     if towns is None:
         said = f"{gazetteer.PACKAGE} is not installed: places are shown as coordinates, and members cannot state where they live"
-        return warn("places", said, 'to show the names of towns, pip install "shoal[places]"')
+        return warn("places", said, "to show the names of towns, install the extra 'places' of Shoal")
     return ok("places", f"{len(towns):,} towns")
 
 
