@@ -1,6 +1,6 @@
 """A process that reads the tag cloud of the settings in its environment, for `benchmarks.tag_updates`.
 
-It prints a line when it is ready, and after a line of input starts to count. After the next line, it prints what it has counted.
+It prints a line when it is ready, starts counting at the first line of input, and prints the counts at the second.
 """
 
 from __future__ import annotations

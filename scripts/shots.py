@@ -44,7 +44,7 @@ PICTURES = {
 }
 """The pictures in docs/pictures, and the shots that each shows from left to right."""
 _HEIGHTS = {1: 675, 3: 720}
-"""Height in pixels of a picture of so many shots."""
+"""Height in pixels of a picture, by its number of screenshots."""
 _GAP = 16
 
 
