@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -92,6 +93,7 @@ def test_server_unit_confined_server_handles_signup_and_uploads(folder: Path) ->
         told = [listener.recv(100)]
         while b"READY=1" not in told or told.count(b"WATCHDOG=1") < 4:
             told.append(listener.recv(100))
+            assert len(told) < 100, set(told)
         assert set(told) == {b"READY=1", b"WATCHDOG=1"}
         status = Path(f"/proc/{process.pid}/status").read_text()
         for line in ("CapEff:\t0+", "CapBnd:\t0+", "NoNewPrivs:\t1", "Seccomp:\t2"):
@@ -165,6 +167,22 @@ def test_service_manager_without_notify_socket_is_not_notified(tmp_path: Path) -
     here = {"NOTIFY_SOCKET": "/run/x", "WATCHDOG_USEC": "600000"}
     assert service_manager.pause({**here, "WATCHDOG_PID": str(os.getpid())}) == pytest.approx(0.2)
     assert service_manager.pause({**here, "WATCHDOG_PID": str(os.getppid())}) is None
+
+
+def test_readiness_notification_waits_for_room_in_full_queue(tmp_path: Path) -> None:
+    path = str(tmp_path / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener, ThreadPoolExecutor(1) as threads:
+        listener.bind(path)
+        listener.settimeout(60)
+        for _ in range(1000):
+            service_manager.lives({"NOTIFY_SOCKET": path})
+        sending = threads.submit(service_manager.ready, {"NOTIFY_SOCKET": path})
+        with pytest.raises(TimeoutError):
+            sending.result(0.1)
+        for _ in range(1000):
+            if listener.recv(100) == b"READY=1":
+                break
+        sending.result(60)
 
 
 def test_watchdog_notifications_are_sent_by_server_process_itself_and_by_supervisor(tmp_path: Path) -> None:

@@ -85,6 +85,11 @@ def posts_of(jobs: list[Job]) -> list[int]:
     return [job.event.post_id for job in jobs if isinstance(job.event, PostCreated)]
 
 
+async def conflicted(graph: PostgresGraph) -> bool:
+    """Return whether a commit of this process was refused because of concurrent changes, and is retried."""
+    return graph.overtaken > 0
+
+
 async def succeeded(commits: list[Awaitable[None]]) -> int:
     """Return the number of stored batches. Every refusal must be a conflict."""
     answers = await asyncio.gather(*commits, return_exceptions=True)
@@ -103,8 +108,16 @@ async def test_postgres_concurrent_association_writes_are_counted_once(database:
             for step in range(15):
                 await (begin if (n + step) % 2 else end)(graph, ANN, LIKES, POST_OF_BEN, moment(step), aggregate_id=BEN)
 
-        await asyncio.gather(*[waver(graph, n) for n in range(4) for graph in (one, two)])
-        assert one.overtaken + two.overtaken > 0, "the writers never conflicted"
+        await begin(one, ANN, LIKES, POST_OF_BEN, moment(0), aggregate_id=BEN)
+        async with aside(database.url) as other, aside(database.url) as watch:
+            locking = other.transaction()
+            await locking.start()
+            await other.execute("SELECT FROM shoal.association FOR UPDATE")
+            writers = asyncio.gather(*[waver(graph, n) for n in range(4) for graph in (one, two)])
+            await eventually(lambda: watch.fetchval(_WAITING), 2)
+            await locking.commit()
+            await writers
+        assert one.overtaken + two.overtaken > 0
         await begin(one, ANN, LIKES, POST_OF_BEN, moment(99), aggregate_id=BEN)
         assert await two.assoc_count([ANN, POST_OF_BEN, BEN], [LIKES, LIKED_BY]) == {
             LIKES: {ANN: 1},
@@ -168,12 +181,11 @@ async def test_postgres_association_to_object_being_deleted_is_refused(database:
         await deleting.start()
         await other.execute("DELETE FROM shoal.object WHERE id = $1", ANN)
         commit = asyncio.create_task(graph.commit(batch))
-        await asyncio.sleep(0.05)
+        await eventually(lambda: conflicted(graph), True)
         assert not commit.done()
         await deleting.commit()
         with pytest.raises(Missing):
             await commit
-        assert graph.overtaken > 0
         assert await graph.assoc_count([ANN], [POSTED]) == {POSTED: {}}
 
 
@@ -246,7 +258,7 @@ async def test_postgres_unchanged_association_in_batch_is_locked(database: Datab
         )
         await other.execute("UPDATE shoal.count SET n = 1")
         commit = asyncio.create_task(graph.commit(batch))
-        await asyncio.sleep(0.05)
+        await eventually(lambda: conflicted(graph), True)
         await reviving.commit()
         await commit
         assert [row[2] for row in await all_links(graph) if row.alive] == [1]

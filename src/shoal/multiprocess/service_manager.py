@@ -14,11 +14,13 @@ from contextlib import asynccontextmanager, suppress
 from shoal.tasks import running
 
 _SOCKET = "NOTIFY_SOCKET"
+_READY_SECONDS = 5.0
+"""Maximum wait for room in the queue of the service manager. A lost readiness message would fail the start."""
 
 
 def ready(environ: Mapping[str, str] = os.environ) -> None:
     """Report that the service has started."""
-    _tell("READY=1", environ)
+    _tell("READY=1", environ, timeout=_READY_SECONDS)
 
 
 def lives(environ: Mapping[str, str] = os.environ) -> None:
@@ -54,12 +56,12 @@ async def _beat(seconds: float, environ: Mapping[str, str]) -> None:
         await asyncio.sleep(seconds)
 
 
-def _tell(state: str, environ: Mapping[str, str]) -> None:
+def _tell(state: str, environ: Mapping[str, str], timeout: float = 0.0) -> None:
     path = environ.get(_SOCKET, "")
     if not path.startswith(("/", "@")):
         return
     # Ignore errors: the service continues if its service manager is gone or busy.
     with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sending:
-        sending.setblocking(False)
+        sending.settimeout(timeout)
         sending.connect(f"\0{path[1:]}" if path.startswith("@") else path)
         sending.send(state.encode())
