@@ -117,7 +117,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Whether clients may exchange a user name and password for a token."""
     max_post_characters: Positive = 5_000
     """Maximum characters of a post; a link counts as 23."""
-    max_media_per_post: Positive = 4
+    max_media_per_post: Positive = 10
     """Maximum pictures of a post; a video or sound must be the only attachment."""
     max_upload_bytes: Positive = 16 * 1024 * 1024
     """Maximum bytes of an uploaded picture."""

@@ -277,6 +277,29 @@ def test_status_edit_that_removes_spoiler_text_clears_sensitive_flag(
     assert edited["sensitive"] is sensitive
 
 
+def test_status_has_up_to_ten_photos_when_created_edited_and_scheduled(shared: NetworkFixture) -> None:
+    writer = shared.join("egret")
+    offered = shared.json("GET", "/api/v2/instance")["configuration"]["statuses"]["max_media_attachments"]
+    upload = {"file": ("a.png", picture())}
+    ids = [shared.json("POST", "/api/v2/media", writer, files=upload)["id"] for _ in range(offered + 1)]
+    made = shared.json("POST", "/api/v1/statuses", writer, json={"status": "all", "media_ids": ids[:offered]})
+    assert [media["id"] for media in made["media_attachments"]] == ids[:10]
+    path = f"/api/v1/statuses/{made['id']}"
+    edited = shared.json("PUT", path, writer, json={"status": "turned", "media_ids": ids[offered:0:-1]})
+    assert [media["id"] for media in edited["media_attachments"]] == ids[:0:-1]
+    later = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
+    plan = {"status": "later", "media_ids": ids[:offered], "scheduled_at": later}
+    scheduled = shared.json("POST", "/api/v1/statuses", writer, json=plan)
+    assert [media["id"] for media in scheduled["media_attachments"]] == ids[:10]
+    for method, where, more in (
+        ("POST", "/api/v1/statuses", {}),
+        ("PUT", path, {}),
+        ("POST", "/api/v1/statuses", plan),
+    ):
+        refused = shared.ask(method, where, writer, json={**more, "status": "more", "media_ids": ids})
+        assert (refused.status_code, "up to 10 photos (got 11)" in refused.text) == (422, True)
+
+
 def test_status_history_keeps_media_descriptions_of_each_version(shared: NetworkFixture) -> None:
     writer = shared.join("heron")
     upload = {"file": ("a.png", picture())}

@@ -232,7 +232,7 @@ def album(path: Path, number: int, unreadable: tuple[int, ...] = (), title: str 
 @in_loop
 async def test_archive_import_moves_excess_photos_into_comments(tmp_path: Path) -> None:
     path = album(tmp_path / "instagram.zip", 10, (4,))
-    async with opened() as shoal:
+    async with opened(max_media_per_post=4) as shoal:
         ann = await shoal.register("ann")
         report = await taken(shoal, ann, path)
         assert (report.taken.posts, report.taken.photos, report.continued) == (1, 9, 1)
@@ -244,6 +244,19 @@ async def test_archive_import_moves_excess_photos_into_comments(tmp_path: Path) 
         again = await taken(shoal, ann, path)
         assert again.taken.posts == again.taken.comments == 0
         assert len((await read(shoal, ann, tmp_path, "again.zip"))["comments"]) == 2
+
+
+@in_loop
+async def test_archive_import_and_export_keep_ten_photos_in_one_post(tmp_path: Path) -> None:
+    async with opened() as shoal:
+        ann, ben = [await shoal.register(name) for name in ("ann", "ben")]
+        report = await taken(shoal, ann, album(tmp_path / "instagram.zip", 10))
+        assert (report.taken.posts, report.taken.photos, report.continued) == (1, 10, 0)
+        first = await read(shoal, ann, tmp_path)
+        await taken(shoal, ben, tmp_path / "out.zip")
+        second = await read(shoal, ben, tmp_path, "again.zip")
+        assert [[len(post["media"]) for post in out["posts"]] for out in (first, second)] == [[10], [10]]
+        assert first["comments"] == second["comments"] == []
 
 
 @in_loop

@@ -49,7 +49,7 @@ async def taken_with(shoal: Shoal, who: Handle, path: Path, graph: Disturbed) ->
 @in_loop
 async def test_archive_import_of_post_with_unreadable_photo_is_not_repeated(tmp_path: Path) -> None:
     path = album(tmp_path / "a.zip", 9, (1,))
-    async with opened() as shoal:
+    async with opened(max_media_per_post=4) as shoal:
         ann = await shoal.register("ann")
         first = await taken(shoal, ann, path)
         assert (first.taken.photos, reasons(first)) == (8, {("photos", Omission.UNREADABLE): 1})
@@ -62,7 +62,7 @@ async def test_archive_import_of_post_with_unreadable_photo_is_not_repeated(tmp_
 
 @in_loop
 async def test_archive_import_of_post_without_text_starts_with_first_readable_photos(tmp_path: Path) -> None:
-    async with opened() as shoal:
+    async with opened(max_media_per_post=4) as shoal:
         ann = await shoal.register("ann")
         report = await taken(shoal, ann, album(tmp_path / "a.zip", 9, (0, 1, 2, 3), title=""))
         assert (report.taken.posts, report.taken.photos) == (1, 5)
@@ -84,7 +84,7 @@ async def test_archive_import_retry_counts_omissions_once(tmp_path: Path) -> Non
         if commits in {1, 3}:
             raise Unavailable("the store is away")
 
-    async with opened() as shoal:
+    async with opened(max_media_per_post=4) as shoal:
         ann = await shoal.register("ann")
         report = await taken_with(shoal, ann, path, Disturbed(shoal.network.writes.graph, "commit", away))
         assert commits == 4
@@ -95,7 +95,7 @@ async def test_archive_import_retry_counts_omissions_once(tmp_path: Path) -> Non
 @pytest.mark.parametrize("title", ["Zehn für dich", ""])
 @in_loop
 async def test_archive_import_of_post_deleted_during_import_leaves_no_parts(tmp_path: Path, title: str) -> None:
-    async with opened() as shoal:
+    async with opened(max_media_per_post=4) as shoal:
         ann = await shoal.register("ann")
         await taken(shoal, ann, album(tmp_path / "a.zip", 5, (4,), title))
         (post,) = (await read(shoal, ann, tmp_path))["posts"]

@@ -96,6 +96,52 @@ def test_compose_form_asks_once_for_missing_picture_description(here: NetworkFix
     assert done.path == f"/@ben/{newest(here, ben).id}"
 
 
+def test_compose_form_without_script_refuses_eleven_photos_and_keeps_them(here: NetworkFixture) -> None:
+    member(here, "abe")
+    form = visitor(here, "abe").open("/compose")
+    page = form.press("Post", files=files(*(f"{n}.jpg" for n in range(11))), text="Eleven")
+    page = page.press("Post without descriptions")
+    assert page.status == 422
+    assert "A post can have up to 10 photos (got 11)." in page.one(".files").text
+    assert (len(page.texts("picture")), page.field("Text").text) == (11, "Eleven")
+    done = page.press("Remove", card(page, 0)).press("Post").press("Post without descriptions")
+    assert len(done.html.select("article .photos img")) == 10
+
+
+def test_compose_form_opens_the_first_picture_that_lacks_a_description(here: NetworkFixture) -> None:
+    member(here, "bea")
+    page = visitor(here, "bea").open("/compose").press("Upload", files=files("1.jpg", "2.jpg", "3.jpg"))
+    assert not page.html.select(".picture > details[open]")
+    describe(page, "A harbour", "", "")
+    page = page.press("Post")
+    assert [card(page, n).select_one("details[open]") is not None for n in range(3)] == [False, True, False]
+    assert page.text.count("A sentence is enough.") == 2
+
+
+def test_compose_form_shows_the_value_of_each_option_in_its_chip(here: NetworkFixture) -> None:
+    member(here, "cal")
+    page = visitor(here, "cal").open("/compose")
+    assert page.texts("option-value") == ["Public", "", "", "", "", ""]
+    typed: dict[str, Any] = {
+        "spoiler": "Riddle",
+        "options": ["Here", "There", "", ""],
+        "at": "2030-05-01T18:30",
+        "language": "de",
+    }
+    page = page.press("Upload", text="Where?", visibility="unlisted", place="47.38, 8.54", **typed)
+    assert page.texts("option-value") == [
+        "Unlisted",
+        "47.38, 8.54",
+        "Riddle",
+        "Here / There",
+        "2030-05-01 18:30",
+        "German",
+    ]
+    assert not page.html.select(".option[open]")
+    refused = page.press("Post", place="91, 0")
+    assert [one.select_one("#place") is not None for one in refused.html.select(".option[open]")] == [True]
+
+
 def test_compose_form_remembers_disabled_description_reminder(here: NetworkFixture) -> None:
     cyd = member(here, "cyd")
     browser = visitor(here, "cyd")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.web.photo_grid import WIDTHS, GridPhoto, alike, in_rows, row_ends, spread
+from shoal.web.photo_grid import GridPhoto, alike, in_rows, spread
+from shoal.web.photo_rows import WIDTHS, row_ends, rows_height
 from shoal.web.view_models import Face, Photo, ratio_class
 
 COFFEE = "LGHCM[xu~qxu4n%M%MWB%MofxuWB"
@@ -75,3 +76,11 @@ def test_photo_grid_separates_near_duplicates() -> None:
     assert alike(COFFEE, COFFEE_AGAIN)
     assert not alike(COFFEE, SEA)
     assert not alike("", "")
+
+
+@given(RATIOS.filter(bool), st.integers(220, 1_400))
+def test_photo_rows_height_at_a_width_equals_that_of_the_rows_of_its_range(ratios: list[float], width: int) -> None:
+    edges = {"in-xs": 460, "in-s": 700, "in-m": 920, "in-l": 1_140, "in-xl": 10_000}
+    target = WIDTHS[next(name for name, edge in edges.items() if width < edge)]
+    rows = rows_of(ratios, row_ends(tuple(ratios), target))
+    assert abs(rows_height(ratios, width, 3) - sum(width / sum(row) + 3 for row in rows)) < 0.01

@@ -158,7 +158,7 @@ class Limits(msgspec.Struct, frozen=True):
     profile_field: int = 255
     description: int = 1_500
     """Characters of a media description."""
-    media: int = 4
+    media: int = 10
     """Media per post."""
     member_bytes: int = 10_000_000_000
     data: int = 64 * 1024

@@ -443,7 +443,8 @@ def _content(writes: Writes, draft: Draft) -> dict[str, Any]:
     if not text and not draft.media and draft.data is None:
         raise InvalidInput("Text can't be blank", field="text")
     if len(draft.media) > limits.media:
-        raise InvalidInput(f"media: at most {limits.media} pictures in a post", field="media_ids")
+        found = len(draft.media)
+        raise InvalidInput(f"media_ids: a post can have up to {limits.media} photos (got {found})", field="media_ids")
     return {
         "text": text,
         "spoiler": spoiler,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 from starlette.responses import Response
 
 from shoal.core.filters import Filter
@@ -46,6 +47,8 @@ def samples(now_ms: int) -> Iterator[tuple[str, Entry]]:
     yield "a photo", entry(2, text="Seven in the morning.", media=(photos[0],), likes=12, comments=3, liked=True)
     yield "a tall photo", entry(3, media=(photos[1],), likes=1_234_567, shares=45_000, comments=999, marks=1)
     yield "four photos", entry(4, text="Four of them.", media=tuple(photos), shares=2, shared=True)
+    many = tuple(msgspec.structs.replace(photos[n % 4], id=60 + n) for n in range(10))
+    yield "ten photos", entry(4, text="Ten of them.", media=many)
     yield "a long name", entry(5, author=ben, text="A" * 300)
     yield "sensitive", entry(6, text="Behind a cover.", media=(photos[2],), sensitive=True)
     yield "a warning", entry(7, text="It was the gardener.", media=(photos[3],), spoiler="The end of the film")

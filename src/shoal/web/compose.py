@@ -70,7 +70,11 @@ class Sheet(msgspec.Struct, frozen=True):
     button: str
     pictures: tuple[PictureCard, ...]
     visibilities: tuple[SheetChoice, ...]
+    visible_to: SheetChoice
+    """The chosen one of the visibilities, or else the first."""
     languages: tuple[SheetChoice, ...]
+    language: str
+    """Name of the chosen language; empty if it is not specified."""
     durations: tuple[SheetChoice, ...]
     options: tuple[str, ...]
     """Poll options as typed, padded with empty lines up to the maximum."""
@@ -107,6 +111,7 @@ class SheetState(msgspec.Struct, frozen=True, kw_only=True):
 def _sheet(ctx: PageContext, member: Member, shown: SheetState) -> Sheet:
     _, limits, form, edits = ctx.words.text, ctx.limits, shown.form, shown.edits
     cards = cards_of(ctx, shown.media, form.pictures, lacking=shown.lacking)
+    visibilities, languages = _visibilities(ctx.words, form, edits), _languages(ctx.words, form.language)
     drafts = f"shoal:draft:{member.id}"
     if edits:
         action, back = f"/posts/{edits.id}/edit", ctx.url(f"/@{member.name}/{edits.id}")
@@ -124,8 +129,10 @@ def _sheet(ctx: PageContext, member: Member, shown: SheetState) -> Sheet:
         heading=heading,
         button=button,
         pictures=cards,
-        visibilities=_visibilities(ctx.words, form, edits),
-        languages=_languages(ctx.words, form.language),
+        visibilities=visibilities,
+        visible_to=next((choice for choice in visibilities if choice.chosen), visibilities[0]),
+        languages=languages,
+        language=next((choice.words for choice in languages if choice.chosen and choice.value), ""),
         durations=_durations(ctx, form.seconds, edits),
         options=(*form.options, *("",) * max(0, limits.poll_options - len(form.options))),
         zones=tuple(_ZONES.split()),

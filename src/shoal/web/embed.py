@@ -24,15 +24,17 @@ from shoal.http.routes import Route
 from shoal.mastodon_api.context import AppContext, Context
 from shoal.queries.hydration import Entry, hydrate
 from shoal.web import routing
+from shoal.web.photo_rows import rows_height
 from shoal.web.posts import PostPath
 from shoal.web.rendering import bare, page
 from shoal.web.request_context import IdPath, Line, PageContext
-from shoal.web.view_models import entry_with_id, post_of
+from shoal.web.view_models import MANY, entry_with_id, post_of
 
 _WIDTH, _LEAST, _MOST = 520, 220, 1_000
 """Width of a frame in pixels: default, minimum, maximum."""
 _HEAD, _FOOT, _LINE = 76, 64, 24
 _LINES = 12
+_GAP = 3
 _POLICY = (
     "default-src 'none'; style-src 'self'; img-src 'self' data:; media-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors *"
@@ -157,8 +159,11 @@ def _frame_code(app_context: AppContext, entry: Entry, width: int, height: int) 
 def _height(entry: Entry, width: int) -> int:
     """Estimate the height of a frame in pixels: a page without scripts cannot report its height to the embedding page."""
     shown = [file for file in entry.media if file.width and file.height] if not entry.post.spoiler else []
-    ratio = shown[0].width / shown[0].height if len(shown) == 1 else 1.5
-    photos = width / min(max(ratio, 0.8), 2.5) if shown else 0
+    ratios = [min(max(file.width / file.height, 0.5), 2.5) for file in shown]
+    if len(ratios) >= MANY:
+        photos = rows_height(ratios, width, _GAP)
+    else:
+        photos = width / max(ratios[0] if len(ratios) == 1 else 1.5, 0.8) if ratios else 0
     lines = min(_LINES, math.ceil(len(entry.post.text) * 8.2 / (width - 32)) + entry.post.text.count("\n"))
     return round(_HEAD + photos + lines * _LINE + _FOOT)
 

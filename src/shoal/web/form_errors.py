@@ -106,7 +106,7 @@ COMPLAINTS = (
     "This server does not import archives",
     # Posts and polls
     "a post has pictures or a poll, not both",
-    "at most %(most)s pictures in a post",
+    "a post can have up to %(most)s photos (got %(actual)s)",
     "an edit can only reduce the visibility, and this post is %(now)s already",
     "Options can't be blank",
     "Options must have more than one item",

@@ -41,6 +41,8 @@ class PictureCard(msgspec.Struct, frozen=True):
     last: bool = False
     lacks: bool = False
     """Whether the form asked for a description and it is still missing."""
+    opens: bool = False
+    """Whether its fields are shown: those of the first picture that lacks a description."""
 
 
 class Refused(msgspec.Struct, frozen=True):
@@ -74,9 +76,10 @@ def cards_of(
     """Return the cards of a form's files in the form's order. `lacking` marks those without a description."""
     there = {file.id: file for file in media}
     cards = [_card(ctx, there[field.id], field) for field in file_fields if field.id in there]
+    without = [n for n, card in enumerate(cards) if lacking and not card.description.strip()]
     return tuple(
         msgspec.structs.replace(
-            card, first=n == 0, last=n == len(cards) - 1, lacks=lacking and not card.description.strip()
+            card, first=n == 0, last=n == len(cards) - 1, lacks=n in without, opens=[n] == without[:1]
         )
         for n, card in enumerate(cards)
     )

@@ -1,8 +1,4 @@
-"""Photo grids: one photo for each post, in rows that fill the width of the page.
-
-A row scales its photos to one height. Where rows break depends on the width, which only the browser knows, so the server computes
-the breaks for five ranges of widths, and the style sheet activates the breaks of one range (`styles/photos.css`).
-"""
+"""Photo grids: one photo for each post, in rows that fill the width of the page (`web/photo_rows.py`)."""
 
 from __future__ import annotations
 
@@ -16,11 +12,10 @@ from shoal.core.visibility import is_sensitive
 from shoal.graph.contract import Cursor
 from shoal.queries.hydration import Entry
 from shoal.queries.pipeline import Page
+from shoal.web.photo_rows import WIDTHS, row_breaks
 from shoal.web.request_context import PageContext
 from shoal.web.view_models import BASE83, Face, Photo, face_of, photo_of, ratio_class
 
-WIDTHS = {"in-xs": 2.5, "in-s": 3.2, "in-m": 4.2, "in-l": 5.2, "in-xl": 6.0}
-"""Ranges of widths by CSS class, narrowest first, each with the sum of aspect ratios that a row should have."""
 _LEAST_RATIO, _MOST_RATIO = 0.5, 2.5
 """The aspect ratios that have CSS classes: see `ratio_class`."""
 PHOTOS = 24
@@ -135,37 +130,10 @@ def _fits(placed: Sequence[GridPhoto], photo: GridPhoto) -> bool:
 def in_rows(photos: Sequence[GridPhoto]) -> PhotoGrid:
     """Return the photos with the ends of their rows for each width."""
     ratios = tuple(int(one.photo.ratio[1:]) / 100 for one in photos)
-    ends = {name: row_ends(ratios, target) for name, target in WIDTHS.items()}
     return PhotoGrid(
-        tuple(
-            photo._replace(breaks=" ".join(name for name, found in ends.items() if n in found))
-            for n, photo in enumerate(photos)
-        ),
+        tuple(photo._replace(breaks=breaks) for photo, breaks in zip(photos, row_breaks(ratios), strict=True)),
         tuple(_fillers(sum(ratios))) if ratios else (),
     )
-
-
-@lru_cache(1_000)
-def row_ends(ratios: tuple[float, ...], target: float) -> frozenset[int]:
-    """Return the positions of the photos that end a row, except for the last row.
-
-    The rows minimize the sum of squared logarithms of their heights, relative to a row whose aspect ratios add up to `target`: as
-    in Knuth and Plass, "Breaking Paragraphs into Lines" (1981), the last row is as full as the others.
-    """
-    best = [(0.0, 0)]
-    for end in range(1, len(ratios) + 1):
-        total, options = 0.0, []
-        for start in range(end - 1, -1, -1):
-            total += ratios[start]
-            options.append((best[start][0] + math.log(total / target) ** 2, start))
-            if total > 2 * target:
-                break
-        best.append(min(options))
-    ends, at = set[int](), len(ratios)
-    while at:
-        at = best[at][1]
-        ends.add(at - 1)
-    return frozenset(ends - {-1})
 
 
 def _fillers(total: float) -> Iterable[str]:

@@ -27,6 +27,7 @@ from shoal.queries.hydration import Entry, PollView, Profile, hydrate
 from shoal.queries.pipeline import filtered
 from shoal.queries.suggestions import Suggestion
 from shoal.web.form_errors import complaint, sentence
+from shoal.web.photo_rows import row_breaks
 from shoal.web.place_names import place_words
 from shoal.web.request_context import PageContext
 
@@ -127,6 +128,8 @@ def tint_of(blurhash: str) -> str:
 _LEAST_RATIO, _MOST_RATIO, _STEP = 0.5, 2.5, 0.05
 """Aspect ratios of photos, with a CSS class for each step; wider and taller photos are cropped at their focal point."""
 _GRID = 5
+MANY = 5
+"""Photos of a post from which they are arranged in rows."""
 
 
 class Photo(msgspec.Struct, frozen=True):
@@ -152,6 +155,8 @@ class Photo(msgspec.Struct, frozen=True):
     length: str = ""
     first: bool = False
     """Whether it is the first photo of the page, which browsers load at once."""
+    breaks: str = ""
+    """CSS classes of the widths at which a row ends after this photo, in a post of many."""
 
 
 class Option(msgspec.Struct, frozen=True):
@@ -300,7 +305,7 @@ def post_of(
         text=Markup(ctx.app.at.html(post.text, post.mentions)),  # noqa: S704 (escaped when it was made)
         excerpt=plain_excerpt(post.text, 80),
         language=language_tag(post.language),
-        photos=tuple(photo_of(ctx, file) for file in entry.media),
+        photos=_photos(ctx, entry.media),
         **_buttons(words, entry),
         tags=post.tags,
         sharable=ctx.viewer is None or may_share(ctx.viewer.id, post),
@@ -322,6 +327,15 @@ def post_of(
         answer=ctx.url(f"/posts/{post.id}/answer", depth=depth) if depth >= 0 and ctx.viewer else "",
         emoji=tuple((counted.emoji, words.compact(counted.count), counted.me) for counted in entry.emoji),
     )
+
+
+def _photos(ctx: PageContext, media: Sequence[Media]) -> tuple[Photo, ...]:
+    """Return the photos of a post. More than four are arranged in rows; the style sheet arranges fewer by itself."""
+    photos = [photo_of(ctx, file) for file in media]
+    if len(photos) >= MANY:
+        breaks = row_breaks([int(photo.ratio[1:]) / 100 for photo in photos])
+        photos = [msgspec.structs.replace(photo, breaks=each) for photo, each in zip(photos, breaks, strict=True)]
+    return tuple(photos)
 
 
 def photo_of(ctx: PageContext, media: Media) -> Photo:

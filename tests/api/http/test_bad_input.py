@@ -302,7 +302,7 @@ BODIES: dict[str, tuple[bytes, Mapping[str, str], int]] = {
     "a visibility of nobody's": (b'{"status": "x", "visibility": "everyone"}', JSON, 422),
     "a place off the globe": (b'{"status": "x", "shoal": {"place": {"latitude": 91, "longitude": 0}}}', JSON, 422),
     "half a place": (b'{"status": "x", "shoal": {"place": {"latitude": 1}}}', JSON, 400),
-    "five pictures": (b'{"status": "x", "media_ids": [1,2,3,4,5]}', JSON, 422),
+    "eleven pictures": (b'{"status": "x", "media_ids": [1,2,3,4,5,6,7,8,9,10,11]}', JSON, 422),
     "a poll without an end": (b'{"status": "x", "poll": {"options": ["a", "b"]}}', JSON, 422),
     "a poll without a choice": (b'{"status": "x", "poll": {"options": ["a"], "expires_in": 600}}', JSON, 422),
     "a poll of the same twice": (b'{"status": "x", "poll": {"options": ["a", "a "], "expires_in": 600}}', JSON, 422),

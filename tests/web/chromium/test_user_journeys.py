@@ -105,12 +105,12 @@ def posts_two_photos(nia: Screen, way: Way) -> str:
     page.locator("#files").set_input_files(list(PHOTOS))
     if not way.scripts:
         press(main(page), "Upload")
-    words = page.get_by_label("Picture: description")
-    expect(words).to_have_count(2)
-    words.nth(0).fill("The sea, blue")
-    words.nth(1).fill("A boat, orange")
+    expect(page.locator(".picture")).to_have_count(2)
+    for n, text in enumerate(("The sea, blue", "A boat, orange")):
+        page.locator(".picture").nth(n).locator("summary").first.click()
+        page.get_by_label("Picture: description").nth(n).fill(text)
     page.get_by_label("Text").fill("My first tide #harbour")
-    page.get_by_role("button", name="Post", exact=True).last.click()
+    page.get_by_role("button", name="Post", exact=True).click()
     expect(page.get_by_text("My first tide")).to_be_visible()
     expect(main(page).get_by_role("img", name="The sea, blue")).to_be_visible()
     return page.url.removeprefix(nia.at.url)

@@ -1,4 +1,4 @@
-// The compose form: files are uploaded one after the other when chosen, with their progress; cards are moved and replaced.
+// The compose form: files are uploaded when chosen, with their progress; cards are moved, cropped and replaced.
 import { changed, move, order, settle } from "./cards.js";
 import { send } from "./sending.js";
 import { say } from "./word.js";
@@ -43,6 +43,7 @@ export default function compose(form) {
     const card = button?.closest(".picture");
     if (button?.matches("[data-describe]")) {
       const empty = [...form.querySelectorAll('[name="pictures[][description]"]')].find((one) => !one.value.trim());
+      empty?.closest(".edit").setAttribute("open", "");
       empty?.focus();
     }
     if (!card) return;
@@ -52,8 +53,9 @@ export default function compose(form) {
       (button.disabled ? card.querySelector("[data-move]:enabled") : button)?.focus();
     } else if (button.matches("[data-remove]")) {
       event.preventDefault();
-      (card.nextElementSibling ?? card.previousElementSibling)?.querySelector("textarea")?.focus();
+      const next = card.nextElementSibling ?? card.previousElementSibling;
       card.remove();
+      (next?.querySelector("summary") ?? field).focus();
       settle(list);
       changed(form);
     } else if (button.matches("[data-replace]")) {
@@ -66,6 +68,16 @@ export default function compose(form) {
     }
   });
   order(list);
+  form.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || event.defaultPrevented) return;
+    if (event.ctrlKey || event.metaKey) form.requestSubmit(form.querySelector('[name="do"][value="post"]'));
+    // Enter in a field would send the form.
+    else if (event.target.matches("input")) event.preventDefault();
+  });
+  // Inserting the form may have closed an option, because the form that it replaced had one open.
+  const wrong = form.querySelector('[aria-invalid="true"]');
+  wrong?.closest("details")?.setAttribute("open", "");
+  wrong?.focus();
   form.addEventListener("submit", (event) => {
     if (!list.querySelector(".uploading.busy")) return;
     event.preventDefault();

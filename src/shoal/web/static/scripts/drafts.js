@@ -17,7 +17,8 @@ function saved(form) {
   return { fields, pictures };
 }
 
-const isEmpty = (draft, first) => JSON.stringify(draft) === JSON.stringify(first);
+// Without the time zone, which a script fills in.
+const typed = ({ fields, pictures }) => JSON.stringify([fields.filter(([name]) => name !== "zone"), pictures]);
 
 async function restored(form, draft) {
   const list = form.querySelector("[data-pictures]");
@@ -28,15 +29,12 @@ async function restored(form, draft) {
     const [one] = waiting.splice(at, 1);
     if (typeof said === "boolean") one.checked = said;
     else one.value = said;
-    if (typeof said === "string" && one.defaultValue === "" && said) one.closest("details")?.setAttribute("open", "");
   }
-  let gone = 0;
-  for (const picture of draft.pictures) {
-    const card = await fetched(form, picture.id);
-    if (!card) {
-      gone += 1;
-      continue;
-    }
+  list.replaceChildren();
+  const cards = await Promise.all(draft.pictures.map((picture) => fetched(form, picture.id)));
+  for (const [n, picture] of draft.pictures.entries()) {
+    const card = cards[n];
+    if (!card) continue;
     for (const [name, said] of Object.entries(picture)) {
       const field = card.querySelector(`[name="pictures[][${name}]"]`);
       if (field) field.value = said;
@@ -47,29 +45,33 @@ async function restored(form, draft) {
   }
   settle(list);
   form.querySelector("#text").dispatchEvent(new Event("input", { bubbles: true }));
-  say(gone ? form.dataset.gone : form.dataset.kept);
+  say(cards.includes(null) ? form.dataset.gone : form.dataset.kept);
 }
 
 export default async function drafts(form) {
   const key = form.dataset.draft;
+  const discard = form.querySelector("[data-discard]");
   if (!key) return;
-  const first = saved(form);
-  const returned = form.querySelector(".picture, .error, .notice");
+  // A refused form is a draft too; one that a link filled in replaces an older draft only once something is typed.
+  const refused = form.querySelector(".error, .notice");
   const prefilled = location.search.match(/[?&](tag|text|recipients)=/);
-  const held = returned || prefilled ? null : localStorage.getItem(key);
+  const untouched = refused ? "" : typed(saved(form));
+  const held = refused || prefilled ? null : localStorage.getItem(key);
+  discard.hidden = !held;
   if (held) await restored(form, JSON.parse(held));
   let timer = 0, over = false;
   const end = () => (clearTimeout(timer), (over = true));
   const keep = () => {
     if (over) return;
     const now = saved(form);
-    if (isEmpty(now, first) && !held) localStorage.removeItem(key);
+    discard.hidden = typed(now) === untouched;
+    if (discard.hidden) localStorage.removeItem(key);
     else localStorage.setItem(key, JSON.stringify(now));
   };
-  // A form that a link filled in replaces an older draft only once something is typed.
-  if (returned) keep();
+  if (refused) keep();
   form.addEventListener("input", () => (clearTimeout(timer), (timer = setTimeout(keep, PAUSE))));
   document.addEventListener("forget-drafts", end);
+  discard.addEventListener("click", () => (end(), localStorage.removeItem(key), location.assign(location.href)));
   addEventListener("pagehide", () => form.isConnected && timer && keep());
   form.addEventListener("htmx:beforeOnLoad", (event) => {
     // A response from another URL than the form's: the post was created.

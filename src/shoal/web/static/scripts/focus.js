@@ -1,7 +1,7 @@
-// Sets the focal point of a picture by a click; equivalent to the sliders.
+// Opens a picture's fields by a click, then sets its focal point by one; equivalent to the sliders.
 export default function focus(card) {
   const [across, down] = ["across", "down"].map((name) => card.querySelector(`[name="pictures[][${name}]"]`));
-  const details = card.querySelector(".focal");
+  const [editor, details] = [".edit", ".focal"].map((name) => card.querySelector(name));
   const point = document.createElement("span");
   point.className = "point";
   const frame = () => card.querySelector("[data-focus]");
@@ -12,10 +12,13 @@ export default function focus(card) {
     else point.remove();
     point.style.left = `${across.value}%`;
     point.style.top = `${down.value}%`;
+    // The tile of the closed card is cropped like a thumbnail.
+    box.querySelector("img").style.objectPosition = `${across.value}% ${down.value}%`;
   };
   card.addEventListener("click", (event) => {
     const box = frame();
     if (!box?.contains(event.target)) return;
+    if (!editor.open) return void (editor.open = true);
     const at = box.getBoundingClientRect();
     details.open = true;
     across.value = Math.round((100 * (event.clientX - at.left)) / at.width);
@@ -24,5 +27,6 @@ export default function focus(card) {
   });
   for (const one of [across, down]) one.addEventListener("input", show);
   details.addEventListener("toggle", show);
+  card.addEventListener("htmx:load", show);
   show();
 }

@@ -1,5 +1,6 @@
 // One upload: a preview, its progress and, if it was refused, the reason with a retry button.
 import { changed, settle } from "./cards.js";
+import { enqueue } from "./queue.js";
 import { token } from "./token.js";
 
 const HEADERS = () => ({ "X-Form-Token": token(), "HX-Request": "true" });
@@ -15,7 +16,7 @@ function built(file) {
     image.onerror = () => image.remove();
   }
   const name = item.appendChild(document.createElement("p"));
-  name.className = "fine";
+  name.className = "fine name";
   name.textContent = file.name;
   const bar = item.appendChild(document.createElement("progress"));
   bar.max = 100;
@@ -32,9 +33,12 @@ function card(html) {
 function placed(form, list, item, html, file, instead) {
   const fresh = card(html);
   if (!fresh) return;
+  const focused = instead?.contains(document.activeElement);
   if (instead?.isConnected) {
     fresh.querySelector("textarea").value = instead.querySelector("textarea").value;
+    const { open } = instead.querySelector(".edit");
     instead.replaceWith(fresh);
+    fresh.querySelector(".edit").open = open;
     item.remove();
   } else item.replaceWith(fresh);
   fresh.file = file.type.startsWith("image/") ? file : null;
@@ -42,6 +46,7 @@ function placed(form, list, item, html, file, instead) {
   document.dispatchEvent(new CustomEvent("htmx:load", { detail: { elt: fresh } }));
   settle(list);
   changed(form);
+  if (focused) fresh.querySelector("[data-crop], summary").focus();
 }
 
 function refused(form, list, item, html, file, instead) {
@@ -66,7 +71,7 @@ export function send(form, list, file, instead) {
   const item = built(file);
   if (instead) instead.after(item);
   else list.append(item);
-  if (!instead && list.children.length > Number(form.dataset.most)) {
+  if (!instead && list.querySelectorAll(".picture, .busy").length > Number(form.dataset.most)) {
     const words = document.createElement("p");
     words.className = "error";
     words.textContent = form.dataset.full;
@@ -80,7 +85,12 @@ export function send(form, list, file, instead) {
   request.onerror = request.ontimeout = () => refused(form, list, item, "", file, instead);
   const body = new FormData();
   body.append("file", file, file.name || "pasted");
-  request.send(body);
+  enqueue((done) => {
+    request.onloadend = done;
+    // A file that was removed before its turn is not sent.
+    if (item.isConnected) request.send(body);
+    else done();
+  });
 }
 
 export async function fetched(form, id) {
