@@ -13,6 +13,7 @@ from shoal.core.emoji import checked_emoji
 from shoal.core.filters import Filter, FilterKeyword, Text, compiled
 from shoal.core.handles import handles_in, read_handle
 from shoal.core.text import (
+    addressed,
     as_text,
     canonical_tag,
     check_email,
@@ -25,13 +26,13 @@ from shoal.core.text import (
     tags_of,
     text_length,
     to_html,
+    unaddressed,
 )
 from shoal.core.tokenizer import clause_of, fold, words_of
 from shoal.i18n import words_in
 from shoal.mastodon_api.tag_cloud_image import extent, shown
 from shoal.search.contract import says
 from shoal.search.query import misread, read_question
-from shoal.web.conversations import addressed, unaddressed
 from shoal.web.form_errors import complaint
 from shoal.web.revisions import difference
 from tests.linear_time import UNITS, assert_linear

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from shoal.commands import polls, posts
+from shoal.commands import polls, posts, reactions
 from shoal.commands.polls import PollDraft
 from shoal.commands.posts import Draft
 from shoal.core.model import Post, Visibility
 from tests.api.in_memory_network import NetworkFixture, network_fixture
-from tests.web.browser import Visitor, found_in, member, visitor
+from tests.web.browser import Page, Visitor, found_in, member, visitor
 
 SCRIPT = {"HX-Request": "true"}
 
@@ -37,19 +37,25 @@ def test_comment_form_creates_comment_and_reply_mentions_author(here: NetworkFix
     post = a_post(here, "ann")
     member(here, "ben")
     page = visitor(here, "ben").open(f"/@ann/{post.id}")
-    assert page.field("Your comment").text == "@ann "
-    done = page.press("Comment", page.html.find(class_="comment-form"), text="@ann So low")
+    assert page.field("Your comment").text == ""
+    assert "Replying to @ann" in page.text
+    done = page.press("Comment", page.html.find(class_="comment-form"), text="So low")
     assert done.path.startswith("/@ben/")
+    stored = here.run(here.network.store.obj_get((int(done.path.rpartition("/")[2]),)))
+    assert [node.text for node in stored.values() if isinstance(node, Post)] == ["@ann So low"]
+    assert "@ann So low" not in done.text
     assert "So low" in done.text
     again = visitor(here, "ann").open(f"/@ann/{post.id}")
     assert "So low" in again.text
     assert again.field("Your comment").text == ""
     answer = again.follow("Reply")
     assert answer.path.startswith("/compose?reply_to=")
-    assert answer.field("Text").text == "@ben "
-    assert "New comment" in answer.text
-    assert "So low" in answer.text
-    below = answer.press("Post", text="@ben Lower tomorrow")
+    assert answer.field("Text").text == ""
+    for words in ("New comment", "So low", "Replying to @ben"):
+        assert words in answer.text
+    below = answer.press("Post", text="Lower tomorrow")
+    here.settle()
+    assert "ann replied to you" in visitor(here, "ben").open("/notifications").text
     assert ["Lower tomorrow" in below.text, "So low" in below.text] == [True, True]
 
 
@@ -62,12 +68,11 @@ def test_comment_form_htmx_response_contains_comment_and_empty_form(here: Networ
     assert answer.status == 200
     assert len(answer.html.find_all("article")) == 1
     assert len(answer.html.find_all("form", class_="comment-form")) == 1
-    assert answer.html.find(class_="comment-at")["class"] == ["comment-at", "d0"]  # type: ignore[index]
     number = str(answer.html.find("article")["data-post"])  # type: ignore[index]
     form = browser.open(f"/posts/{number}/answer?depth=0")
     assert form.html.find("input", attrs={"name": "depth"})["value"] == "0"  # type: ignore[index]
     below = browser.post(f"/posts/{number}/comments", [("form_token", token), ("text", "Truly"), ("depth", "0")])
-    assert below.html.find(class_="comment-at")["class"] == ["comment-at", "d1"]  # type: ignore[index]
+    assert "/answer?depth=1" in str(below.one("a.answer-link")["href"])
     assert below.html.find("form", class_="comment-form") is None
 
 
@@ -99,6 +104,89 @@ def test_comment_in_thread_has_one_reply_link_also_after_like(here: NetworkFixtu
     fields = [(str(one["name"]), str(one["value"])) for one in comment.select(".actions input")]
     liked = scripted(browser).post(str(found_in(comment, "form.actions")["action"]), [*fields, ("do", "like")])
     assert liked.one("a.answer-link")["href"] == path
+
+
+def thread_posts(page: Page) -> list[str]:
+    """Return the texts of the comments on a page, in order, each with its depth in the nested lists."""
+    return [
+        f"{len(one.find_parents('details', class_='replies'))} {found_in(one, '.prose').get_text(strip=True)}"
+        for one in page.html.select(".comments article")
+    ]
+
+
+def a_thread(here: NetworkFixture, name: str) -> Post:
+    """Create a post with two comments, of which the second is liked and has a chain of eight replies."""
+    post = a_post(here, name)
+    other = member(here, f"{name}2")
+
+    def reply(author: int, to: int, text: str) -> Post:
+        return here.run(posts.create(here.writes, author, Draft(text=text, parent_id=to)))
+
+    reply(other.id, post.id, f"@{name} first")
+    at = reply(other.id, post.id, f"@{name} second")
+    here.run(reactions.like(here.writes, post.author_id, at.id))
+    for number in range(8):
+        author, answered = (post.author_id, f"{name}2") if number % 2 == 0 else (other.id, name)
+        at = reply(author, at.id, f"@{answered} reply {number}")
+    here.settle()
+    return post
+
+
+def test_thread_nests_replies_in_collapsible_lists_up_to_a_depth(here: NetworkFixture) -> None:
+    post = a_thread(here, "pam")
+    page = visitor(here).open(f"/@pam/{post.id}")
+    assert thread_posts(page) == [
+        "0 first",
+        "0 second",
+        *(f"{1 + number} reply {number}" for number in range(4)),
+        *(f"4 reply {number}" for number in range(4, 8)),
+    ]
+    assert page.texts("replies")[0].startswith("8 replies")
+    deep = page.post("reply 6")
+    assert "Replying to @pam2" in deep.get_text(" ", strip=True)
+    assert "Replying" not in page.post("reply 2").get_text()
+
+
+def test_thread_sorted_by_likes_shows_most_liked_comment_first(here: NetworkFixture) -> None:
+    post = a_thread(here, "quy")
+    page = visitor(here).open(f"/@quy/{post.id}").follow("Most liked")
+    assert page.path == f"/@quy/{post.id}?order=liked"
+    assert [one for one in thread_posts(page) if one.startswith("0")] == ["0 second", "0 first"]
+    assert page.one(".comment-order [aria-current]").text == "Most liked"
+    oldest = page.follow("Oldest")
+    assert [one for one in thread_posts(oldest) if one.startswith("0")] == ["0 first", "0 second"]
+    assert visitor(here).open(f"/@quy/{post.id}?order=newest").status == 422
+
+
+def test_reply_mentions_every_participant_except_the_author(here: NetworkFixture) -> None:
+    post = a_post(here, "rob", "Who was it? @sam2 @tim2")
+    for name in ("sam2", "tim2", "una2"):
+        member(here, name)
+    post = here.run(posts.create(here.writes, post.author_id, Draft(text="It was @sam2 or @tim2 or @una2")))
+    page = visitor(here, "sam2").open(f"/@rob/{post.id}")
+    assert "Replying to @rob, @tim2, @una2" in page.text
+    done = page.press("Comment", page.html.find(class_="comment-form"), text="It was @Tim2")
+    node = next(iter(here.run(here.network.store.obj_get((int(done.path.rpartition("/")[2]),))).values()))
+    assert isinstance(node, Post)
+    assert node.text == "@rob @una2 It was @Tim2"
+
+
+def test_comment_that_is_nothing_but_a_mention_is_shown(here: NetworkFixture) -> None:
+    post = a_post(here, "vic")
+    wim = member(here, "wim")
+    here.run(posts.create(here.writes, wim.id, Draft(text="@vic", parent_id=post.id)))
+    assert thread_posts(visitor(here).open(f"/@vic/{post.id}")) == ["0 @vic"]
+
+
+def test_stranger_replies_in_place_and_comment_is_posted_after_login(here: NetworkFixture) -> None:
+    post = a_post(here, "xia")
+    yan = member(here, "yan")
+    made = here.run(posts.create(here.writes, yan.id, Draft(text="@xia so low", parent_id=post.id)))
+    browser = visitor(here)
+    link = browser.open(f"/@xia/{post.id}").one(".comment-at a.answer-link")
+    form = browser.open(str(link["href"]), **SCRIPT)
+    assert form.one("form.comment-form")["action"] == f"/posts/{made.id}/comments"
+    assert browser.open(str(link["href"])).path.startswith("/login?to=%2Fcompose")
 
 
 def test_comment_on_direct_post_inherits_direct_visibility(here: NetworkFixture) -> None:

@@ -174,7 +174,7 @@ def test_album_is_created_filled_reordered_and_deleted(here: NetworkFixture) -> 
     album = page.press("Add to album", photos=[values[2], values[0]])
     assert "Low and high" in album.text
     assert "2 photos" in album.text
-    shown = [link["href"] for link in album.html.select(".photo-rows a")]
+    shown = [str(link["href"]).partition("?")[0] for link in album.html.select(".photo-rows a")]
     assert shown == [f"/@quin/{first.id}", f"/@quin/{second.id}"]
     again = album.follow("Add photos")
     assert len(again.html.select('input[name="photos[]"]')) == 1

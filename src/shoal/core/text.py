@@ -8,7 +8,7 @@ except that blank lines become paragraphs.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
 from html import escape
 from typing import Literal, NamedTuple
@@ -84,6 +84,7 @@ _WAVE_DASH = {0xFF5E: 0x301C}
 _DOTTED_I = re.compile("i\u0307+")
 _FOLDED_LENGTH = 3  # maximum code points that case folding makes from a single one
 _FOLDED_FURTHER = re.compile("i\u0307|\uff5e")
+_ADDRESSED = re.compile(r"\s*@(\w+)(?:@[\w.-]+)?(?=[\s,:]|$)[,:]?")
 _TAG_RUN = re.compile(r"[0-9A-Za-z_\x80-\U0010ffff]+")
 # Count the half-width voiced sound marks of katakana as marks: they are letters whose compatibility decomposition is a mark.
 _MARK = r"[\p{M}\uff9e\uff9f]"
@@ -216,6 +217,21 @@ def mentions_of(text: str, domain: str = "") -> tuple[str, ...]:
     """
     here = ("", domain.lower())
     return tuple(dict.fromkeys(span.value for span in parse(text) if span.kind == "mention" and span.domain in here))
+
+
+def addressed(text: str, names: Sequence[str], domain: str = "") -> str:
+    """Return the text with mentions of all these members. Missing ones are added at the start."""
+    mentioned = mentions_of(text, domain)
+    missing = [f"@{name}" for name in names if name.lower() not in mentioned]
+    return " ".join([*missing, text] if text else missing) if missing else text
+
+
+def unaddressed(text: str, known: Collection[str]) -> str:
+    """Return the text without the mentions of these members that it begins with."""
+    at = 0
+    while (match := _ADDRESSED.match(text, at)) is not None and match[1].lower() in known:
+        at = match.end()
+    return text[at:].strip() if at else text
 
 
 def character_count(text: str) -> int:

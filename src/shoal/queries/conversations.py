@@ -62,6 +62,17 @@ async def one(reads: Reads, viewer: int, root_id: int) -> Conversation:
     return found[0]
 
 
+async def begun(reads: Reads, viewer: int, post_id: int) -> Conversation:
+    """Return the conversation that began with a direct post of the viewer, whether or not their list has it. Raises `NotFound`."""
+    found = await _posts(reads, viewer, (post_id,))
+    talk = Talk(post_id, unread=False, post_ids=(post_id,))
+    last = _last(viewer, talk, found)
+    if last is None or last.post.author_id != viewer:
+        raise NotFound("Record not found")
+    known = await profiles_by_id(reads.graph, viewer, [viewer, *_others(viewer, last.post)])
+    return _made(viewer, _Row(post_id, talk, last), {profile.member.id: profile for profile in known})
+
+
 async def _shown(reads: Reads, viewer: int, found: Sequence[Assoc]) -> list[Conversation]:
     rows = await _with_last(reads, viewer, [(assoc.time, talk_of(assoc)) for assoc in found])
     others = {member for row in rows for member in _others(viewer, row.last.post)}

@@ -17,7 +17,7 @@ from shoal.graph.access import access_post, prefetch, prefetches
 from shoal.graph.cache.cached_graph import is_prefix
 from shoal.graph.contract import Cursor, Reader, find_object
 from shoal.graph.payloads.posts import ThreadPosition, authors_of, placed
-from shoal.graph.schema import COMMENTED_BY, MEMBER_COUNTS, POST_COUNTS, RESTRICTED_COMMENTED_BY, THREAD
+from shoal.graph.schema import COMMENTED_BY, LIKED_BY, MEMBER_COUNTS, POST_COUNTS, RESTRICTED_COMMENTED_BY, THREAD
 from shoal.queries.context import Reads
 from shoal.queries.hydration import Entry, hydrate
 from shoal.queries.pagination import read_by_page
@@ -27,6 +27,8 @@ MOST = 20_000
 """Maximum number of comments of a thread that are read, newest first. A page shows a selection of them."""
 _MISFITS = 100
 """Number of comments that may be left out, because they and their ancestors exceed the limit, before the selection stops."""
+_RANKED = 2_000
+"""Number of comments, newest first, of which the most liked ones are selected."""
 _LISTS = (COMMENTED_BY, RESTRICTED_COMMENTED_BY)
 _POST_AND_LISTS = (*POST_COUNTS, RESTRICTED_COMMENTED_BY)
 
@@ -43,19 +45,25 @@ class Thread(NamedTuple):
     """Whether the post has descendants that are not in `below`."""
 
 
-async def thread(reads: Reads, viewer: int | None, post_id: int, *, above: int, below: int) -> Thread:
+async def thread(
+    reads: Reads, viewer: int | None, post_id: int, *, above: int, below: int, most_liked: bool = False
+) -> Thread:
     """Return up to `above` ancestors and `below` descendants of a post. Raises `NotFound` if the viewer may not see the post.
 
-    If the post has more descendants, the viewer's own comments and the newest ones are selected, each with its ancestors.
+    If the post has more descendants, the viewer's own comments and the newest ones are selected, each with its ancestors. With
+    `most_liked`, the most liked of the newest 2,000 are selected instead of the newest ones.
     """
     post = await access_post(reads.graph, viewer, post_id)
     listed = await reads.graph.assoc_range(post.root_id or post.id, THREAD, Cursor(limit=MOST))
     comments = {assoc.id2: placed(assoc) for assoc in listed}
     up = await _ancestors(reads, post, comments, above)
     tree = await _descendants(reads, post.id, comments, whole=len(listed) < MOST)
+    first: Sequence[int] = ()
     if len(tree) > below:
-        tree = await _with_authors(reads, tree)
-    chosen = _chosen(tree, post.id, viewer, below)
+        tree, first = await _with_authors(reads, tree), sorted(tree, reverse=True)
+        if most_liked:
+            first = await _by_likes(reads, first[:_RANKED])
+    chosen = _chosen(tree, post.id, viewer, below, first)
     return Thread(
         await hydrate(reads.graph, viewer, up, unasked=False),
         await hydrate(reads.graph, viewer, chosen),
@@ -171,14 +179,21 @@ async def _with_authors(reads: Reads, tree: Mapping[int, ThreadPosition]) -> dic
     return {id_: comment._replace(author_id=authors.get(id_, comment.author_id)) for id_, comment in tree.items()}
 
 
-def _chosen(tree: Mapping[int, ThreadPosition], post_id: int, viewer: int | None, limit: int) -> list[int]:
-    """Select up to `limit` comments, each with its ancestors: the viewer's own first, then the newest, then the others."""
+async def _by_likes(reads: Reads, ids: Sequence[int]) -> list[int]:
+    """Return the comments, the most liked first. Costs one read."""
+    likes = (await reads.graph.assoc_count(ids, (LIKED_BY,)))[LIKED_BY]
+    return sorted(ids, key=lambda id_: -likes.get(id_, 0))
+
+
+def _chosen(
+    tree: Mapping[int, ThreadPosition], post_id: int, viewer: int | None, limit: int, first: Sequence[int]
+) -> list[int]:
+    """Select up to `limit` comments, each with its ancestors: the viewer's own, then `first`, then the others."""
     if len(tree) <= limit:
         return list(tree)
-    newest = sorted(tree, reverse=True)
-    own = [id_ for id_ in newest if tree[id_].author_id == viewer]
+    own = sorted((id_ for id_ in tree if tree[id_].author_id == viewer), reverse=True)
     chosen: set[int] = set()
-    for candidates in (own, newest, tree):
+    for candidates in (own, first, tree):
         misfits = 0
         for id_ in candidates:
             chain, at = list[int](), id_

@@ -1,12 +1,13 @@
 """Comments: the thread around a post, the comment form, and votes in polls.
 
-Replies are indented by their depth in the thread, up to `_DEEPEST` levels.
+A reply mentions the participants, so that they are notified, but the mentions are neither typed nor shown.
 """
 
 from __future__ import annotations
 
 import secrets
-from typing import Annotated
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 from msgspec import Meta
@@ -15,18 +16,26 @@ from starlette.responses import Response
 from shoal.commands import polls, posts
 from shoal.commands.posts import Draft
 from shoal.core.errors import InvalidInput, ShoalError
-from shoal.core.model import Post, Visibility
+from shoal.core.model import Visibility
+from shoal.core.text import addressed
 from shoal.graph.access import access_poll
 from shoal.http.params import Id
 from shoal.queries.hydration import Entry
 from shoal.queries.threads import Thread
 from shoal.web import routing
-from shoal.web.compose import answering, check_says_something, visibility_words, wrong_of
-from shoal.web.compose_form import Writing
+from shoal.web.compose import (
+    addressees,
+    answering,
+    check_says_something,
+    replying_to,
+    visibility_words,
+    wrong_of,
+)
+from shoal.web.compose_form import Writing, as_id
 from shoal.web.pending_actions import PendingAction
 from shoal.web.rendering import page, part
 from shoal.web.request_context import IdForm, Line, PageContext
-from shoal.web.view_models import PostView, entry_with_id, post_of
+from shoal.web.view_models import AnsweredPost, PostView, entry_with_id, post_of
 
 
 class CommentForm(msgspec.Struct, frozen=True):
@@ -35,6 +44,8 @@ class CommentForm(msgspec.Struct, frozen=True):
     visibility: str
     visible_to: str
     """The visibility as one word."""
+    replying: str
+    """Whom the comment will mention, as a phrase."""
     request: str
     depth: int
     """Depth of the comment that is answered; -1 for the post of the page."""
@@ -44,12 +55,18 @@ class CommentForm(msgspec.Struct, frozen=True):
     wrong: str = ""
 
 
-def comment_form(ctx: PageContext, values: Writing, depth: int = -1, *, wrong: str = "") -> CommentForm:
+def comment_form(
+    ctx: PageContext, entry: Entry, values: Writing | None = None, depth: int = -1, *, wrong: str = ""
+) -> CommentForm:
+    """Return the form for a comment on an entry. `values` are those of a refused form; the default is an empty one."""
+    member = ctx.viewer
+    values = values or (answering(member, entry) if member else Writing(reply_to=as_id(entry.post.id)))
     return CommentForm(
         answers=values.reply_to,
         text=values.text,
         visibility=values.visibility,
         visible_to=visibility_words(ctx.words)[Visibility(values.visibility)][0],
+        replying=replying_to(ctx.words, addressees(member, entry)) if member else "",
         request=values.request if wrong else ctx.new_request(),
         depth=depth,
         most=ctx.limits.text,
@@ -59,24 +76,92 @@ def comment_form(ctx: PageContext, values: Writing, depth: int = -1, *, wrong: s
 
 
 _DEEPEST = 4
-"""Deeper comments are not indented any further: a line must stay wide enough to read."""
+"""Replies to a comment at this depth follow it without being indented: a line must stay wide enough to read."""
+
+Order = Literal["oldest", "liked"]
+"""The order of the comments on the same post."""
+
+
+class CommentView(NamedTuple):
+    post: PostView
+    replies: Sequence[CommentView] = ()
+    number: str = ""
+    """The number of all replies below the comment, as a phrase."""
+
+
+class OrderLink(NamedTuple):
+    path: str
+    words: str
+    chosen: bool
 
 
 class ThreadView(msgspec.Struct, frozen=True):
-    above: tuple[PostView, ...]
-    below: tuple[PostView, ...]
+    above: Sequence[PostView]
+    below: Sequence[CommentView]
+    orders: Sequence[OrderLink]
+    """Links to the orders of the comments; none for fewer than two comments."""
     more: str
     """URL of further comments; empty if all are shown."""
 
 
-def thread_of(ctx: PageContext, post: Post, found: Thread) -> ThreadView:
-    depths = {post.id: -1}
-    below = []
-    for entry in found.below:
-        depth = depths[entry.post.id] = depths.get(entry.post.parent_id, -1) + 1
-        below.append(post_of(ctx, entry, depth=min(depth, _DEEPEST)))
-    above = tuple(post_of(ctx, entry) for entry in found.above)
-    return ThreadView(above, tuple(below), ctx.url(f"/posts/{post.id}/comments") if found.more else "")
+def thread_of(ctx: PageContext, entry: Entry, found: Thread, order: Order = "oldest", grid: str = "") -> ThreadView:
+    """Return the thread around a post. `grid` is a parameter of the page: see `PostPage`."""
+    post, _ = entry.post, ctx.words.text
+    entries = {one.post.id: one for one in (*found.above, entry, *found.below)}
+    children: dict[int, list[Entry]] = {}
+    for one in found.below:
+        parent_id = one.post.parent_id if one.post.parent_id in entries else post.id
+        children.setdefault(parent_id, []).append(one)
+    if order == "liked":
+        for siblings in children.values():
+            siblings.sort(key=lambda one: -one.likes)
+
+    def made(one: Entry, depth: int) -> PostView:
+        parent = entries.get(one.post.parent_id)
+        # Only below the deepest level do indents not show which comment is answered.
+        named = {one.post.parent_id: AnsweredPost(parent.author.member.name)} if parent and depth > _DEEPEST else {}
+        return post_of(ctx, one, named, depth=min(depth, _DEEPEST), known=known_of(entries, one))
+
+    def below(parent_id: int, depth: int) -> list[CommentView]:
+        views: list[CommentView] = []
+        for one in children.get(parent_id, ()):
+            replies = below(one.post.id, depth + 1)
+            if depth >= _DEEPEST:
+                views += [CommentView(made(one, depth)), *replies]
+            else:
+                number = sum(1 for _ in _all(replies))
+                words = ctx.words.counted("%(n)s reply", "%(n)s replies", number)
+                views.append(CommentView(made(one, depth), replies, words))
+        return views
+
+    path = f"/@{entry.author.member.name}/{post.id}"
+    orders = [
+        OrderLink(ctx.url(path, order="" if key == "oldest" else key, grid=grid) + "#comments", words, key == order)
+        for key, words in (("oldest", _("Oldest")), ("liked", _("Most liked")))
+    ]
+    return ThreadView(
+        [post_of(ctx, one, known=known_of(entries, one)) for one in found.above],
+        below(post.id, 0),
+        orders if len(found.below) > 1 else (),
+        ctx.url(f"/posts/{post.id}/comments") if found.more else "",
+    )
+
+
+def known_of(entries: Mapping[int, Entry], comment: Entry) -> Collection[str]:
+    """Return the participants of the post that a comment answers, if it is among these entries: the page shows it above."""
+    parent = entries.get(comment.post.parent_id)
+    return _participants(parent) if parent else ()
+
+
+def _participants(entry: Entry) -> Collection[str]:
+    """Return the names of the members that a reply mentions."""
+    return {entry.author.member.name, *(mention.name for mention in entry.post.mentions)}
+
+
+def _all(views: Sequence[CommentView]) -> Iterator[CommentView]:
+    for view in views:
+        yield view
+        yield from _all(view.replies)
 
 
 _Depth = Annotated[int, Meta(ge=-1, le=100)]
@@ -106,11 +191,10 @@ class VoteForm(IdForm, frozen=True, kw_only=True):
 
 async def answer(ctx: PageContext, asked: AnswerQuery) -> Response:
     """Return the comment form for a script to insert. Without a script, redirect to the compose page."""
-    member = ctx.member
     if not ctx.partial:
         return ctx.go("/compose", reply_to=asked.id)
-    values = answering(member, await entry_with_id(ctx, asked.id))
-    return part(ctx, "comment_form", form=comment_form(ctx, values, asked.depth), token=ctx.browser.form_token)
+    form = comment_form(ctx, await entry_with_id(ctx, asked.id), depth=asked.depth)
+    return part(ctx, "comment_form", form=form, token=ctx.browser.form_token)
 
 
 async def comment(ctx: PageContext, asked: NewComment) -> Response:
@@ -120,8 +204,8 @@ async def comment(ctx: PageContext, asked: NewComment) -> Response:
     page_ = f"/@{answered.author.member.name}/{answered.post.id}"
     if ctx.viewer is None and not pending.at(page_):
         wrong = ctx.words.text("Log in first: a comment of this length can't be kept while you do.")
-        form = comment_form(ctx, Writing(reply_to=asked.id, text=asked.text), asked.depth, wrong=wrong)
-        return await _refused(ctx, form, answered)
+        values = Writing(reply_to=asked.id, text=asked.text)
+        return await _refused(ctx, answered, comment_form(ctx, answered, values, asked.depth, wrong=wrong))
     member = ctx.checked(asked, pending.at if pending.text else None, page_)
     values = answering(member, answered)
     written = msgspec.structs.replace(
@@ -135,7 +219,7 @@ async def comment(ctx: PageContext, asked: NewComment) -> Response:
         ctx.writes.pressure.check()
         check_says_something(asked.text)
         draft = Draft(
-            text=asked.text,
+            text=addressed(asked.text.strip(), addressees(member, answered), ctx.writes.domain),
             spoiler=asked.spoiler,
             visibility=Visibility(written.visibility),
             language=values.language,
@@ -144,15 +228,16 @@ async def comment(ctx: PageContext, asked: NewComment) -> Response:
         made = await posts.create(ctx.writes, member.id, draft, request=written.request)
     except ShoalError as error:
         (wrong,) = wrong_of(ctx, error).values()
-        return await _refused(ctx, comment_form(ctx, written, asked.depth, wrong=wrong), answered)
+        return await _refused(ctx, answered, comment_form(ctx, answered, written, asked.depth, wrong=wrong))
     if not ctx.partial:
         return ctx.go(f"/@{member.name}/{made.id}")
-    shown = post_of(ctx, await entry_with_id(ctx, made.id), depth=min(asked.depth + 1, _DEEPEST))
-    again = comment_form(ctx, values) if asked.depth < 0 else None
-    return part(ctx, "comment_made", post=shown, form=again, token=ctx.browser.form_token)
+    depth = min(asked.depth + 1, _DEEPEST)
+    shown = post_of(ctx, await entry_with_id(ctx, made.id), depth=depth, known=_participants(answered))
+    again = comment_form(ctx, answered) if asked.depth < 0 else None
+    return part(ctx, "comment_made", comment=CommentView(shown), form=again, token=ctx.browser.form_token)
 
 
-async def _refused(ctx: PageContext, form: CommentForm, answered: Entry) -> Response:
+async def _refused(ctx: PageContext, answered: Entry, form: CommentForm) -> Response:
     token = ctx.browser.form_token
     if ctx.partial:
         return part(ctx, "comment_form", status=422, form=form, token=token)

@@ -21,7 +21,7 @@ from shoal.commands.members import ProfileChange
 from shoal.core.errors import InvalidInput, NotFound, ShoalError
 from shoal.core.model import Media, Member, Post, ScheduledPost, Visibility
 from shoal.core.places import PlacePrecision
-from shoal.core.text import is_blank
+from shoal.core.text import addressed, is_blank
 from shoal.core.visibility import narrower
 from shoal.graph.access import own_object, own_post
 from shoal.http.params import Id
@@ -34,7 +34,7 @@ from shoal.web.compose_form import NO_ID, Writing, arranged, as_id, draft_of, mo
 from shoal.web.media import PictureCard, Refused, cards_of, describe_pictures, own_files, take_files
 from shoal.web.rendering import page
 from shoal.web.request_context import PageContext, TagName, Text
-from shoal.web.view_models import PostView, entry_with_id, post_of
+from shoal.web.view_models import Face, PostView, entry_with_id, post_of
 
 _LANGUAGES = """
     ar bg bn ca cs cy da de el en eo es et eu fa fi fr fy ga gd gl he hi hr hu hy id is it ja ka kk ko ku lt lv mk ml mr ms my nb nl
@@ -103,9 +103,13 @@ class SheetState(msgspec.Struct, frozen=True, kw_only=True):
     """Whether to ask about pictures without a description."""
     answers: PostView | None = None
     """The post that is answered, if the member may still see it."""
+    replying: str = ""
+    """Whom the reply will mention, as a phrase."""
     edits: Post | None = None
     recipients: str | None = None
     """The recipients of a direct message as typed; None for a post."""
+    offered: tuple[Face, ...] = ()
+    """Members to pick as recipients."""
 
 
 def _sheet(ctx: PageContext, member: Member, shown: SheetState) -> Sheet:
@@ -296,13 +300,31 @@ def begun(member: Member) -> Writing:
 
 
 def answering(member: Member, entry: Entry) -> Writing:
-    """Return an empty reply form that mentions the participants and is no more widely visible than the post."""
-    parent = entry.post
-    visibility = max(parent.visibility, member.default_visibility, key=_ORDER.index)
-    # Mention all participants, because a member is notified of a reply only if it mentions them.
-    names = [entry.author.member.name, *(mention.name for mention in parent.mentions)]
-    text = "".join(f"@{name} " for name in dict.fromkeys(names) if name != member.name)
-    return replace(begun(member), reply_to=as_id(parent.id), visibility=visibility.value, text=text)
+    """Return an empty reply form that is no more widely visible than the post."""
+    visibility = max(entry.post.visibility, member.default_visibility, key=_ORDER.index)
+    return replace(begun(member), reply_to=as_id(entry.post.id), visibility=visibility.value)
+
+
+def addressees(member: Member, entry: Entry) -> list[str]:
+    """Return the names of the participants, whom a reply mentions: a member is notified of a reply only if it mentions them."""
+    names = [entry.author.member.name, *(mention.name for mention in entry.post.mentions)]
+    return [name for name in dict.fromkeys(names) if name != member.name]
+
+
+_NAMED = 3
+"""Maximum number of participants that are named; of the others, the form shows only the number."""
+
+
+def replying_to(words: Translated, names: Sequence[str]) -> str:
+    """Return whom a reply mentions, as a phrase; empty for no names."""
+    if not names:
+        return ""
+    shown, others = ", ".join(f"@{name}" for name in names[:_NAMED]), len(names) - _NAMED
+    if others > 0:
+        return words.counted(
+            "Replying to %(names)s and %(n)s other", "Replying to %(names)s and %(n)s others", others, names=shown
+        )
+    return words.text("Replying to %(names)s") % {"names": shown}
 
 
 async def _planned(ctx: PageContext, member: Member, id_: int) -> Writing:
@@ -323,12 +345,13 @@ async def sheet(ctx: PageContext, member: Member, shown: SheetState) -> Response
     """Return the form, with status 422 if something about it was refused."""
     form, status = shown.form, 422 if shown.refused or shown.wrong or shown.lacking else 200
     media = await own_files(ctx, member, [picture.id for picture in form.pictures])
-    answers = None
     if form.reply_to and shown.edits is None:
         with contextlib.suppress(NotFound):
-            answers = post_of(ctx, await entry_with_id(ctx, form.reply_to))
+            entry = await entry_with_id(ctx, form.reply_to)
+            replying = replying_to(ctx.words, addressees(member, entry))
+            shown = replace(shown, answers=post_of(ctx, entry), replying=replying)
     refused = (*shown.refused, *_lost(ctx, form, {file.id for file in media}))
-    shown = replace(shown, media=media, answers=answers, refused=refused)
+    shown = replace(shown, media=media, refused=refused)
     made = _sheet(ctx, member, shown)
     return await page(ctx, "compose", status=status, title=made.heading, sheet=made, typed=shown)
 
@@ -369,10 +392,14 @@ async def submit(
 
 async def _posted(ctx: PageContext, member: Member, form: Writing) -> str:
     """Create or schedule a post and return the path of its page, or of the list of scheduled posts."""
-    writes, draft, at = ctx.writes, await draft_of(ctx.words, form), moment_of(form)
+    writes, at = ctx.writes, moment_of(form)
     writes.pressure.check()
-    if draft.parent_id and not draft.media:
-        check_says_something(form.text)
+    if form.reply_to:
+        if not form.pictures:
+            check_says_something(form.text)
+        names = addressees(member, await entry_with_id(ctx, form.reply_to))
+        form = replace(form, text=addressed(form.text.strip(), names, writes.domain))
+    draft = await draft_of(ctx.words, form)
     await describe_pictures(ctx, member, form.pictures)
     if at:
         await scheduled_posts.schedule(writes, member.id, draft, at, request=form.request)

@@ -5,7 +5,6 @@ The message form has no visibility choice; every message it sends is direct.
 
 from __future__ import annotations
 
-import re
 import secrets
 from collections.abc import Collection, Sequence
 from functools import partial
@@ -22,12 +21,14 @@ from shoal.commands.members import MAX_MENTIONS, members_named
 from shoal.commands.posts import Draft
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.model import Member, Visibility
-from shoal.core.text import Span, is_blank, mentions_of, parse, plain_excerpt
+from shoal.core.text import Span, addressed, is_blank, parse, plain_excerpt, unaddressed
+from shoal.graph.contract import Cursor
 from shoal.graph.payloads.conversations import root_of
+from shoal.graph.schema import FOLLOWS
 from shoal.http.routes import Route
 from shoal.i18n import When
 from shoal.queries import conversations as feed
-from shoal.queries import threads
+from shoal.queries import members, threads
 from shoal.queries.conversations import Conversation
 from shoal.queries.hydration import Entry, hydrate
 from shoal.settings import Settings
@@ -37,10 +38,9 @@ from shoal.web.compose_form import Writing, draft_of
 from shoal.web.form_errors import error_text
 from shoal.web.media import describe_pictures
 from shoal.web.rendering import BeforeQuery, next_of, page, part
-from shoal.web.request_context import IdForm, IdPath, PageContext
+from shoal.web.request_context import Handle, IdForm, IdPath, PageContext
 from shoal.web.view_models import Face, PostView, face_of, post_of
 
-_ADDRESSED = re.compile(r"\s*@(\w+)(?:@[\w.-]+)?(?=[\s,:]|$)[,:]?")
 _NAMES = 3
 """Maximum number of participants whose names a list entry shows; it shows only the number of the others."""
 
@@ -89,23 +89,6 @@ def _messages(ctx: PageContext, entries: Sequence[Entry], known: Collection[str]
     return [post_of(ctx, replace(entry, post=post)) for entry, post in zip(ordered, posts, strict=True)]
 
 
-def unaddressed(text: str, known: Collection[str]) -> str:
-    """Return the text without leading mentions of these members."""
-    at = 0
-    while (match := _ADDRESSED.match(text, at)) is not None and match[1].lower() in known:
-        at = match.end()
-    # This is not a single expression, because Babel would take the following strings for arguments of `text`.
-    text = text[at:]
-    return text.strip()
-
-
-def addressed(message: str, names: Sequence[str], domain: str = "") -> str:
-    """Return the text with mentions of all these members, so that they can read it."""
-    mentioned = mentions_of(message, domain)
-    missing = [f"@{name}" for name in names if name.lower() not in mentioned]
-    return " ".join([*missing, message]) if missing else message
-
-
 _MESSAGES = 200
 """Messages that the page of a conversation shows."""
 
@@ -137,15 +120,23 @@ async def several(ctx: PageContext, query: BeforeQuery) -> Response:
 async def one(ctx: PageContext, path: IdPath) -> Response:
     """Show a conversation and mark it as read."""
     member = ctx.member
-    found = await feed.one(ctx.reads, member.id, path.id)
+    found = await _conversation(ctx, member, path.id)
     if found.unread:
         await verbs.mark(ctx.writes, member.id, path.id, unread=False)
     return await _one(ctx, found)
 
 
+async def _conversation(ctx: PageContext, member: Member, root_id: int) -> Conversation:
+    try:
+        return await feed.one(ctx.reads, member.id, root_id)
+    except NotFound:
+        # The list contains a new conversation only after its event has been handled.
+        return await feed.begun(ctx.reads, member.id, root_id)
+
+
 async def answer(ctx: PageContext, asked: MessageForm) -> Response:
     member = ctx.checked(asked)
-    found = await feed.one(ctx.reads, member.id, asked.id)
+    found = await _conversation(ctx, member, asked.id)
     if is_blank(asked.text):
         wrong = ctx.words.text("Write a message first.")
         return await _one(ctx, found, asked.text, wrong)
@@ -215,18 +206,40 @@ class NewMessageForm(Writing, frozen=True, kw_only=True):
     """The compose form with the recipients of a message."""
 
     recipients: _Recipients = ""
+    people: Annotated[tuple[Handle, ...], Meta(max_length=MAX_MENTIONS)] = ()
+    """Members picked from those that the form offered."""
 
 
 async def new(ctx: PageContext, query: MessageQuery) -> Response:
     member = ctx.member
     names = " ".join(f"@{name.lstrip('@')}" for name in _words(query.recipients))
-    return await sheet(ctx, member, SheetState(form=_direct(begun(member)), recipients=names))
+    return await sheet(
+        ctx, member, await _with_offers(ctx, member, SheetState(form=_direct(begun(member)), recipients=names))
+    )
+
+
+_OFFERED = 8
+"""Maximum number of members that the form offers as recipients."""
+
+
+async def _with_offers(ctx: PageContext, member: Member, typed: SheetState) -> SheetState:
+    """Return the form with members to pick as recipients: those of recent conversations, then followed ones."""
+    if typed.recipients is None or _words(typed.recipients):
+        return typed
+    recent = await feed.page(ctx.reads, member.id, Cursor(limit=_OFFERED))
+    people = [person.member for talk in recent.items for person in talk.people]
+    if len(people) < _OFFERED:
+        followed = await members.page(ctx.reads, member.id, member.id, FOLLOWS, Cursor(limit=_OFFERED))
+        people += [profile.member for profile in followed.profiles]
+    faces = {person.id: face_of(ctx, person) for person in people if person.id != member.id}
+    return replace(typed, offered=tuple(faces.values())[:_OFFERED])
 
 
 async def send(ctx: PageContext, asked: NewMessageForm) -> Response:
     member = ctx.checked(asked)
-    typed = SheetState(form=_direct(asked), recipients=asked.recipients)
-    return await submit(ctx, member, typed, partial(_sent, recipients=asked.recipients))
+    recipients = " ".join((*(f"@{name}" for name in asked.people), asked.recipients)).strip()
+    typed = SheetState(form=_direct(asked), recipients=recipients)
+    return await submit(ctx, member, typed, partial(_sent, recipients=recipients))
 
 
 def _direct(form: Writing) -> Writing:
@@ -251,7 +264,7 @@ async def _sent(ctx: PageContext, member: Member, form: Writing, *, recipients: 
     made = await posts.create(
         writes, member.id, await draft_of(ctx.words, replace(form, text=text)), request=form.request
     )
-    return f"/@{member.name}/{made.id}"
+    return f"/conversations/{made.id}"
 
 
 def _names(ctx: PageContext, recipients: str) -> list[str]:

@@ -21,9 +21,9 @@ from shoal.commands import posts, reactions, relationships
 from shoal.commands.posts import Draft
 from shoal.core.errors import ShoalError
 from shoal.core.model import Member, Visibility
-from shoal.core.text import isolated
+from shoal.core.text import addressed, isolated
 from shoal.graph.schema import BOOKMARK
-from shoal.web.compose import answering, check_says_something
+from shoal.web.compose import addressees, answering, check_says_something
 from shoal.web.request_context import PageContext
 from shoal.web.view_models import entry_with_id
 
@@ -114,9 +114,10 @@ async def _perform(ctx: PageContext, member: Member, action: PendingAction) -> N
             await relationships.follow_tag(writes, member.id, action.text)
         case "comment":
             check_says_something(action.text)
-            values = answering(member, await entry_with_id(ctx, action.id))
+            answered = await entry_with_id(ctx, action.id)
+            values = answering(member, answered)
             draft = Draft(
-                text=values.text + action.text,
+                text=addressed(action.text, addressees(member, answered), writes.domain),
                 visibility=Visibility(values.visibility),
                 language=values.language,
                 parent_id=action.id,

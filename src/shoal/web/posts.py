@@ -14,8 +14,9 @@ from shoal.commands import reactions
 from shoal.commands.context import Writes
 from shoal.core.errors import NotFound
 from shoal.core.filters import FilterContext
-from shoal.core.model import Post, Share
+from shoal.core.model import Post, Share, Visibility
 from shoal.core.text import isolated
+from shoal.graph.payloads.conversations import root_of
 from shoal.graph.schema import BOOKMARK, LIKED_BY, SHARED_BY
 from shoal.http.params import Id
 from shoal.queries import members, threads
@@ -23,12 +24,11 @@ from shoal.queries.hydration import Entry, hydrate_taken_back
 from shoal.queries.members import MemberPage
 from shoal.queries.pipeline import filtered
 from shoal.web import routing
-from shoal.web.comments import comment_form, thread_of
-from shoal.web.compose import answering
-from shoal.web.compose_form import Writing, as_id
+from shoal.web.comments import Order, comment_form, known_of, thread_of
+from shoal.web.grid_neighbors import neighbors_of
 from shoal.web.pending_actions import PendingAction
 from shoal.web.rendering import IdQuery, feed_page, next_of, page, part
-from shoal.web.request_context import Handle, IdForm, PageContext
+from shoal.web.request_context import Handle, IdForm, Line, PageContext
 from shoal.web.syndication import post_card
 from shoal.web.view_models import PostView, entry_with_id, people_of, post_of, with_first_photo
 
@@ -58,6 +58,13 @@ class PostPath(msgspec.Struct, frozen=True):
     id: Id
 
 
+class PostPage(PostPath, frozen=True):
+    order: Order = "oldest"
+    """The order of the comments on the same post."""
+    grid: Line = ""
+    """The path of the page with the photo grid that the visitor came from."""
+
+
 class PhotoPath(PostPath, frozen=True):
     place: Annotated[int, Meta(ge=1, le=100)]
 
@@ -70,16 +77,39 @@ class PostActForm(IdForm, frozen=True, kw_only=True):
     """Depth of a comment below the post of the page; -1 elsewhere."""
 
 
-async def show(ctx: PageContext, path: PostPath) -> Response:
-    """Show a post with its ancestors above and its comments below."""
+async def show(ctx: PageContext, path: PostPage) -> Response:
+    """Show a post with its ancestors above and its comments below. A script gets the content of the photo viewer."""
     entry = await _entry_at(ctx, path)
-    around = await threads.thread(ctx.reads, ctx.viewer_id, entry.post.id, above=_ABOVE, below=_BELOW)
-    post = post_of(ctx, entry)
+    most_liked = path.order == "liked"
+    found = await threads.thread(
+        ctx.reads, ctx.viewer_id, entry.post.id, above=_ABOVE, below=_BELOW, most_liked=most_liked
+    )
+    known = known_of({one.post.id: one for one in found.above}, entry)
+    post, form = post_of(ctx, entry, known=known), comment_form(ctx, entry)
+    below = thread_of(ctx, entry, found, path.order, path.grid)
     title = ctx.words.text("%(name)s: %(text)s") % {"name": post.author.shown, "text": isolated(post.excerpt)}
-    form = comment_form(ctx, answering(ctx.viewer, entry) if ctx.viewer else Writing(reply_to=as_id(entry.post.id)))
-    below = thread_of(ctx, entry.post, around)
+    if ctx.partial:
+        words = msgspec.structs.replace(post, photos=(), covered=False)
+        return part(ctx, "viewed", title=title, whole=post, post=words, form=form, thread=below, token=ctx.form_token)
     (shown,) = with_first_photo([post])
-    return await page(ctx, "post", title=title, post=shown, card=post_card(ctx, entry), form=form, thread=below)
+    return await page(
+        ctx,
+        "post",
+        title=title,
+        post=shown,
+        card=post_card(ctx, entry),
+        form=form,
+        thread=below,
+        token=ctx.form_token,
+        conversation=_conversation(ctx, entry.post),
+        neighbors=await neighbors_of(ctx, path.grid, post),
+    )
+
+
+def _conversation(ctx: PageContext, post: Post) -> str:
+    """Return the URL of the conversation that a direct post belongs to; empty for other posts."""
+    is_message = post.visibility is Visibility.DIRECT and ctx.viewer
+    return ctx.url(f"/conversations/{root_of(post)}") if is_message else ""
 
 
 async def photo(ctx: PageContext, path: PhotoPath) -> Response:
@@ -179,7 +209,7 @@ async def _reacting_members(ctx: PageContext, path: LikesPath, entry: Entry) -> 
 
 
 ROUTES = (
-    routing.page("/@{handle}/{id}", show, PostPath, cached=True),
+    routing.page("/@{handle}/{id}", show, PostPage, cached=True),
     routing.page("/@{handle}/{id}/photos/{place}", photo, PhotoPath, cached=True),
     routing.form("/posts/{id}/act", act, PostActForm),
     routing.page("/posts/{id}/comments", comments, IdQuery, cached=True),

@@ -17,7 +17,7 @@ from shoal.commands import members, relationships
 from shoal.commands.members import ProfileChange
 from shoal.core.errors import Gone, InvalidInput, NotFound
 from shoal.core.filters import FilterContext
-from shoal.core.model import Member
+from shoal.core.model import Member, Visibility
 from shoal.core.visibility import Relation
 from shoal.graph.access import relation
 from shoal.graph.contract import Cursor
@@ -182,6 +182,8 @@ async def _posts(ctx: PageContext, member: Member, path: ProfilePath) -> Page:
     cursor = path.cursor(24 if path.show == "photos" else 20)
     found = await posts.authored_page(reads, viewer, member.id, cursor, _QUERIES[path.show])
     entries = await filtered(reads.graph, viewer, found.entries, FilterContext.ACCOUNT)
+    # Messages are shown in their conversations only.
+    entries = [entry for entry in entries if entry.post.visibility is not Visibility.DIRECT]
     if path.show == "posts" and not path.before:
         top = await posts.pinned(reads, viewer, member.id)
         entries = [*top, *(entry for entry in entries if entry.id not in {pinned.id for pinned in top})]

@@ -114,6 +114,9 @@ async def page(ctx: PageContext, template: str, *, status: int = 0, title: str =
     `title` is the page's own title, as plain text, which is also its heading. The default status is 422 if `wrong`, the
     errors of a form, is not empty, and otherwise 200.
     """
+    if ctx.views is not None:
+        ctx.views.update(views)
+        return Response()
     status = status or (422 if views.get("wrong") else 200)
     return framed(ctx, await shell_of(ctx, title), template, status=status, heading=title, **views)
 
@@ -125,6 +128,9 @@ def framed(ctx: PageContext, shell: Shell, template: str, *, status: int = 200, 
 
 def part(ctx: PageContext, name: str, *, status: int = 200, **views: object) -> Response:
     """Return one part of a page, for the script that requested it."""
+    if ctx.views is not None:
+        ctx.views.update(views)
+        return Response()
     return _answer(ctx, part_html(ctx, name, **views), status)
 
 

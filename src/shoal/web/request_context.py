@@ -106,6 +106,8 @@ class PageContext:
     """Id of the browser's login; 0 for an anonymous visitor."""
     marked: bool = False
     """Whether the page contains placeholders instead of values that differ in each response, because it is cached."""
+    views: dict[str, object] | None = None
+    """Where to put what a template would show, instead of rendering it, for a caller that needs only that; None to render."""
 
     @property
     def member(self) -> Member:
@@ -188,6 +190,11 @@ class PageContext:
     def quoted_path(self) -> str:
         """Return the requested path and query, encoded as a query parameter."""
         return quote_plus(self.path)
+
+    @property
+    def grid_query(self) -> str:
+        """Return the query of links from a photo grid to posts; empty if the URL has a token, which no page repeats."""
+        return "" if "access_token" in self.path else f"?grid={self.quoted_path}"
 
     def publicly_cacheable(self, seconds: int) -> str:
         """Return the `Cache-Control` of a response that does not depend on the viewer; private if the network is closed."""

@@ -6,7 +6,7 @@ A view model is a frozen struct that holds everything a template reads.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
@@ -18,7 +18,7 @@ from markupsafe import Markup
 from shoal.core.errors import NotFound
 from shoal.core.media_files import still_of
 from shoal.core.model import HELD, Media, MediaKind, MediaState, Member
-from shoal.core.text import plain_excerpt
+from shoal.core.text import plain_excerpt, unaddressed
 from shoal.core.visibility import STRANGER, Relation, is_sensitive, may_share
 from shoal.graph.access import full_relations
 from shoal.graph.cache.dependencies import good_until
@@ -293,17 +293,26 @@ def post_of(
     *,
     depth: int = -1,
     why: object = None,
+    known: Collection[str] = (),
 ) -> PostView:
-    """Return an entry of a feed as a view model. `parents` are the answered posts by id."""
+    """Return an entry of a feed as a view model.
+
+    `parents` are the answered posts by id, and `known` the members of whom the page shows that the post answers them: mentions of
+    the answered author and of these members at the start of the text are not shown.
+    """
     post, author, words = entry.post, entry.author.member, ctx.words
+    answers = parents.get(post.parent_id)
+    text = unaddressed(post.text, {*known, answers.author} if answers else known)
+    # A comment that is nothing but a mention says that.
+    text = text if text or entry.media else post.text
     return PostView(
         id=post.id,
         entry_id=entry.id,
         path=ctx.url(f"/@{author.name}/{post.id}"),
         author=face_of(ctx, author),
         when=ctx.when(post.created_at),
-        text=Markup(ctx.app.at.html(post.text, post.mentions)),  # noqa: S704 (escaped when it was made)
-        excerpt=plain_excerpt(post.text, 80),
+        text=Markup(ctx.app.at.html(text, post.mentions)),  # noqa: S704 (escaped when it was made)
+        excerpt=plain_excerpt(text, 80),
         language=language_tag(post.language),
         photos=_photos(ctx, entry.media),
         **_buttons(words, entry),
@@ -314,7 +323,7 @@ def post_of(
         covered=is_sensitive(post, author) and bool(entry.media),
         shared_by=_shared_by(words, entry),
         sharer=face_of(ctx, entry.sharer.member) if entry.sharer else None,
-        answers=parents.get(post.parent_id),
+        answers=answers,
         edited=ctx.when(post.edited_at) if post.edited_at else None,
         poll=_poll(ctx, entry.poll) if entry.poll else None,
         folded=tuple(match.filter.title for match in entry.filtered),
@@ -324,7 +333,7 @@ def post_of(
         pinned=entry.pinned,
         why=why,
         depth=depth,
-        answer=ctx.url(f"/posts/{post.id}/answer", depth=depth) if depth >= 0 and ctx.viewer else "",
+        answer=ctx.url(f"/posts/{post.id}/answer", depth=depth) if depth >= 0 else "",
         emoji=tuple((counted.emoji, words.compact(counted.count), counted.me) for counted in entry.emoji),
     )
 

@@ -196,6 +196,26 @@ async def test_thread_above_limit_shows_own_and_newest_comments_with_their_paren
 
 
 @in_loop
+async def test_thread_above_limit_by_likes_selects_most_liked_comments_with_bounded_reads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(threads, "_RANKED", 10)
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        root = await ann.create("root")
+        made = [await ben.comment(root, str(n)) for n in range(20)]
+        for liked in (made[2], made[12], made[15]):
+            await ann.like(liked)
+        await ben.like(made[15])
+        reads = shoal.network.reads
+        told = await threads.thread(reads, None, root.id, above=9, below=2, most_liked=True)
+        # The comment 2 is older than those that are ranked.
+        assert (texts(told.below), told.more) == (["12", "15"], True)
+        told = await threads.thread(reads, None, root.id, above=9, below=1, most_liked=True)
+        assert texts(told.below) == ["15"]
+
+
+@in_loop
 async def test_thread_deeper_than_page_returns_full_page_quickly() -> None:
     """A page shorter than the depth of the thread cannot hold whole branches, but is still full."""
     async with Shoal.open("memory://") as shoal:

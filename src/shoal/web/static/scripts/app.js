@@ -25,9 +25,15 @@ function look(within) {
 }
 
 // A change during a view transition skips the rest of it. htmx does not handle that rejection, and browsers would report an error.
+// With reduced motion, there are no transitions.
 const glide = document.startViewTransition?.bind(document);
+const isStill = () => document.documentElement.classList.contains("look-still") || matchMedia("(prefers-reduced-motion: reduce)").matches;
 if (glide) {
   document.startViewTransition = (change) => {
+    if (isStill()) {
+      const done = Promise.resolve(change());
+      return { updateCallbackDone: done, ready: done, finished: done };
+    }
     const transition = glide(change);
     transition.ready.catch((error) => {
       if (error.name !== "AbortError") throw error;

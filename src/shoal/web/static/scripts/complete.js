@@ -22,7 +22,11 @@ export default function complete(field) {
     chosen = -1;
     field.removeAttribute("aria-activedescendant");
   };
-  const word = () => field.value.slice(0, field.selectionStart).match(WORD)?.[2] ?? "";
+  // In a list of names, words need no sign.
+  const { sign = "" } = field.dataset;
+  const bare = /(^|[\s,])([\p{L}\p{N}_]{1,60})$/u;
+  const before = () => field.value.slice(0, field.selectionStart);
+  const word = () => before().match(WORD)?.[2] ?? (sign && before().match(bare)?.[2]) ?? "";
   const choose = (n) => {
     const items = [...list.children];
     chosen = (n + items.length) % items.length;
@@ -40,12 +44,13 @@ export default function complete(field) {
   const ask = async () => {
     const now = (asked = word());
     if (!now) return close();
-    const answer = await fetch(`${address}?q=${encodeURIComponent(now)}`, { headers: { "HX-Request": "true" } }).catch(() => null);
+    const asks = sign && !now.startsWith(sign) ? sign + now : now;
+    const answer = await fetch(`${address}?q=${encodeURIComponent(asks)}`, { headers: { "HX-Request": "true" } }).catch(() => null);
     if (!answer?.ok || asked !== now || document.activeElement !== field) return;
     list.innerHTML = await answer.text();
     list.querySelectorAll("li").forEach((item, n) => (item.id = `${list.id}-${n}`));
     // A complete word needs no suggestions, which would cover the elements below the field.
-    if (!list.children.length || (list.children.length === 1 && list.firstElementChild.dataset.word === now)) return close();
+    if (!list.children.length || (list.children.length === 1 && list.firstElementChild.dataset.word === asks)) return close();
     list.hidden = false;
     choose(0);
   };

@@ -17,6 +17,7 @@ function step(by) {
 }
 
 const press = (selector) => here()?.querySelector(selector)?.click();
+const follow = (...rels) => document.querySelector(`.masthead [rel=${rels[document.dir === "rtl" ? 1 : 0]}]`)?.click();
 
 const ACTS = {
   j: () => step(1),
@@ -27,6 +28,8 @@ const ACTS = {
   c: () => press(".actions .comment"),
   o: () => press(".byline .at a"),
   p: () => press("a.photo"),
+  ArrowLeft: () => follow("prev", "next"),
+  ArrowRight: () => follow("next", "prev"),
   ".": () => document.querySelector(".fresh button")?.click(),
 };
 

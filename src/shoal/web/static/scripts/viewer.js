@@ -1,72 +1,100 @@
-// Full-window photo viewer: arrow keys, swipe, zoom by click or pinch, the photo's text below it. Esc and Back close it.
-let dialog, shown, photos, place;
+// Full-window viewer: the posts of a grid or feed one after the other, with their author, buttons and comments.
+// Arrow keys and swipes go to the next post; Esc and Back return to the page.
+import { glide, mark } from "./glide.js";
+import { lightbox, number } from "./lightbox.js";
+import { ALONE, loadMore, onReturn, pathOf, photosOf, postsIn } from "./series.js";
+import { carry, fill, preview, sharpen } from "./stage.js";
+import { look } from "./zoom.js";
 
-function built() {
-  dialog = document.createElement("dialog");
-  dialog.className = "viewer";
-  dialog.innerHTML = `<button class="close" value="close"></button><button class="step back"></button>
-    <figure><img alt=""><figcaption></figcaption></figure><button class="step forth"></button><p class="count" aria-live="polite"></p>`;
-  document.body.append(dialog);
-  shown = dialog.querySelector("img");
-  dialog.querySelector(".close").addEventListener("click", () => dialog.close());
-  dialog.querySelector(".back").addEventListener("click", () => step(-1));
-  dialog.querySelector(".forth").addEventListener("click", () => step(1));
-  dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
-  dialog.addEventListener("close", () => photos[place]?.focus());
-  dialog.addEventListener("keydown", (event) => {
-    const steps = { ArrowLeft: -1, ArrowRight: 1 };
-    if (event.key in steps) step(document.dir === "rtl" ? -steps[event.key] : steps[event.key]);
-    if (event.key === "+" || event.key === "-" || event.key === " ") zoom(event);
-  });
-  shown.addEventListener("click", zoom);
-  let from = null;
-  shown.addEventListener("pointerdown", (event) => (from = event.isPrimary ? event.clientX : null));
-  shown.addEventListener("pointerup", (event) => {
-    if (from === null || dialog.classList.contains("zoomed")) return;
-    const moved = event.clientX - from;
-    if (Math.abs(moved) > 60) step(moved < 0 ? 1 : -1);
-  });
+let dialog, shown, root, opened, leaving, hears;
+// The post in the viewer; empty while it is closed.
+let path = "";
+let ready = Promise.resolve();
+const part = (selector) => dialog.querySelector(selector);
+// The page itself shows the rest of these posts, so the viewer shows only their photos.
+const isAlone = () => root.matches(ALONE);
+const posts = () => postsIn(root);
+
+function numbered() {
+  if (dialog?.open) number(dialog, [...posts().keys()], path);
 }
 
-function zoom(event) {
-  event.preventDefault();
-  dialog.classList.toggle("zoomed");
+async function show(link) {
+  const asked = path;
+  preview(shown, isAlone() ? photosOf(root, path) : [link], isAlone());
+  numbered();
+  await ready;
+  if (isAlone()) return sharpen(shown);
+  if (!(await fill(shown, asked, () => asked === path && dialog.open))) return;
+  document.title = part(".stage").dataset.title;
+  dialog.setAttribute("aria-label", part("article").getAttribute("aria-label"));
+  numbered();
 }
 
 function step(by) {
-  const next = place + by;
-  if (next >= 0 && next < photos.length) show(next);
+  const all = [...posts().values()];
+  const at = all.findIndex((link) => pathOf(link) === path);
+  const next = all[at + by];
+  if (at < 0 || !next) return;
+  carry(shown);
+  path = pathOf(next);
+  history.replaceState({ viewer: path }, "", path);
+  show(next);
+  if (at + by > all.length - 4) loadMore();
 }
 
-function show(next) {
-  place = next;
-  const link = photos[place];
-  const small = link.querySelector("img");
-  dialog.classList.remove("zoomed");
-  shown.src = small.currentSrc;
-  shown.width = small.width;
-  shown.height = small.height;
-  shown.alt = small.alt;
-  dialog.querySelector("figcaption").textContent = link.parentElement.querySelector(".described p")?.textContent ?? "";
-  dialog.querySelector(".count").textContent = photos.length > 1 ? `${place + 1} / ${photos.length}` : "";
-  dialog.querySelector(".back").hidden = place === 0;
-  dialog.querySelector(".forth").hidden = place === photos.length - 1;
-  const large = new Image();
-  large.src = link.dataset.original || link.dataset.large;
-  large.decode().then(() => photos[place] === link && (shown.src = large.src), () => {});
+function open(link, push) {
+  if (!hears) onReturn(() => path, shut, open);
+  hears = true;
+  leaving = false;
+  root = (!link.closest(".photo-rows") && link.closest(`${ALONE}, .feed`)) || document.getElementById("main");
+  path = pathOf(link);
+  opened = { path, title: document.title };
+  if (push) history.pushState({ viewer: path }, "", isAlone() ? location.href : path);
+  mark(link.querySelector("img"));
+  ready = glide(() => {
+    ({ dialog, shown } = lightbox(step, leave));
+    dialog.classList.toggle("alone", isAlone());
+    dialog.showModal();
+    show(link);
+    part(".stage").focus();
+    mark(part(".stage img"));
+  }).updateCallbackDone;
 }
+
+function leave() {
+  if (path && !leaving) history.back();
+  leaving = true;
+}
+
+async function shut() {
+  await ready;
+  const [link, far] = [posts().get(path), path !== opened.path];
+  carry(shown);
+  look(shown, 0);
+  mark(part(".stage img"));
+  path = "";
+  document.title = opened.title;
+  const moved = glide(() => {
+    dialog.before(document.getElementById("words"));
+    dialog.close();
+    dialog.remove();
+    link?.focus({ preventScroll: true });
+    if (far) link?.scrollIntoView({ block: "nearest" });
+    mark(link?.querySelector("img"));
+  });
+  moved.finished.finally(() => mark(null));
+}
+document.addEventListener("htmx:load", numbered);
 
 export default function viewer(group) {
-  group.addEventListener("click", (event) => {
+  const click = (event) => {
     const link = event.target.closest("a.photo");
-    if (!link?.querySelector("img") || event.metaKey || event.ctrlKey || event.shiftKey) return;
+    if (!link || event.metaKey || event.ctrlKey || event.shiftKey) return;
+    // Before htmx, which would load the page of the post.
     event.preventDefault();
     event.stopPropagation();
-    if (!dialog) built();
-    const words = document.querySelector("[data-viewer-words]")?.dataset.viewerWords.split("|") ?? ["Close", "Previous", "Next"];
-    for (const [n, button] of [".close", ".back", ".forth"].entries()) dialog.querySelector(button).setAttribute("aria-label", words[n]);
-    photos = [...group.querySelectorAll("a.photo")];
-    show(photos.indexOf(link));
-    dialog.showModal();
-  });
+    if (!path) open(link, true);
+  };
+  group.addEventListener("click", click, true);
 }
