@@ -7,10 +7,11 @@ the breaks for five ranges of widths, and the style sheet activates the breaks o
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from shoal.core.model import MediaKind
 from shoal.core.text import plain_excerpt
 from shoal.core.visibility import is_sensitive
 from shoal.graph.contract import Cursor
@@ -48,6 +49,7 @@ class GridPhoto(NamedTuple):
     """The number of photos of the post."""
     covered: bool = False
     """Whether the photo is sensitive and not shown."""
+    pinned: bool = False
     anchor: str = ""
     """The id of its element; empty for none."""
     breaks: str = ""
@@ -61,7 +63,13 @@ class PhotoGrid(NamedTuple):
 
 
 def grid_of(
-    ctx: PageContext, entries: Iterable[Entry], *, limit: int = 0, everything: bool = False, reorder: bool = True
+    ctx: PageContext,
+    entries: Iterable[Entry],
+    *,
+    limit: int = 0,
+    everything: bool = False,
+    reorder: bool = True,
+    pinned: Collection[int] = (),
 ) -> PhotoGrid:
     """Return the first photo, or video, of each post as a grid.
 
@@ -69,6 +77,7 @@ def grid_of(
         limit: Maximum number of photos; 0 for all.
         everything: Whether to include audio, and sensitive posts with their photos covered.
         reorder: Whether to apply `spread`.
+        pinned: Ids of the posts that are marked as pinned.
     """
     found: dict[int, GridPhoto] = {}
     for entry in entries:
@@ -90,10 +99,29 @@ def grid_of(
             likes,
             len(entry.media),
             covered,
+            post.id in pinned,
             f"p{post.id}",
         )
     photos = spread(list(found.values())) if reorder else list(found.values())
     return in_rows(photos[:limit] if limit else photos)
+
+
+def every_picture(ctx: PageContext, entries: Iterable[Entry]) -> PhotoGrid:
+    """Return all pictures of the posts that may be shown without a warning, in order."""
+    return in_rows(
+        [
+            GridPhoto(
+                photo_of(ctx, media),
+                ctx.url(f"/@{entry.author.member.name}/{entry.post.id}"),
+                face_of(ctx, entry.author.member),
+                media.description or plain_excerpt(entry.post.text, 80),
+            )
+            for entry in entries
+            if not (is_sensitive(entry.post, entry.author.member) or entry.post.spoiler or entry.filtered)
+            for media in entry.media
+            if media.kind is MediaKind.IMAGE and media.preview_key
+        ]
+    )
 
 
 async def sparse_page(read: Callable[[Cursor], Awaitable[Page]], at: Cursor, admits: Callable[[Entry], bool]) -> Page:
