@@ -98,8 +98,8 @@ def license_choices(words: Translated) -> tuple[tuple[License, str, str], ...]:
     """Return the value, name and description of each license."""
     _ = words.text
     means = {
-        License.RESERVED: _("Others need your permission to use it"),
-        License.CC_BY: _("Anyone may use it and must name you"),
-        License.CC0: _("Anyone may use it for any purpose"),
+        License.RESERVED: _("Others need your permission to use them"),
+        License.CC_BY: _("Anyone may use them and must name you"),
+        License.CC0: _("Anyone may use them for any purpose"),
     }
     return tuple((license_, name, means[license_]) for license_, name in license_words(words).items())

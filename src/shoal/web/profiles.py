@@ -175,7 +175,7 @@ async def show(ctx: PageContext, path: ProfilePath) -> Response:
     following = next_of(ctx, f"/@{member.name}", found.next, show="" if path.show == "photos" else path.show)
     grid = PhotoGrid()
     if path.show == "photos":
-        grid = grid_of(ctx, found.entries, everything=True, reorder=False, pinned=pinned)
+        grid = grid_of(ctx, found.entries, everything=True, reorder=False, alone=not path.before, pinned=pinned)
     if ctx.partial and path.show == "photos":
         return part(ctx, "photo_rows", grid=grid, next=following)
     if ctx.partial:
@@ -234,7 +234,7 @@ async def portfolio(ctx: PageContext, path: HandlePath) -> Response:
     member = await member_of(ctx, path.handle)
     found, _ = await _posts(ctx, member, ProfilePath(handle=path.handle, before=path.before))
     profiles = await profiles_by_id(ctx.reads.graph, ctx.viewer_id, (member.id,))
-    grid = every_picture(ctx, [entry for entry in found.entries if entry.post.open])
+    grid = every_picture(ctx, [entry for entry in found.entries if entry.post.open], alone=not path.before)
     address = f"{ctx.app.at.account(member.name)}/portfolio"
     pictures = tuple(one.photo for one in grid.photos[:1])
     card = profile_card(ctx, profiles[0]) if profiles else None
