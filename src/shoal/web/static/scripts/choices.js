@@ -48,8 +48,8 @@ export default function choices(link) {
     open = { link, menu };
     const room = innerHeight - link.getBoundingClientRect().bottom;
     if (room < menu.firstElementChild.offsetHeight + 80) menu.classList.add("above");
-    // The button that copies the link is the first of many menus. It appears when its script, which is requested above, has run.
-    await import("./copy.js");
+    // The first choice of many menus copies the link. Its script, which is loading, would reveal it too late for the focus.
+    for (const button of menu.querySelectorAll("[data-copy]")) button.hidden = !navigator.clipboard;
     choicesOf(menu)[0]?.focus();
   });
 }
