@@ -126,7 +126,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     feed_edge: Annotated[int, msgspec.Meta(ge=640, le=8_192)] = 2_560
     """Pixels of the longer edge of the largest size of a picture in feeds; 640 to 8,192."""
     keep_originals: bool = False
-    """Whether larger pictures are also kept in full resolution (without metadata), as `shoal.original_url`."""
+    """Whether larger pictures are also kept in full resolution (without metadata), for downloads that their authors allow."""
     max_member_bytes: Positive = 10_000_000_000
     """Maximum bytes of all stored pictures, videos and sounds of a member."""
     max_video_bytes: Positive = 40 * 1024 * 1024

@@ -22,6 +22,7 @@ from shoal.commands.posts import Draft
 from shoal.core.errors import Taken
 from shoal.core.ids import compose, shard_of
 from shoal.core.model import Member
+from shoal.core.photo_details import License
 from shoal.graph.access import access_member
 from shoal.graph.schema import user_name_key
 from shoal_demo.model import DemoPlan, PlannedPost
@@ -91,6 +92,7 @@ class Stage:
         planned = self._plan.posts[index]
         author = self._members[planned.author]
         record = f"demo:{index}"
+        free = bool(planned.photos) and all(photos()[name].license == "CC0 1.0" for name in planned.photos)
         pictures = [] if await posts.recorded(self._writes, author, record) else await self._pictures(planned)
         draft = Draft(
             text=planned.text,
@@ -99,6 +101,8 @@ class Stage:
             media=pictures,
             parent_id=self._posts[planned.parent] if planned.parent is not None else 0,
             place=planned.place,
+            license=License.CC0 if free else License.RESERVED,
+            downloads=free,
         )
         id_ = compose(planned.moment, shard_of(author), index % 1024)
         self._posts[index] = (await posts.create(self._writes, author, draft, id_=id_, record=record)).id

@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 
 from shoal.media.library import MediaLibrary
-from tests.api.in_memory_network import NetworkFixture, Someone, network_fixture, picture, served
+from tests.api.in_memory_network import NetworkFixture, Someone, picture, served
 from tests.api.login.signup import signed_up
 from tests.media.clips import clip, film, moving_gif, needed, silent, tone
 from tests.server_process import served as served_process
@@ -121,19 +121,6 @@ def test_media_file_png_is_served_unchanged_despite_accept_avif(shared: NetworkF
     answer = file_of(shared, made["url"], Accept="image/avif,*/*")
     assert answer.headers["content-type"] == "image/png"
     assert "vary" not in answer.headers
-
-
-def test_image_original_with_keep_originals_is_served_in_full_size() -> None:
-    with network_fixture(feed_edge=640, keep_originals=True) as shoal:
-        bea = shoal.join("bea")
-        made = upload(shoal, bea, photograph()).json()
-        assert made["meta"]["original"]["size"] == "640x427"
-        whole = file_of(shoal, made["shoal"]["original_url"])
-        assert Image.open(io.BytesIO(whole.content)).size == (900, 600)
-        assert "shoal" not in upload(shoal, bea, picture()).json()
-        assert shoal.ask("DELETE", f"/api/v1/media/{made['id']}", bea).status_code == 200
-        shoal.settle()
-        assert file_of(shoal, made["shoal"]["original_url"]).status_code == 404
 
 
 def test_media_upload_with_malformed_part_content_type_is_accepted(shared: NetworkFixture, ann: Someone) -> None:

@@ -196,7 +196,7 @@ def test_compose_form_when_refused_keeps_all_values_and_shows_error(here: Networ
         "Europe/Berlin",
     )
     chosen = [str(one["value"]) for one in page.html.find_all(["option", "input"]) if one.has_attr("selected")]
-    assert chosen == ["3600", "de"]
+    assert chosen == ["3600", "all-rights-reserved", "de"]
     radio = page.html.find("input", attrs={"type": "radio", "checked": True})
     assert isinstance(radio, Tag)
     assert radio["value"] == "followers"

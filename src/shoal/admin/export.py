@@ -108,6 +108,8 @@ async def _post(export: Export, post: Post, *, pinned: bool) -> dict[str, Any]:
         "data": msgspec.Raw(post.json.encode()) if post.json else None,
         "media": await _media_file_names(export, post.media),
         "poll": _poll(poll) if poll else None,
+        "license": post.license,
+        "downloads": post.downloads,
         "pinned": pinned,
         "history": await _history(export, post) if post.version > 1 else [],
     }
@@ -144,6 +146,8 @@ async def _scheduled(export: Export, scheduled: ScheduledPost) -> dict[str, Any]
         "data": draft.data,
         "media": await _media_file_names(export, draft.media),
         "poll": {"options": draft.poll.options, "multiple": draft.poll.multiple} if draft.poll else None,
+        "license": draft.license,
+        "downloads": draft.downloads,
     }
 
 
@@ -161,6 +165,8 @@ async def _media(export: Export) -> list[dict[str, Any]]:
                     "file": file,
                     "description": media.description,
                     "focus": media.focus,
+                    "details": media.details,
+                    "shows_details": media.shows_details,
                 }
             )
             export.progress("media", len(records), 0)

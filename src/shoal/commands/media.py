@@ -14,6 +14,7 @@ from shoal.core.events import FilesReleased, MediaDescribed, MediaUploaded
 from shoal.core.ids import shard_of
 from shoal.core.media_files import files_of, with_copies
 from shoal.core.model import Media, MediaKind, MediaState, Member
+from shoal.core.photo_details import PhotoDetails, cleaned
 from shoal.core.text import check_text
 from shoal.graph import media as life
 from shoal.graph.access import access_member, own_object
@@ -38,12 +39,16 @@ async def upload(
     description: str = "",
     focus: tuple[float, float] = (0.0, 0.0),
     thumbnail: bytes | None = None,
+    shows_details: bool | None = None,
+    details: PhotoDetails | None = None,
     id_: int = 0,
     record: str = "",
 ) -> Media:
     """Store a picture, video or sound for use in posts.
 
-    Pictures are ready immediately, video and sound after processing. `thumbnail` is the preview of a video or sound. An import may
+    Pictures are ready immediately, video and sound after processing. `thumbnail` is the preview of a video or sound.
+    `shows_details` is whether everyone who sees a photo also sees its details (None: as the owner prefers); `details` replace those
+    in the file. An import may
     pass its own `id_`, and a unique name `record`: if it was used before, the existing object is returned. Imports support
     pictures only. Raises `TooLarge` or `Unsupported` for a file that is not accepted, and `InvalidInput` for a file that cannot be
     decoded.
@@ -60,7 +65,14 @@ async def upload(
     media_id = id_ or writes.new_id(shard)
     placing = _place_clip if not record and writes.media.is_clip(data) else _place_picture
     placed = await placing(writes, owner.name, media_id, data, thumbnail)
-    media = Media(id=media_id, owner_id=owner_id, description=description, focus=focus, **placed)
+    media = Media(
+        id=media_id,
+        owner_id=owner_id,
+        description=description,
+        focus=focus,
+        shows_details=owner.shows_photo_details if shows_details is None else shows_details,
+        **placed | ({"details": given} if (given := cleaned(details)) else {}),
+    )
     try:
         return await _add(writes, media, record, fixed=bool(id_))
     except ShoalError as error:
@@ -158,14 +170,15 @@ async def describe(
     *,
     description: str | None = None,
     focus: tuple[float, float] | None = None,
+    shows_details: bool | None = None,
     thumbnail: bytes | None = None,
 ) -> Media:
-    """Change the description or focus of media, or the preview of a video or sound.
+    """Change the description or focus of media, whether a photo shows its details, or the preview of a video or sound.
 
     Raises `NotFound` for another member's media.
     """
     media = await own_object(writes.graph, Media, owner_id, media_id)
-    described(writes, media, description=description, focus=focus)
+    described(writes, media, description=description, focus=focus, shows_details=shows_details)
     poster: dict[str, Any] = {}
     if thumbnail:
         check_takes_thumbnail(media)
@@ -174,7 +187,8 @@ async def describe(
 
     async def attempt() -> Media:
         stored = await own_object(writes.graph, Media, owner_id, media_id)
-        changed = msgspec.structs.replace(described(writes, stored, description=description, focus=focus), **poster)
+        asked = described(writes, stored, description=description, focus=focus, shows_details=shows_details)
+        changed = msgspec.structs.replace(asked, **poster)
         if changed != stored:
             changed = await _replace(writes, stored, changed)
         return changed
@@ -209,15 +223,21 @@ def check_takes_thumbnail(media: Media) -> None:
 
 
 def described(
-    writes: Writes, media: Media, *, description: str | None = None, focus: tuple[float, float] | None = None
+    writes: Writes,
+    media: Media,
+    *,
+    description: str | None = None,
+    focus: tuple[float, float] | None = None,
+    shows_details: bool | None = None,
 ) -> Media:
-    """Return media with a checked description and focus, without storing them."""
+    """Return media with checked changes, without storing them."""
     if description is not None:
         description = check_text(description, field="description", maximum=writes.limits.description)
     return msgspec.structs.replace(
         media,
         description=media.description if description is None else description,
         focus=media.focus if focus is None else _checked_focus(focus),
+        shows_details=media.shows_details if shows_details is None else shows_details,
     )
 
 

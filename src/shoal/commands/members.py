@@ -39,6 +39,7 @@ from shoal.core.events import FilesReleased, MailDue, MemberRegistered, ProfileC
 from shoal.core.ids import milliseconds_of
 from shoal.core.media_files import files_of_member
 from shoal.core.model import Member, Mention, ProfileField, QuotePolicy, Visibility
+from shoal.core.photo_details import License
 from shoal.core.placement import place
 from shoal.core.places import Location, PlacePrecision
 from shoal.core.signup import Invited
@@ -101,6 +102,9 @@ _PLAIN = (
     "folds_shares",
     "rankable",
     "asks_descriptions",
+    "shows_photo_details",
+    "default_license",
+    "allows_downloads",
     "shows_replies",
     "default_visibility",
     "default_sensitive",
@@ -132,6 +136,9 @@ class ProfileChange(msgspec.Struct, frozen=True, kw_only=True):
     folds_shares: bool | None = None
     rankable: bool | None = None
     asks_descriptions: bool | None = None
+    shows_photo_details: bool | None = None
+    default_license: License | None = None
+    allows_downloads: bool | None = None
     shows_replies: bool | None = None
     findable_by_email: bool | None = None
     default_visibility: Visibility | None = None

@@ -21,6 +21,7 @@ from shoal.core.errors import Conflict, Gone, InvalidInput, TooLarge, Unexpected
 from shoal.core.events import PostCreated, PostDeleted, PostImported, PostUpdated
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Media, Member, Mention, Poll, Post, Revision, ScheduledPost, Visibility
+from shoal.core.photo_details import License
 from shoal.core.places import checked_place
 from shoal.core.text import check_text, text_length
 from shoal.core.visibility import narrowed
@@ -130,6 +131,10 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     """Any JSON value, at most 64 KiB when encoded."""
     poll: PollDraft | None = None
     """In an edit, None keeps the poll of the post."""
+    license: License | None = None
+    """None is the author's default for a new post with media, and keeps the license in an edit."""
+    downloads: bool | None = None
+    """Whether the photos may be downloaded; None as for `license`."""
     allowed_mentions: Sequence[int] | None = None
     """The only members that the text may mention; None for any. Edits ignore it."""
     imported: bool = False
@@ -162,6 +167,7 @@ async def create(
         return _written(found)
     author, parent = await _access(writes, author_id, draft)
     content["place"] = stored_place(content["place"], author.place_precision)
+    content |= _terms(draft, author)
     mentions = () if draft.imported else await _mentions(writes, draft)
     tags = tags_named(content["text"])
 
@@ -217,7 +223,7 @@ async def imported(writes: Writes, author_id: int, draft: Draft, *, id_: int, cr
 
 
 async def checked(writes: Writes, author_id: int, draft: Draft) -> Draft:
-    """Check that the author may post the draft now, and return it with its location rounded for storage.
+    """Check that the author may post the draft now, and return it with its location rounded and its license set.
 
     Raises the errors of `create`.
     """
@@ -226,7 +232,7 @@ async def checked(writes: Writes, author_id: int, draft: Draft) -> Draft:
     author, _ = await _access(writes, author_id, draft)
     await _mentions(writes, draft)
     await check_attachable(writes, author_id, draft.media)
-    return msgspec.structs.replace(draft, place=stored_place(place, author.place_precision))
+    return msgspec.structs.replace(draft, place=stored_place(place, author.place_precision), **_terms(draft, author))
 
 
 async def _mentions(writes: Writes, draft: Draft) -> tuple[Mention, ...]:
@@ -298,6 +304,7 @@ async def update(
     content, asked = _content(writes, draft), _poll(writes, draft)
     post = await own_post(writes.graph, author_id, post_id)
     content["visibility"] = narrowed(post, visibility)
+    content |= _terms(draft, post)
     if draft.sensitive is None:
         content["sensitive"] = bool(content["spoiler"]) or (post.sensitive and not post.spoiler)
     if content["place"] not in (None, post.place):
@@ -454,6 +461,24 @@ def _content(writes: Writes, draft: Draft) -> dict[str, Any]:
         "media": tuple(dict.fromkeys(draft.media)),
         "place": None if draft.place is None else checked_place(draft.place),
         "json": _checked_data(draft.data, limits.data),
+    }
+
+
+def _terms(draft: Draft, usual: Member | Post) -> dict[str, Any]:
+    """Return the license and whether downloads are allowed: as drafted, or else as in the edited post or the author's defaults.
+
+    A post without media has neither.
+    """
+    license_, downloads = License.RESERVED, False
+    if not draft.media:
+        return {"license": license_, "downloads": downloads}
+    if isinstance(usual, Post):
+        license_, downloads = usual.license, usual.downloads
+    elif not draft.imported:
+        license_, downloads = usual.default_license, usual.allows_downloads
+    return {
+        "license": license_ if draft.license is None else draft.license,
+        "downloads": downloads if draft.downloads is None else draft.downloads,
     }
 
 

@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from shoal.core.ids import milliseconds_of
+from shoal.core.photo_details import License, PhotoDetails
 from shoal.core.places import Location, Place, PlacePrecision
 from shoal.core.text import isolated
 from shoal.core.tokens import TokenUse
@@ -178,6 +179,11 @@ class Member(Node, frozen=True, tag="member"):
     """Whether Home in the web app contains replies of followees to other people."""
     asks_descriptions: bool = True
     """Whether the web app asks before it posts a picture without a description."""
+    shows_photo_details: bool = False
+    """Whether new photos show their details."""
+    default_license: License = License.RESERVED
+    allows_downloads: bool = False
+    """Whether the photos of new posts may be downloaded."""
     departure_id: int = 0
     """The `AccountDeletion` of a member who requested account deletion; 0 for none. Such members are `suspended` too."""
     invited_by: int = 0
@@ -245,6 +251,9 @@ class Post(Node, frozen=True, tag="post"):
     edited_at: int = 0
     app_id: int = 0
     poll_id: int = 0
+    license: License = License.RESERVED
+    downloads: bool = False
+    """Whether the largest files of the photos may be downloaded."""
     hidden: int = 0
     """Why the post is hidden and not counted: `HIDDEN_BY_MODERATION`, `HIDDEN_WITH_AUTHOR`, or both (a sum)."""
     untrendable: bool = False
@@ -317,7 +326,7 @@ class Media(Node, frozen=True, tag="media"):
     original_key: str = ""
     """Key of an uploaded video or sound, which is deleted after its conversion or failure.
 
-    For a picture: key of the re-encoded file in full resolution, if kept.
+    For a picture: key of the re-encoded file in full resolution, if kept. It is served while a post allows downloads.
     """
     preview_key: str = ""
     """Key of the small size of a picture, a frame of a video, or the cover of a sound; empty for none."""
@@ -342,6 +351,9 @@ class Media(Node, frozen=True, tag="media"):
     """Bytes of the preview and its copy."""
     unused_since: int = 0
     """When the last post stopped using the media, in Unix milliseconds; 0 while a post or its edit history uses them."""
+    details: PhotoDetails | None = None
+    """What the camera stored in the file. Nobody but the owner sees it unless `shows_details` is set."""
+    shows_details: bool = False
     let_go: bool = False
     """Whether all posts that used the media are deleted. They are not served until another post uses them."""
     ticket_id: int = 0
@@ -352,6 +364,16 @@ class Media(Node, frozen=True, tag="media"):
     @property
     def stored(self) -> int:
         return self.file_bytes + self.preview_bytes
+
+    @property
+    def shown_details(self) -> PhotoDetails | None:
+        """The details that everyone who sees the photo may see."""
+        return self.details if self.shows_details else None
+
+    @property
+    def largest_key(self) -> str:
+        """Key of the largest file of a picture, its original for downloads; empty for other media."""
+        return (self.original_key or self.key) if self.kind is MediaKind.IMAGE else ""
 
 
 class PollOption(NamedTuple):

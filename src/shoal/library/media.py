@@ -25,14 +25,23 @@ class Uploads(Acting):
         description: str = "",
         focus: tuple[float, float] = (0.0, 0.0),
         thumbnail: bytes | None = None,
+        shows_details: bool | None = None,
     ) -> Media:
         """Store a picture, video or sound. A picture is ready at once; `state` is the progress of a video or sound.
 
-        `focus` is the point that a crop keeps, x and y in -1..1; `thumbnail` is the picture of a video or sound.
-        Raises `InvalidInput` (`TooLarge`, `Unsupported` for an unsupported file type) and `StorageFull`.
+        `focus` is the point that a crop keeps, x and y in -1..1; `thumbnail` is the picture of a video or sound. With
+        `shows_details`, everyone who sees a photo also sees its `details`: camera, lens, exposure and date; None applies the
+        member's `shows_photo_details`. Raises `InvalidInput` (`TooLarge`, `Unsupported` for an unsupported file type) and
+        `StorageFull`.
         """
         return await media.upload(
-            self._writes, self.id, file, description=description, focus=focus, thumbnail=thumbnail
+            self._writes,
+            self.id,
+            file,
+            description=description,
+            focus=focus,
+            thumbnail=thumbnail,
+            shows_details=shows_details,
         )
 
     async def media(self, which: AnyMedia) -> Media:
@@ -45,11 +54,18 @@ class Uploads(Acting):
         *,
         description: str | None = None,
         focus: tuple[float, float] | None = None,
+        shows_details: bool | None = None,
         thumbnail: bytes | None = None,
     ) -> Media:
         """Change values of own media. Raises `NotFound`, and `InvalidInput` (`TooLarge`, `Unsupported`)."""
         return await media.describe(
-            self._writes, self.id, id_of(which), description=description, focus=focus, thumbnail=thumbnail
+            self._writes,
+            self.id,
+            id_of(which),
+            description=description,
+            focus=focus,
+            shows_details=shows_details,
+            thumbnail=thumbnail,
         )
 
     async def discard(self, which: AnyMedia) -> None:

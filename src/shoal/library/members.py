@@ -16,6 +16,7 @@ from shoal.commands.sessions import Session, Sessions
 from shoal.core.credentials import new_key
 from shoal.core.errors import NotFound
 from shoal.core.model import Member, QuotePolicy, Visibility
+from shoal.core.photo_details import License, LicenseName
 from shoal.core.places import PlacePrecision
 from shoal.core.signup import Invitation
 from shoal.graph.access import access_member
@@ -85,6 +86,9 @@ class HasProfile(SeesProfiles, Acting):
         folds_shares: bool | None = None,
         rankable: bool | None = None,
         findable_by_email: bool | None = None,
+        shows_photo_details: bool | None = None,
+        default_license: License | LicenseName | None = None,
+        allows_downloads: bool | None = None,
         default_visibility: Visibility | VisibilityName | None = None,
         default_sensitive: bool | None = None,
         default_language: str | None = None,
@@ -101,8 +105,9 @@ class HasProfile(SeesProfiles, Acting):
         `place_precision` is how places of new posts are stored: "exact", or rounded to "100m", "1km" (the default) or "10km",
         or as the coordinates of the town ("city"); "none" omits places. Existing posts do not change. `location` is the town or
         country where the member lives, such as "Palermo, Italy"; "" deletes it. It needs the extra `places`. With
-        `findable_by_email`, members who know the e-mail address can find this member by it (`find_contacts`). Raises
-        `InvalidInput` (`TooLarge`, `Unsupported`, `Unfit`).
+        `findable_by_email`, members who know the e-mail address can find this member by it (`find_contacts`).
+        `shows_photo_details`, `default_license` and `allows_downloads` apply to new photos and posts. Raises `InvalidInput`
+        (`TooLarge`, `Unsupported`, `Unfit`).
         """
         shown = None if default_visibility is None else one_of(Visibility, default_visibility, "default_visibility")
         exactly = None if place_precision is None else one_of(PlacePrecision, place_precision, "place_precision")
@@ -118,6 +123,9 @@ class HasProfile(SeesProfiles, Acting):
             folds_shares=folds_shares,
             rankable=rankable,
             findable_by_email=findable_by_email,
+            shows_photo_details=shows_photo_details,
+            default_license=None if default_license is None else one_of(License, default_license, "default_license"),
+            allows_downloads=allows_downloads,
             default_visibility=shown,
             default_sensitive=default_sensitive,
             default_language=default_language,

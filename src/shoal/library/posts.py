@@ -13,6 +13,7 @@ from shoal.core.emoji import checked_emoji
 from shoal.core.errors import NotFound
 from shoal.core.filters import FilterContext
 from shoal.core.model import Post, Revision, ScheduledPost, Share, Visibility
+from shoal.core.photo_details import License, LicenseName
 from shoal.core.places import Place
 from shoal.graph.access import access_poll, access_post, own_object, own_post
 from shoal.graph.schema import BOOKMARK, LIKED_BY, LIKES, SHARED_BY, AssocType
@@ -103,12 +104,16 @@ class WritesPosts(Acting):
         place: Place | tuple[float, float] | None = None,
         poll: PollDraft | None = None,
         data: object = None,
+        license: License | LicenseName | None = None,  # noqa: A002 (the builtin exists in interactive sessions only)
+        downloads: bool | None = None,
         request: str = "",
     ) -> Post:
         """Create a post.
 
         Args:
             data: Any JSON of at most 64 KiB.
+            license: The license of the media; None applies the member's `default_license`.
+            downloads: Whether the photos may be downloaded; None applies the member's `allows_downloads`.
             place: Stored with the precision that the member chose (`update_profile`).
             request: A key that makes the call idempotent: a repeated key within an hour returns the existing post.
 
@@ -127,6 +132,8 @@ class WritesPosts(Acting):
             place=place,
             poll=poll,
             data=data,
+            license=license,
+            downloads=downloads,
         )
         return await posts.create(self._writes, self.id, draft, request=request)
 
@@ -143,6 +150,8 @@ class WritesPosts(Acting):
         place: Place | tuple[float, float] | None = None,
         poll: PollDraft | None = None,
         data: object = None,
+        license: License | LicenseName | None = None,  # noqa: A002 (the builtin exists in interactive sessions only)
+        downloads: bool | None = None,
         request: str = "",
     ) -> Post:
         """Comment on a post. The default `visibility` is that of the post.
@@ -161,6 +170,8 @@ class WritesPosts(Acting):
             place=place,
             poll=poll,
             data=data,
+            license=license,
+            downloads=downloads,
             parent_id=parent.id,
         )
         return await posts.create(self._writes, self.id, draft, request=request)
@@ -177,6 +188,8 @@ class WritesPosts(Acting):
         place: Place | tuple[float, float] | UnsetType | None = UNSET,
         poll: PollDraft | None = None,
         data: object = UNSET,
+        license: License | LicenseName | None = None,  # noqa: A002 (the builtin exists in interactive sessions only)
+        downloads: bool | None = None,
         visibility: Visibility | VisibilityName | None = None,
     ) -> Post:
         """Edit an own post. Omitted fields keep their values; None removes `place` or `data`.
@@ -194,6 +207,8 @@ class WritesPosts(Acting):
             place=stored.place if isinstance(place, UnsetType) else place,
             poll=poll,
             data=stored.data if data is UNSET else data,
+            license=None if license is None else one_of(License, license, "license"),
+            downloads=downloads,
         )
         shown = None if visibility is None else one_of(Visibility, visibility, "visibility")
         return await posts.update(self._writes, self.id, stored.id, draft, visibility=shown)
@@ -233,9 +248,11 @@ def draft_of(
     place: Place | tuple[float, float] | None,
     poll: PollDraft | None,
     data: object,
+    license: License | LicenseName | None = None,  # noqa: A002 (the builtin exists in interactive sessions only)
+    downloads: bool | None = None,
     parent_id: int = 0,
 ) -> Draft:
-    """Return the arguments as a draft. Raises `InvalidInput` for an unknown visibility."""
+    """Return the arguments as a draft. Raises `InvalidInput` for an unknown visibility or license."""
     return Draft(
         text=text,
         media=[id_of(file) for file in media],
@@ -246,6 +263,8 @@ def draft_of(
         place=place,
         poll=poll,
         data=data,
+        license=None if license is None else one_of(License, license, "license"),
+        downloads=downloads,
         parent_id=parent_id,
     )
 
@@ -369,6 +388,8 @@ class OwnScheduled(Owned):
         place: Place | tuple[float, float] | None = None,
         poll: PollDraft | None = None,
         data: object = None,
+        license: License | LicenseName | None = None,  # noqa: A002 (the builtin exists in interactive sessions only)
+        downloads: bool | None = None,
         request: str = "",
     ) -> ScheduledPost | Post:
         """Schedule a post, or a comment on the post `answers`, at least five minutes ahead.
@@ -386,6 +407,8 @@ class OwnScheduled(Owned):
             place=place,
             poll=poll,
             data=data,
+            license=license,
+            downloads=downloads,
             parent_id=0 if answers is None else post_id(answers),
         )
         return await scheduled_posts.schedule(self._writes, self._owner, draft, milliseconds(at, "at"), request=request)

@@ -11,6 +11,7 @@ from shoal.commands import members
 from shoal.commands.members import ProfileChange
 from shoal.core.errors import Gone, NotFound
 from shoal.core.model import Member, QuotePolicy
+from shoal.core.photo_details import License
 from shoal.core.places import PlacePrecision
 from shoal.core.text import canonical_tag
 from shoal.gazetteer import MOST_TYPED
@@ -196,6 +197,12 @@ class ShoalProfileParams(msgspec.Struct, frozen=True):
     """Whether the caller's statuses may appear in feeds ranked by interest."""
     findable_by_email: bool | None = None
     """Whether people who know the caller's e-mail address can find them by it."""
+    shows_photo_details: bool | None = None
+    """Whether new images show camera, lens, exposure and date. Existing images do not change."""
+    default_license: License | None = None
+    """The license of new statuses with attachments."""
+    allows_downloads: bool | None = None
+    """Whether the images of new statuses may be downloaded."""
 
 
 class CredentialChanges(msgspec.Struct, frozen=True):
@@ -243,6 +250,9 @@ async def update(context: Context, params: CredentialChanges) -> object:
         folds_shares=extras.aggregate_reblogs,
         rankable=extras.rankable,
         findable_by_email=extras.findable_by_email,
+        shows_photo_details=extras.shows_photo_details,
+        default_license=extras.default_license,
+        allows_downloads=extras.allows_downloads,
         default_visibility=serializers.VISIBILITY[source.privacy] if source.privacy else None,
         default_sensitive=source.sensitive,
         default_language=source.language,

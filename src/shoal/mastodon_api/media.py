@@ -20,7 +20,7 @@ from shoal.http.responses import Reply
 from shoal.mastodon_api.context import FORM, Context, One, Router, actor
 from shoal.mastodon_api.entities.serializers import attachment
 from shoal.mastodon_api.entities.statuses import MediaAttachment
-from shoal.mastodon_api.statuses import focus_of
+from shoal.mastodon_api.statuses import MediaShoalParams, focus_of
 from shoal.settings import Settings
 
 router = Router(scope="write:media", answer=MediaAttachment)
@@ -44,15 +44,17 @@ class NewMedia(msgspec.Struct, frozen=True):
     """A description of the file, for people who cannot see or hear it."""
     focus: _Focus = ""
     """The focal point of crops: two numbers from -1 to 1, separated by a comma."""
+    shoal: MediaShoalParams = MediaShoalParams()
 
 
 class MediaChanges(msgspec.Struct, frozen=True):
-    """Changes to a file's description, thumbnail and focus. A field that is None keeps its value."""
+    """Changes to a file's description, thumbnail, focus and details. A field that is None keeps its value."""
 
     id: Id
     thumbnail: Upload | None = None
     description: _Text | None = None
     focus: _Focus | None = None
+    shoal: MediaShoalParams = MediaShoalParams()
 
 
 def _thumbnail_body(settings: Settings) -> int:
@@ -89,13 +91,14 @@ async def get_media(context: Context, params: One) -> object:
 
 @router.put("/api/v1/media/{id}", max_body=_thumbnail_body)
 async def describe(context: Context, params: MediaChanges) -> object:
-    """Change the description, focus or thumbnail of one of the caller's files."""
+    """Change the description, focus or thumbnail of one of the caller's files, or whether it shows its details."""
     changed = await media.describe(
         context.app.writes,
         actor(context),
         params.id,
         description=params.description,
         focus=focus_of(params.focus) if params.focus else None,
+        shows_details=params.shoal.shows_details,
         thumbnail=params.thumbnail.data if params.thumbnail else None,
     )
     return attachment(changed, context.app.at)
@@ -116,6 +119,7 @@ async def _uploaded(context: Context, params: NewMedia) -> Media:
             params.file.data,
             description=params.description,
             focus=focus_of(params.focus) if params.focus else (0.0, 0.0),
+            shows_details=params.shoal.shows_details,
             thumbnail=params.thumbnail.data if params.thumbnail else None,
         )
     finally:

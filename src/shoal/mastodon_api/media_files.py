@@ -2,9 +2,9 @@
 
 The content of a key never changes, so clients may cache it forever, and a strict content security policy keeps it from
 running scripts. If an image has a smaller variant, clients that name its type in `Accept` get that; clients that accept
-`*/*` get the JPEG. A file is served only while its owner is not suspended and a visible object references it. That
-check takes two reads (four for media) and is cached for 30 seconds, so a file disappears at most that long after its
-post or author.
+`*/*` get the JPEG. With the query `download`, browsers save the file itself. A file is served only while its owner is not
+suspended and a visible object references it. That check takes two reads (four for media) and is cached for 30 seconds,
+so a file disappears at most that long after its post or author.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from starlette.types import Receive, Scope, Send
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.ids import shard_of
 from shoal.core.media_files import MISSING_AVATAR, MISSING_HEADER, copy_of, files_of_member, id_in, lasting_files_of
-from shoal.core.model import Media, Member, Post
+from shoal.core.model import Media, MediaKind, Member, Post
 from shoal.graph.cache.lru import Recent
 from shoal.graph.contract import Cursor, Reader
 from shoal.graph.schema import ATTACHED, file_key, user_name_key
@@ -127,13 +127,20 @@ class ShownFiles:
             # Either the file is older than names with object ids and was not renamed yet, or its media is just being
             # deleted.
             return True
-        return not media.let_go and key in lasting_files_of(media) and await self._is_visible(media)
+        if media.let_go or key not in lasting_files_of(media):
+            return False
+        return await self._is_visible(media, original=media.kind is MediaKind.IMAGE and key == media.original_key)
 
-    async def _is_visible(self, media: Media) -> bool:
-        """Return whether the media is attached to no post yet, or to at least one post that is not hidden."""
+    async def _is_visible(self, media: Media, *, original: bool) -> bool:
+        """Return whether a file is attached to no post yet, or to at least one post that is not hidden.
+
+        The `original` of a picture is only shown by posts that allow downloads.
+        """
         attached = await self._graph.assoc_range(media.id, ATTACHED, Cursor(limit=_POSTS))
         found = await self._graph.obj_get([put.id2 for put in attached]) if attached else {}
         posts = [node for node in found.values() if isinstance(node, Post)]
+        if original:
+            return any(post.downloads and not post.hidden for post in posts)
         return not posts or any(not post.hidden for post in posts)
 
 
@@ -149,6 +156,8 @@ _HEADERS = {
     "Cache-Control": "public, max-age=31536000, immutable",
     "Content-Security-Policy": "default-src 'none'",
 }
+_DOWNLOAD = b"download"
+"""The query of a file that browsers save."""
 _RANGE = re.compile(r"bytes=(\d{0,15})-(\d{0,15})", re.ASCII)
 _LARGE = tuple(SUFFIXES[kind] for kind in (MP4, MP3))
 """Suffixes of files that are streamed instead of read into memory."""
@@ -169,13 +178,14 @@ class Files:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path: str = scope["path"]
         try:
-            response = await self._file(scope["method"], path, Headers(scope=scope))
+            whole = scope["query_string"] == _DOWNLOAD
+            response = await self._file(scope["method"], path, Headers(scope=scope), whole=whole)
         except Exception as error:  # noqa: BLE001 (whatever it is, the table of errors answers it)
             reply = reply_for(error, where=f"{scope['method']} (file) ({scope.get(REQUEST_ID, '-')})")
             response = Response(encode(reply.body), reply.status, dict(reply.headers), "application/json")
         await response(scope, receive, send)
 
-    async def _file(self, method: str, path: str, asked: Headers) -> Response:
+    async def _file(self, method: str, path: str, asked: Headers, *, whole: bool) -> Response:
         if method not in {"GET", "HEAD"}:
             raise MethodNotAllowed(("GET",))
         if path in _DEFAULT_IMAGES:
@@ -184,7 +194,7 @@ class Files:
         try:
             check_key(key)
             await self._shown.check(key)
-            return await self._chosen(key, asked)
+            return await (self._download(key, asked) if whole else self._chosen(key, asked))
         except InvalidInput:
             # A path that is not a valid key names no file.
             raise NotFound("Record not found") from None
@@ -200,6 +210,12 @@ class Files:
                 response = await self._stored(copy, asked)
         response = response or await self._stored(key, asked)
         response.headers.add_vary_header("Accept")
+        return response
+
+    async def _download(self, key: str, asked: Headers) -> Response:
+        """Return the file itself, for the browser to save."""
+        response = await self._stored(key, asked)
+        response.headers["Content-Disposition"] = f'attachment; filename="{key.rpartition("/")[2]}"'
         return response
 
     async def _stored(self, key: str, asked: Headers) -> Response:

@@ -13,6 +13,7 @@ from shoal.commands.posts import Draft
 from shoal.commands.scheduled_posts import discard_media
 from shoal.core.errors import InvalidInput, NotFound, UnexpectedMentions, Unfit
 from shoal.core.model import Media, Post, Revision, Share
+from shoal.core.photo_details import License
 from shoal.graph.access import access_member, access_post, own_object, own_post
 from shoal.http.pagination import WithData, listed_data
 from shoal.http.params import Id, Json, Upload
@@ -62,6 +63,10 @@ class ShoalParams(msgspec.Struct, frozen=True):
     data: Json | None = None
     place: PlaceParams | UnsetType | None = UNSET
     """Null in an edit removes the place."""
+    license: License | None = None
+    """The license of the attachments; by default the caller's `default_license`."""
+    downloads: bool | None = None
+    """Whether the images may be downloaded; by default the caller's `allows_downloads`."""
 
 
 class EditedShoalParams(ShoalParams, frozen=True):
@@ -69,6 +74,13 @@ class EditedShoalParams(ShoalParams, frozen=True):
 
     visibility: Literal["unlisted", "private", "direct"] | None = None
     """A narrower visibility than before."""
+
+
+class MediaShoalParams(msgspec.Struct, frozen=True):
+    """Properties of a file that Mastodon does not have."""
+
+    shows_details: bool | None = None
+    """Whether an image shows the details that the camera stored; by default the caller's `shows_photo_details`."""
 
 
 class MediaParams(msgspec.Struct, frozen=True):
@@ -79,6 +91,7 @@ class MediaParams(msgspec.Struct, frozen=True):
     focus: Annotated[str, Meta(max_length=100)] | None = None
     thumbnail: Upload | None = None
     """A preview image for a video or sound."""
+    shoal: MediaShoalParams = MediaShoalParams()
 
 
 class Written(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,6 +151,8 @@ async def create(context: Context, params: NewStatus) -> object:
         place=_place(params.shoal),
         data=params.shoal.data.value if params.shoal.data else None,
         poll=params.poll.draft() if params.poll else None,
+        license=params.shoal.license,
+        downloads=params.shoal.downloads,
         allowed_mentions=params.allowed_mentions,
     )
     key = context.request.headers.get("idempotency-key", "")
@@ -180,7 +195,8 @@ async def update(context: Context, params: Edit) -> object:
 
 
 def _changes_of(item: MediaParams) -> dict[str, Any]:
-    return {"description": item.description, "focus": focus_of(item.focus) if item.focus else None}
+    focus = focus_of(item.focus) if item.focus else None
+    return {"description": item.description, "focus": focus, "shows_details": item.shoal.shows_details}
 
 
 def _edited(post: Post, params: Edit) -> Draft:
@@ -194,6 +210,8 @@ def _edited(post: Post, params: Edit) -> Draft:
         place=post.place if extra.place is UNSET else _place(extra),
         data=extra.data.value if extra.data else post.data,
         poll=given.poll.draft() if given.poll else None,
+        license=extra.license,
+        downloads=extra.downloads,
     )
 
 
@@ -306,7 +324,10 @@ async def history(context: Context, params: One) -> object:
             created_at=serializers.moment(written),
             account=account,
             poll=entities.PollEdit(list(map(entities.PollEditOption, options))) if options else UNSET,
-            media_attachments=[attachment(each, app_context.at) for each in media_then(wording, media_by_id).values()],
+            media_attachments=[
+                attachment(each, app_context.at, downloads=post.downloads)
+                for each in media_then(wording, media_by_id).values()
+            ],
         )
 
     return [*(edit(wording, wording.written) for wording in wordings), edit(post, post.edited_at or post.created_at)]

@@ -21,6 +21,7 @@ import msgspec
 from shoal.core.errors import InvalidInput, NotFound, NotYet, ShoalError, Unavailable, Unsupported
 from shoal.core.media_files import ANIMATED, copy_of, still_of, with_copies
 from shoal.core.model import MediaKind
+from shoal.core.photo_details import PhotoDetails, cleaned
 from shoal.core.placement import media_path
 from shoal.media.clips import Clips, Facts, MadeClip
 from shoal.media.decoder import Decoder
@@ -61,6 +62,7 @@ class StoredPicture(msgspec.Struct, frozen=True, kw_only=True):
     file_bytes: int
     preview_bytes: int
     original_key: str = ""
+    details: PhotoDetails | None = None
 
 
 class Poster(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,6 +136,8 @@ class MediaLibrary:
             blurhash=made.blurhash,
             file_bytes=_bytes(key_files) + _bytes(original_files),
             preview_bytes=_bytes(preview_files),
+            # The child may have been compromised by the file.
+            details=cleaned(made.details),
         )
 
     async def place_avatar(self, user_name: str, data: bytes) -> str:

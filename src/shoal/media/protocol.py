@@ -11,6 +11,7 @@ from typing import Final, Literal
 import msgspec
 
 from shoal.core.errors import InvalidInput, TooLarge, Unsupported
+from shoal.core.photo_details import PhotoDetails
 
 MAX_ANSWER = 64 * 1024 * 1024
 """Maximum bytes of an answer. A child that announces more has been compromised, and is killed."""
@@ -41,6 +42,8 @@ class Rendering(msgspec.Struct, frozen=True, tag="rendering"):
     blurhash: str
     original: Picture | None = None
     """The picture in full resolution, if it is kept and larger than `feed`."""
+    details: PhotoDetails | None = None
+    """The details that the camera stored, not yet checked by the server."""
 
 
 class Crop(msgspec.Struct, frozen=True, tag="crop"):

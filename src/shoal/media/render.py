@@ -2,7 +2,8 @@
 
 In this package only this module imports Pillow, and only `worker` imports this module.
 
-The result is upright, in sRGB, and carries no metadata: no EXIF, GPS, XMP, IPTC, profile, comment or text. An animation stays
+The files are upright, in sRGB, and carry no metadata: no EXIF, GPS, XMP, IPTC, profile, comment or text. The camera's details
+(`core.photo_details`) are returned separately. An animation stays
 one, as WebP; its preview is the first frame. Whatever the input, the only errors are `InvalidInput` (and its subclasses) and
 `MemoryError`.
 
@@ -22,11 +23,12 @@ from functools import cache
 from hashlib import sha256
 from importlib import import_module
 from itertools import islice
-from math import ceil, copysign, cos, floor, pi, sqrt
+from math import ceil, copysign, cos, floor, isfinite, pi, sqrt
 from typing import Any, Final, NamedTuple
 
 from PIL import (
     AvifImagePlugin,
+    ExifTags,
     Image,
     ImageChops,
     ImageCms,
@@ -36,6 +38,7 @@ from PIL import (
 )
 
 from shoal.core.errors import InvalidInput, ShoalError
+from shoal.core.photo_details import PhotoDetails, camera_name, cleaned
 from shoal.media.limits import UploadLimits
 from shoal.media.protocol import Crop, Made, Picture, Rendering
 from shoal.media.sniff import AVIF, HEAD, HEIC, JPEG, PNG, WEBP, is_lossless, sniff
@@ -251,6 +254,7 @@ def render(data: bytes, limits: UploadLimits, *, keep_kind: bool = False, still:
             content_type=style.content_type,
             blurhash=_blurhash(preview),
             original=None if original is None else encoded(original, style, ORIGINAL_QUALITY, copy=False),
+            details=cleaned(_details(image)),
         )
 
 
@@ -423,6 +427,41 @@ def _upright(image: Image.Image) -> Image.Image:
     with suppress(Exception):
         ImageOps.exif_transpose(image, in_place=True)
     return image
+
+
+def _details(image: Image.Image) -> PhotoDetails | None:
+    """Return the details in a picture's EXIF data, unchecked. No other tag is read, in particular no position."""
+    with suppress(Exception):
+        exif = image.getexif()
+        photo = exif.get_ifd(ExifTags.IFD.Exif)
+        return PhotoDetails(
+            camera=camera_name(_exif_text(exif.get(ExifTags.Base.Make)), _exif_text(exif.get(ExifTags.Base.Model))),
+            lens=_exif_text(photo.get(ExifTags.Base.LensModel)),
+            exposure=_exif_number(photo.get(ExifTags.Base.ExposureTime)),
+            aperture=_exif_number(photo.get(ExifTags.Base.FNumber)),
+            iso=int(_exif_number(photo.get(ExifTags.Base.ISOSpeedRatings))),
+            focal_length=_exif_number(photo.get(ExifTags.Base.FocalLength)),
+            # EXIF writes `2026:11:24 18:30:00`.
+            taken=_exif_text(photo.get(ExifTags.Base.DateTimeOriginal)).replace(":", "-", 2).replace(" ", "T", 1),
+        )
+    return None
+
+
+def _exif_text(value: object) -> str:
+    """Return a text, up to its first zero: UTF-8 as phones write it or, if it is not valid, Latin-1 as Pillow reads it."""
+    data = value.encode("latin-1", "replace") if isinstance(value, str) else value if isinstance(value, bytes) else b""
+    data = data.partition(b"\0")[0].strip()
+    with suppress(UnicodeDecodeError):
+        return data.decode()
+    return data.decode("latin-1")
+
+
+def _exif_number(value: object) -> float:
+    """Return a number, or the first of several; 0 if there is none, or for a fraction of zero."""
+    with suppress(TypeError, ValueError, OverflowError, ZeroDivisionError, IndexError):
+        number = float(value[0] if isinstance(value, tuple) else value)  # type: ignore[arg-type]  # anything may be in a file
+        return number if isfinite(number) else 0.0
+    return 0.0
 
 
 def _in_srgb(image: Image.Image) -> Image.Image:

@@ -34,13 +34,16 @@ class MemberFeedQuery:
     """Canonical; empty for any."""
     public_only: bool = False
     placed: bool = False
+    only_replies: bool = False
+    """Only comments on posts of others."""
 
     def admits(self, row: Row) -> bool:
         """Return whether an entry matches. A comment on the author's own post counts as a post, since it continues it."""
         _, post, share = row
         if self.no_shares and share is not None:
             return False
-        if self.no_comments and share is None and post.parent_id and post.parent_author_id != post.author_id:
+        replies = share is None and bool(post.parent_id) and post.parent_author_id != post.author_id
+        if (self.no_comments and replies) or (self.only_replies and not replies):
             return False
         if self.public_only and post.visibility is not Visibility.PUBLIC:
             return False

@@ -20,6 +20,7 @@ from shoal.commands import members, polls, posts, scheduled_posts
 from shoal.commands.members import ProfileChange
 from shoal.core.errors import InvalidInput, NotFound, ShoalError
 from shoal.core.model import Media, Member, Post, ScheduledPost, Visibility
+from shoal.core.photo_details import License
 from shoal.core.places import PlacePrecision
 from shoal.core.text import addressed, is_blank
 from shoal.core.visibility import narrower
@@ -32,6 +33,7 @@ from shoal.settings import Settings
 from shoal.web import form_errors, routing
 from shoal.web.compose_form import NO_ID, Writing, arranged, as_id, draft_of, moment_of, of_draft, of_post
 from shoal.web.media import PictureCard, Refused, cards_of, describe_pictures, own_files, take_files
+from shoal.web.photo_details import license_choices
 from shoal.web.rendering import page
 from shoal.web.request_context import PageContext, TagName, Text
 from shoal.web.view_models import Face, PostView, entry_with_id, post_of
@@ -76,6 +78,8 @@ class Sheet(msgspec.Struct, frozen=True):
     language: str
     """Name of the chosen language; empty if it is not specified."""
     durations: tuple[SheetChoice, ...]
+    licenses: tuple[tuple[License, str, str], ...]
+    """Value, name and description of each."""
     options: tuple[str, ...]
     """Poll options as typed, padded with empty lines up to the maximum."""
     zones: tuple[str, ...]
@@ -138,6 +142,7 @@ def _sheet(ctx: PageContext, member: Member, shown: SheetState) -> Sheet:
         languages=languages,
         language=next((choice.words for choice in languages if choice.chosen and choice.value), ""),
         durations=_durations(ctx, form.seconds, edits),
+        licenses=license_choices(ctx.words),
         options=(*form.options, *("",) * max(0, limits.poll_options - len(form.options))),
         zones=tuple(_ZONES.split()),
         takes=_takes(ctx),
@@ -294,6 +299,8 @@ def begun(member: Member) -> Writing:
         visibility=member.default_visibility.value,
         sensitive=member.default_sensitive,
         language=member.default_language,
+        license=member.default_license,
+        downloads=member.allows_downloads,
         request=secrets.token_urlsafe(12),
         asks=member.asks_descriptions,
     )

@@ -15,6 +15,7 @@ from shoal.commands.polls import PollDraft
 from shoal.commands.posts import Draft
 from shoal.core.errors import InvalidInput
 from shoal.core.model import Media, Poll, Post, Visibility
+from shoal.core.photo_details import License
 from shoal.core.places import Place
 from shoal.http.params import Id, Upload
 from shoal.i18n import Translated
@@ -35,6 +36,7 @@ class FileOfPost(msgspec.Struct, frozen=True, kw_only=True):
     """The focal point, in percent of the width from the left."""
     down: _Percent = MIDDLE
     """The focal point, in percent of the height from the top."""
+    shows_details: bool = False
 
     @property
     def focus(self) -> tuple[float, float]:
@@ -63,6 +65,8 @@ class Writing(Form, frozen=True, kw_only=True):
     at: _Word = ""
     """When to publish the post, as a browser sends a local time: `2026-11-24T18:30`."""
     zone: _Word = "UTC"
+    license: License = License.RESERVED
+    downloads: bool = False
     reply_to: Id = NO_ID
     instead_of: Id = NO_ID
     """A post or scheduled post of the member that is deleted when this one is published."""
@@ -94,6 +98,8 @@ def of_post(words: Translated, post: Post, media: Sequence[Media], poll: Poll | 
         options=tuple(option.title for option in poll.options) if poll else (),
         multiple=poll.multiple if poll else False,
         hide_totals=poll.hide_totals if poll else False,
+        license=post.license,
+        downloads=post.downloads,
         reply_to=as_id(post.parent_id),
     )
     return with_place(words, form, post.place)
@@ -113,6 +119,8 @@ def of_draft(words: Translated, draft: Draft, media: Sequence[Media]) -> Writing
         multiple=asked.multiple if asked else False,
         hide_totals=asked.hide_totals if asked else False,
         seconds=(asked.seconds or 0) if asked else 0,
+        license=draft.license or License.RESERVED,
+        downloads=bool(draft.downloads),
         reply_to=as_id(draft.parent_id),
     )
     return with_place(words, form, Place(*place) if place else None)
@@ -120,7 +128,13 @@ def of_draft(words: Translated, draft: Draft, media: Sequence[Media]) -> Writing
 
 def picture_of(media: Media) -> FileOfPost:
     across, down = round((media.focus[0] + 1) * 50), round((1 - media.focus[1]) * 50)
-    return FileOfPost(id=as_id(media.id), description=media.description, across=across, down=down)
+    return FileOfPost(
+        id=as_id(media.id),
+        description=media.description,
+        across=across,
+        down=down,
+        shows_details=media.shows_details,
+    )
 
 
 async def draft_of(words: Translated, form: Writing) -> Draft:
@@ -135,6 +149,8 @@ async def draft_of(words: Translated, form: Writing) -> Draft:
         parent_id=form.reply_to,
         place=await place_typed(words, form.place, form.coordinates),
         poll=poll_of(form),
+        license=form.license,
+        downloads=form.downloads,
     )
 
 

@@ -291,7 +291,7 @@ async def places(ctx: PageContext, path: HandlePath) -> Response:
         "places",
         title=ctx.words.text("Places in posts by %(name)s") % {"name": shown.face.shown},
         head=shown,
-        tab="places",
+        tab="about",
         map=map_of(ctx, entries),
         more=found.next is not None,
     )

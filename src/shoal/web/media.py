@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 from starlette.responses import Response
@@ -20,6 +20,7 @@ from shoal.settings import Settings
 from shoal.web import routing
 from shoal.web.compose_form import FileOfPost, picture_of
 from shoal.web.form_errors import error_text
+from shoal.web.photo_details import summary_of
 from shoal.web.rendering import part
 from shoal.web.request_context import Form, PageContext
 from shoal.web.view_models import Photo, photo_of
@@ -37,6 +38,9 @@ class PictureCard(msgspec.Struct, frozen=True):
     down: int
     cut: bool
     """Whether it can be cropped and so has a focal point."""
+    details: str
+    """What the camera stored, in one line; empty for nothing."""
+    shows_details: bool
     first: bool = False
     last: bool = False
     lacks: bool = False
@@ -67,6 +71,8 @@ def _card(ctx: PageContext, media: Media, file_fields: FileOfPost | None = None)
         file_fields.across,
         file_fields.down,
         is_picture,
+        summary_of(ctx.words, media.details),
+        file_fields.shows_details,
     )
 
 
@@ -163,17 +169,21 @@ async def check_descriptions(ctx: PageContext, member: Member, file_fields: Sequ
     for field in file_fields:
         if field.id not in own:
             raise NotFound("There is no such file")
-        media.described(ctx.writes, own[field.id], description=field.description, focus=field.focus)
+        media.described(ctx.writes, own[field.id], **_changes(field))
 
 
 async def describe_pictures(ctx: PageContext, member: Member, file_fields: Sequence[FileOfPost]) -> None:
-    """Store changed descriptions and focal points. Raises `NotFound` and `InvalidInput`."""
+    """Store changed descriptions, focal points and choices of details. Raises `NotFound` and `InvalidInput`."""
     there = {file.id: picture_of(file) for file in await own_files(ctx, member, [field.id for field in file_fields])}
     for field in file_fields:
         if field.id not in there:
             raise NotFound("There is no such file")
         if field != there[field.id]:
-            await media.describe(ctx.writes, member.id, field.id, description=field.description, focus=field.focus)
+            await media.describe(ctx.writes, member.id, field.id, **_changes(field))
+
+
+def _changes(field: FileOfPost) -> dict[str, Any]:
+    return {"description": field.description, "focus": field.focus, "shows_details": field.shows_details}
 
 
 def routes(settings: Settings) -> tuple[Route, ...]:

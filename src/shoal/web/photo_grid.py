@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from shoal.core.model import MediaKind
 from shoal.core.text import plain_excerpt
 from shoal.core.visibility import is_sensitive
 from shoal.graph.contract import Cursor
@@ -26,6 +27,10 @@ _SCREEN = 9
 """Photos that are visible at once, about."""
 _BY_ONE_AUTHOR = 2
 """Maximum number of photos of an author among those."""
+_LARGE = 0.6
+"""Photos in a row of large photos, as a fraction of the usual ones."""
+_FEW = 0.25
+"""Fraction of a row that is enlarged to fill the width. A single landscape photo does on every width."""
 _ADJACENT = 8
 """Photos before a photo that are next to it or in the rows above."""
 _ALIKE = 0.16
@@ -43,6 +48,7 @@ class GridPhoto(NamedTuple):
     """The number of photos of the post."""
     covered: bool = False
     """Whether the photo is sensitive and not shown."""
+    pinned: bool = False
     anchor: str = ""
     """The id of its element; empty for none."""
     breaks: str = ""
@@ -53,10 +59,19 @@ class PhotoGrid(NamedTuple):
     photos: tuple[GridPhoto, ...] = ()
     fillers: tuple[str, ...] = ()
     """CSS classes of empty items that fill the only row of a grid with few photos."""
+    large: bool = False
+    """Whether photos may be shown larger than their previews."""
 
 
 def grid_of(
-    ctx: PageContext, entries: Iterable[Entry], *, limit: int = 0, everything: bool = False, reorder: bool = True
+    ctx: PageContext,
+    entries: Iterable[Entry],
+    *,
+    limit: int = 0,
+    everything: bool = False,
+    reorder: bool = True,
+    alone: bool = False,
+    pinned: Collection[int] = (),
 ) -> PhotoGrid:
     """Return the first photo, or video, of each post as a grid.
 
@@ -64,6 +79,8 @@ def grid_of(
         limit: Maximum number of photos; 0 for all.
         everything: Whether to include audio, and sensitive posts with their photos covered.
         reorder: Whether to apply `spread`.
+        alone: Whether the grid is the subject of the page: few photos are then enlarged to fill the width.
+        pinned: Ids of the posts that are marked as pinned.
     """
     found: dict[int, GridPhoto] = {}
     for entry in entries:
@@ -85,10 +102,31 @@ def grid_of(
             likes,
             len(entry.media),
             covered,
+            post.id in pinned,
             f"p{post.id}",
         )
     photos = spread(list(found.values())) if reorder else list(found.values())
-    return in_rows(photos[:limit] if limit else photos)
+    return in_rows(photos[:limit] if limit else photos, few=_FEW if alone else 1.0)
+
+
+def every_picture(ctx: PageContext, entries: Iterable[Entry], *, alone: bool) -> PhotoGrid:
+    """Return all pictures of the posts that may be shown without a warning, in order and large. For `alone` see `grid_of`."""
+    return in_rows(
+        [
+            GridPhoto(
+                photo_of(ctx, media),
+                ctx.url(f"/@{entry.author.member.name}/{entry.post.id}"),
+                face_of(ctx, entry.author.member),
+                media.description or plain_excerpt(entry.post.text, 80),
+            )
+            for entry in entries
+            if not (is_sensitive(entry.post, entry.author.member) or entry.post.spoiler or entry.filtered)
+            for media in entry.media
+            if media.kind is MediaKind.IMAGE and media.preview_key
+        ],
+        scale=_LARGE,
+        few=_FEW if alone else _LARGE,
+    )
 
 
 async def sparse_page(read: Callable[[Cursor], Awaitable[Page]], at: Cursor, admits: Callable[[Entry], bool]) -> Page:
@@ -127,19 +165,25 @@ def _fits(placed: Sequence[GridPhoto], photo: GridPhoto) -> bool:
     )
 
 
-def in_rows(photos: Sequence[GridPhoto]) -> PhotoGrid:
-    """Return the photos with the ends of their rows for each width."""
+def in_rows(photos: Sequence[GridPhoto], *, scale: float = 1.0, few: float = 1.0) -> PhotoGrid:
+    """Return the photos with the ends of their rows for each width.
+
+    Args:
+        scale: Fraction of the usual photos in a row; smaller for larger photos.
+        few: Fraction of a row from which its photos fill the width alone; a smaller number is completed by empty items.
+    """
     ratios = tuple(int(one.photo.ratio[1:]) / 100 for one in photos)
     return PhotoGrid(
-        tuple(photo._replace(breaks=breaks) for photo, breaks in zip(photos, row_breaks(ratios), strict=True)),
-        tuple(_fillers(sum(ratios))) if ratios else (),
+        tuple(photo._replace(breaks=breaks) for photo, breaks in zip(photos, row_breaks(ratios, scale), strict=True)),
+        tuple(_fillers(sum(ratios), few)) if ratios else (),
+        scale < 1 or (few < 1 and sum(ratios) < WIDTHS["in-xl"]),
     )
 
 
-def _fillers(total: float) -> Iterable[str]:
-    """Yield the classes of empty items that complete a grid with too few photos for one row."""
+def _fillers(total: float, few: float) -> Iterable[str]:
+    """Yield the classes of empty items that complete a grid with fewer photos than the fraction `few` of a row."""
     for name, target in WIDTHS.items():
-        missing = target - total
+        missing = few * target - total
         parts = math.ceil(missing / _MOST_RATIO) if missing >= _LEAST_RATIO else 0
         for _ in range(parts):
             yield f"{name} {ratio_class(missing / parts)}"

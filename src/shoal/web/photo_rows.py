@@ -16,9 +16,12 @@ _PIXELS = (460, 700, 920, 1_140)
 """The widths in pixels at which the next range begins."""
 
 
-def row_breaks(ratios: Sequence[float]) -> list[str]:
-    """Return, for each photo, the CSS classes of the widths at which a row ends after it."""
-    ends = {name: row_ends(tuple(ratios), target) for name, target in WIDTHS.items()}
+def row_breaks(ratios: Sequence[float], scale: float = 1.0) -> list[str]:
+    """Return, for each photo, the CSS classes of the widths at which a row ends after it.
+
+    `scale` is the fraction of the usual photos in a row.
+    """
+    ends = {name: row_ends(tuple(ratios), scale * target) for name, target in WIDTHS.items()}
     return [" ".join(name for name, found in ends.items() if n in found) for n in range(len(ratios))]
 
 

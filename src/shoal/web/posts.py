@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -27,6 +27,7 @@ from shoal.web import routing
 from shoal.web.comments import Order, comment_form, known_of, thread_of
 from shoal.web.grid_neighbors import neighbors_of
 from shoal.web.pending_actions import PendingAction
+from shoal.web.photo_details import photo_notes
 from shoal.web.rendering import IdQuery, feed_page, next_of, page, part
 from shoal.web.request_context import Handle, IdForm, Line, PageContext
 from shoal.web.syndication import post_card
@@ -98,6 +99,7 @@ async def show(ctx: PageContext, path: PostPage) -> Response:
         title=title,
         post=shown,
         card=post_card(ctx, entry),
+        notes=photo_notes(ctx, entry),
         form=form,
         thread=below,
         token=ctx.form_token,
@@ -114,11 +116,13 @@ def _conversation(ctx: PageContext, post: Post) -> str:
 
 async def photo(ctx: PageContext, path: PhotoPath) -> Response:
     """Show one photo of a post in full size, with links to the previous and next photo."""
-    post = post_of(ctx, await _entry_at(ctx, path))
+    entry = await _entry_at(ctx, path)
+    post = post_of(ctx, entry)
     if path.place > len(post.photos):
         raise NotFound("There is no such photo")
     title = ctx.words.text("Photo by %(name)s") % {"name": post.author.shown}
-    return await page(ctx, "photo", title=title, post=post, photo=post.photos[path.place - 1], place=path.place)
+    views: dict[str, Any] = {"photo": post.photos[path.place - 1], "notes": photo_notes(ctx, entry, path.place)}
+    return await page(ctx, "photo", title=title, post=post, place=path.place, **views)
 
 
 async def act(ctx: PageContext, asked: PostActForm) -> Response:

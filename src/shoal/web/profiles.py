@@ -1,10 +1,11 @@
-"""Member profiles: the profile page, the settings page that edits it, and the upload of avatar and header images."""
+"""Member profiles: the profile page with its tabs, the portfolio, the settings page that edits them, and the upload of images."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Literal, NamedTuple
+from functools import partial
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 from markupsafe import Markup
@@ -27,16 +28,17 @@ from shoal.http.routes import Route
 from shoal.queries import members as member_queries
 from shoal.queries import posts
 from shoal.queries import tags as tag_queries
-from shoal.queries.hydration import Profile, profiles_by_id
+from shoal.queries.hydration import Entry, Profile, profiles_by_id
 from shoal.queries.members import Received, familiar
 from shoal.queries.pipeline import Page, filtered
 from shoal.settings import Settings
 from shoal.web import routing, syndication
 from shoal.web.form_errors import RIGHT, Wrong, error_text, wrong_of
+from shoal.web.layout import bare_shell
 from shoal.web.pending_actions import PendingAction
-from shoal.web.photo_grid import PhotoGrid, grid_of
+from shoal.web.photo_grid import PHOTOS, PhotoGrid, every_picture, grid_of
 from shoal.web.place_names import location_label
-from shoal.web.rendering import HandlePath, feed_page, next_of, part
+from shoal.web.rendering import SIZE, HandlePath, feed_page, framed, next_of, page, part
 from shoal.web.request_context import Form, IdForm, PageContext, Text
 from shoal.web.settings_layout import NOT_SAVED, SettingsQuery, saved_at, settings_page
 from shoal.web.syndication import profile_card
@@ -54,14 +56,12 @@ class Number(NamedTuple):
 
 
 class ProfileHead(msgspec.Struct, frozen=True):
-    """The part of a profile page above the posts."""
+    """The part of a profile page above its tabs."""
 
     face: Face
     header: str
     note: Markup
-    fields: tuple[tuple[str, Markup], ...]
     numbers: tuple[Number, ...]
-    joined: str
     location: str
     """Where the member lives, if they show it."""
     bond: Bond
@@ -70,24 +70,36 @@ class ProfileHead(msgspec.Struct, frozen=True):
     known: tuple[Face, ...]
     """Followees of the viewer who follow the member."""
     known_words: str
-    endorsed: tuple[Face, ...]
-    tags: tuple[tuple[str, str], ...]
-    """Featured tags, each with its URL."""
     private_note: str = ""
 
 
-def _numbers(ctx: PageContext, profile: Profile, received: Received) -> Iterator[Number]:
-    member, words = profile.member, ctx.words
+class About(NamedTuple):
+    """The tab *About* of a profile."""
+
+    fields: tuple[tuple[str, Markup], ...]
+    joined: str
+    received: tuple[Number, ...]
+    endorsed: tuple[Face, ...]
+    tags: tuple[tuple[str, str], ...]
+    """Featured tags, each with its URL."""
+
+
+def _number(ctx: PageContext, one: str, many: str, n: int, leads: str = "") -> Number:
+    return Number(ctx.words.compact(n), ctx.words.plural(one, many, n), leads)
+
+
+def _numbers(ctx: PageContext, profile: Profile) -> Iterator[Number]:
+    member = profile.member
     shows = not member.hides_connections or member.id == ctx.viewer_id
-    path = ctx.url(f"/@{member.name}")
-
-    def number(one: str, many: str, n: int, leads: str = "") -> Number:
-        return Number(words.compact(n), words.plural(one, many, n), leads)
-
-    yield number("post", "posts", profile.posts)
+    path, number = ctx.url(f"/@{member.name}"), partial(_number, ctx)
+    yield number("post", "posts", profile.posts, f"{path}?show=posts")
     yield number("follower", "followers", profile.followers, f"{path}/followers" if shows else "")
     if shows:
         yield number("following", "following", profile.following, f"{path}/following")
+
+
+def _received(ctx: PageContext, received: Received) -> Iterator[Number]:
+    number = partial(_number, ctx)
     if received.likes:
         yield number("like received", "likes received", received.likes)
     if received.shares:
@@ -137,7 +149,7 @@ _OTHERS = {
 
 
 class ProfilePath(HandlePath, frozen=True, kw_only=True):
-    show: Literal["photos", "posts", "replies"] = "photos"
+    show: Literal["photos", "posts", "replies", "about"] = "photos"
 
 
 class BondForm(IdForm, frozen=True, kw_only=True):
@@ -147,7 +159,7 @@ class BondForm(IdForm, frozen=True, kw_only=True):
 _QUERIES = {
     "photos": posts.MemberFeedQuery(only_media=True, no_shares=True, no_comments=True),
     "posts": posts.MemberFeedQuery(no_comments=True),
-    "replies": posts.ALL,
+    "replies": posts.MemberFeedQuery(only_replies=True),
 }
 
 
@@ -157,10 +169,15 @@ async def show(ctx: PageContext, path: ProfilePath) -> Response:
     member = await member_of(ctx, name)
     if ending:
         return await syndication.of_member(ctx, member, ending)
-    found = await _posts(ctx, member, path)
+    if path.show == "about":
+        return await _about(ctx, member)
+    found, pinned = await _posts(ctx, member, path)
     following = next_of(ctx, f"/@{member.name}", found.next, show="" if path.show == "photos" else path.show)
+    grid = PhotoGrid()
+    if path.show == "photos":
+        grid = grid_of(ctx, found.entries, everything=True, reorder=False, alone=not path.before, pinned=pinned)
     if ctx.partial and path.show == "photos":
-        return part(ctx, "photo_rows", grid=grid_of(ctx, found.entries, everything=True, reorder=False), next=following)
+        return part(ctx, "photo_rows", grid=grid, next=following)
     if ctx.partial:
         return await feed_page(ctx, "profile", found.entries, following)
     profile, shown = await _profile(ctx, member)
@@ -172,22 +189,66 @@ async def show(ctx: PageContext, path: ProfilePath) -> Response:
         title=f"{shown.face.shown} (@{member.name})",
         head=shown,
         tab=path.show,
-        grid=grid_of(ctx, found.entries, everything=True, reorder=False) if path.show == "photos" else PhotoGrid(),
+        grid=grid,
+        has_posts=profile.posts > 0,
         card=profile_card(ctx, profile),
     )
 
 
-async def _posts(ctx: PageContext, member: Member, path: ProfilePath) -> Page:
-    reads, viewer = ctx.reads, ctx.viewer_id
-    cursor = path.cursor(24 if path.show == "photos" else 20)
-    found = await posts.authored_page(reads, viewer, member.id, cursor, _QUERIES[path.show])
-    entries = await filtered(reads.graph, viewer, found.entries, FilterContext.ACCOUNT)
+async def _posts(ctx: PageContext, member: Member, path: ProfilePath) -> tuple[Page, frozenset[int]]:
+    """Return a page of a tab, and the ids of its pinned posts, which come first."""
+    reads, viewer, query = ctx.reads, ctx.viewer_id, _QUERIES[path.show]
+    cursor = path.cursor(PHOTOS if path.show == "photos" else SIZE)
+    found = await posts.authored_page(reads, viewer, member.id, cursor, query)
+    top: list[Entry] = []
+    if path.show != "replies" and not path.before:
+        pins = await posts.pinned(reads, viewer, member.id, query=query if path.show == "photos" else posts.ALL)
+        top = [replace(entry, pinned=True) for entry in pins]
+    pinned = frozenset(entry.id for entry in top)
     # Messages are shown in their conversations only.
-    entries = [entry for entry in entries if entry.post.visibility is not Visibility.DIRECT]
-    if path.show == "posts" and not path.before:
-        top = await posts.pinned(reads, viewer, member.id)
-        entries = [*top, *(entry for entry in entries if entry.id not in {pinned.id for pinned in top})]
-    return Page(entries, found.next)
+    public = (entry for entry in found.entries if entry.post.visibility is not Visibility.DIRECT)
+    entries = [*top, *(entry for entry in public if entry.id not in pinned)]
+    return Page(await filtered(reads.graph, viewer, entries, FilterContext.ACCOUNT), found.next), pinned
+
+
+async def _about(ctx: PageContext, member: Member) -> Response:
+    reads, viewer, at = ctx.reads, ctx.viewer_id, ctx.app.at
+    (profile, shown), endorsed, tags, received = await asyncio.gather(
+        _profile(ctx, member),
+        member_queries.page(reads, viewer, member.id, ENDORSES, Cursor(limit=_ENDORSED)),
+        tag_queries.names(reads.graph, member.id),
+        member_queries.received(reads, viewer, member.id),
+    )
+    about = About(
+        fields=tuple((field.name, Markup(at.html(field.value, member.mentions))) for field in member.fields),  # noqa: S704 (escaped when it was made)
+        joined=ctx.words.day(member.created_at),
+        received=tuple(_received(ctx, received)),
+        endorsed=tuple(face_of(ctx, featured.member) for featured in endorsed.profiles),
+        tags=tuple((name, tag_path(ctx, name)) for name in tags),
+    )
+    title = ctx.words.text("About %(name)s") % {"name": shown.face.shown}
+    views: dict[str, Any] = {"head": shown, "tab": "about", "about": about, "card": profile_card(ctx, profile)}
+    return await page(ctx, "profile_about", title=title, **views)
+
+
+async def portfolio(ctx: PageContext, path: HandlePath) -> Response:
+    """Show the pictures of a member without the interface: of posts that anyone may see, and that need no warning."""
+    member = await member_of(ctx, path.handle)
+    found, _ = await _posts(ctx, member, ProfilePath(handle=path.handle, before=path.before))
+    profiles = await profiles_by_id(ctx.reads.graph, ctx.viewer_id, (member.id,))
+    grid = every_picture(ctx, [entry for entry in found.entries if entry.post.open], alone=not path.before)
+    address = f"{ctx.app.at.account(member.name)}/portfolio"
+    pictures = tuple(one.photo for one in grid.photos[:1])
+    card = profile_card(ctx, profiles[0]) if profiles else None
+    return framed(
+        ctx,
+        bare_shell(ctx, ctx.words.text("Photos by %(name)s") % {"name": member.shown_name}),
+        "portfolio",
+        face=face_of(ctx, member),
+        grid=grid,
+        next=next_of(ctx, f"/@{member.name}/portfolio", found.next),
+        card=card and replace(card, url=address, pictures=pictures or card.pictures, large=bool(pictures)),
+    )
 
 
 async def head(ctx: PageContext, member: Member) -> ProfileHead:
@@ -198,18 +259,15 @@ async def _profile(ctx: PageContext, member: Member) -> tuple[Profile, ProfileHe
     """Return the profile of a member, and its header as the viewer sees it."""
     reads, viewer = ctx.reads, ctx.viewer_id
     others = viewer if viewer != member.id else None
-    profiles, stand, known, endorsed, tags, received = await asyncio.gather(
+    profiles, stand, known = await asyncio.gather(
         profiles_by_id(reads.graph, viewer, (member.id,)),
         relation(reads.graph, viewer, member.id),
         familiar(reads, others, (member.id,)) if others is not None else _no_profiles(),
-        member_queries.page(reads, viewer, member.id, ENDORSES, Cursor(limit=_ENDORSED)),
-        tag_queries.names(reads.graph, member.id),
-        member_queries.received(reads, viewer, member.id),
     )
     if not profiles:
         # The member was suspended after they were read.
         raise Gone(ctx.words.text("This member is suspended."))
-    profile, words, at = profiles[0], ctx.words, ctx.app.at
+    profile, at = profiles[0], ctx.app.at
     member, followers = profile.member, known.get(member.id, [])
     return (
         profile,
@@ -217,16 +275,12 @@ async def _profile(ctx: PageContext, member: Member) -> tuple[Profile, ProfileHe
             face=face_of(ctx, member),
             header=at.media(member.header) if member.header else "",
             note=Markup(at.html(member.note, member.mentions)),  # noqa: S704 (escaped when it was made)
-            fields=tuple((field.name, Markup(at.html(field.value, member.mentions))) for field in member.fields),  # noqa: S704 (the same)
-            numbers=tuple(_numbers(ctx, profile, received)),
-            joined=words.day(member.created_at),
-            location=location_label(words, member.location) if member.shows_location else "",
+            numbers=tuple(_numbers(ctx, profile)),
+            location=location_label(ctx.words, member.location) if member.shows_location else "",
             bond=bond_of(ctx, member, stand),
             marks=tuple(_marks(ctx, member, stand)),
             known=tuple(face_of(ctx, follower.member) for follower in followers[:_FACES]),
             known_words=_known(ctx, followers),
-            endorsed=tuple(face_of(ctx, featured.member) for featured in endorsed.profiles),
-            tags=tuple((name, tag_path(ctx, name)) for name in tags),
             private_note=stand.note,
         ),
     )
@@ -360,6 +414,7 @@ def routes(settings: Settings) -> tuple[Route, ...]:
     most = 2 * settings.max_upload_bytes + routing.FORM_BYTES
     return (
         routing.page("/@{handle}", show, ProfilePath, cached=True),
+        routing.page("/@{handle}/portfolio", portfolio, HandlePath, cached=True),
         routing.form("/members/{id}/bond", bond, BondForm),
         routing.page("/settings/profile", show_settings, SettingsQuery),
         routing.form("/settings/profile", save, ProfileForm, max_body=most),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -189,13 +189,14 @@ class TermsForm(IdForm, frozen=True, kw_only=True):
 
 
 async def more(ctx: PageContext, path: MorePath, typed: str | None = None, wrong: str = "") -> Response:
-    me, member = ctx.member, await member_of(ctx, path.handle)
-    if member.id == me.id:
-        raise NotAllowed(ctx.words.text("You cannot do this with your own account."))
-    graph = ctx.graph
-    stand = await relation(graph, me.id, member.id)
+    """Show the menu of a profile to a script; otherwise a page with all settings for another member, or else with the menu."""
+    me, member, graph = ctx.viewer, await member_of(ctx, path.handle), ctx.graph
+    stand = await relation(graph, ctx.viewer_id, member.id)
+    menu: dict[str, Any] = {"more": _more(ctx, member, stand, ()), "token": ctx.form_token}
     if ctx.partial:
-        return part(ctx, "member_choices", more=_more(ctx, member, stand, ()), token=ctx.browser.form_token)
+        return part(ctx, "member_choices", **menu)
+    if me is None or me.id == member.id:
+        return await page(ctx, "member_choices", title=ctx.words.text("More options"), **menu)
     owned = await list_feed.owned(graph, me.id) if stand.following else []
     on = {list_.id for list_ in await list_feed.with_member(graph, me.id, member.id)} if owned else set()
     shown = _more(ctx, member, stand, [(list_.id, list_.title, list_.id in on) for list_ in owned])

@@ -15,12 +15,14 @@ from shoal.commands import members
 from shoal.commands.members import ProfileChange
 from shoal.core.errors import InvalidInput
 from shoal.core.model import Visibility
+from shoal.core.photo_details import License
 from shoal.core.places import PlacePrecision
 from shoal.i18n import LANGUAGES
 from shoal.mastodon_api.instance import LANGUAGES as POST_LANGUAGES
 from shoal.web import routing
 from shoal.web.form_errors import RIGHT, Wrong, wrong_of
 from shoal.web.layout import look_of
+from shoal.web.photo_details import license_choices
 from shoal.web.request_context import LANGUAGE_COOKIE, LOOK_COOKIE, Form, PageContext
 from shoal.web.settings_layout import NOT_SAVED, SettingsQuery, saved_at, settings_page
 from shoal.web.view_models import face_of
@@ -74,6 +76,9 @@ class PostingForm(Form, frozen=True, kw_only=True):
     default_visibility: Literal["public", "unlisted", "followers"] = "public"
     default_sensitive: bool = False
     default_language: Annotated[str, Meta(max_length=100)] = ""
+    shows_photo_details: bool = False
+    default_license: License = License.RESERVED
+    allows_downloads: bool = False
 
 
 async def show_posting(ctx: PageContext, query: SettingsQuery = NOT_SAVED, wrong: Wrong = RIGHT) -> Response:
@@ -98,6 +103,7 @@ async def show_posting(ctx: PageContext, query: SettingsQuery = NOT_SAVED, wrong
         of=member,
         visibilities=visibilities,
         languages=list(languages.items()),
+        licenses=license_choices(ctx.words),
     )
 
 
@@ -107,6 +113,9 @@ async def save_posting(ctx: PageContext, asked: PostingForm) -> Response:
         default_visibility=Visibility(asked.default_visibility),
         default_sensitive=asked.default_sensitive,
         default_language=asked.default_language,
+        shows_photo_details=asked.shows_photo_details,
+        default_license=asked.default_license,
+        allows_downloads=asked.allows_downloads,
     )
     try:
         await members.update_profile(ctx.writes, member.id, change)

@@ -75,6 +75,8 @@ def _entry(ctx: PageContext, feed: Element, entry: Entry) -> None:
     _text(made, "published", _moment(post.created_at))
     _text(made, "updated", _moment(_changed(post)))
     _link(made, "alternate", address, "text/html")
+    if entry.media and post.license.url:
+        _link(made, "license", post.license.url, "text/html")
     by = SubElement(made, "author")
     _text(by, "name", author.shown_name)
     _text(by, "uri", at.account(author.name))
@@ -224,6 +226,8 @@ def post_card(ctx: PageContext, entry: Entry) -> Card | None:
         "image": [picture.large or picture.preview for picture in pictures],
         "interactionStatistic": [_number("LikeAction", entry.likes), _number("CommentAction", entry.comments)],
     }
+    if pictures and post.license.url:
+        data["license"] = post.license.url
     return Card(
         url=url,
         title=f"{shown} (@{author.name})",

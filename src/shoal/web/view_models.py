@@ -17,7 +17,7 @@ from markupsafe import Markup
 
 from shoal.core.errors import NotFound
 from shoal.core.media_files import still_of
-from shoal.core.model import HELD, Media, MediaKind, MediaState, Member
+from shoal.core.model import HELD, Media, MediaState, Member
 from shoal.core.text import plain_excerpt, unaddressed
 from shoal.core.visibility import STRANGER, Relation, is_sensitive, may_share
 from shoal.graph.access import full_relations
@@ -140,6 +140,7 @@ class Photo(msgspec.Struct, frozen=True):
     large: str
     """URL of the large copy that the photo page shows, or of the video."""
     original: str
+    """URL of a picture in full resolution, if it is kept and the post allows downloads."""
     width: int
     height: int
     alt: str
@@ -314,7 +315,7 @@ def post_of(
         text=Markup(ctx.app.at.html(text, post.mentions)),  # noqa: S704 (escaped when it was made)
         excerpt=plain_excerpt(text, 80),
         language=language_tag(post.language),
-        photos=_photos(ctx, entry.media),
+        photos=_photos(ctx, entry.media, downloads=post.downloads),
         **_buttons(words, entry),
         tags=post.tags,
         sharable=ctx.viewer is None or may_share(ctx.viewer.id, post),
@@ -338,16 +339,16 @@ def post_of(
     )
 
 
-def _photos(ctx: PageContext, media: Sequence[Media]) -> tuple[Photo, ...]:
+def _photos(ctx: PageContext, media: Sequence[Media], *, downloads: bool) -> tuple[Photo, ...]:
     """Return the photos of a post. More than four are arranged in rows; the style sheet arranges fewer by itself."""
-    photos = [photo_of(ctx, file) for file in media]
+    photos = [photo_of(ctx, file, downloads=downloads) for file in media]
     if len(photos) >= MANY:
         breaks = row_breaks([int(photo.ratio[1:]) / 100 for photo in photos])
         photos = [msgspec.structs.replace(photo, breaks=each) for photo, each in zip(photos, breaks, strict=True)]
     return tuple(photos)
 
 
-def photo_of(ctx: PageContext, media: Media) -> Photo:
+def photo_of(ctx: PageContext, media: Media, *, downloads: bool = False) -> Photo:
     at, shown = ctx.app.at, media.state is MediaState.READY
     width, height = media.width or media.preview_width or 3, media.height or media.preview_height or 2
     return Photo(
@@ -355,7 +356,9 @@ def photo_of(ctx: PageContext, media: Media) -> Photo:
         kind=media.kind.value,
         preview=at.media(media.preview_key) if media.preview_key else "",
         large=at.media(media.key) if shown and media.key else "",
-        original=at.media(media.original_key) if shown and media.original_key and media.kind is MediaKind.IMAGE else "",
+        original=at.media(media.largest_key)
+        if shown and downloads and media.original_key and media.largest_key
+        else "",
         width=width,
         height=height,
         alt=media.description,

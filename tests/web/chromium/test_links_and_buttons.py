@@ -22,7 +22,7 @@ _DEPTH = 2
 _SECONDS = 20
 _PARTS = ("home", "post", "profile-posts", "people", "notifications", "conversation", "message", "list-edit")
 """Pages that together contain all parts with partial responses: posts, comments, member cards, polls and forms."""
-_ALONE = ("embedded", "offline")
+_ALONE = ("embedded", "offline", "portfolio")
 """Pages without a navigation."""
 _KEYS = ("c", "l", "b", "s", "o", "p", ".", "?", "n", "/")
 

@@ -354,6 +354,8 @@ class ArchiveImport:
             parent_id=parent_id,
             place=record.place,
             data=record.data,
+            license=record.license,
+            downloads=record.downloads,
             imported=True,
         )
         bare = replace(
@@ -415,6 +417,8 @@ class ArchiveImport:
                     data,
                     description=description,
                     focus=focus,
+                    shows_details=photo.shows_details,
+                    details=photo.details,
                     id_=id_,
                     record=name,
                 )

@@ -10,6 +10,7 @@ import msgspec
 
 from shoal.core.handles import FollowList
 from shoal.core.model import Visibility
+from shoal.core.photo_details import License, PhotoDetails
 
 
 class ArchiveKind(StrEnum):
@@ -75,6 +76,9 @@ class ArchivedPhoto(msgspec.Struct, frozen=True, array_like=True):
     description: str = ""
     focus: tuple[float, float] = (0.0, 0.0)
     """The point that a crop must keep: x and y in -1..1, y upwards."""
+    details: PhotoDetails | None = None
+    """What the camera stored, unchecked; None for the details in the file."""
+    shows_details: bool = False
 
 
 class ArchivedPost(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -99,6 +103,8 @@ class ArchivedPost(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
     place: tuple[float, float] | None = None
     data: Any = None
     """Any JSON value."""
+    license: License = License.RESERVED
+    downloads: bool = False
 
 
 class SkippedRecord(NamedTuple):

@@ -33,6 +33,7 @@ from shoal.core.model import (
     Token,
     Visibility,
 )
+from shoal.core.photo_details import License, PhotoDetails
 from shoal.core.places import Location, Place
 from shoal.core.ranking.recipes import Recipe, recipe_link
 from shoal.core.text import to_html
@@ -85,6 +86,10 @@ class Addresses(msgspec.Struct, frozen=True):
     def media(self, key: str) -> str:
         return f"{self.root}/media/{key}"
 
+    def download(self, key: str) -> str:
+        """Return the URL of a file that browsers save instead of showing it."""
+        return f"{self.media(key)}?download"
+
     def avatar(self, key: str) -> str:
         return self.media(key) if key else self.root + MISSING_AVATAR
 
@@ -100,7 +105,8 @@ class Addresses(msgspec.Struct, frozen=True):
 _CHANNELS = {1: "mono", 2: "stereo"}
 
 
-def attachment(media: Media, at: Addresses) -> MediaAttachment:
+def attachment(media: Media, at: Addresses, *, downloads: bool = False) -> MediaAttachment:
+    """Return a media attachment; `downloads`: of a post whose photos may be downloaded."""
     return MediaAttachment(
         id=str(media.id),
         type=media.kind.value,
@@ -109,13 +115,30 @@ def attachment(media: Media, at: Addresses) -> MediaAttachment:
         meta=_meta(media),
         description=media.description or None,
         blurhash=media.blurhash or None,
-        shoal=MediaExtras(at.media(media.original_key)) if _keeps_original(media) else UNSET,
+        shoal=_media_extras(media, at, downloads=downloads and bool(media.largest_key)),
     )
 
 
-def _keeps_original(media: Media) -> bool:
-    """Return whether the original is public. Videos and sounds have one only until they are processed, and it is not shown."""
-    return bool(media.original_key) and media.kind is MediaKind.IMAGE
+def _media_extras(media: Media, at: Addresses, *, downloads: bool) -> MediaExtras | UnsetType:
+    details = media.shown_details
+    if details is None and not downloads:
+        return UNSET
+    return MediaExtras(
+        original_url=at.download(media.largest_key) if downloads else UNSET,
+        details=UNSET if details is None else _photo_details(details),
+    )
+
+
+def _photo_details(details: PhotoDetails) -> entities.PhotoDetails:
+    return entities.PhotoDetails(
+        camera=details.camera or None,
+        lens=details.lens or None,
+        exposure_time=details.exposure or None,
+        aperture=details.aperture or None,
+        iso=details.iso or None,
+        focal_length=details.focal_length or None,
+        taken_at=details.taken or None,
+    )
 
 
 def _meta(media: Media) -> Meta:
@@ -217,6 +240,9 @@ def credential_account(profile: Profile, at: Addresses, requests: int = 0) -> en
         aggregate_reblogs=member.folds_shares,
         place_precision=member.place_precision.value,
         shows_location=member.shows_location,
+        shows_photo_details=member.shows_photo_details,
+        default_license=member.default_license,
+        allows_downloads=member.allows_downloads,
     )
     return entities.CredentialAccount(**_account(profile, at), source=source, role=role(member.role), shoal=extras)
 
@@ -294,7 +320,7 @@ def content(
         sensitive=post.sensitive,
         spoiler_text=post.spoiler,
         language=language_tag(post.language) or None,
-        media_attachments=[attachment(item, at) for item in media],
+        media_attachments=[attachment(item, at, downloads=post.downloads) for item in media],
         mentions=[entities.StatusMention(str(id_), name, at.account(name), name) for id_, name in post.mentions],
         tags=[entities.StatusTag(name, at.tag(name)) for name in post.tags],
         application=entities.StatusApplication(app.name, app.website or None) if app else None,
@@ -305,12 +331,16 @@ def content(
 
 
 def _extras(post: Post, *, data: bool) -> entities.Extras | UnsetType:
-    if not post.json and post.place is None:
+    licensed = post.license is not License.RESERVED
+    if not (post.json or post.place or licensed or post.downloads):
         return UNSET
     return entities.Extras(
         data=msgspec.Raw(post.json.encode()) if post.json and data else UNSET,
         data_bytes=len(post.json.encode()) if post.json and not data else UNSET,
         place=_place(post.place) if post.place else None,
+        license=post.license if licensed else UNSET,
+        license_url=post.license.url if licensed else UNSET,
+        downloads=post.downloads,
     )
 
 

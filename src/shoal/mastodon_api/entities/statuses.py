@@ -10,6 +10,8 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from shoal.core.photo_details import License
+
 
 class Size(msgspec.Struct):
     """The dimensions of an image in pixels. `size` is `WxH`; `aspect` is width divided by height."""
@@ -63,11 +65,29 @@ class Meta(msgspec.Struct, kw_only=True):
     audio_channels: str | UnsetType = UNSET
 
 
-class MediaExtras(msgspec.Struct):
+class PhotoDetails(msgspec.Struct, kw_only=True):
+    """What the camera stored in a photo; null for an unknown value."""
+
+    camera: str | None
+    lens: str | None
+    exposure_time: float | None
+    """Seconds."""
+    aperture: float | None
+    """The f-number."""
+    iso: int | None
+    focal_length: float | None
+    """Millimeters."""
+    taken_at: str | None
+    """Date and time by the clock of the camera, without a time zone: `2026-11-24T18:30:00`."""
+
+
+class MediaExtras(msgspec.Struct, kw_only=True):
     """Properties of a file that Mastodon does not have."""
 
-    original_url: str
-    """The image in its uploaded resolution, if the server keeps it."""
+    original_url: str | UnsetType = UNSET
+    """The largest file of an image without metadata, as a download; present if the author of the status allows downloads."""
+    details: PhotoDetails | UnsetType = UNSET
+    """Present if there are any and the author shows them."""
 
 
 class MediaAttachment(msgspec.Struct, kw_only=True):
@@ -86,7 +106,7 @@ class MediaAttachment(msgspec.Struct, kw_only=True):
     preview_remote_url: None = None
     text_url: None = None
     shoal: MediaExtras | UnsetType = UNSET
-    """Present if the original is public."""
+    """Absent if it would be empty."""
 
 
 class Application(msgspec.Struct, kw_only=True):
@@ -220,6 +240,11 @@ class MemberExtras(AccountExtras, kw_only=True):
     """The precision of the places of new statuses: `exact`, `100m`, `1km`, `10km`, `city`, or `none`."""
     shows_location: bool
     """Whether others can see the location."""
+    shows_photo_details: bool
+    """Whether new images show the details that the camera stored."""
+    default_license: License
+    allows_downloads: bool
+    """Whether the images of new statuses may be downloaded."""
 
 
 class CredentialAccount(Account, kw_only=True):
@@ -303,6 +328,11 @@ class Extras(msgspec.Struct, omit_defaults=True):
     data_bytes: int | UnsetType = UNSET
     """The size of `data` in bytes, if `data` is omitted."""
     place: Place | None = None
+    license: License | UnsetType = UNSET
+    """The license of the attachments, as an SPDX identifier. Absent if all rights are reserved."""
+    license_url: str | UnsetType = UNSET
+    downloads: bool = False
+    """Whether the images may be downloaded. Absent if not."""
     shared_by: SharedBy | UnsetType = UNSET
     ranking: Ranking | UnsetType = UNSET
     """Present in a ranked feed if an explanation was requested."""

@@ -25,6 +25,7 @@ from shoal.admin.archives.records import (
 from shoal.core.errors import InvalidInput, TooLarge
 from shoal.core.handles import MOST_HANDLES
 from shoal.core.model import MediaKind, Visibility
+from shoal.core.photo_details import License, PhotoDetails
 from shoal.core.text import MAX_USER_NAME
 
 PROFILE = "profile.json"
@@ -58,6 +59,8 @@ class _ExportedPost(msgspec.Struct, frozen=True):
     data: object = None
     media: list[str] = []
     poll: _ExportedPoll | None = None
+    license: License = License.RESERVED
+    downloads: bool = False
 
 
 class _ExportedMedium(msgspec.Struct, frozen=True):
@@ -65,6 +68,11 @@ class _ExportedMedium(msgspec.Struct, frozen=True):
     kind: MediaKind = MediaKind.IMAGE
     description: str = ""
     focus: tuple[float, float] = (0.0, 0.0)
+    details: PhotoDetails | None = None
+    shows_details: bool = False
+
+    def photo(self, file: str) -> ArchivedPhoto:
+        return ArchivedPhoto(file, self.description, self.focus, self.details, self.shows_details)
 
 
 class _ExportedProfile(msgspec.Struct, frozen=True):
@@ -108,7 +116,7 @@ class OwnExport:
             elif f"{self._prefix}{name}" not in self._entries:
                 yield SkippedRecord("photos", name, Omission.MISSING)
             else:
-                photos.append(ArchivedPhoto(f"{self._prefix}{name}", medium.description, medium.focus))
+                photos.append(medium.photo(f"{self._prefix}{name}"))
         options = post.poll.options if post.poll else []
         place = (post.place.latitude, post.place.longitude) if post.place else None
         if place and not (abs(place[0]) <= _LATITUDE and abs(place[1]) <= _LONGITUDE):
@@ -127,6 +135,8 @@ class OwnExport:
             poll=bool(options),
             place=place,
             data=post.data,
+            license=post.license,
+            downloads=post.downloads,
         )
 
     def _media(self) -> Generator[ArchiveRecord, None, dict[str, _ExportedMedium]]:

@@ -11,9 +11,20 @@ function close(focus) {
 
 document.addEventListener("click", (event) => open && !open.menu.contains(event.target) && close(false));
 document.addEventListener("keydown", (event) => event.key === "Escape" && close(true));
+document.addEventListener("focusin", (event) => open && event.target !== open.link && !open.menu.contains(event.target) && close(false));
+
+const choicesOf = (menu) => [...menu.querySelectorAll("a, button")].filter((one) => one.checkVisibility());
+
+// Up and down move within the menu, from its end to its start too.
+function moved(event) {
+  const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+  if (!step) return;
+  event.preventDefault();
+  const all = choicesOf(event.currentTarget);
+  all.at((all.indexOf(document.activeElement) + step) % all.length).focus();
+}
 
 export default function choices(link) {
-  link.setAttribute("aria-haspopup", "menu");
   link.setAttribute("aria-expanded", "false");
   link.addEventListener("click", async (event) => {
     if (event.metaKey || event.ctrlKey || event.shiftKey) return;
@@ -28,6 +39,7 @@ export default function choices(link) {
     const menu = document.createElement("div");
     menu.className = "button-popover";
     menu.innerHTML = await answer.text();
+    menu.addEventListener("keydown", moved);
     // The menu has its own form, which must not be nested in the form of the buttons.
     (link.closest("form") ?? link).after(menu);
     htmx.process(menu);
@@ -36,6 +48,8 @@ export default function choices(link) {
     open = { link, menu };
     const room = innerHeight - link.getBoundingClientRect().bottom;
     if (room < menu.firstElementChild.offsetHeight + 80) menu.classList.add("above");
-    menu.querySelector("a, button")?.focus();
+    // The first choice of many menus copies the link. Its script, which is loading, would reveal it too late for the focus.
+    for (const button of menu.querySelectorAll("[data-copy]")) button.hidden = !navigator.clipboard;
+    choicesOf(menu)[0]?.focus();
   });
 }

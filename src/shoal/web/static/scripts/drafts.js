@@ -12,7 +12,7 @@ const value = (one) => (one.type === "checkbox" || one.type === "radio" ? one.ch
 function saved(form) {
   const fields = simple(form).map((one) => [one.name, one.type === "radio" ? one.value : "", value(one)]);
   const pictures = [...form.querySelectorAll(".picture")].map((card) =>
-    Object.fromEntries([...card.querySelectorAll("[name^='pictures[]']")].map((one) => [one.name.slice(11, -1), one.value])),
+    Object.fromEntries([...card.querySelectorAll("[name^='pictures[]']")].map((one) => [one.name.slice(11, -1), value(one)])),
   );
   return { fields, pictures };
 }
@@ -37,7 +37,8 @@ async function restored(form, draft) {
     if (!card) continue;
     for (const [name, said] of Object.entries(picture)) {
       const field = card.querySelector(`[name="pictures[][${name}]"]`);
-      if (field) field.value = said;
+      if (field?.type === "checkbox") field.checked = said;
+      else if (field) field.value = said;
     }
     list.append(card);
     htmx.process(card);

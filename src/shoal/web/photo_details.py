@@ -1,0 +1,105 @@
+"""Camera details, license and download of photos: as shown below a post or photo, and as choices in forms."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from shoal.core.model import Media, MediaKind, MediaState
+from shoal.core.photo_details import License, PhotoDetails
+from shoal.i18n import Translated
+from shoal.queries.hydration import Entry
+from shoal.web.request_context import PageContext
+
+
+class PhotoFacts(NamedTuple):
+    """The details of one photo, and the URL that downloads it; empty if the author does not allow it."""
+
+    number: int
+    camera: str
+    lens: str
+    exposure: tuple[str, ...]
+    taken: str
+    download: str
+
+
+class PhotoNotes(NamedTuple):
+    """The notes below the photos of a post."""
+
+    photos: tuple[PhotoFacts, ...]
+    """Photos with details or a download."""
+    license: str
+    license_url: str
+
+
+def photo_notes(ctx: PageContext, entry: Entry, number: int = 0) -> PhotoNotes | None:
+    """Return the notes of a post, or of one of its photos by number; None for a post without media."""
+    post = entry.post
+    if not entry.media:
+        return None
+    facts = [
+        _facts(ctx, n, media, downloads=post.downloads)
+        for n, media in enumerate(entry.media, 1)
+        if number in {0, n} and media.kind is MediaKind.IMAGE and media.state is MediaState.READY
+    ]
+    shown = tuple(
+        found for found in facts if found.download or found.camera or found.lens or found.exposure or found.taken
+    )
+    return PhotoNotes(shown, license_words(ctx.words)[post.license], post.license.url)
+
+
+def _facts(ctx: PageContext, number: int, media: Media, *, downloads: bool) -> PhotoFacts:
+    details = media.shown_details or PhotoDetails()
+    return PhotoFacts(
+        number,
+        details.camera,
+        details.lens,
+        exposure_of(ctx.words, details),
+        day_of(ctx.words, details),
+        ctx.app.at.download(media.largest_key) if downloads else "",
+    )
+
+
+def exposure_of(words: Translated, details: PhotoDetails) -> tuple[str, ...]:
+    """Return focal length, aperture, time and sensitivity as photographers write them: `35 mm`, `f/2`, `1/250 s`, `ISO 400`."""
+    seconds = details.exposure
+    time = f"1/{round(1 / seconds)}" if 0 < seconds < 0.3 else words.decimal(seconds)
+    return tuple(
+        text
+        for text, known in (
+            (f"{words.decimal(details.focal_length)}\u00a0mm", details.focal_length),
+            (f"f/{words.decimal(details.aperture)}", details.aperture),
+            (f"{time}\u00a0s", seconds),
+            (f"ISO\u00a0{details.iso}", details.iso),
+        )
+        if known
+    )
+
+
+def day_of(words: Translated, details: PhotoDetails) -> str:
+    """Return the date on which a photo was taken; empty if unknown."""
+    if not details.taken:
+        return ""
+    return words.day(int(datetime.fromisoformat(details.taken).replace(tzinfo=UTC).timestamp() * 1_000))
+
+
+def summary_of(words: Translated, details: PhotoDetails | None) -> str:
+    """Return all details as one line; empty if there are none."""
+    found = details or PhotoDetails()
+    return " · ".join(filter(None, (found.camera, found.lens, *exposure_of(words, found), day_of(words, found))))
+
+
+def license_words(words: Translated) -> dict[License, str]:
+    """Return the name of each license."""
+    return {License.RESERVED: words.text("All rights reserved"), License.CC_BY: "CC BY 4.0", License.CC0: "CC0 1.0"}
+
+
+def license_choices(words: Translated) -> tuple[tuple[License, str, str], ...]:
+    """Return the value, name and description of each license."""
+    _ = words.text
+    means = {
+        License.RESERVED: _("Others need your permission to use them"),
+        License.CC_BY: _("Anyone may use them and must name you"),
+        License.CC0: _("Anyone may use them for any purpose"),
+    }
+    return tuple((license_, name, means[license_]) for license_, name in license_words(words).items())
