@@ -265,6 +265,7 @@ def test_compose_form_without_scripts_uploads_describes_moves_and_posts_photos(
     with screen(at, chromium, 390, scripts=False) as ours:
         ours.log_in("photo_hal")
         page = ours.open("/compose")
+        assert page.evaluate("document.documentElement.scrollWidth") == 390
         page.locator("#files").set_input_files([file("wide.png"), file("tall.png", 40, 60)])
         page.get_by_role("button", name="Upload", exact=True).click()
         expect(cards(page)).to_have_count(2)
