@@ -155,7 +155,7 @@ def test_message_form_offers_recent_and_followed_people_as_recipients(here: Netw
     assert [one["value"] for one in form.html.select("[name='people[]']")] == ["hal", "ira"]
     page = form.press("Send", people=["ira", "hal"], text=TEXT)
     post = newest(here, "gil")
-    assert (page.path, post.text) == (f"/conversations/{post.id}", f"@ira @hal {TEXT}")
+    assert (page.path.partition("#")[0], post.text) == (f"/conversations/{post.id}", f"@ira @hal {TEXT}")
     assert post.visibility is Visibility.DIRECT
     refused = visitor(here, "gil").open("/conversations/new").press("Send", people=["ira"], text=" ")
     assert refused.field("To")["value"] == "@ira"
@@ -170,6 +170,24 @@ def test_message_is_shown_in_its_conversation_before_the_list_has_it(here: Netwo
     public = here.run(posts.create(here.writes, jan.id, Draft(text="Open to all")))
     assert visitor(here, "jan").open(f"/conversations/{public.id}").status == 404
     assert visitor(here, "cyd").open(f"/conversations/{made.id}").status == 404
+
+
+def test_message_to_same_people_continues_their_conversation(here: NetworkFixture) -> None:
+    lou, moe, nan = (member(here, name) for name in ("lou", "moe", "nan"))
+    assert moe.id
+    first = here.run(posts.create(here.writes, lou.id, Draft(text="@moe @nan one", visibility=Visibility.DIRECT)))
+    here.settle()
+    browser = visitor(here, "lou")
+    page = browser.open("/conversations/new").press("Send", recipients="nan moe", text="two")
+    assert page.path == f"/conversations/{first.id}"
+    here.settle()
+    assert page.text.count("two") == 1
+    only = browser.open("/conversations/new").press("Send", recipients="nan", text="three")
+    assert only.path != page.path
+    here.settle()
+    assert len(browser.open("/conversations").html.select("a.talk")) == 2
+    assert "two" in visitor(here, "nan").open(f"/conversations/{first.id}").text
+    assert nan.id
 
 
 def test_message_is_not_listed_on_profile_of_its_author(here: NetworkFixture) -> None:

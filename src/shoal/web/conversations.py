@@ -34,7 +34,7 @@ from shoal.queries.hydration import Entry, hydrate
 from shoal.settings import Settings
 from shoal.web import routing
 from shoal.web.compose import SheetState, begun, check_says_something, form_bytes, sheet, submit
-from shoal.web.compose_form import Writing, draft_of
+from shoal.web.compose_form import Writing, as_id, draft_of
 from shoal.web.form_errors import error_text
 from shoal.web.media import describe_pictures
 from shoal.web.rendering import BeforeQuery, next_of, page, part
@@ -261,10 +261,21 @@ async def _sent(ctx: PageContext, member: Member, form: Writing, *, recipients: 
         unknown = ctx.words.text("There is no member @%(name)s.")
         raise InvalidInput(unknown % {"name": missing[0]}, field="recipients")
     await describe_pictures(ctx, member, form.pictures)
-    made = await posts.create(
-        writes, member.id, await draft_of(ctx.words, replace(form, text=text)), request=form.request
-    )
-    return f"/conversations/{made.id}"
+    before = await _same_people(ctx, member, known)
+    form = replace(form, text=text, reply_to=as_id(before.last.post.id if before else 0))
+    made = await posts.create(writes, member.id, await draft_of(ctx.words, form), request=form.request)
+    return f"/conversations/{root_of(made)}#end"
+
+
+_RECENT = 20
+"""Conversations that a new message to the same people may continue, the most recently active first."""
+
+
+async def _same_people(ctx: PageContext, member: Member, names: Collection[str]) -> Conversation | None:
+    """Return the recent conversation of exactly these people, if there is one."""
+    recent = await feed.page(ctx.reads, member.id, Cursor(limit=_RECENT))
+    people = {*names} - {member.name}
+    return next((talk for talk in recent.items if {one.member.name for one in talk.people} == people), None)
 
 
 def _names(ctx: PageContext, recipients: str) -> list[str]:
