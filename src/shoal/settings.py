@@ -19,6 +19,7 @@ Positive = Annotated[int, msgspec.Meta(ge=1)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
 Seconds = Annotated[float, msgspec.Meta(gt=0, le=3_600)]
 Days = Annotated[float, msgspec.Meta(gt=0)]
+LongText = Annotated[str, msgspec.Meta(max_length=100_000)]
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -96,6 +97,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """User name of the member shown as the contact."""
     rules: Annotated[tuple[str, ...], msgspec.Meta(max_length=100)] = ()
     """Rules of the network, one text each: a list in TOML, JSON in the environment."""
+    terms_of_service: LongText = ""
+    """Terms of service, plain text with blank lines between paragraphs; empty: no page. New members agree to them."""
+    privacy_policy: LongText = ""
+    """Privacy policy, plain text with blank lines between paragraphs; empty: no page."""
     registrations: bool = True
     """Whether anyone may sign up over HTTP."""
     approval: bool = False

@@ -101,6 +101,17 @@ def test_instance_description_languages_and_empty_lists_are_returned(w: NetworkF
         assert w.ask("GET", f"{here}/{text}").status_code == 404
 
 
+def test_instance_terms_and_privacy_policy_are_returned_as_html_with_their_pages() -> None:
+    with network_fixture(terms_of_service="Be <kind>.\n\nOr leave.", privacy_policy="We keep posts.") as w:
+        here = "/api/v1/instance"
+        assert w.json("GET", f"{here}/terms_of_service")["content"] == "<p>Be &lt;kind&gt;.</p><p>Or leave.</p>"
+        assert w.json("GET", f"{here}/privacy_policy")["content"] == "<p>We keep posts.</p>"
+        urls = w.json("GET", "/api/v2/instance")["configuration"]["urls"]
+        pages = [urls["terms_of_service"], urls["privacy_policy"]]
+        assert pages == [f"{BASE}/about/terms", f"{BASE}/about/privacy"]
+        assert [w.ask("GET", url.removeprefix(BASE)).status_code for url in pages] == [200, 200]
+
+
 def test_host_meta_links_to_webfinger(w: NetworkFixture) -> None:
     answer = w.ask("GET", "/.well-known/host-meta")
     assert answer.headers["content-type"].startswith("application/xrd+xml")

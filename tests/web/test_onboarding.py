@@ -8,7 +8,10 @@ import pytest
 
 from shoal.commands import media, members, posts, relationships
 from shoal.commands.posts import Draft
+from shoal.core.model import Member
+from shoal.graph.contract import Cursor
 from shoal.graph.payloads.members import personalization_of
+from shoal.graph.schema import FOLLOWS_TAG
 from shoal.queries.suggestions import portfolios
 from tests.api.in_memory_network import NetworkFixture, network_fixture, picture
 from tests.web.browser import member, visitor
@@ -27,6 +30,11 @@ def here() -> Iterator[NetworkFixture]:
         yield made
 
 
+def followed(here: NetworkFixture, of: Member) -> set[str]:
+    """Return the tags that a member follows."""
+    return {row.data.decode() for row in here.run(here.graph.assoc_range(of.id, FOLLOWS_TAG, Cursor(limit=100)))}
+
+
 def test_welcome_steps_pick_tags_follow_members_and_fill_home(here: NetworkFixture) -> None:
     new = member(here, "dee")
     page = visitor(here, "dee").open("/welcome")
@@ -37,6 +45,7 @@ def test_welcome_steps_pick_tags_follow_members_and_fill_home(here: NetworkFixtu
     assert [str(image["alt"]) for image in page.html.select(".tag-tile img")] == ["", ""]
     page = page.press("Continue", tags=["dawn"])
     assert here.run(personalization_of(here.graph, new.id)).feedback.picked == ("dawn",)
+    assert followed(here, new) == {"dawn"}
     assert page.path == "/welcome/people"
     assert {f"@{name}" in page.text for name in ("ann", "ben", "cyd")} == {True}
     assert "#dawn" in page.text
@@ -50,7 +59,27 @@ def test_welcome_steps_pick_tags_follow_members_and_fill_home(here: NetworkFixtu
     assert (found.display_name, found.note, bool(found.avatar)) == ("Dee", "Walks at #dawn", True)
     assert page.links("New post")[0]["href"] == "/compose"
     here.settle()
-    assert len(page.follow("Go to Home").posts) == 12
+    ranked = page.follow("See your feed")
+    assert (ranked.path, len(ranked.posts)) == ("/for-you", 12)
+    assert len(visitor(here, "dee").open("/").posts) == 12
+
+
+def test_welcome_interests_typed_tags_are_followed_and_removed_ones_unfollowed(here: NetworkFixture) -> None:
+    new = member(here, "jil")
+    browser = visitor(here, "jil")
+    browser.open("/welcome/interests").press("Continue", tags=["dawn"], more="#Film, fog dawn")
+    assert followed(here, new) == {"dawn", "film", "fog"}
+    page = browser.open("/welcome/interests")
+    ticked = {str(box["value"]) for box in page.html.select("input[type=checkbox][checked]")}
+    assert ticked == {"dawn", "film", "fog"}
+    page = page.press("Continue", tags=["fog", "tide"], more="two!words")
+    assert (page.status, page.field("Other tags")["value"]) == (422, "two!words")
+    assert "a tag is 1 to" in page.one("#more-wrong").text.lower()
+    assert {str(box["value"]) for box in page.html.select("input[type=checkbox][checked]")} == {"fog", "tide"}
+    assert followed(here, new) == {"dawn", "film", "fog"}
+    page.press("Continue", more="")
+    assert followed(here, new) == {"fog", "tide"}
+    assert here.run(personalization_of(here.graph, new.id)).feedback.picked == ("tide", "fog")
 
 
 def test_welcome_steps_when_skipped_leave_popular_photos_on_home(here: NetworkFixture) -> None:
@@ -58,35 +87,40 @@ def test_welcome_steps_when_skipped_leave_popular_photos_on_home(here: NetworkFi
     page = visitor(here, "eve").open("/welcome/interests").follow("Not now")
     assert page.path == "/welcome/people"
     page = page.follow("Continue").follow("Not now")
-    assert page.follow("Start exploring").path == "/for-you"
+    assert len(page.photos) == 12
+    assert page.follow("See your feed").posts
     home = visitor(here, "eve").open("/")
     assert len(home.html.select(".photo-rows .photo")) == 12
     assert home.links("Find people")[0]["href"] == "/welcome/people"
     assert here.run(personalization_of(here.graph, new.id)).feedback.picked == ()
 
 
-def test_home_with_interests_and_without_followees_shows_matching_photos(here: NetworkFixture) -> None:
+def test_home_with_interests_and_without_followees_shows_posts_with_followed_tags(here: NetworkFixture) -> None:
     member(here, "nia")
-    page = visitor(here, "nia").open("/welcome/interests").press("Continue", tags=["dawn"])
-    page.follow("Continue").follow("Not now")
+    visitor(here, "nia").open("/welcome/interests").press("Continue", tags=["dawn"])
+    here.settle()
     home = visitor(here, "nia").open("/")
-    walls = [
-        (section.h2.get_text(), {str(link["href"]).split("/")[1] for link in section.select(".photo")})
-        for section in home.html.select("section:has(> .photo-rows)")
-        if section.h2
+    assert {str(post.select(".byline a")[0]["href"]) for post in home.posts} == {"/@ann", "/@cyd"}
+
+
+def test_home_without_followees_and_tags_shows_photos_and_suggestions(here: NetworkFixture) -> None:
+    member(here, "kim")
+    home = visitor(here, "kim").open("/")
+    assert [section.h2.get_text() for section in home.html.select("section:has(> .photo-rows)") if section.h2] == [
+        "Popular now"
     ]
-    assert walls == [("From your interests", {"@ann", "@cyd"}), ("Popular now", {"@ben"})]
     assert {"@ann", "@ben", "@cyd"} <= set(home.text.split())
     home.press("Follow", home.one("#feed .suggested-person"))
-    assert visitor(here, "nia").open("/").posts != []
+    assert visitor(here, "kim").open("/").posts != []
 
 
-def test_home_in_empty_network_suggests_finding_people() -> None:
+@pytest.mark.parametrize("path", ["/", "/for-you"])
+def test_home_and_for_you_of_empty_network_invite_to_post(path: str) -> None:
     with network_fixture() as alone:
         member(alone, "ann")
-        home = visitor(alone, "ann").open("/")
-        assert "No posts yet" in home.text
-        assert home.links("Find people")[0]["href"] == "/welcome/people"
+        page = visitor(alone, "ann").open(path)
+        assert "Post the first photo" in page.text
+        assert page.one("main").find("a", string="New post")["href"] == "/compose"  # type: ignore[index]
 
 
 def test_welcome_people_dismissed_suggestion_is_not_shown_again(here: NetworkFixture) -> None:
@@ -107,12 +141,15 @@ def test_welcome_profile_with_invalid_name_or_picture_shows_field_error(here: Ne
     assert page.html.find(id="avatar-wrong") is not None
 
 
-def test_welcome_steps_in_empty_network_show_messages() -> None:
-    with network_fixture() as empty:
-        member(empty, "ann")
-        page = visitor(empty, "ann").open("/welcome/interests")
-        assert "No tags yet" in page.text
-        assert "No suggestions yet" in page.follow("Not now").text
+def test_welcome_steps_in_empty_network_offer_tags_to_type_and_invitations() -> None:
+    with network_fixture(invitations="members") as empty:
+        ann = member(empty, "ann")
+        page = visitor(empty, "ann").open("/welcome").press("Continue", more="film")
+        assert followed(empty, ann) == {"film"}
+        assert "You are among the first members" in page.text
+        assert page.links("Invite friends")[0]["href"] == "/settings/invitations"
+        last = page.follow("Continue").press("Continue")
+        assert (last.path, last.follow("See your feed").status) == ("/welcome/first", 200)
 
 
 @pytest.mark.parametrize("path", ["/welcome", "/welcome/people", "/welcome/profile", "/welcome/first"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
@@ -53,6 +54,46 @@ def test_settings_overview_and_navigation_link_to_all_pages(here: NetworkFixture
                 or page.html.find("label", attrs={"for": str(field.get("id"))})
             )
             assert named or field.get("aria-hidden"), f"{path}: {field} has no name"
+
+
+@pytest.mark.parametrize(
+    ("query", "language", "found"),
+    [
+        ("password", "en", {"/settings/password": "Change your password"}),
+        ("E-MAIL find", "en", {"/settings/privacy": "Let people find me by my e-mail address"}),
+        ("half-life", "en", {"/settings/ranking": "Recency half-life"}),
+        ("passwort ändern", "de", {"/settings/password": "Passwort ändern"}),
+        ("xylophone", "en", {}),
+    ],
+)
+def test_settings_search_finds_titles_hints_and_labels(
+    here: NetworkFixture, query: str, language: str, found: dict[str, str]
+) -> None:
+    browser = visitor(here, "ann", language)
+    form = browser.open("/settings/filters").one("form.settings-search")
+    page = browser.open(f"{form['action']}?{urlencode({'q': query})}")
+    rows = {str(row["href"]): row.select(".hint")[0].get_text() for row in page.html.select("main .menu-link")}
+    assert found.items() <= rows.items()
+    assert bool(rows) == bool(found)
+    assert page.one("main input[type=search]")["value"] == query
+    assert page.one("nav.settings-menu [aria-current]")["href"] == "/settings"
+
+
+def test_settings_search_finds_each_field_of_each_page_by_its_label(here: NetworkFixture, ann: Visitor) -> None:
+    missed = []
+    for link in ann.open("/settings").html.select("main .menu-link"):
+        path = str(link["href"])
+        for label in ann.open(path).html.select("main .field > label, main .check-field > .check > span, main h2"):
+            words = " ".join(label.get_text(" ").split())
+            if words.endswith(".") or len(words) > 60 or label.find_parent(class_="settings-menu"):
+                continue
+            rows = {
+                str(row["href"])
+                for row in ann.open(f"/settings?{urlencode({'q': words})}").html.select("main .menu-link")
+            }
+            if path not in rows:
+                missed.append(f"{path}: {words}")
+    assert missed == []
 
 
 def test_profile_settings_save_pictures_and_fields(here: NetworkFixture, ann: Visitor) -> None:

@@ -120,11 +120,22 @@ async def no_translations(_context: Context, _params: None) -> object:
     return b"{}"
 
 
-@router.get("/api/v1/instance/privacy_policy", answer=ExtendedDescription, refuses=(404,), stub=True)
-@router.get("/api/v1/instance/terms_of_service", answer=ExtendedDescription, refuses=(404,), stub=True)
-async def not_written(_context: Context, _params: None) -> object:
-    """Return 404: this server publishes no such text."""
-    raise NotFound("Record not found")
+@router.get("/api/v1/instance/privacy_policy", answer=ExtendedDescription, refuses=(404,))
+async def privacy_policy(context: Context, _params: None) -> ExtendedDescription:
+    """Return the privacy policy (setting `privacy_policy`) as HTML; 404 if there is none."""
+    return _document(context, context.app.settings.privacy_policy)
+
+
+@router.get("/api/v1/instance/terms_of_service", answer=ExtendedDescription, refuses=(404,))
+async def terms_of_service(context: Context, _params: None) -> ExtendedDescription:
+    """Return the terms of service (setting `terms_of_service`) as HTML; 404 if there are none."""
+    return _document(context, context.app.settings.terms_of_service)
+
+
+def _document(context: Context, text: str) -> ExtendedDescription:
+    if not text:
+        raise NotFound("Record not found")
+    return ExtendedDescription(None, context.app.at.html(text))
 
 
 @router.post("/api/v1/domain_blocks", auth="user", scope="write:blocks", answer=dict, stub=True)
@@ -202,8 +213,8 @@ async def v2(context: Context, _params: None) -> object:
                 "streaming": _streaming(app_context),
                 "status": None,
                 "about": f"{app_context.at.root}/about",
-                "privacy_policy": None,
-                "terms_of_service": None,
+                "privacy_policy": f"{app_context.at.root}/about/privacy" if settings.privacy_policy else None,
+                "terms_of_service": f"{app_context.at.root}/about/terms" if settings.terms_of_service else None,
             },
             "vapid": {"public_key": app_context.push_key},
             "translation": {"enabled": False},

@@ -104,6 +104,8 @@ def refused_page(app_context: AppContext, reply: Reply, request: Request) -> Res
 def _response(ctx: PageContext, frame: Shell, trouble: Trouble, reply: Reply) -> Response:
     if ctx.partial:
         response = part(ctx, "word", status=reply.status, trouble=trouble)
+        # The message is out of band: what the request would have replaced stays.
+        response.headers["HX-Reswap"] = "none"
     else:
         response = framed(ctx, frame, "trouble", status=reply.status, trouble=trouble)
     response.headers.update(dict(reply.headers))

@@ -8,14 +8,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from functools import lru_cache, partial
-from importlib.metadata import version
 from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 from msgspec import Meta
 from starlette.responses import Response
 
-from shoal import gazetteer
 from shoal.core.errors import Unavailable
 from shoal.core.filters import FilterContext
 from shoal.graph.access import relations
@@ -224,20 +222,8 @@ async def tags(ctx: PageContext, _params: None) -> Response:
     )
 
 
-async def about(ctx: PageContext, _params: None) -> Response:
-    return await page(
-        ctx,
-        "about",
-        title=ctx.words.text("About"),
-        shown=ctx.settings,
-        names_places=gazetteer.installed() is not None,
-        version=version("shoal"),
-    )
-
-
 ROUTES = (
     routing.page("/explore", explore, ExploreQuery, cached=True),
     routing.page("/explore/tags", tags, cached=True),
     routing.page("/explore/people", people, DirectoryPageQuery, cached=True),
-    routing.page("/about", about),
 )

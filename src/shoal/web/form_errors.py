@@ -12,7 +12,7 @@ from functools import cache
 from types import MappingProxyType
 
 from shoal.core.errors import Disallowed, InvalidInput, Reserved, ShoalError, Taken
-from shoal.http.errors import Blank, NotAccepted, ValidationErrors
+from shoal.http.errors import Blank, ValidationErrors
 from shoal.i18n import Translated
 
 COMPLAINTS = (
@@ -247,8 +247,6 @@ def _message(words: Translated, error: InvalidInput, known: Mapping[str, str]) -
             return _("This name is taken. Choose another one.")
         case Blank():
             return _("This field is required.")
-        case NotAccepted():
-            return _("You must agree to the rules to sign up.")
         case Disallowed():
             return _("Addresses of this provider are not accepted.")
         case Reserved():

@@ -5,7 +5,9 @@ Each step is optional and can be done later.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Annotated, NamedTuple
 
 from msgspec import Meta
@@ -13,19 +15,24 @@ from starlette.responses import Response
 
 from shoal.commands import members, ranking, relationships
 from shoal.commands.members import ProfileChange
-from shoal.core.errors import InvalidInput
+from shoal.core.errors import InvalidInput, NotAllowed
+from shoal.core.filters import FilterContext
 from shoal.core.model import MediaKind, Member
 from shoal.core.ranking.preferences import MOST_PICKED
+from shoal.core.signup import may_invite
+from shoal.graph.contract import Cursor
+from shoal.graph.payloads.members import personalization_of
 from shoal.graph.schema import FOLLOWS
 from shoal.http.params import Id, Upload
 from shoal.http.routes import Route
-from shoal.queries import trends
+from shoal.queries import public_timelines, trends
 from shoal.queries.hydration import Entry
+from shoal.queries.pipeline import filtered
 from shoal.queries.suggestions import Suggestion, portfolios, suggestions
 from shoal.queries.tags import TagOffer, offers
 from shoal.settings import Settings
 from shoal.web import routing
-from shoal.web.form_errors import RIGHT, Wrong, wrong_of
+from shoal.web.form_errors import RIGHT, Wrong, error_text, wrong_of
 from shoal.web.photo_grid import GridPhoto, grid_of
 from shoal.web.profiles import keep_picture
 from shoal.web.relationships import follow_all
@@ -85,6 +92,8 @@ _MOST_AT_ONCE = 100
 
 class InterestsForm(Form, frozen=True, kw_only=True):
     tags: Annotated[tuple[TagName, ...], Meta(max_length=MOST_PICKED)] = ()
+    more: Text = ""
+    """Further tags, with spaces or commas between them."""
 
 
 class SeveralForm(Form, frozen=True, kw_only=True):
@@ -101,9 +110,13 @@ async def begin(ctx: PageContext, _params: None) -> Response:
     return ctx.go("/welcome/interests")
 
 
-async def interests(ctx: PageContext, _params: None) -> Response:
+async def interests(
+    ctx: PageContext, _params: None = None, typed: InterestsForm | None = None, wrong: Wrong = RIGHT
+) -> Response:
     member = ctx.member
     found = [_offered(ctx, offer) for offer in await offers(ctx.reads, member.id, _TAGS)]
+    if typed:
+        found = [offer._replace(picked=offer.name in typed.tags) for offer in found]
     return await page(
         ctx,
         "welcome_interests",
@@ -111,12 +124,27 @@ async def interests(ctx: PageContext, _params: None) -> Response:
         steps=_steps(ctx, "interests"),
         pictured=[interest for interest in found if interest.photo],
         plain=[interest for interest in found if not interest.photo],
+        typed=typed or InterestsForm(),
+        wrong=wrong,
     )
 
 
 async def pick(ctx: PageContext, asked: InterestsForm) -> Response:
-    member = ctx.checked(asked)
-    await ranking.pick_tags(ctx.writes, member.id, asked.tags)
+    """Store the interests; follow the tags that were added to them, and unfollow the removed ones."""
+    member, writes = ctx.checked(asked), ctx.writes
+    before = (await personalization_of(ctx.graph, member.id)).feedback.picked
+    try:
+        picked = await ranking.pick_tags(writes, member.id, [*asked.tags, *asked.more.replace(",", " ").split()])
+    except InvalidInput as error:
+        return await interests(ctx, typed=asked, wrong={"more": error_text(ctx.words, error)})
+    for tag in before:
+        if tag not in picked:
+            await relationships.unfollow_tag(writes, member.id, tag)
+    with suppress(NotAllowed):
+        # A member who follows the maximum number of tags keeps the interests.
+        for tag in picked:
+            if tag not in before:
+                await relationships.follow_tag(writes, member.id, tag)
     return ctx.back(asked, "/welcome/people")
 
 
@@ -132,6 +160,7 @@ async def people(ctx: PageContext, _params: None) -> Response:
         steps=_steps(ctx, "people"),
         people=people_of(ctx, found, photos),
         follows=await _follows(ctx, member),
+        invites=may_invite(ctx.writes.inviters, member),
     )
 
 
@@ -175,16 +204,19 @@ async def set_you(ctx: PageContext, asked: YouForm) -> Response:
 
 
 async def first(ctx: PageContext, _params: None) -> Response:
-    """Show the last step: links to a first post, and trending photos."""
+    """Show the last step: links to For you and a first post, and popular photos, filled up with the newest."""
     member = ctx.member
-    entries = await trends.page(ctx.reads, member.id, _PHOTOS)
+    popular, newest = await asyncio.gather(
+        trends.page(ctx.reads, member.id, _PHOTOS),
+        public_timelines.public_page(ctx.reads, member.id, Cursor(limit=_PHOTOS), only_media=True),
+    )
+    shown = await filtered(ctx.reads.graph, member.id, [*popular, *newest.entries], FilterContext.PUBLIC)
     return await page(
         ctx,
         "welcome_first",
         title=ctx.words.text("First photo"),
         steps=_steps(ctx, "first"),
-        grid=grid_of(ctx, entries),
-        follows=await _follows(ctx, member),
+        grid=grid_of(ctx, [entry for entry in shown if not entry.filtered], limit=_PHOTOS),
     )
 
 

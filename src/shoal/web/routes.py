@@ -10,6 +10,7 @@ from shoal.http.routes import ANONYMOUS, Context, Route
 from shoal.mastodon_api.context import AppContext
 from shoal.settings import Settings
 from shoal.web import (
+    about,
     account,
     account_deletion,
     albums,
@@ -60,6 +61,7 @@ from shoal.web.request_context import ctx_of, logged_in
 
 def pages(settings: Settings) -> tuple[Route, ...]:
     return (
+        *about.ROUTES,
         *account.ROUTES,
         *account_deletion.ROUTES,
         *albums.ROUTES,

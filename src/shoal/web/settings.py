@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+import msgspec
 from msgspec import Meta
 from starlette.responses import Response
 
@@ -24,14 +25,22 @@ from shoal.web.form_errors import RIGHT, Wrong, wrong_of
 from shoal.web.layout import look_of
 from shoal.web.photo_details import license_choices
 from shoal.web.request_context import LANGUAGE_COOKIE, LOOK_COOKIE, Form, PageContext
-from shoal.web.settings_layout import NOT_SAVED, SettingsQuery, saved_at, settings_page
+from shoal.web.settings_layout import NOT_SAVED, SettingsQuery, found_sections, saved_at, settings_page
 from shoal.web.view_models import face_of
 
 
-async def show_overview(ctx: PageContext, _params: None) -> Response:
+class OverviewQuery(msgspec.Struct, frozen=True, kw_only=True):
+    q: Annotated[str, Meta(max_length=200)] = ""
+    """Words to find in the settings."""
+
+
+async def show_overview(ctx: PageContext, query: OverviewQuery) -> Response:
     member = ctx.member
-    since = ctx.words.day(member.created_at)
-    return await settings_page(ctx, "", template="overview", face=face_of(ctx, member), since=since)
+    since, asked = ctx.words.day(member.created_at), query.q.strip()
+    found = found_sections(ctx, asked) if asked else []
+    return await settings_page(
+        ctx, "", template="overview", face=face_of(ctx, member), since=since, query=asked, found=found
+    )
 
 
 class AppearanceForm(Form, frozen=True, kw_only=True):
@@ -174,7 +183,7 @@ async def save_privacy(ctx: PageContext, asked: PrivacyForm) -> Response:
 
 
 ROUTES = (
-    routing.page("/settings", show_overview),
+    routing.page("/settings", show_overview, OverviewQuery),
     routing.page("/settings/appearance", show_appearance, SettingsQuery),
     routing.form("/settings/appearance", save_appearance, AppearanceForm, limit_class="pages"),
     routing.page("/settings/posting", show_posting, SettingsQuery),

@@ -1,15 +1,18 @@
-"""The layout of settings pages: sections in groups, the current section, and the error or success message of a form."""
+"""The layout of settings pages: sections in groups and their search, the current section, and the result of a form."""
 
 from __future__ import annotations
 
+from functools import cache
+from importlib.resources import files
 from typing import NamedTuple
 
 import msgspec
+from jinja2.ext import extract_from_ast
 from starlette.responses import Response
 
 from shoal.core.signup import may_invite
 from shoal.web.form_errors import RIGHT, Wrong
-from shoal.web.rendering import page
+from shoal.web.rendering import page, templates
 from shoal.web.request_context import LogInFirst, PageContext
 
 
@@ -81,6 +84,38 @@ def groups_of(ctx: PageContext) -> tuple[SettingsGroup, ...]:
             ),
         ),
     )
+
+
+_LONGEST_LABEL = 60
+
+
+@cache
+def _labels(key: str) -> tuple[str, ...]:
+    """Return the messages of a section's template that are labels: the short ones that are not sentences."""
+    parsed = templates("en", "").parse(
+        files("shoal.web").joinpath(f"templates/pages/settings/{key}.html").read_text("utf-8")
+    )
+    found = [message for _, _, message in extract_from_ast(parsed, ("_",))]
+    labels = [one for one in found if isinstance(one, str) and "%(" not in one]
+    return tuple(one for one in dict.fromkeys(labels) if len(one) <= _LONGEST_LABEL and one[-1] not in ".:?…")
+
+
+def found_sections(ctx: PageContext, query: str) -> list[Section]:
+    """Return the sections with all words of a query in one text, titles first. If only a label matches, it becomes the hint."""
+    terms = query.casefold().split()
+
+    def matches(text: str) -> bool:
+        return all(term in text.casefold() for term in terms)
+
+    found: list[tuple[int, Section]] = []
+    for section in (section for group in groups_of(ctx) for section in group.sections):
+        if matches(section.words):
+            found.append((0, section))
+        elif matches(f"{section.words} {section.hint}"):
+            found.append((1, section))
+        elif label := next(filter(matches, map(ctx.words.text, _labels(section.key))), ""):
+            found.append((2, section._replace(hint=label)))
+    return [section for _, section in sorted(found, key=lambda one: one[0])]
 
 
 class SettingsQuery(msgspec.Struct, frozen=True):

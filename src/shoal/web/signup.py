@@ -166,6 +166,9 @@ def _rules(ctx: PageContext) -> dict[str, str]:
         "password": password_length(ctx),
         "proof": _("The check of your device expired. Please try again."),
         "reason": _("Too long: at most %(most)s characters.") % {"most": ctx.limits.reason},
+        "agreement": _("You must agree to the rules to sign up.")
+        if ctx.settings.rules
+        else _("You must agree to the terms of service to sign up."),
     }
 
 

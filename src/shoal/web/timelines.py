@@ -249,6 +249,7 @@ async def for_you(ctx: PageContext, query: RankedQuery) -> Response:
     found = await for_you_feed.page(ctx.reads, member.id, SIZE, cursor, explain=True)
     posts = await _ranked(ctx, found.entries)
     following = ctx.url("/for-you", cursor=found.next) if found.next else ""
+    beginning = None if posts or cursor or ctx.partial else await _beginning(ctx, member)
     _ = ctx.words.text
     end = _("You're all caught up.")
     if ctx.partial:
@@ -263,6 +264,7 @@ async def for_you(ctx: PageContext, query: RankedQuery) -> Response:
         next=following,
         end=end,
         by_time=found.by_time,
+        beginning=beginning,
     )
 
 

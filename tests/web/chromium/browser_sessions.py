@@ -47,9 +47,9 @@ class LiveServer:
         self.url = url
         self._loop = loop
 
-    def run(self, what: Coroutine[Any, Any, T]) -> T:
+    def run(self, what: Coroutine[Any, Any, T], /, seconds: float = SECONDS) -> T:
         """Run a coroutine in the event loop of the server, and return its result."""
-        return asyncio.run_coroutine_threadsafe(what, self._loop).result(SECONDS)
+        return asyncio.run_coroutine_threadsafe(what, self._loop).result(seconds)
 
     def join(self, name: str, **more: Any) -> Member:
         """Register a member who can log in."""

@@ -9,9 +9,6 @@ from playwright.sync_api import Browser, Error, Page, expect
 from scripts.web_pages import MEMBERS, STRANGERS, Subjects
 
 from tests.web.chromium.browser_sessions import LiveServer, Screen, screen, until
-from tests.web.chromium.test_every_page import subjects
-
-__all__ = ["subjects"]
 
 _ACTIONS = """() => [...document.forms].map((form) => [form.method, form.getAttribute("action") ?? ""])"""
 _REFUSED = """([method, action]) => {

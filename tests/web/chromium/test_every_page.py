@@ -1,23 +1,24 @@
-"""All pages at phone and desktop width, in light and dark mode: accessible, within the viewport, and without errors."""
+"""All pages for each kind of viewer at phone and desktop width: whole, accessible, within the viewport, still, without errors."""
 
 from __future__ import annotations
 
 import re
+from itertools import product
 
 import pytest
 from playwright.sync_api import Browser, Page
-from scripts.web_pages import MEMBERS, STRANGERS, Subjects, prepared
+from scripts.web_pages import Subjects
 
 from shoal import settings
-from shoal.commands import posts, reactions, second_factor
-from shoal.commands.posts import Draft
+from shoal.commands import second_factor
 from shoal.core.credentials import new_key
 from shoal.web.routes import pages
 from tests.engines.authenticator_app import code_of
+from tests.example_counts import DEEP
 from tests.web.browser import PASSWORD
 from tests.web.chromium.accessibility import hindrances, pale
 from tests.web.chromium.browser_sessions import LiveServer, screen
-from tests.web.pictures import posted
+from tests.web.chromium.crawler import ALONE, PAGES, VIEWERS, WIDTHS, ZOOMED, Viewer, crawler
 
 NOT_PAGES = {
     "/live": "a stream of events",
@@ -38,52 +39,39 @@ NOT_PAGES = {
     "/login/code": "is shown between password and code alone",
 }
 """Paths that are not pages, with the content of each."""
-
-
-@pytest.fixture(scope="module")
-def subjects(at: LiveServer) -> Subjects:
-    """Hal, the viewer, and Ann, the author of posts, with comments and likes."""
-    hal, ann, ben = at.join("hal"), at.join("ann"), at.join("ben")
-    sea = posted(at, ann, "Low tide at the #sea", 2)
-    posted(at, ann, "No members found yet", spoiler="Weather")
-    own = posted(at, hal, "My first #sea", 1)
-    at.run(posts.update(at.network.writes, hal.id, own.id, Draft(text="My very first #sea", media=own.media)))
-    for member in (hal, ben):
-        at.run(reactions.like(at.network.writes, member.id, sea.id))
-        at.run(posts.create(at.network.writes, member.id, Draft(text="I was there", parent_id=sea.id)))
-    found = at.run(prepared(at.network.writes, "hal", "ann", "sea"))
-    at.settle()
-    return found
+_SAMPLED = 6
+"""The first tier opens every sixth page."""
 
 
 def test_page_list_contains_all_web_routes() -> None:
-    listed = {path.partition("?")[0] for path in (*STRANGERS.values(), *MEMBERS.values())}
+    listed = {path.partition("?")[0] for path in PAGES.values()}
     for row in pages(settings.load({})):
         if row.method == "GET" and row.path not in NOT_PAGES:
             pattern = re.sub(r"@?\\{\w+\\}", "@?[^/]+", re.escape(row.path))
             assert any(re.fullmatch(pattern, path) for path in listed), row.path
 
 
-@pytest.mark.parametrize(("width", "dark"), [(390, False), (1_280, True)])
-def test_web_pages_are_accessible_and_fit_viewport(
-    at: LiveServer, subjects: Subjects, chromium: Browser, width: int, dark: bool
+@pytest.fixture(scope="module")
+def known() -> dict[int, set[str]]:
+    """Structures of pages that were checked closely, by the width of the window."""
+    return {width: set() for width in (*WIDTHS, ZOOMED)}
+
+
+@pytest.mark.parametrize(
+    ("viewer", "width"),
+    [*product(VIEWERS, WIDTHS), (VIEWERS[0], ZOOMED), (VIEWERS[4], ZOOMED)],
+    ids=lambda value: value.who if isinstance(value, Viewer) else str(value),
+)
+def test_web_pages_are_whole_accessible_and_still(
+    at: LiveServer, subjects: Subjects, chromium: Browser, known: dict[int, set[str]], viewer: Viewer, width: int
 ) -> None:
-    wrong: dict[str, list[str]] = {}
-    with screen(at, chromium, width, dark=dark, touch=width < 800) as ours:
-
-        def look(paths: dict[str, str]) -> None:
-            for name, path in paths.items():
-                page = ours.open(path.format(**subjects._asdict()))
-                assert name == "not-found" or "not found" not in page.title(), name
-                assert page.get_by_role("main").is_visible() or name == "embedded", name
-                if found := [*hindrances(page), *too_wide(page), *pale(page, dark=not dark)]:
-                    wrong[name] = found
-                page.emulate_media(color_scheme="dark" if dark else "light")
-
-        look(STRANGERS)
-        ours.log_in("hal")
-        look(MEMBERS)
-    assert not wrong, "\n".join(f"{name}: {one}" for name, found in wrong.items() for one in found)
+    with crawler(at, subjects, chromium, viewer, width, known[width]) as crawl:
+        for name in list(PAGES)[:: 1 if DEEP else _SAMPLED]:
+            crawl.open(name)
+            crawl.check(name, alone=name in ALONE, opened=True)
+            crawl.check_closely(name, dark=width > 800)
+    assert not crawl.faults, "\n".join(crawl.faults)
+    assert crawl.opened > (100 if DEEP else 100 // _SAMPLED)
 
 
 @pytest.mark.parametrize("dark", [False, True])

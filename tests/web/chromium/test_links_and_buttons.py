@@ -1,30 +1,43 @@
-"""Links, buttons and keyboard shortcuts of all pages open a complete page or change a part of the page."""
+"""Links, buttons and keyboard shortcuts of all pages open a whole page or change a part of the page, and Back returns."""
 
 from __future__ import annotations
 
+import re
 from collections import deque
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
-from playwright.sync_api import Browser, Error, Request
-from scripts.web_pages import MEMBERS, STRANGERS, Subjects, prepared
+from playwright.sync_api import Browser
+from scripts.web_pages import STRANGERS, Subjects
 
-from shoal.commands import posts, reactions, relationships
-from shoal.commands.polls import PollDraft
-from shoal.commands.posts import Draft
-from shoal.core.model import Visibility
+from shoal.core.model import Role
 from tests.example_counts import DEEP
-from tests.web.chromium.browser_sessions import LiveServer, Screen, screen
-from tests.web.pictures import posted
+from tests.web.chromium.browser_sessions import LiveServer
+from tests.web.chromium.crawler import (
+    ALONE,
+    PAGES,
+    VIEWERS,
+    WIDTHS,
+    Crawler,
+    Viewer,
+    cast,
+    crawler,
+    network_of_pages,
+)
 
 _DEPTH = 2
 """The number of successive clicks on one page: the first may open a menu or a form with more controls."""
-_SECONDS = 20
 _PARTS = ("home", "post", "profile-posts", "people", "notifications", "conversation", "message", "list-edit")
 """Pages that together contain all parts with partial responses: posts, comments, member cards, polls and forms."""
-_ALONE = ("embedded", "offline", "portfolio")
-"""Pages without a navigation."""
 _KEYS = ("c", "l", "b", "s", "o", "p", ".", "?", "n", "/")
+_DESTRUCTIVE = re.compile(
+    r"delete|remove|dismiss|discard|logout|forget|/end|/undo|/confirm|/reset|/goodbye|suspend|block|drop"
+    r"|/settings/(account|email|password|second_factor|sessions|invitations)|/moderation/|/ops/"
+)
+"""Kinds of buttons that delete an object of other pages or end the session. They are clicked on a copy of the network."""
 
 # The controls of a page by kind: two controls of the same kind come from the same line of a template.
 _CONTROLS = """() => {
@@ -35,7 +48,7 @@ _CONTROLS = """() => {
   for (const one of document.querySelectorAll("main a[href], main button, main summary")) {
     const href = one.getAttribute("href"), form = one.closest("form");
     const target = new URL(href ?? form?.getAttribute("action") ?? "", location.href);
-    if (target.origin !== location.origin || APART.test(target.pathname)) continue;
+    if (one.target || target.origin !== location.origin || APART.test(target.pathname)) continue;
     const holder = one.parentElement.closest("article, li, form, nav, section, aside, dialog, div[class]");
     const sent = form ? [plain(form.getAttribute("action") ?? ""), one.name, (one.value ?? "").replace(/[0-9]+/g, "0")] : [];
     found[[names(one), href ? plain(href) : sent.join(" "), names(holder), names(form)].join(" | ")] ??= one;
@@ -45,167 +58,177 @@ _CONTROLS = """() => {
 _CONTROLS = _CONTROLS.replace("APART", r"/^.(embed|docs|media|logout|settings.archive)\b|[.]atom$/")
 """Excludes pages without a navigation, downloads, and log-out."""
 _KINDS = f"() => Object.keys(({_CONTROLS})())"
-_CLICK = f"""(kind) => {{
+_FOCUS = f"""(kind) => {{
   htmx.config.globalViewTransitions = false;
+  window.stays = true;
   const control = ({_CONTROLS})()[kind];
-  if (!control) return false;
-  control.dispatchEvent(new MouseEvent("click", {{ bubbles: true, cancelable: true }}));
-  return true;
+  control?.focus();
+  const focused = document.activeElement === control;
+  if (control && !focused) control.dispatchEvent(new MouseEvent("click", {{ bubbles: true, cancelable: true }}));
+  return [control !== undefined, focused];
 }}"""
-_COUNTS = """() => ({
-  busy: document.readyState !== "complete" || document.querySelector(".htmx-request") !== null,
-  mains: document.querySelectorAll("main").length,
-  navigations: document.querySelectorAll("nav.navigation").length,
-})"""
+"""Focuses a control, or clicks it if it is in a closed menu."""
 
 
 class Walk(NamedTuple):
     """The page to open, and the controls to click in turn."""
 
-    path: str
+    page: str
     kinds: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.page}: {' > '.join(self.kinds)}"
 
 
 class Clicker:
-    """Clicks each kind of control once."""
+    """Clicks each kind of control once, except those that were clicked as another viewer."""
 
-    def __init__(self, ours: Screen) -> None:
-        self._ours = ours
-        self._open: set[Request] = set()
+    def __init__(self, crawl: Crawler, known: set[str]) -> None:
         self.clicked: list[str] = []
-        self.torn: list[str] = []
-        self._known: set[str] = set()
-        page = ours.page
-        page.on("request", self._begun)
-        page.on("requestfinished", self._ended)
-        page.on("requestfailed", self._ended)
+        self.postponed: list[Walk] = []
+        """Walks whose last click is destructive."""
+        self._crawl = crawl
+        self._known = known
 
-    def look(self, path: str) -> None:
-        """Click each kind of control on a page that was not clicked on another page."""
-        self._ours.open(path)
-        waiting = deque(self._new(path, ()))
+    def look(self, name: str) -> None:
+        """Click each new kind of control on a page."""
+        if not self._crawl.open(name):
+            return
+        waiting = deque(self._new(name, ()))
         while waiting:
             walk = waiting.popleft()
-            if self._walked(walk) and len(walk.kinds) < _DEPTH:
-                waiting.extend(self._new(path, walk.kinds))
+            if walk.kinds[-1].startswith("BUTTON") and _DESTRUCTIVE.search(walk.kinds[-1]):
+                self.postponed.append(walk)
+            elif self.walk(walk) and len(walk.kinds) < _DEPTH:
+                waiting.extend(self._new(name, walk.kinds))
 
-    def press(self, path: str, key: str) -> None:
-        """Press a key at the first post of a page."""
-        page = self._ours.open(path)
-        page.evaluate("() => { htmx.config.globalViewTransitions = false; }")
-        page.keyboard.press("j")
-        page.keyboard.press(key)
-        self._check(f"{path}: key {key}")
-
-    def _begun(self, request: Request) -> None:
-        if request.resource_type != "eventsource":
-            self._open.add(request)
-
-    def _ended(self, request: Request) -> None:
-        self._open.discard(request)
-
-    def _walked(self, walk: Walk) -> bool:
+    def walk(self, walk: Walk) -> bool:
         """Click the controls, and return whether the page is still open."""
-        page = self._ours.open(walk.path)
+        crawl, page = self._crawl, self._crawl.ours.page
+        crawl.open(walk.page)
+        before, focused = page.evaluate("crawl.state()"), False
         for kind in walk.kinds:
-            if not page.evaluate(_CLICK, kind):
+            found, focused = page.evaluate(_FOCUS, kind)
+            if not found:
                 return False
-            self._check(f"{walk.path}: {kind}")
+            if focused:
+                page.keyboard.press("Enter")
+            crawl.settle()
+            crawl.check(str(walk))
         self.clicked.append(walk.kinds[-1])
-        return page.url == self._ours.at.url + walk.path
+        after = page.evaluate("crawl.state()")
+        if focused and after["lost"]:
+            crawl.note(str(walk), "the focus is lost")
+        if after["path"] == before["path"]:
+            return bool(after["stays"])
+        if walk.kinds[-1].startswith(("A ", "A.")) and len(walk.kinds) == 1:
+            page.go_back()
+            crawl.settle()
+            back = page.evaluate("crawl.state()")
+            if (back["path"], back["heading"]) != (before["path"], before["heading"]):
+                crawl.note(str(walk), f"Back leads to {back['path']}, not to {before['path']}")
+            crawl.check(f"{walk} > Back")
+        return False
 
-    def _new(self, path: str, before: tuple[str, ...]) -> list[Walk]:
-        kinds = [kind for kind in self._ours.page.evaluate(_KINDS) if kind not in self._known]
+    def try_walk(self, walk: Walk) -> bool:
+        """Click the controls, and return whether they are there; note no faults if they are not."""
+        faults, clicked = len(self._crawl.faults), len(self.clicked)
+        self.walk(walk)
+        if len(self.clicked) == clicked:
+            del self._crawl.faults[faults:]
+        return len(self.clicked) > clicked
+
+    def press(self, name: str, key: str) -> None:
+        """Press a key at the first post of a page."""
+        self._crawl.open(name)
+        keyboard = self._crawl.ours.page.keyboard
+        self._crawl.ours.page.evaluate("() => { htmx.config.globalViewTransitions = false; }")
+        keyboard.press("j")
+        keyboard.press(key)
+        self._crawl.settle()
+        self._crawl.check(f"{name}: key {key}")
+
+    def _new(self, name: str, before: tuple[str, ...]) -> list[Walk]:
+        kinds = [kind for kind in self._crawl.ours.page.evaluate(_KINDS) if kind not in self._known]
         self._known.update(kinds)
-        return [Walk(path, (*before, kind)) for kind in kinds]
-
-    def _check(self, what: str) -> None:
-        counts = self._settled()
-        if (counts["mains"], counts["navigations"]) != (1, 1):
-            self.torn.append(f"{what}: {counts}")
-
-    def _settled(self) -> dict[str, Any]:
-        page = self._ours.page
-        for _ in range(_SECONDS * 100):
-            try:
-                counts: dict[str, Any] = page.evaluate(_COUNTS)
-            except Error:  # Another page is loading.
-                counts = {"busy": True}
-            if not (counts["busy"] or self._open):
-                return counts
-            page.wait_for_timeout(10)
-        raise AssertionError(f"{page.url} does not become idle: {[one.url for one in self._open]}")
+        return [Walk(name, (*before, kind)) for kind in kinds]
 
 
 @pytest.fixture(scope="module")
-def subjects(at: LiveServer) -> Subjects:
-    """Hal, the viewer, and Ann, the author of posts with photos, comments, a poll and a warning."""
-    hal, ann, ben = at.join("hal"), at.join("ann"), at.join("ben")
-    sea = posted(at, ann, "Low tide at the #sea", 2)
-    own = posted(at, hal, "My first #sea", 1)
-    at.run(posts.update(at.network.writes, hal.id, own.id, Draft(text="My very first #sea", media=own.media)))
-    poll = PollDraft(options=("High", "Low"), seconds=86_400)
-    at.run(posts.create(at.network.writes, ann.id, Draft(text="Which tide?", poll=poll)))
-    posted(at, ann, "No members found yet", spoiler="Weather")
-    for member in (hal, ben):
-        at.run(reactions.like(at.network.writes, member.id, sea.id))
-        at.run(posts.create(at.network.writes, member.id, Draft(text="I was there", parent_id=sea.id)))
-    at.run(relationships.follow(at.network.writes, ben.id, hal.id))
-    at.run(posts.create(at.network.writes, hal.id, Draft(text="@ann hello", visibility=Visibility.DIRECT)))
-    found = at.run(prepared(at.network.writes, "hal", "ann", "sea"))
-    at.settle()
-    return found
+def known() -> dict[int, set[str]]:
+    """Kinds of controls that were clicked, by the width of the window."""
+    return {width: set() for width in WIDTHS}
 
 
-def paths(pages: dict[str, str], subjects: Subjects) -> list[str]:
-    """Return the addresses of pages that have a navigation."""
-    return [path.format(**subjects._asdict()) for name, path in pages.items() if name not in _ALONE]
+@contextmanager
+def clicking(
+    at: LiveServer, subjects: Subjects, of: Browser, viewer: Viewer, width: int = 1_280, known: set[str] | None = None
+) -> Iterator[Clicker]:
+    """Click controls as a viewer, and assert at the end that no page had a fault."""
+    with crawler(at, subjects, of, viewer, width, set()) as crawl:
+        clicker = Clicker(crawl, known if known is not None else set())
+        yield clicker
+    assert not crawl.faults, "\n".join(crawl.faults)
 
 
-def test_anonymous_page_controls_leave_one_main_and_one_navigation(
-    at: LiveServer, subjects: Subjects, chromium: Browser
-) -> None:
-    with screen(at, chromium) as ours:
-        clicker = Clicker(ours)
-        for path in paths(STRANGERS, subjects)[:: 1 if DEEP else 3]:
-            clicker.look(path)
-    assert clicker.torn == []
+def walk_on_copies(walks: Sequence[Walk], of: Browser, viewer: Viewer, width: int, mail: str) -> int:
+    """Walk on copies of the network: on a new one when an earlier walk removed the control. Return the number of clicks."""
+    waiting, clicked = deque(walks), 0
+    while waiting:
+        with network_of_pages(mail) as at, clicking(at, cast(at), of, viewer, width) as clicker:
+            while waiting and clicker.try_walk(waiting[0]):
+                waiting.popleft()
+            if not clicker.clicked:
+                # Only a click elsewhere showed the control.
+                waiting.popleft()
+        clicked += len(clicker.clicked)
+    return clicked
+
+
+def pages_of(pages: dict[str, str]) -> list[str]:
+    """Return the names of pages that have a navigation."""
+    return [name for name in pages if name not in ALONE]
+
+
+def test_anonymous_page_controls_leave_a_whole_page(at: LiveServer, subjects: Subjects, chromium: Browser) -> None:
+    with clicking(at, subjects, chromium, VIEWERS[0]) as clicker:
+        for name in pages_of(STRANGERS)[:: 1 if DEEP else 3]:
+            clicker.look(name)
     assert len(clicker.clicked) > (30 if DEEP else 10)
 
 
-def test_keyboard_shortcuts_leave_one_main_and_one_navigation(
-    at: LiveServer, subjects: Subjects, chromium: Browser
-) -> None:
-    with screen(at, chromium) as ours:
-        ours.log_in("hal")
-        clicker = Clicker(ours)
-        for path in ("/", f"/@{subjects.author}/{subjects.id}", f"/@{subjects.author}?show=posts"):
+def test_keyboard_shortcuts_leave_a_whole_page(at: LiveServer, subjects: Subjects, chromium: Browser) -> None:
+    with clicking(at, subjects, chromium, VIEWERS[2]) as clicker:
+        for name in ("home", "post", "profile-posts"):
             for key in _KEYS:
-                clicker.press(path, key)
-    assert clicker.torn == []
+                clicker.press(name, key)
 
 
-def test_post_comment_card_and_form_controls_leave_one_main_and_one_navigation(
+def test_post_comment_card_and_form_controls_leave_a_whole_page(
     at: LiveServer, subjects: Subjects, chromium: Browser
 ) -> None:
-    with screen(at, chromium) as ours:
-        ours.log_in("hal")
-        clicker = Clicker(ours)
-        for path in paths({name: MEMBERS[name] for name in _PARTS}, subjects):
-            clicker.look(path)
-    assert clicker.torn == []
+    with clicking(at, subjects, chromium, VIEWERS[2]) as clicker:
+        for name in _PARTS:
+            clicker.look(name)
     for control in ("A.more", "A.comment", "A.answer-link", "A | /compose | FORM.comment-form", "/polls/0/vote"):
         assert any(control in kind for kind in clicker.clicked), control
 
 
 @pytest.mark.deep
-def test_member_page_controls_leave_one_main_and_one_navigation(
-    at: LiveServer, subjects: Subjects, chromium: Browser
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("viewer", [VIEWERS[4], *VIEWERS[:4]], ids=lambda viewer: viewer.who)
+def test_controls_of_all_pages_leave_a_whole_page(
+    at: LiveServer,
+    subjects: Subjects,
+    chromium: Browser,
+    known: dict[int, set[str]],
+    tmp_path: Path,
+    viewer: Viewer,
+    width: int,
 ) -> None:
-    with screen(at, chromium) as ours:
-        ours.log_in("hal")
-        clicker = Clicker(ours)
-        for path in paths(MEMBERS, subjects):
-            clicker.look(path)
-    assert clicker.torn == []
-    assert len(clicker.clicked) > 200
+    with clicking(at, subjects, chromium, viewer, width, known[width]) as clicker:
+        for name in pages_of(PAGES):
+            clicker.look(name)
+    if viewer.role is Role.ADMIN:
+        assert len(clicker.clicked) > 200
+    walk_on_copies(clicker.postponed, chromium, viewer, width, tmp_path.as_uri())

@@ -52,13 +52,40 @@ document.addEventListener(
   },
   true,
 );
-document.addEventListener("htmx:sendError", async () => {
+async function lost() {
   const { say } = await import("./word.js");
-  say(document.getElementById("words").dataset.lost);
+  say(document.getElementById("word-area").dataset.lost);
+}
+document.addEventListener("htmx:sendError", lost);
+// An error shows its message or its page, except the page of a proxy.
+document.addEventListener("htmx:beforeSwap", ({ detail }) => {
+  if (!detail.isError) return;
+  detail.shouldSwap = /id="main"|#word-area/.test(detail.serverResponse);
+  if (!detail.shouldSwap) lost();
 });
 // A page snapshot is restored as HTML, whose inline styles (set by scripts or a resized text field) the content security policy blocks.
+// Scripts start again and make their elements again.
 document.addEventListener("htmx:beforeHistorySave", () => {
+  for (const element of document.querySelectorAll("[data-made]")) element.remove();
   for (const element of document.querySelectorAll("[style]")) element.removeAttribute("style");
+});
+// A swap that removes the focused element moves the focus: to the new element at the same position of a changed part, or to the
+// content of a new page.
+const focusable = (within) =>
+  [...within.querySelectorAll("a[href], button, input:not([type=hidden]), select, textarea, summary")].filter((one) => one.checkVisibility());
+let focused = null;
+document.addEventListener("htmx:beforeSwap", ({ detail: { target } }) => {
+  const { parentElement: parent, nextElementSibling: next } = target;
+  const at = focusable(target).indexOf(document.activeElement);
+  focused = document.activeElement === document.body ? null : { target, parent, next, at };
+});
+document.addEventListener("htmx:afterSettle", () => {
+  if (!focused || document.activeElement !== document.body) return;
+  const { target, parent, next, at } = focused;
+  const part = target.isConnected ? target : next?.isConnected ? next.previousElementSibling : parent.lastElementChild;
+  const places = at >= 0 && part?.isConnected && part.id !== "main" ? focusable(part) : [];
+  (places[Math.min(at, places.length - 1)] ?? document.getElementById("main")).focus({ preventScroll: true });
+  focused = null;
 });
 document.addEventListener("htmx:load", (event) => look(event.detail.elt));
 look(document.documentElement);

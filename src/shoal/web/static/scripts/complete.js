@@ -9,6 +9,7 @@ export default function complete(field) {
   const list = document.createElement("ul");
   list.className = "suggestions";
   list.id = `${field.id}-words`;
+  list.dataset.made = "";
   list.setAttribute("role", "listbox");
   list.setAttribute("aria-label", field.placeholder);
   list.hidden = true;

@@ -7,7 +7,7 @@ function button(name, icon, label, act) {
   made.className = name;
   made.setAttribute("aria-label", label);
   made.title = label;
-  made.innerHTML = `<svg class="icon" aria-hidden="true"><use href="${document.getElementById("words").dataset.icons}#${icon}"/></svg>`;
+  made.innerHTML = `<svg class="icon" aria-hidden="true"><use href="${document.getElementById("word-area").dataset.icons}#${icon}"/></svg>`;
   made.addEventListener("click", act);
   return made;
 }
@@ -38,7 +38,7 @@ function pressed(event, dialog, shown, step) {
 
 // Adds the window to the page. `step` goes to another post, and `leave` closes the window.
 export function lightbox(step, leave) {
-  const messages = document.getElementById("words");
+  const messages = document.getElementById("word-area");
   const [close, back, forth, zoom] = messages.dataset.viewerWords.split("|");
   const dialog = document.createElement("dialog");
   dialog.className = "viewer";

@@ -12,6 +12,7 @@ function waiting(list) {
   if (button) return button;
   const place = document.createElement("div");
   place.className = "fresh";
+  place.dataset.made = "";
   place.innerHTML = '<button class="button small" type="button"></button>';
   list.before(place);
   button = place.firstElementChild;

@@ -6,6 +6,7 @@ export default function searchbox(box) {
   const list = document.createElement("div");
   list.className = "offers";
   list.id = `offers-${++number}`;
+  list.dataset.made = "";
   list.setAttribute("role", "listbox");
   list.hidden = true;
   box.after(list);

@@ -42,7 +42,7 @@ export async function fill(shown, path, isCurrent) {
   const html = answer?.status === 200 ? await answer.text() : "";
   if (!isCurrent()) return false;
   if (!html) {
-    say(document.getElementById("words").dataset.lost);
+    say(document.getElementById("word-area").dataset.lost);
     return false;
   }
   const holder = document.createElement("template");

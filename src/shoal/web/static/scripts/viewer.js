@@ -76,7 +76,7 @@ async function shut() {
   path = "";
   document.title = opened.title;
   const moved = glide(() => {
-    dialog.before(document.getElementById("words"));
+    dialog.before(document.getElementById("word-area"));
     dialog.close();
     dialog.remove();
     link?.focus({ preventScroll: true });

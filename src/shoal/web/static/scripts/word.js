@@ -11,6 +11,6 @@ export function say(text) {
   const element = document.createElement("div");
   element.className = "word";
   element.textContent = text;
-  document.getElementById("words").append(element);
+  document.getElementById("word-area").append(element);
   word(element);
 }
