@@ -35,7 +35,7 @@ Extra = Callable[[Batch, N, N], None]
 async def retry_on_conflict(
     attempt: Callable[[], Awaitable[T]], passing: Callable[[Conflict], bool] = lambda _: True
 ) -> T:
-    """Run `attempt`, which must read again each time, until it succeeds without a conflict, and return its result.
+    """Call `attempt` until it succeeds without a conflict, and return its result. Each call must read its data again.
 
     Args:
         passing: Returns whether to retry a conflict; any other is raised. All conflicts are retried by default, so an attempt
@@ -86,7 +86,7 @@ _LOW = (1 << SHARD_BITS + SEQUENCE_BITS) - 1
 
 
 def put_on(batch: Batch, ticket: int, at: int, id_: int) -> None:
-    """Schedule an object for a time (Unix ms). The commit fails with `IdTaken` if the ticket was used before.
+    """Add an object to the schedule for a time (Unix ms). The commit fails with `IdTaken` if the ticket id is in use.
 
     Tickets for one millisecond are ordered by the low bits of their ids.
     """
@@ -95,6 +95,6 @@ def put_on(batch: Batch, ticket: int, at: int, id_: int) -> None:
 
 
 def take_off(batch: Batch, ticket: int, now: int) -> None:
-    """Remove a ticket from the schedule, because it is done or cancelled. Idempotent."""
+    """Remove a ticket from the schedule. Idempotent."""
     if ticket:
         batch.assoc_del(ticket, DUE_ON, AGENDA, now)

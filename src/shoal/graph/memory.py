@@ -21,7 +21,7 @@ from shoal.graph.schema import ASSOC_TYPES, UNSWEPT, WITH_HISTORY, AnyNode, Asso
 
 
 class Leases:
-    """Leased jobs, and jobs that were put back and wait to be claimed again."""
+    """The jobs that are leased to a worker, and those that were put back with a delay."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -51,7 +51,7 @@ class Leases:
         return ready
 
     def done(self, seqs: Sequence[int]) -> None:
-        """Remove finished jobs, whether they are leased or waiting."""
+        """Remove finished jobs, whether leased or delayed."""
         ended = {seq for seq in seqs if self._out.pop(seq, None) is None}
         if ended and self._waiting:
             self._waiting = [entry for entry in self._waiting if entry[2].seq not in ended]
@@ -74,7 +74,7 @@ class _Lists:
         return self._entries.get((id1, atype), [])
 
     def place(self, triple: Triple, moment: int | None) -> None:
-        """Move an association to a time in its list; None removes it from the list."""
+        """Set the time of an association in its list, and with it its position; None removes it from the list."""
         id1, atype, id2 = triple
         if (old := self._times.pop(triple, None)) is not None:
             entries = self._entries[id1, atype]

@@ -220,7 +220,7 @@ AGENDA = named("list", "agenda")
 
 
 def public_list(shard: int) -> int:
-    """Return the id of the public list in a shard's data source.
+    """Return the id of the public list for posts on this shard. Each data source has one such list.
 
     A post and this list are in one data source, so the commit of the post can add it to the list.
     """
@@ -301,7 +301,7 @@ def email_block_key(digest: str) -> Key:
 
 
 def name_block_key(text: str) -> Key:
-    """Return the key that leads from a text to its user name block (`core.blocklists`), which is on the shard of the key."""
+    """Return the key of the block of a user name text (`core.blocklists`)."""
     return Key(shard_of(EVERYBODY), "name_block", text)
 
 
@@ -310,12 +310,12 @@ def contact_salt_key() -> Key:
 
 
 def challenge_key_key() -> Key:
-    """Return the key of the secret with which the network recognizes its own challenges."""
+    """Return the key of the secret with which the network verifies that it issued a challenge."""
     return Key(shard_of(EVERYBODY), "challenge_key", "")
 
 
 def used_challenge_key(shard: int, challenge: bytes) -> Key:
-    """Return the key that makes a challenge single-use: it leads to an id of its use, and a second use finds it taken."""
+    """Return the key that makes a challenge single-use: its first use reserves the key, so that a second one fails."""
     return Key(shard, "challenge", challenge.hex())
 
 
@@ -324,17 +324,17 @@ def ip_block_key(network: str) -> Key:
 
 
 def idempotency_key(member_id: int, shard: int, name: str) -> Key:
-    """Return the key that leads from a request to the id of the object that the request created."""
+    """Return the key that leads from an idempotency key of a member to the id of the object that the first request created."""
     return Key(shard, "idempotency", f"{member_id}:{name}")
 
 
 def share_key(member_id: int, shard: int, post_id: int) -> Key:
-    """Return the key that leads from a member and a post to the member's share of it: there is at most one."""
+    """Return the key that leads from a member and a post to the member's only share of that post."""
     return Key(shard, "share", f"{member_id}:{post_id}")
 
 
 def vote_key(member_id: int, shard: int, poll_id: int, ordinal: int = 0) -> Key:
-    """Return the key of a member's vote in a poll. It leads to an id of the vote; a concurrent vote finds it taken.
+    """Return the key of a member's vote in a poll. A concurrent second vote fails because the key is taken.
 
     In a multiple-choice poll a member may vote again: `ordinal` counts these votes.
     """
@@ -342,17 +342,17 @@ def vote_key(member_id: int, shard: int, poll_id: int, ordinal: int = 0) -> Key:
 
 
 def emoji_position_key(shard: int, post_id: int, number: int) -> Key:
-    """Return the key that reserves an emoji position on a post. The range of `number` limits how many positions there are."""
+    """Return the key that reserves one of the numbered places for an emoji on a post. The range of `number` limits them."""
     return Key(shard, "emoji_place", f"{post_id}:{number}")
 
 
 def emoji_id_key(shard: int, id_: int) -> Key:
-    """Return the key that reserves the id of an emoji position on a post, so that no other post uses the id."""
+    """Return the key that reserves the id by which the reactions with one emoji on a post are counted."""
     return Key(shard, "emoji_id", str(id_))
 
 
 def file_key(shard: int, number: int) -> Key:
-    """Return the key that leads from the number in file names to the id of their media object, if that differs."""
+    """Return the key that leads from the number in file names to the id of the media object, if the two differ."""
     return Key(shard, "file", str(number))
 
 
@@ -365,22 +365,22 @@ def seen_key(member_id: int) -> Key:
 
 
 def import_key(shard: int, source: str) -> Key:
-    """Return the key that leads from an imported record to its object, so that a second run finds it."""
+    """Return the key that leads from an imported record to the object created from it, so that a repeated import finds it."""
     return Key(shard, "import", source)
 
 
 def backup_key() -> Key:
-    """Return the key of the newest good backup: it leads to an id made from the time of the backup, which identifies no object."""
+    """Return the key that records the newest complete backup. Its value is an id made from the time of the backup."""
     return Key(shard_of(EVERYBODY), "backup", "newest")
 
 
 def tags_folded_key() -> Key:
-    """Return the key that records that all tags are stored case-folded. It leads to `EVERYBODY`."""
+    """Return the key whose existence records that all tags are stored case-folded."""
     return Key(shard_of(EVERYBODY), "upgrade", "tags_folded")
 
 
 def tags_folding_key() -> Key:
-    """Return the key that the process upgrading all tags claims. It leads to an id of that process, and expires."""
+    """Return the expiring key that a process claims while it upgrades all tags to case-folded form."""
     return Key(shard_of(EVERYBODY), "upgrade", "tags_folding")
 
 

@@ -71,7 +71,7 @@ _POOLED_ROUND_TRIPS = 4
 
 
 class HistoryEnded(Exception):
-    """A statement was not sent, because it is based on rows read before a failover to another server."""
+    """A statement was not sent, because its values were read before a failover to another server."""
 
 
 class ConnectionPool:
@@ -314,7 +314,7 @@ def frozen_refusal() -> Frozen:
 
 
 def refusal(error: Exception) -> Exception:
-    """Translate an error of the server into the error for the caller; return a programming error unchanged."""
+    """Translate an error of the server into the error to raise; return any other exception unchanged."""
     state: str = getattr(error, "sqlstate", None) or ""
     if state == FROZEN:
         return frozen_refusal()

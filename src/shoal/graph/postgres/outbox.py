@@ -27,7 +27,7 @@ _RETRY_SECONDS = 1.0
 
 
 class PostgresOutbox:
-    """The outbox of a store. Commits of the pool `lazy` do not wait for the disk, commits of `durable` do.
+    """The outbox in a PostgreSQL store. Commits on the pool `lazy` do not wait for the disk; those on `durable` do.
 
     `me` identifies this process as the holder of jobs.
     """
@@ -83,7 +83,7 @@ class PostgresOutbox:
         self._gather()
 
     async def put_back(self, job: Job, delay: float = 0.0) -> None:
-        """Return a job; does nothing if another worker has taken it over."""
+        """Return a job to the outbox; does nothing if another worker has taken it over."""
         self._held.discard(job.seq)
         if job.seq not in self._done:
             self._back[job.seq] = (job, delay)
@@ -135,7 +135,7 @@ class PostgresOutbox:
             await self._settling(sql.SETTLE)
 
     async def _settling(self, statement: str, *more: Any) -> list[Any]:
-        """Run a statement that also writes the batched acknowledgments and returns of jobs."""
+        """Run a statement that also writes the collected acknowledgments and returned jobs."""
         async with self._lock:
             done, back = list(self._done), dict(self._back)
             rows = await self._lazy.ask(statement, done, *_columns(back), self._me, *more)

@@ -36,7 +36,7 @@ _TAKE_SECONDS = 10.0
 
 
 class Owner:
-    """The lock of one process on a store. Call `check` before every change."""
+    """The lock of a process on a store that it owns. Call `check` before every change."""
 
     def __init__(self, url: str, *, sole: bool, patience: float = PATIENCE, histories: Histories | None = None) -> None:
         self.id = secrets.randbits(62) + 1

@@ -143,7 +143,7 @@ def ended_after(connection: asyncpg.Connection, seconds: float) -> Iterator[None
 
 @contextlib.contextmanager
 def lost_if_closed(*connections: asyncpg.Connection) -> Iterator[None]:
-    """Raise `ConnectionError` for the `AttributeError` of asyncpg when a connection ends while a statement is prepared."""
+    """Raise `ConnectionError` instead of asyncpg's `AttributeError` if a connection closes while a statement is being prepared."""
     try:
         yield
     except AttributeError as error:
@@ -196,7 +196,7 @@ class PrimaryFinder:
     async def _ask(
         self, settings: Mapping[str, str], seconds: float, errors: dict[str, Exception]
     ) -> tuple[str, PrimaryConnection] | None:
-        """Ask the last known primary, then all hosts; return the best one that accepts writes."""
+        """Connect to the last known primary, then to all hosts; return the best server that accepts writes, or None."""
         several = len(self._hosts) > 1
         asked: _Asked = {}
         try:
@@ -256,10 +256,10 @@ class PrimaryFinder:
         return "the server accepts no writes (default_transaction_read_only)" if frozen else ""
 
     def _refused(self, errors: Mapping[str, Exception]) -> Unavailable:
-        """Return the error that says why no host can be used.
+        """Return the error to raise if no host can be used, with the reasons.
 
-        Its cause has the details, which the caller shows when the store is first opened. Afterwards, a lasting failure or a server
-        that answers and is not the primary is logged, once for each reason.
+        Its cause has the details, which the caller shows when the store is first opened. Afterwards, a lasting failure or a
+        server that answers and is not the primary is logged, once for each reason.
         """
         reasons = {host: why(error) for host, error in errors.items()}
         details = (
@@ -291,7 +291,7 @@ class PrimaryFinder:
 async def _best_of(
     asked: _Asked, errors: dict[str, Exception], seconds: float | None
 ) -> tuple[str, PrimaryConnection] | None:
-    """Await the hosts in `asked`, and remove those that answer in time; return the writable host on the newest WAL timeline."""
+    """Await connections to hosts, remove those that are decided, and return the writable host with the newest WAL timeline."""
     best: tuple[str, PrimaryConnection] | None = None
     while asked:
         patience = _GRACE_SECONDS if best else seconds

@@ -32,7 +32,7 @@ _CACHE_KIB = 65_536
 
 
 class SqliteUpgrade:
-    """The upgrade of an SQLite file. `owner` is the store to which the file belongs, by default the file itself."""
+    """The upgrade of an SQLite file. `owner` is the store that the file belongs to, by default the file itself."""
 
     def __init__(self, url: str, migrations: Sequence[Migration] | None = None, *, owner: Path | None = None) -> None:
         self._path = Path(url.removeprefix("sqlite:///"))
@@ -93,7 +93,7 @@ def _plan(path: Path, connection: sqlite3.Connection, migrations: Sequence[Migra
 
 
 def _rehearsed(path: Path, source: sqlite3.Connection, migrations: Sequence[Migration]) -> dict[str, float]:
-    """Return the rows per second of each step that touches rows, measured on a sample."""
+    """Return the rows per second of each upgrade step that touches rows, measured on a sample."""
     rates: dict[str, float] = {}
     with _temporary(path) as copy, closing(connect(copy, _CACHE_KIB)) as connection:
         _copy(path, source, connection, migrations)
@@ -128,8 +128,8 @@ def _copy(
 ) -> None:
     """Copy the tables with a sample of their rows: the last ones, because an interrupted walk may have changed the first ones.
 
-    If a walk of a table was interrupted, copy only rows that it has not changed yet. Full-text tables stay empty: no step walks
-    them.
+    If a migration of a table was interrupted, only rows that it has not changed yet are copied. Full-text tables stay empty,
+    because no migration changes their rows.
     """
     at = place(source)
     made = source.execute(
