@@ -25,7 +25,7 @@ EXPLORED_BELOW = 50
 
 
 class Source(IntFlag):
-    """How a post came into a ranked feed. The numbers are cached for an hour, so a source must never get another number."""
+    """The reasons for which a post became a candidate for a ranked feed. They are cached as numbers, so never renumber them."""
 
     FOLLOWEES = 1
     FRIENDS_LIKED = 2
@@ -71,7 +71,7 @@ class Part(IntEnum):
 
 
 class Ranked(NamedTuple):
-    """A post to be ordered. The diversity rules ignore a tag or source of None."""
+    """A ranked post as input to diversification. The diversity rules ignore a tag or source of None."""
 
     author: Hashable
     tag: Hashable | None
@@ -80,9 +80,9 @@ class Ranked(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """A position in the order: the row of its post, by how many positions the post was moved back, and the rule that caused it.
+    """A position in the diversified order: the row of its post, how far the post moved back, and the rule that moved it.
 
-    A negative number means that the post was moved forward.
+    `lost` is negative if the post moved forward.
     """
 
     row: int
@@ -91,7 +91,7 @@ class Placed(NamedTuple):
 
 
 def diversify(ranked: Sequence[Ranked], *, author_most: int, exploration: float) -> list[Placed]:
-    """Return the order of posts, which are given best first; each appears once.
+    """Diversify posts, which are given best first, and return the new order; each post appears once.
 
     `exploration` is the fraction of the positions, 0 to 0.5, that go to posts of `Part.EXPLORING` as long as there are any.
     Otherwise the posts of `Part.RANKED` come first, then the remaining exploring posts, and last the posts of `Part.REST`.
@@ -113,7 +113,7 @@ _head = itemgetter(-1)
 
 
 class _Order:
-    """The order that is being built, with the counts of authors, tags and sources in the window before the next position."""
+    """The diversified order under construction, with the number of posts by author, tag and source in the last ten positions."""
 
     def __init__(self, ranked: Sequence[Ranked], author_most: int) -> None:
         self.placed: list[Placed] = []
@@ -137,7 +137,7 @@ class _Order:
         return sorted(found.values(), key=_head)
 
     def place(self, queues: _Queues) -> None:
-        """Append the best row that breaks no rule, or else the best that breaks only the source rule, or else the best."""
+        """Append the best row that breaks no rule; if there is none, one that breaks only the source rule; else any best row."""
         if self._full < 0:
             taken = self._best(queues)
         else:
@@ -193,9 +193,9 @@ class _Order:
 
 
 def _numbered(values: Sequence[Hashable | None]) -> tuple[list[int], list[int]]:
-    """Return a small integer for each value, and a list with the count in the window for each integer.
+    """Replace values by small integers; return these, and a list of counts by integer, all 0.
 
-    All counts are 0 at first, except the count for None: it is negative and never reaches a limit.
+    The count for the value None is negative instead, so that it never reaches a limit.
     """
     numbers: dict[Hashable | None, int] = {None: 0}
     found = [numbers.setdefault(value, len(numbers)) for value in values]
@@ -203,7 +203,7 @@ def _numbered(values: Sequence[Hashable | None]) -> tuple[list[int], list[int]]:
 
 
 def _take(queues: _Queues, queue: list[int], row: int) -> None:
-    """Remove a row from its queue, and keep the queues sorted by their best row."""
+    """Remove a row from its queue, and keep the queues sorted by the best row in each."""
     if queue[-1] != row:
         queue.remove(row)
         return
@@ -223,14 +223,14 @@ _DAY_MS = 86_400_000
 
 
 class Chosen(NamedTuple):
-    """Rows of the selected posts: those by quiet friends, and the best by other authors."""
+    """The row numbers of selected posts: the posts of quiet friends, and the best posts by other authors."""
 
     quiet: list[int]
     best: list[int]
 
 
 def chosen(authors: Sequence[Hashable], quiet: Collection[Hashable], limit: int) -> Chosen:
-    """Select at most `limit` posts. Posts are given by their authors, best first."""
+    """Select at most `limit` posts, given the author of each post, best post first. `quiet` are the quiet friends."""
     counts: Counter[Hashable] = Counter()
     found = Chosen([], [])
     for row, author in enumerate(authors):
