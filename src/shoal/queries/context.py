@@ -31,7 +31,7 @@ Answer = TypeVar("Answer")
 
 
 class ExpiringCache(Generic[Key, Answer]):
-    """A cache of results with a maximum number and age. Times are Unix milliseconds of the caller's clock."""
+    """A cache of results, limited in number and age. Times are Unix milliseconds of the caller's clock."""
 
     def __init__(self, most: int = 2_000, keep_ms: int = 60_000) -> None:
         self._most = most
@@ -52,7 +52,7 @@ class ExpiringCache(Generic[Key, Answer]):
 
 
 class Renewed(Generic[Answer]):
-    """A result shared by all viewers, computed once a minute for all concurrent callers.
+    """A result that all viewers share, computed at most once a minute. Concurrent callers wait for one computation.
 
     A computation finishes even if all its callers have stopped waiting. Times are Unix milliseconds of the caller's clock.
     """
@@ -64,9 +64,9 @@ class Renewed(Generic[Answer]):
         self._making: asyncio.Task[Answer] | None = None
 
     async def get(self, now: int, make: Callable[[], Coroutine[Any, Any, Answer]], *, outdated: bool = False) -> Answer:
-        """Return the result, at most a minute old, and raise the errors of computing it.
+        """Return the result, at most a minute old. Raises the errors of `make`, which computes it.
 
-        With `outdated`, return a result of up to ten minutes age without waiting for the new one.
+        With `outdated`, a result that is at most ten minutes old is returned at once while a new one is computed.
         """
         do_not_cache()
         cached = self._held
@@ -123,7 +123,7 @@ class Trending(NamedTuple):
 
 
 class Near(NamedTuple):
-    """Friends of friends of a member, valid while `followees` and `shown` are unchanged."""
+    """The cached friends of friends of a member, valid while `followees` and `shown` are unchanged."""
 
     followees: NDArray[np.int64]
     asked: NDArray[np.int64]
@@ -135,7 +135,7 @@ class Near(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """The graph reader, and the caches in front of it."""
+    """The dependencies of every query: the graph, and the caches in front of it."""
 
     graph: RememberingReader
     lasting: Reader

@@ -36,7 +36,7 @@ class MemberFeedQuery:
     placed: bool = False
 
     def admits(self, row: Row) -> bool:
-        """Return whether an entry matches. A comment on the author's own post counts as a post, since it continues it."""
+        """Return whether a row matches the query. A comment on the author's own post counts as a post, since it continues it."""
         _, post, share = row
         if self.no_shares and share is not None:
             return False
@@ -88,7 +88,7 @@ _EVERYWHERE = Cursor()
 async def pinned(
     reads: Reads, viewer: int | None, member: int, cursor: Cursor = _EVERYWHERE, query: MemberFeedQuery = ALL
 ) -> list[Entry]:
-    """Return all visible and matching pins between the ids of the cursor.
+    """Return the member's pinned posts that the viewer may see and the query matches, with ids in the cursor's range.
 
     The cursor's limit is not applied: a member has only a few pins.
     """
@@ -99,7 +99,7 @@ async def pinned(
 
 
 class SavedPage(NamedTuple):
-    """A page of posts with the cursor of each (the time of the association); `next` is None at the end."""
+    """A page of posts, each with a cursor (the time of the association); `next` is None at the end."""
 
     entries: list[Entry]
     times: list[int]
@@ -149,7 +149,7 @@ async def revisions(graph: Reader, viewer: int | None, post_id: int) -> list[Rev
 
 
 def media_then(wording: Revision | Post, media: Mapping[int, Node]) -> dict[int, Media]:
-    """Return the existing media of a revision by id, in order, with the descriptions of that time."""
+    """Return the media of a former version of a post, as far as they exist, by id and in order, with their descriptions then."""
     former = wording.descriptions if isinstance(wording, Revision) else ()
     described = dict(zip(wording.media, former, strict=False))
     return {
