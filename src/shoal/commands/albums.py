@@ -136,7 +136,7 @@ async def arrange(writes: Writes, member_id: int, album_id: int, media_ids: Sequ
 
 
 def _moved(there: dict[int, Assoc], order: Sequence[int]) -> Iterable[tuple[int, Collected]]:
-    """Yield the photos whose position changes. Existing positions are reassigned, so most photos keep theirs."""
+    """Yield the photos whose position number changes. Existing numbers are reused, so most photos keep theirs."""
     places = sorted(collected_of(assoc).place for assoc in there.values())
     if len(set(places)) < len(places):
         # Concurrent additions can have produced equal positions.

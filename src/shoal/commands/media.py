@@ -72,7 +72,7 @@ async def upload(
 
 
 async def _add(writes: Writes, media: Media, record: str, *, fixed: bool) -> Media:
-    """Store the object. If its id is taken, use a new id, or raise `Taken` if the id is `fixed`."""
+    """Store a media object. If its id is taken, try a new one or, if the id is `fixed`, raise `Taken`."""
     shard = shard_of(media.owner_id)
     id_, key = media.id, import_key(shard, record)
 
@@ -104,7 +104,7 @@ async def _add(writes: Writes, media: Media, record: str, *, fixed: bool) -> Med
 
 
 def check_quota(writes: Writes, owner: Member, more: int) -> None:
-    """Raise `Unfit` unless `more` bytes fit into the member's quota."""
+    """Raise `Unfit` if `more` bytes would exceed the member's storage quota."""
     used, most = owner.media_bytes, writes.limits.member_bytes
     if used + more > most:
         raise Unfit(
@@ -188,7 +188,7 @@ async def describe(
 
 
 async def _replace(writes: Writes, before: Media, changed: Media) -> Media:
-    """Store the next version, release the files of a replaced preview, and reindex posts with the new description."""
+    """Store the next version of media, release the files of a replaced preview, and reindex posts if the description changed."""
     changed = msgspec.structs.replace(changed, version=before.version + 1)
     batch = Batch(shard_of(before.owner_id))
     batch.obj_set(changed)
