@@ -123,14 +123,14 @@ async def no_translations(_context: Context, _params: None) -> object:
 @router.get("/api/v1/instance/privacy_policy", answer=ExtendedDescription, refuses=(404,), stub=True)
 @router.get("/api/v1/instance/terms_of_service", answer=ExtendedDescription, refuses=(404,), stub=True)
 async def not_written(_context: Context, _params: None) -> object:
-    """Return 404: this server publishes no such text."""
+    """Return 404: this server does not publish this text."""
     raise NotFound("Record not found")
 
 
 @router.post("/api/v1/domain_blocks", auth="user", scope="write:blocks", answer=dict, stub=True)
 @router.delete("/api/v1/domain_blocks", auth="user", scope="write:blocks", answer=dict, stub=True)
 async def no_domain(_context: Context, _params: Domain) -> object:
-    """Return an empty object: there are no other servers to block."""
+    """Return an empty list: this server does not federate, so it blocks no other servers."""
     return b"{}"
 
 
@@ -225,7 +225,7 @@ async def v2(context: Context, _params: None) -> object:
 
 
 def _waits(settings: Settings) -> bool:
-    """Return whether sign-ups through apps need approval: if all do, or if proof of work is required, which apps do not send."""
+    """Return whether sign-ups through apps need approval: if all do, or if the server requires a proof of work, which apps lack."""
     return settings.approval or settings.signup_work > 0
 
 
