@@ -45,7 +45,7 @@ class SeesProfiles(Seeing):
         return await profiles_by_id(self._reads.graph, self._viewer, ids)
 
     async def received_by(self, who: AnyMember) -> Received:
-        """Return the total likes and shares of a member's posts that the viewer may see. Raises `NotFound`, `Gone`."""
+        """Return the total likes and shares of a member's posts, among those the viewer may find. Raises `NotFound`, `Gone`."""
         member = await access_member(self._reads.graph, await self._resolve(who))
         return await member_queries.received(self._reads, self._viewer, member.id)
 
@@ -55,7 +55,7 @@ class SeesProfiles(Seeing):
         return await pinned(self._reads, self._viewer, member.id)
 
     async def featured_by(self, who: AnyMember) -> list[Featured]:
-        """Return the featured tags of a profile, with the number of posts with each. Raises `NotFound`, `Gone`."""
+        """Return the featured tags of a profile, each with the number of the member's posts. Raises `NotFound`, `Gone`."""
         member = await access_member(self._reads.graph, await self._resolve(who))
         return await tag_queries.featured(self._reads.graph, member.id)
 
@@ -68,7 +68,7 @@ class HasProfile(SeesProfiles, Acting):
         return await self.profile_of(self.id)
 
     async def received(self) -> Received:
-        """Return the total likes and shares of everything this member posted, in O(1). Raises `Gone` for a suspended member."""
+        """Return the total likes and shares of all of this member's posts, in O(1). Raises `Gone` for a suspended member."""
         return await self.received_by(self.id)
 
     async def update_profile(
@@ -100,9 +100,9 @@ class HasProfile(SeesProfiles, Acting):
 
         `place_precision` is how places of new posts are stored: "exact", or rounded to "100m", "1km" (the default) or "10km",
         or as the coordinates of the town ("city"); "none" omits places. Existing posts do not change. `location` is the town or
-        country where the member lives, such as "Palermo, Italy"; "" deletes it. It needs the extra `places`. With
-        `findable_by_email`, members who know the e-mail address can find this member by it (`find_contacts`). Raises
-        `InvalidInput` (`TooLarge`, `Unsupported`, `Unfit`).
+        country where the member lives, such as "Palermo, Italy"; "" deletes it. Setting it requires the extra `places` (`pip
+        install`). With `findable_by_email`, members who know the e-mail address can find this member by it (`find_contacts`).
+        Raises `InvalidInput` (`TooLarge`, `Unsupported`, `Unfit`).
         """
         shown = None if default_visibility is None else one_of(Visibility, default_visibility, "default_visibility")
         exactly = None if place_precision is None else one_of(PlacePrecision, place_precision, "place_precision")
@@ -179,7 +179,7 @@ class LogsIn(Acting):
         await credentials.change_password(self._writes, self.id, current, new)
 
     async def second_factor_key(self) -> str:
-        """Return a new key for an authenticator app and `turn_on_second_factor`. It is not stored."""
+        """Return a new key for an authenticator app, to pass to `turn_on_second_factor`. It is not stored."""
         return new_key()
 
     async def turn_on_second_factor(self, password: str, key: str, code: str) -> list[str]:
@@ -191,7 +191,7 @@ class LogsIn(Acting):
         return await second_factor.turn_on(self._writes, self.id, password, key, code)
 
     async def turn_off_second_factor(self, password: str, code: str) -> None:
-        """Turn the second factor off. Raises `InvalidInput` for a wrong password or code (of the app, or a recovery code)."""
+        """Turn the second factor off. Raises `InvalidInput` for a wrong password or code. The code may be a recovery code."""
         await second_factor.turn_off(self._writes, self.id, password, code)
 
     async def new_recovery_codes(self, code: str) -> list[str]:
@@ -230,14 +230,14 @@ class LogsIn(Acting):
 
 
 class FindsContacts(Acting):
-    """Searches for contacts from other networks. Their arguments are not stored."""
+    """Searches for a member's contacts from other networks. The contacts are not stored."""
 
     async def contact_salt(self) -> str:
         """Return the salt for hashes of e-mail addresses (`shoal.hash_address`) on this server, in hexadecimal."""
         return await member_commands.contact_salt(self._writes)
 
     async def find_contacts(self, hashes: Sequence[str]) -> ContactsFound:
-        """Find members who allow it (`update_profile(findable_by_email=True)`) by hashes of their e-mail addresses.
+        """Find members by hashes of their email addresses, if they allow it (`update_profile(findable_by_email=True)`).
 
         Raises `InvalidInput` for an invalid hash, and `TooLarge` for more than 2,000.
         """
@@ -251,7 +251,7 @@ class FindsContacts(Acting):
         return await member_queries.followees_in_archive(self._reads, self.id, archive)
 
     async def find_handles(self, handles: Sequence[str]) -> ContactsFound:
-        """Find members by accounts elsewhere, such as `ann@mastodon.social` or `https://instagram.com/ann`.
+        """Find members by their accounts on other networks, such as `ann@mastodon.social` or `https://instagram.com/ann`.
 
         Raises `TooLarge` for more than 10,000.
         """
