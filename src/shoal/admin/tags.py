@@ -32,7 +32,7 @@ from shoal.tasks import BackgroundWorker
 
 
 class Ruling(NamedTuple):
-    """A tag rule that an admin requests, and the verb of its audit log entry."""
+    """A tag rule that an admin wants to set, and the verb of its audit log entry."""
 
     verb: AuditVerb
     decide: Decide

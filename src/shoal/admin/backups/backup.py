@@ -99,7 +99,7 @@ async def _held(sources: Sequence[SnapshotSource]) -> OneMoment:
 
 
 async def _each(calls: Iterable[Awaitable[None]]) -> None:
-    """Wait for all calls, even when one fails, so that none is still running when the caller releases the stores."""
+    """Await all calls, even if one fails, so that none is running when the caller resumes commits."""
     for error in await asyncio.gather(*calls, return_exceptions=True):
         if isinstance(error, BaseException):
             raise error
@@ -107,7 +107,7 @@ async def _each(calls: Iterable[Awaitable[None]]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class BackedNetwork:
-    """Everything that a backup reads. Snapshots are in the order of the stores in the shard map."""
+    """Everything that a backup reads: the snapshots, in the order of the stores in the shard map, and the media."""
 
     map: ShardMap
     snapshots: Sequence[SnapshotSource]

@@ -153,7 +153,7 @@ class Counts(NamedTuple):
 
 
 class Blocks(NamedTuple):
-    """Rank index blocks in columns: each has the number of entries in a section of a list that is read by position."""
+    """Rank index blocks in columns. A block has the number of entries in a section of a list that is read by rank."""
 
     id1: Column
     atype: Column
@@ -163,7 +163,7 @@ class Blocks(NamedTuple):
 
 
 class Objects(NamedTuple):
-    """Ids of all objects in order, the author of each post, and the associations that objects imply, by type."""
+    """Ids of all objects in order, the authors of posts, and the associations that must exist because of the objects, by type."""
 
     ids: Column
     members: Column
@@ -172,7 +172,7 @@ class Objects(NamedTuple):
     declared: dict[int, Pairs]
 
     def exist(self, ids: Column) -> NDArray[np.bool_]:
-        """Return a mask of the ids that exist. A negative id is the hash of a name: it has no object and always exists."""
+        """Return a mask of the ids that exist. Negative ids, which are hashes of names such as tags, always count as existing."""
         return (ids < 0) | found_in(ids, self.ids)
 
     def authors_of(self, ids: Column) -> Column:
@@ -193,7 +193,7 @@ def found_in(ids: Column, ordered: Column) -> NDArray[np.bool_]:
 
 
 def implied_by(node: AnyNode) -> Iterator[Triple]:
-    """Iterate over the associations that an object implies."""
+    """Yield the associations that must exist because of an object."""
     match node:
         case Post():
             yield node.author_id, POSTED.number, node.id
@@ -238,7 +238,7 @@ def _placed(entry: Post | Share) -> Iterator[Triple]:
 
 
 def parts_of(node: AnyNode) -> tuple[int, ...]:
-    """Return the ids that an object uses for parts that are not objects, such as the options of a poll."""
+    """Return the ids that an object contains for things that are not objects: its ticket, and the options of a poll."""
     match node:
         case Poll():
             return (*[option.id for option in node.options], node.ticket_id)
@@ -283,7 +283,7 @@ def column(values: array[int]) -> Column:
 async def read_objects(
     store: Scanner, watch: Callable[[list[AnyNode]], Awaitable[None]], progress: Progress
 ) -> Objects:
-    """Read all objects; `watch` receives each page."""
+    """Read all objects, passing each page to `watch`."""
     arrays = _ObjectArrays()
     after = FIRST
     while page := await store.obj_scan(after, OBJECTS_AT_ONCE):
@@ -298,7 +298,7 @@ async def read_objects(
 async def _pages(
     scan: Callable[[Any, int], Awaitable[list[RowT]]], first: tuple[int, ...], progress: Progress, phase: str
 ) -> AsyncGenerator[list[RowT], None]:
-    """Yield pages of the rows of a table. A row begins with its key, after which the next page starts."""
+    """Yield pages of the rows of a table. A row begins with its key, and a page starts after the last key of the previous one."""
     read, after = 0, first
     while page := await scan(after, ROWS_AT_ONCE):
         yield page
@@ -308,7 +308,7 @@ async def _pages(
 
 
 async def read_links(store: Scanner, watch: Callable[[list[AssocRow]], Awaitable[None]], progress: Progress) -> Links:
-    """Read all associations, including tombstones; `watch` receives each page."""
+    """Read all associations, including tombstones, passing each page to `watch`."""
     found: list[Links] = []
     async with aclosing(_pages(store.assoc_scan, (FIRST, FIRST, FIRST), progress, "associations")) as pages:
         async for page in pages:

@@ -57,7 +57,7 @@ _REMEMBERED_BYTES = 256 * 1024 * 1024
 
 
 class CachingDecoder(Decoder):
-    """A decoder that decodes equal bytes once per run, as long as the results fit into bounded memory."""
+    """A decoder that caches its results within one run, as far as they fit into bounded memory."""
 
     def __init__(self, limits: UploadLimits, *, children: int) -> None:
         super().__init__(limits, children=children, max_waiting=_PICTURES_AT_ONCE, max_of_one=_PICTURES_AT_ONCE)
@@ -131,7 +131,7 @@ async def _create_posts(
 
 
 async def _count_photos(network: AnyNetwork, there: Sequence[PostJob], summary: Summary) -> None:
-    """Count the pictures of existing posts. A post lacks its picture if it was rejected or was added to the files later."""
+    """Count the pictures of posts that existed before, and report those that lack theirs: rejected, or added to the files later."""
     keys = {import_key(shard_of(job.author), f"photo:{job.name}"): job.photo for job in there if job.photo}
     known = await bulk_keys(network, list(keys))
     summary["photos"].there += len(known)
@@ -160,7 +160,7 @@ async def imported_post(writes: Writes, job: PostJob, picture: int, summary: Sum
 
 
 def note_wording(wording: Wording, summary: Summary) -> None:
-    """Count an imported post, its tags, and the changes made to its text."""
+    """Count an imported post, its tags, and the changes that were made to its text."""
     summary["posts"].taken += 1
     summary["tags"].taken += wording.tags
     for name, reason in wording.refused_tags:
@@ -204,7 +204,7 @@ async def _picture(writes: Writes, job: PostJob, photo: Path, summary: Summary) 
 
 @asynccontextmanager
 async def with_own_decoder(network: AnyNetwork) -> AsyncIterator[Writes]:
-    """Yield the write resources with media decoded by as many processes as there are cores."""
+    """Yield the network's write resources, with media decoded by one process per core."""
     async with CachingDecoder(network.media.limits, children=os.cpu_count() or 1) as decoder:
         yield dataclasses.replace(network.writes, media=network.media.with_decoder(decoder))
 
@@ -313,7 +313,7 @@ class ImportedPosts:
 
 
 class _Plan(NamedTuple):
-    """Author, id and picture of every post: identical in every run over these files."""
+    """The author, id and picture of every post, which are equal in every run over the same files."""
 
     members: NDArray[np.int64]
     post_ids: NDArray[np.int64]
@@ -330,7 +330,7 @@ class _Plan(NamedTuple):
 async def _commit_posts(
     network: AnyNetwork, writes: Writes, jobs: Sequence[PostJob], summary: Summary, patience: float, *, resumed: bool
 ) -> None:
-    """Commit posts without looking anything up, unless the import is `resumed`."""
+    """Commit new posts. Only a `resumed` import looks up which of them exist."""
     missing = jobs
     if resumed:
         keys = [import_key(shard_of(job.author), f"post:{job.name}") for job in jobs]

@@ -72,7 +72,7 @@ class _ExportedProfile(msgspec.Struct, frozen=True):
 
 
 class OwnExport:
-    """An export with its profile in the folder `prefix`."""
+    """An export by Shoal, whose profile is in the folder `prefix`."""
 
     kind = ArchiveKind.SHOAL
 
