@@ -55,7 +55,7 @@ class AlbumView(msgspec.Struct, frozen=True):
 
 
 def _cover(ctx: PageContext, member: Member, cover: Cover, having: Collection[int] = ()) -> CoverView:
-    """Return an album in a list. `having` contains the ids of the albums that contain the post that the page is about."""
+    """Return an album for a list. `having` are the ids of the albums that contain the post shown on this page."""
     return CoverView(
         cover.album.id,
         cover.album.title,
@@ -135,7 +135,7 @@ async def create(ctx: PageContext, asked: CreateAlbumForm) -> Response:
 
 
 async def _album_at(ctx: PageContext, path: AlbumPath, limit: int = feed.PHOTOS) -> AlbumPage:
-    """Return a page of the album at the path. Raises `NotFound`, also if the album belongs to another member."""
+    """Return a page of the album in the URL. Raises `NotFound`, also for an album of another member than the one in the URL."""
     found = await feed.page(ctx.reads, ctx.viewer_id, path.id, path.offset, limit)
     if found.owner.member.name != path.handle.lower():
         raise NotFound("There is no such album")
@@ -266,7 +266,7 @@ async def arrange(ctx: PageContext, asked: OrderForm) -> Response:
 
 
 async def offer(ctx: PageContext, path: AlbumPath) -> Response:
-    """List the member's own photos, newest first, to add some to an album."""
+    """Show the member's own photos, newest first, to add some of them to an album."""
     member = ctx.member
     reads = ctx.reads
     album = await own_object(ctx.graph, Album, member.id, path.id)
@@ -318,7 +318,7 @@ async def of_post(ctx: PageContext, path: IdPath, typed: str = "", wrong: Invali
 
 
 async def put_post(ctx: PageContext, asked: PostAlbumsForm) -> Response:
-    """Add photos of the member's own post to an album, or remove them."""
+    """Add photos of the member's own post to an album, or remove them from it."""
     member = ctx.checked(asked)
     post = await own_post(ctx.graph, member.id, asked.id)
     media = asked.media or post.media

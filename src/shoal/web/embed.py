@@ -122,7 +122,7 @@ async def oembed(context: Context, asked: OEmbedQuery) -> object:
 
 
 async def _at_address(app_context: AppContext, address: str) -> Entry:
-    """Return the post at a URL of this server. Raises `NotFound` for any other URL."""
+    """Return the post that a URL of this server identifies. Raises `NotFound` for any other URL."""
     try:
         parts = urlsplit(address)
     except ValueError:
@@ -155,7 +155,7 @@ def _frame_code(app_context: AppContext, entry: Entry, width: int, height: int) 
 
 
 def _height(entry: Entry, width: int) -> int:
-    """Estimate the height of a frame in pixels: a page without scripts cannot report its height to the embedding page."""
+    """Estimate the height of an embedded post in pixels, because a page without scripts cannot report its height."""
     shown = [file for file in entry.media if file.width and file.height] if not entry.post.spoiler else []
     ratio = shown[0].width / shown[0].height if len(shown) == 1 else 1.5
     photos = width / min(max(ratio, 0.8), 2.5) if shown else 0

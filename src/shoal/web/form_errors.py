@@ -214,7 +214,7 @@ _FIGURE = re.compile(r"%\\\((\w+)\\\)s")
 
 
 def complaint(words: Translated, text: str) -> str:
-    """Return an error message in the viewer's language; in English if the catalog does not contain it."""
+    """Translate an error message to the viewer's language; it stays English if the catalog does not contain it."""
     for pattern, message in _patterns():
         if found := pattern.fullmatch(text):
             return words.text(message) % found.groupdict()
@@ -223,7 +223,7 @@ def complaint(words: Translated, text: str) -> str:
 
 @cache
 def _patterns() -> tuple[tuple[re.Pattern[str], str], ...]:
-    """Return each message with a regular expression that matches it with any figures."""
+    """Return each translatable error message with a regular expression that matches it with any numbers."""
     return tuple((re.compile(_FIGURE.sub(r"(?P<\1>.+)", re.escape(message))), message) for message in COMPLAINTS)
 
 
@@ -233,7 +233,7 @@ RIGHT: Wrong = MappingProxyType({})
 
 
 def wrong_of(words: Translated, error: InvalidInput, **known: str) -> dict[str, str]:
-    """Return the errors by field. `known` overrides the message for a field."""
+    """Return the error messages by form field. `known` has messages that replace the usual one of a field."""
     found = error.found if isinstance(error, ValidationErrors) else (error,)
     return {field_error.field or "": _message(words, field_error, known) for field_error in found}
 
@@ -263,7 +263,7 @@ def error_text(words: Translated, error: ShoalError | None, field: str = "") -> 
 
 
 def bare(text: str, field: str) -> str:
-    """Return the error message without the field name that it may begin with."""
+    """Return an error message without the field name at its beginning, if it has one."""
     if field and text.startswith(f"{field} "):
         return f"This {text.removeprefix(field).lstrip()}"
     return text.removeprefix(f"{field}: ") if field else text

@@ -54,7 +54,7 @@ class SuggestedPerson(NamedTuple):
 
 
 def _steps(ctx: PageContext, here: str) -> list[Step]:
-    """Return all steps, with the current one marked."""
+    """Return all steps of the onboarding, with the current one marked."""
     _ = ctx.words.text
     steps = {"interests": _("Interests"), "people": _("People"), "profile": _("You"), "first": _("Post")}
     at = list(steps).index(here)
@@ -175,7 +175,7 @@ async def set_you(ctx: PageContext, asked: YouForm) -> Response:
 
 
 async def first(ctx: PageContext, _params: None) -> Response:
-    """Show the last step: links to a first post, and trending photos."""
+    """Show the last step of the onboarding: links to a first post, and trending photos."""
     member = ctx.member
     entries = await trends.page(ctx.reads, member.id, _PHOTOS)
     return await page(

@@ -97,7 +97,7 @@ def grid_of(
 
 
 async def sparse_page(read: Callable[[Cursor], Awaitable[Page]], at: Cursor, admits: Callable[[Entry], bool]) -> Page:
-    """Return the admitted entries of as many pages of a timeline as fill one, at most five: a page may be short or empty."""
+    """Read pages of a timeline, at most five, until their admitted entries fill one: a page may be short or empty."""
     found = await read(at)
     entries = [*filter(admits, found.entries)]
     for _ in range(_MOST_PAGES - 1):
@@ -109,14 +109,14 @@ async def sparse_page(read: Callable[[Cursor], Awaitable[Page]], at: Cursor, adm
 
 
 async def photos_page(read: Callable[[Cursor], Awaitable[Page]], at: Cursor) -> Page:
-    """Return a page of the posts with media of a timeline: see `sparse_page`."""
+    """Read a page of the posts with media in a timeline (see `sparse_page`)."""
     return await sparse_page(read, at, lambda entry: bool(entry.media))
 
 
 def spread(photos: Sequence[GridPhoto]) -> list[GridPhoto]:
     """Reorder photos so that one author has at most two on a screen, and near-duplicates are not adjacent.
 
-    Each place takes the first remaining photo that fits. If none fits, such as with a single author, it takes the first.
+    Each position gets the first remaining photo that fits or, if none does (such as with a single author), the first one.
     """
     waiting, placed = list(photos), list[GridPhoto]()
     while waiting:
@@ -133,7 +133,7 @@ def _fits(placed: Sequence[GridPhoto], photo: GridPhoto) -> bool:
 
 
 def in_rows(photos: Sequence[GridPhoto]) -> PhotoGrid:
-    """Return the photos with the ends of their rows for each width."""
+    """Return the photos, marked for each grid width where a row ends."""
     ratios = tuple(int(one.photo.ratio[1:]) / 100 for one in photos)
     ends = {name: row_ends(ratios, target) for name, target in WIDTHS.items()}
     return PhotoGrid(
@@ -147,10 +147,10 @@ def in_rows(photos: Sequence[GridPhoto]) -> PhotoGrid:
 
 @lru_cache(1_000)
 def row_ends(ratios: tuple[float, ...], target: float) -> frozenset[int]:
-    """Return the positions of the photos that end a row, except for the last row.
+    """Return the indexes of the photos at which rows end, except the last row.
 
-    The rows minimize the sum of squared logarithms of their heights, relative to a row whose aspect ratios add up to `target`: as
-    in Knuth and Plass, "Breaking Paragraphs into Lines" (1981), the last row is as full as the others.
+    The rows minimize the sum of squared logarithms of their heights, relative to a row whose aspect ratios add up to `target`:
+    as in Knuth and Plass, "Breaking Paragraphs into Lines" (1981), the last row is as full as the others.
     """
     best = [(0.0, 0)]
     for end in range(1, len(ratios) + 1):
@@ -169,7 +169,7 @@ def row_ends(ratios: tuple[float, ...], target: float) -> frozenset[int]:
 
 
 def _fillers(total: float) -> Iterable[str]:
-    """Yield the classes of empty items that complete a grid with too few photos for one row."""
+    """Yield CSS classes for empty items that fill up a grid with too few photos for one row."""
     for name, target in WIDTHS.items():
         missing = target - total
         parts = math.ceil(missing / _MOST_RATIO) if missing >= _LEAST_RATIO else 0

@@ -58,7 +58,7 @@ class WhyView(msgspec.Struct, frozen=True):
 
 
 def why_of(ctx: PageContext, why: Why | None, entry: Entry) -> WhyView | None:
-    """Return why the post has its rank, or None if it was not ranked."""
+    """Return the explanation of a post's rank for display, or None if it was not ranked."""
     if why is None or not why.terms:
         return None
     _ = ctx.words.text
@@ -88,7 +88,7 @@ def _reason(ctx: PageContext, reason: ReasonWords | None) -> str:
 
 
 def _first(ctx: PageContext, sources: tuple[str, ...], bars: tuple[Bar, ...]) -> str:
-    """Return the main reason: the strongest personal term, or else the source of the post."""
+    """Return the main reason for a post's rank: the strongest personal term, or else its source."""
     strongest = next((bar for bar in bars if not bar.below and bar.name in _PERSONAL), None)
     if strongest is not None and strongest.words:
         return strongest.words[0].upper() + strongest.words[1:]
@@ -156,7 +156,7 @@ def _placed_at(ctx: PageContext, position: int, total: int = 0) -> FeedPosition:
 
 
 def _out_of(ctx: PageContext, explanation: FeedExplanation) -> FeedPosition:
-    """Return the rule that excludes a post from the feed, for display."""
+    """Return, for display, the rule that excludes a post from the feed."""
     _ = ctx.words.text
     if explanation.place is not None:
         # The post is in this ranking, although it was not in the one that was computed a moment before.
@@ -172,7 +172,7 @@ _PATIENCE = 3.0
 
 
 async def why(ctx: PageContext, path: IdPath) -> Response:
-    """Explain the position of a post in For you, or why it is not there."""
+    """Explain the position of a post in For you, or why it is missing there."""
     member = ctx.member
     entry = await entry_with_id(ctx, path.id)
     with one_request():

@@ -32,7 +32,7 @@ from shoal.web.request_context import PageContext
 
 
 class Face(msgspec.Struct, frozen=True):
-    """A member as shown in one line: name, link and avatar."""
+    """A member as shown on one line: name, link and avatar."""
 
     id: int
     name: str
@@ -43,7 +43,7 @@ class Face(msgspec.Struct, frozen=True):
 
 
 class Bond(msgspec.Struct, frozen=True):
-    """The relationship between the viewer and a member, as shown by buttons."""
+    """The relationship between the viewer and a member, as the buttons on pages show it."""
 
     self: bool = False
     following: bool = False
@@ -185,7 +185,7 @@ class AnsweredPost(NamedTuple):
 
 
 class PostView(msgspec.Struct, frozen=True):
-    """A post or a share of it."""
+    """A post, or a share of one, as pages show it."""
 
     id: int
     entry_id: int
@@ -245,7 +245,7 @@ async def posts_of(ctx: PageContext, entries: Sequence[Entry]) -> list[PostView]
 
 
 def with_first_photo(posts: list[PostView]) -> list[PostView]:
-    """Mark the first photo of the page, if one of the first two posts shows a photo."""
+    """Mark the first photo of the page, so that it loads first, if one of the first two posts shows one."""
     for n, post in enumerate(posts[:2]):
         if post.photos and not (post.covered or post.spoiler or post.folded):
             photo = msgspec.structs.replace(post.photos[0], first=True)
@@ -254,10 +254,10 @@ def with_first_photo(posts: list[PostView]) -> list[PostView]:
 
 
 async def answered(ctx: PageContext, entries: Sequence[Entry]) -> dict[int, AnsweredPost]:
-    """Return the posts by other authors that these entries answer, by id. Costs a hydration if there are any.
+    """Return the posts by other authors to which these entries reply, by id. Costs a hydration if there are any.
 
-    Only a post that could be shown to the viewer in this list has an excerpt: not one that they muted, reported or filter, and
-    none that moderators hold or whose author is silenced.
+    An excerpt is shown only if the list could show the post to the viewer: its author is not muted or silenced, and the viewer
+    has not reported it, no filter matches it and moderators do not hold it.
     """
     parents = {
         entry.post.parent_id: entry.post.parent_author_id
@@ -289,7 +289,7 @@ def post_of(
     depth: int = -1,
     why: object = None,
 ) -> PostView:
-    """Return an entry of a feed as a view model. `parents` are the answered posts by id."""
+    """Return an entry of a feed as a view model. `parents` are the posts that entries reply to, by id."""
     post, author, words = entry.post, entry.author.member, ctx.words
     return PostView(
         id=post.id,
