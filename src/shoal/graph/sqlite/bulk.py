@@ -176,7 +176,7 @@ class SqliteSnapshot:
         await asyncio.to_thread(asked, _end, self._reading)
 
     async def note(self, row: KeyRow) -> None:
-        """Store the backup key in a transaction of its own, between commits of the server."""
+        """Store the backup key in a separate transaction, between commits of the server."""
 
         def put(connection: sqlite3.Connection) -> None:
             connection.execute(_PATIENCE.format(_NOTE_SECONDS * 1_000))

@@ -321,7 +321,7 @@ def _place(place: Place) -> entities.Place:
 
 
 def share_content(share: Share, sharer: str, at: Addresses) -> entities.StatusContent:
-    """Return a share as a status of its own. Its text is empty: the text is in the shared post."""
+    """Return a share as a separate status. Its text is empty: the text is in the shared post."""
     url = at.status(sharer, share.id)
     return entities.StatusContent(
         id=str(share.id),
