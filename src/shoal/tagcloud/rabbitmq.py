@@ -53,7 +53,7 @@ class QueueNames:
         """
 
     async def declare(self, channel: AbstractChannel) -> None:
-        """Declare what does not exist. Emitters do so too: an increment must be safe even if no collector ever ran."""
+        """Declare the queues that do not exist yet, in emitters too: an increment must be safe even if no collector ever ran."""
         await channel.exchange_declare(self.exchange, exchange_type="fanout", durable=True)
         await channel.exchange_declare(self.census, exchange_type="fanout", durable=True)
         await channel.queue_declare(self.roll, durable=True, arguments={"x-queue-type": "quorum"})
@@ -75,17 +75,17 @@ class QueuePosition:
         """The order number at which this became the first consumer; 0 if it may not be first."""
 
     async def stand(self) -> None:
-        """Subscribe at the end of the line."""
+        """Subscribe to the queue, behind its other consumers."""
         self._ticket, self.first_since = f"{self.queue}.{next(_numbers)}", 0
         await self.channel.basic_consume(self.queue, self._came, consumer_tag=self._ticket)
 
     async def leave(self) -> None:
-        """Unsubscribe. Nothing is delivered afterwards; unacknowledged deliveries are redelivered after `give_back`."""
+        """Unsubscribe from the queue. Nothing is delivered afterwards; unacknowledged deliveries stay until `give_back`."""
         await self.channel.basic_cancel(self._ticket)
         self._ticket = ""
 
     async def give_back(self) -> None:
-        """Requeue unacknowledged deliveries. The numbers of all deliveries become invalid."""
+        """Requeue unacknowledged deliveries. All delivery tags become invalid."""
         await self.channel.basic_recover(requeue=True)
 
     async def _came(self, delivered: DeliveredMessage) -> None:
@@ -98,9 +98,9 @@ class QueuePosition:
 
 
 def too_many(places: Sequence[QueuePosition], collectors: int) -> QueuePosition | None:
-    """Return the place that a collector should give up, if any: the one in which it became first most recently.
+    """Return the queue in which a collector is first and which it should leave, the latest, if it has too many; otherwise None.
 
-    It then rotates among the others until it finds one with capacity; with this number of queues, one has.
+    The collector then tries the other queues in turn until it is first in one, which the number of queues guarantees.
     """
     first = sorted((queue for queue in places if queue.first_since), key=lambda queue: queue.first_since)
     return first[-1] if len(first) > -(-QUEUES // max(1, collectors)) else None
@@ -116,7 +116,7 @@ class QueueReceipt(NamedTuple):
 
 
 class Deliveries:
-    """Increments by id, with a receipt for each of their deliveries; `arrived` are the ones not taken yet."""
+    """Delivered increments by id, with a receipt for each delivery. `arrived` has those that were not taken yet."""
 
     def __init__(self) -> None:
         self._parcels: dict[bytes, Parcel] = {}
@@ -137,7 +137,7 @@ class Deliveries:
         return True
 
     def again(self) -> None:
-        """Make `take` return everything that is not done once more."""
+        """Make the next `take` return all increments again that are not done."""
         self.arrived = list(self._parcels.values())
 
     def take(self) -> list[Parcel]:
@@ -156,7 +156,7 @@ class Deliveries:
         return given
 
     def forget(self, position: QueuePosition) -> None:
-        """Forget a place's deliveries, which the broker redelivers. Increments that also came from other places stay."""
+        """Forget a queue's deliveries, which the broker will redeliver. Increments that other queues delivered too are kept."""
         for id_, receipts in list(self._receipts.items()):
             left = [receipt for receipt in receipts if receipt.place is not position]
             if left:
@@ -191,10 +191,10 @@ class CollectorReport(msgspec.Struct, array_like=True):
 
 
 class RabbitTransport:
-    """See `contract.Transport`. A process that is not `collecting` can send and count, but receives nothing.
+    """A `contract.Transport` over RabbitMQ. A process that is not `collecting` can send and count, but receives nothing.
 
-    `prefetch` limits unacknowledged increments of a queue. `check_seconds` is how often a collector checks whether it is first on
-    too many queues.
+    `prefetch` limits unacknowledged increments of a queue. `check_seconds` is how often a collector checks whether it is the
+    active consumer of too many queues.
     """
 
     def __init__(self, url: str, namespace: str, *, collecting: bool, prefetch: int, check_seconds: float) -> None:
@@ -270,7 +270,7 @@ class RabbitTransport:
                 await position.channel.basic_ack(tag, wait=False)
 
     async def waiting(self) -> int:
-        """Count waiting increments; a collector that does not answer counts as holding one."""
+        """Count the increments that are sent but not merged. A collector that does not answer counts as having one."""
         return await self._putting.ask(self._count())
 
     async def _count(self) -> int:
@@ -341,7 +341,7 @@ class RabbitTransport:
                     self._taking.renew()
 
     async def _give_up_surplus(self) -> None:
-        """Give up one queue, if this collector is first on more than its share."""
+        """Leave one queue if this collector is the active consumer of more than its share."""
         if self._look_channel is None:
             return
         given_up = too_many(self._places, await self._names.collectors(self._look_channel))
@@ -384,4 +384,4 @@ def _held(reports: Roll[CollectorReport], queue: str) -> int:
 
 
 async def _nothing(_message: DeliveredMessage) -> None:
-    """Do nothing: no messages are ever sent there."""
+    """Do nothing: no messages are ever sent to this consumer."""

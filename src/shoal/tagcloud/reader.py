@@ -61,7 +61,7 @@ _UPDATE_SECONDS = 0.5
 
 
 class _Held(NamedTuple):
-    """The cached version, when it was checked, and the time for which warmth is computed."""
+    """The cached version of the cloud, when it was checked, and the time at which warmth is computed."""
 
     looked: int
     update: VersionUpdate | None
@@ -88,7 +88,7 @@ class _Held(NamedTuple):
 
 
 class TagCloud:
-    """Reads of a cloud, and the admins' rules. `clock` returns Unix milliseconds.
+    """Reads the tag cloud and sets the admins' tag rules. `clock` returns Unix milliseconds.
 
     The store is polled after `seconds` while no `updates` are received.
     """
@@ -111,7 +111,7 @@ class TagCloud:
         self._looking = asyncio.Lock()
 
     async def cloud(self, order: str = "all", limit: int = MAX_WORDS) -> Shown:
-        """Return the top tags of an order: `all` (uses), `hour`, `day`, `week` (heat), `rising` (surprise).
+        """Return the top tags of an order: `all` (uses), `hour`, `day`, `week` (warmth), `rising` (surprise).
 
         Raises `InvalidInput` for another order, or a limit outside 1 to 200.
         """
@@ -145,7 +145,7 @@ class TagCloud:
         return await compared(ask)
 
     async def summary(self, name: str) -> TagSummary | None:
-        """Return the activity of a tag; as `tag`."""
+        """Return the activity of a tag; None if it is unused or denied. Raises `InvalidInput` for an invalid tag."""
         name = check_tag(name)
 
         async def ask() -> TagSummary | None:
@@ -155,7 +155,7 @@ class TagCloud:
         return await compared(ask)
 
     def today(self) -> int:
-        """Return the day, in days since 1970-01-01 UTC. A response made with it is valid until the day ends."""
+        """Return today as days since 1970-01-01 UTC. A cached response that depends on it expires when the day ends."""
         now = self.clock()
         day = now // DAY_MS
         good_until((day + 1) * DAY_MS, now)
@@ -184,19 +184,19 @@ class TagCloud:
         return {name: found[lead] for name in names if (lead := leader(name, cached.rules)) in found}
 
     async def shown_as(self, names: Collection[str]) -> dict[str, str]:
-        """Return the displayed tag for each: itself, or its merge target. Denied ones are absent."""
+        """Return the tag under which each of these tags is shown: itself, or its merge target. Denied tags are absent."""
         cached = await self._latest()
         leads = {name: leader(name, cached.rules) for name in names}
         return {name: lead for name, lead in leads.items() if not cached.hides(lead)}
 
     async def group(self, name: str) -> tuple[str, ...]:
-        """Return all tags that count together with this one; empty if it is denied."""
+        """Return all tags that count together with a tag, by merge rules; empty if it is denied."""
         cached = await self._latest()
         ((lead, others),) = cached.groups.of((name,)).values()
         return () if cached.hides(lead) else (lead, *others)
 
     async def versions(self) -> AsyncGenerator[int, None]:
-        """Yield the number of the newest version, and again whenever it has changed, until the updates are closed.
+        """Yield the number of the newest version, now and whenever it changes, until the updates are closed.
 
         Of several versions in quick succession, only the last one may be yielded. Raises `Unavailable`.
         """
@@ -213,7 +213,7 @@ class TagCloud:
         return sorted((await self._store.rules()).values(), key=lambda rule: rule.name)
 
     async def rule(self, decide: ruling.Decide) -> TagRule:
-        """Set a rule that `decide` derives from the current ones. Raises the `InvalidInput` of `decide`."""
+        """Set the tag rule that `decide` derives from the current rules. Raises the `InvalidInput` of `decide`."""
         rule = await ruling.set_rule(self._store, decide, self._updates, self.clock, self._sizes)
         # A read that began before the rule must not be cached after it.
         async with self._looking:
@@ -280,7 +280,7 @@ def _check(order: str, limit: int) -> None:
 
 
 def _checked(cached: _Held, now: int, update: VersionUpdate | None, *, confirmed: bool = True) -> _Held:
-    """Record a check. Computed words stay valid for a while, in which warmth changes by a few thousandths at most."""
+    """Record that the cached version was checked. Its computed words are kept for a while, in which warmth hardly changes."""
     cached = cached._replace(looked=now, update=update, confirmed=confirmed)
     return cached if abs(now - cached.now) < _SERVES_MS else cached._replace(now=now, shown={}, sized={})
 
