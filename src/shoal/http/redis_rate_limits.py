@@ -59,7 +59,7 @@ return {refused, true}
 
 
 class _RedisWindow(RateWindow):
-    """A window counted by Redis."""
+    """A rate-limit window whose count is in Redis."""
 
     __slots__ = ()
 
@@ -91,9 +91,9 @@ class RedisLimiter:
         return await self._alone.take(key, cost)
 
     async def give_back(self, key: RateKey, window: RateWindow) -> None:
-        """Uncount a request where it was counted.
+        """Undo the count of a request, where it was counted.
 
-        While Redis is unavailable it stays counted, and one request too many is refused.
+        If Redis is unavailable, the request stays counted, so that one request too many is refused.
         """
         if not isinstance(window, _RedisWindow):
             await self._alone.give_back(key, window)
