@@ -94,7 +94,7 @@ _WANTS_TLS = "the server requires TLS: use amqps://"
 
 
 class _Refusing(NamedTuple):
-    """When to reconnect if a queue still refuses messages, by the clock of the event loop, and the interval before that time."""
+    """The next time to reconnect if a queue still refuses messages (event loop clock), and the interval before that time."""
 
     until: float
     seconds: float
@@ -137,7 +137,7 @@ class Link:
         await cancel(self._task)
 
     def renew(self) -> None:
-        """Reconnect, because channels or consumers are not as `prepare` left them."""
+        """Reconnect, because channels or consumers are no longer as `prepare` created them."""
         self._renewal.set()
 
     @property
@@ -147,8 +147,8 @@ class Link:
     async def ask(self, work: Coroutine[Any, Any, T]) -> T:
         """Return the result of `work`, which uses a channel of this connection.
 
-        Raises `Unavailable` if the connection ends first. The library then leaves some tasks waiting and cancels others; the
-        caller must notice neither.
+        Raises `Unavailable` if the connection ends first. The client library then leaves some tasks waiting and cancels others,
+        which this method hides from the caller.
         """
         task, over = asyncio.ensure_future(work), self._ended
         try:
@@ -166,7 +166,7 @@ class Link:
         return answer
 
     async def publish(self, queue: str, bodies: Sequence[bytes], *, exchange: str = "") -> None:
-        """Publish messages and return when the broker has all of them on disk. Raises `Unavailable` if it may have only some.
+        """Publish messages, and return when the broker has all of them on disk. If it raises `Unavailable`, it may have some.
 
         With an exchange, `queue` is the routing key, and the messages are on disk in every queue that it routes to.
         """
@@ -185,10 +185,10 @@ class Link:
                 raise answer
 
     def _look_for_refusals(self, target: tuple[str, str], answers: Sequence[object]) -> None:
-        """Reconnect if a queue was deleted, or seems to refuse everything.
+        """Reconnect if a queue was deleted, or seems to refuse every message.
 
-        The cause may be the channel. When the node that led a quorum queue dies and a channel of another node publishes there for
-        the first time before the queue has a new leader, RabbitMQ 3.10 refuses that message and all that follow on this
+        The cause may be the channel. When the node that led a quorum queue dies and a channel of another node publishes there
+        for the first time before the queue has a new leader, RabbitMQ 3.10 refuses that message and all that follow on this
         channel, until the dead node is back (`rabbit_fifo_client:enqueue/3`).
         """
         now = asyncio.get_running_loop().time()
@@ -315,14 +315,14 @@ _FORGOTTEN_SECONDS = 60.0
 
 
 class Roll(NamedTuple, Generic[T]):
-    """The replies to a liveness query, and the number of `silent` consumers that may have messages."""
+    """The replies to a liveness query, and the number of consumers that did not reply but may have messages."""
 
     answers: list[T]
     silent: int
 
 
 class _Silence(NamedTuple):
-    """The number of silent consumers, since when it has been unchanged, and when it was last observed."""
+    """The number of consumers that did not reply, since when it has been unchanged, and when it was last observed."""
 
     many: int
     since: float
@@ -330,7 +330,7 @@ class _Silence(NamedTuple):
 
 
 class RollCall(Generic[T]):
-    """Liveness queries and replies, on a separate channel. `own` returns the reply of this process (None: it only queries)."""
+    """Sends liveness queries and replies, on a separate channel. `own` returns this process's reply (None: it only queries)."""
 
     def __init__(
         self, exchange: str, kind: type[T], own: Callable[[], T] | None, *, clock: Callable[[], float] = time.monotonic
@@ -367,7 +367,7 @@ class RollCall(Generic[T]):
             return Roll(found, self._silent_processes(max(0, expected - len(found))))
 
     def _silent_processes(self, silent: int) -> int:
-        """Return how many of the silent consumers may be live processes."""
+        """Return how many of the consumers that did not reply may belong to live processes."""
         now, before = self._clock(), self._silence
         known = silent == before.many and now - before.seen < _FORGOTTEN_SECONDS
         self._silence = _Silence(silent, before.since if known else now, now)

@@ -33,7 +33,7 @@ class ConcurrencyLimits(NamedTuple):
 
 
 class KeyedQueue:
-    """A queue of tasks, each for a key, with concurrency limits. A task that exceeds a limit is refused with the text `busy`."""
+    """A queue of tasks with concurrency limits, in total and per key. A refused task gets the message `busy`."""
 
     def __init__(self, limits: ConcurrencyLimits, busy: str) -> None:
         self._limits = limits
@@ -104,7 +104,7 @@ class KeyedLocks:
 
 
 async def set_within(event: asyncio.Event, seconds: float) -> bool:
-    """Return True when the event is set, or False after `seconds`."""
+    """Wait until the event is set, for at most `seconds`; return whether it is set."""
     try:
         async with asyncio.timeout(seconds):
             return await event.wait()

@@ -94,5 +94,5 @@ def _ready(media: Media, placed: PlacedClip) -> Media:
 
 
 async def remove_files(effects: Effects, event: events.FilesReleased, mark: int) -> None:
-    """Delete the files, ignoring missing ones."""
+    """Delete the files of the event from the media store, ignoring missing ones."""
     await effects.workshop.library.remove(event.keys)

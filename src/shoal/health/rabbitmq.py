@@ -18,7 +18,7 @@ _SECONDS = 2.0
 
 
 async def look(url: str, address: str, namespace: str = "shoal") -> list[EngineHealth]:
-    """Return the figures of a broker, from the first node that answers. Raises errors of the client."""
+    """Return the health figures of a broker, from the first node that answers. Raises errors of the client library."""
     queues = Queues(namespace)
     async with asyncio.timeout(_SECONDS):
         connection = await _connection(url)

@@ -46,7 +46,7 @@ HEADER: Final = (1500, 500)
 
 
 class StoredPicture(msgspec.Struct, frozen=True, kw_only=True):
-    """A picture in the store; fields are named as in `core.model.Media`."""
+    """The result of storing a picture. Fields are named as in `core.model.Media`."""
 
     content_type: str
     key: str
@@ -64,7 +64,7 @@ class StoredPicture(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Poster(msgspec.Struct, frozen=True, kw_only=True):
-    """The picture of a video or sound; fields are named as in `core.model.Media`."""
+    """The preview picture of a video or sound. Fields are named as in `core.model.Media`."""
 
     preview_key: str = ""
     preview_width: int = 0
@@ -74,7 +74,7 @@ class Poster(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlacedClip(msgspec.Struct, frozen=True, kw_only=True):
-    """A converted clip in the store."""
+    """The result of storing a converted clip."""
 
     kind: MediaKind
     content_type: str
@@ -153,7 +153,7 @@ class MediaLibrary:
         return await self._store.get(key)
 
     async def part(self, key: str, first: int | None = None, last: int | None = None) -> FilePart:
-        """Return a stored file, or a range of it, in pieces. `first` and `last` are described at `MediaStore.part`."""
+        """Return a stored file, or a range of it, in pieces. For `first` and `last` see `MediaStore.part`."""
         _check_shown(key)
         return await self._store.part(key, first, last)
 
@@ -189,7 +189,7 @@ class MediaLibrary:
         return await self._poster(f"{media_path(user_name)}/{media_id}-{token_hex(4)}", data, keep_kind=True)
 
     async def place_clip(self, original_key: str) -> PlacedClip:
-        """Convert a stored upload, and store the result. Doing so twice gives equal keys."""
+        """Convert a stored upload, and store the result. Converting it again gives equal keys."""
         if self.clips is None:
             raise Unavailable("this server cannot process video or audio")
         stem = original_key.removesuffix(SUFFIXES[RAW]).rpartition("-")[0]
@@ -268,7 +268,7 @@ class MediaLibrary:
         return key
 
     def _check(self, data: bytes) -> None:
-        """Reject an upload that can be rejected without a child process."""
+        """Raise an error for an upload that is invalid even without decoding it in a child process."""
         self.limits.check_size(len(data))
         sniff(data[:HEAD])
 
@@ -283,7 +283,7 @@ def _check_known(data: bytes) -> None:
 
 
 def _check_shown(key: str) -> None:
-    """Raise `NotFound` for an original upload. It is never served: it may contain locations, names and other metadata."""
+    """Raise `NotFound` for the key of an uploaded original: originals are never served, because of their metadata."""
     if key.endswith(SUFFIXES[RAW]):
         raise NotFound("there is no such file")
 
@@ -329,7 +329,7 @@ class _Wait(NamedTuple):
 
 
 class Workshop:
-    """The library with its background tasks. A task is identified by a number, and never runs twice concurrently.
+    """Runs background tasks of a `MediaLibrary`, such as conversions. A task has a number, and never runs twice concurrently.
 
     Waiting tasks are scheduled fairly: the member who was served longest ago is next.
     """
@@ -349,7 +349,7 @@ class Workshop:
 
     @property
     def waiting(self) -> int:
-        """Number of waiting tasks, including tasks that were not retried for a few seconds."""
+        """Number of waiting tasks, including those that have to be retried first."""
         return len(self._waiting)
 
     def begin(self, number: int, member: int, work: Callable[[], Coroutine[None, None, None]]) -> asyncio.Future[None]:
@@ -372,7 +372,7 @@ class Workshop:
         return done
 
     def _next(self, number: int, member: int) -> int:
-        """Return the member to serve next, after recording this attempt."""
+        """Record an attempt of this member, and return the member to serve next."""
         now = time.monotonic()
         self._waiting.pop(number, None)
         self._waiting[number] = _Wait(member, now)

@@ -42,7 +42,7 @@ _MOST_BODY = 4 << 20
 
 
 class Destination(NamedTuple):
-    """The target of a request."""
+    """Where to send a request: host, port, name for TLS, and scheme."""
 
     host: str
     port: int
@@ -164,7 +164,7 @@ async def server(settings: Settings, found: RunningServer) -> Iterable[Diagnosis
 
 
 async def _door(settings: Settings) -> bool | None:
-    """Return whether a server listens at the control socket; None for a store without files."""
+    """Return whether a server listens at the control socket; None for a store that has no files."""
     path = control_path(settings)
     if path is None:
         return None
@@ -206,7 +206,7 @@ async def work(settings: Settings) -> Iterable[Diagnosis]:
 async def _broker_is_empty(settings: Settings) -> bool:
     """Return whether the broker lacks the queues of this network.
 
-    The caller must not open the outboxes then, because that would create the queues.
+    In that case the caller must not open the outboxes, which would create the queues.
     """
     for probe in engine_probes(settings):
         if probe.engine == "RabbitMQ":
@@ -218,7 +218,7 @@ async def _broker_is_empty(settings: Settings) -> bool:
 
 
 async def metrics(settings: Settings, found: RunningServer) -> Iterable[Diagnosis]:
-    """Request the metrics as Prometheus does."""
+    """Request the metrics page as Prometheus does, and check the response."""
     if not settings.metrics_port:
         return [warn("metrics", "metrics_port is not set, so no alerts are sent", "set metrics_port (docs/metrics.md)")]
     destination = Destination(_EVERYWHERE.get(settings.metrics_host, settings.metrics_host), settings.metrics_port)
@@ -416,7 +416,7 @@ async def _is_ours(response: Answer, running: RunningServer) -> bool:
 
 
 async def _forwarded(destination: Destination, running: RunningServer) -> Iterable[Diagnosis]:
-    """Check that the rate limit of a client does not depend on `X-Forwarded-For` claims."""
+    """Check that a client cannot evade its rate limit by sending `X-Forwarded-For`."""
     first, second = [await _left(destination, _claimed()) for _ in range(2)]
     if first is None or second is None:
         return [ok("forwarded", "skipped: rate_limits is off")]
@@ -460,7 +460,7 @@ def _claimed() -> dict[str, str]:
 
 
 class _Left(NamedTuple):
-    """The remaining rate limit of a client, and when it resets."""
+    """How much of a client's rate limit is left, and when it resets."""
 
     requests: int
     until: str
@@ -473,7 +473,7 @@ async def _left(destination: Destination, headers: dict[str, str]) -> _Left | No
 
 
 async def _upgrade(destination: Destination) -> Iterable[Diagnosis]:
-    """Check that the proxy passes WebSockets: the server rejects a WebSocket without a token differently from a plain request."""
+    """Check that the proxy passes WebSockets: without a token, the server answers one otherwise than a plain request."""
     response = await ask(destination, f"{_STREAM}?stream=user", _UPGRADE, read_body=False)
     if response.status not in {101, 401}:
         message = f"the proxy blocks WebSockets: status {response.status}"
@@ -502,7 +502,7 @@ _RESOLVER = ("RES_OPTIONS", f"timeout:1 attempts:{int(SECONDS)}")
 
 
 async def examine(environ: Mapping[str, str], overrides: Mapping[str, str]) -> list[Diagnosis]:
-    """Return the findings of all checks, in order. Nothing is changed."""
+    """Run all checks, and return their findings in order. Nothing is changed."""
     os.environ.setdefault(*_RESOLVER)
     found, settings = preflight.read(environ, overrides)
     if settings is None:

@@ -36,7 +36,7 @@ DELAYS_MS = (100, 400, 1_600, 6_400, 60_000, 600_000)
 
 
 class Message(msgspec.Struct, array_like=True):
-    """A job in a queue. `at`: when it was first published (Unix ms); `delays_left`: remaining delay in ms after this queue."""
+    """A job in a queue. `at` is when it was first published (Unix ms), `delays_left` the delay after this queue (ms)."""
 
     store: int
     seq: int
@@ -73,7 +73,7 @@ class Queues:
         self.census = f"{namespace}.census"
 
     def after(self, delay_ms: int) -> tuple[str, int]:
-        """Return the queue for a delayed job, and its remaining delay after that queue."""
+        """Return the queue for a job to be delayed, and the delay that is left after that queue."""
         if delay_ms <= 0:
             return self.work, 0
         step = max((delay for delay in DELAYS_MS if delay <= delay_ms), default=DELAYS_MS[0])
@@ -104,8 +104,8 @@ Key = tuple[int, int, AnyEvent]
 class Delivery(NamedTuple):
     """One delivered message, with its channel and delivery tag.
 
-    `job` is None if this version cannot read it. `at`: when it was first published (Unix ms). `delays_left`: remaining delay in ms.
-    `before`: number of earlier deliveries. `alone`: the job is suspected of killing its workers.
+    `job` is None if this version cannot read it. `at` is when it was first published (Unix ms), `delays_left` the remaining
+    delay in ms, and `before` the number of earlier deliveries. `alone` means that the job is suspected of killing its workers.
     """
 
     channel: AbstractChannel
@@ -140,7 +140,7 @@ def key_of(job: Job) -> Key:
 
 
 class InFlight:
-    """Unacknowledged deliveries in arrival order, and the claimed jobs, by key."""
+    """The unacknowledged deliveries in arrival order, and the claimed jobs by key."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -157,7 +157,7 @@ class InFlight:
 
     @property
     def oldest(self) -> int:
-        """Since when (Unix ms) the oldest unacknowledged job waits; 0 if there is none."""
+        """Return since when (Unix ms) the oldest unacknowledged job has been waiting; 0 if there is none."""
         return min((at for tags in self._open.values() for at in tags.values()), default=0)
 
     def clear(self) -> None:
@@ -209,12 +209,12 @@ class InFlight:
         return None if entry is None else entry.at
 
     def take_out(self, job: Job) -> list[Delivery]:
-        """Forget a job that is being put back, and return its deliveries. A later delivery of it counts as a new job."""
+        """Forget a job that is put back, and return its deliveries. If it is delivered again, it counts as a new job."""
         entry = self._held.pop(key_of(job), None)
         return entry.deliveries if entry is not None else []
 
     def restore(self, job: Job, deliveries: Iterable[Delivery], seconds: float) -> None:
-        """Restore a job that could not be put back, to be returned by `due` after `seconds`."""
+        """Restore a claimed job that could not be put back; `due` returns it after `seconds`."""
         for delivery in deliveries:
             if delivery.channel in self._open:
                 self.hold(job, delivery, seconds)
@@ -256,9 +256,10 @@ _AWAY_SECONDS = 1.0
 
 
 class RabbitOutbox:
-    """The jobs of a network on a broker. With `taking`, this process runs jobs; without, it relays, lists and replays them.
+    """The outbox of a network on a RabbitMQ broker.
 
-    `prefetch` limits unacknowledged deliveries. `deaths` is how many workers a job may kill before it is parked.
+    With `taking`, this process runs jobs; otherwise it only publishes, lists and replays them. `prefetch` limits unacknowledged
+    deliveries. `deaths` is how many workers a job may kill before it is parked.
     """
 
     def __init__(self, url: str, namespace: str, *, taking: bool, prefetch: int, deaths: int) -> None:
@@ -351,7 +352,7 @@ class RabbitOutbox:
         await self._tell(self._in_flight.settle(deliveries))
 
     def _next(self, delivery: Delivery) -> tuple[str, bytes]:
-        """Return the queue to which a delivery is moved instead of being run, and the body of the new message."""
+        """Return the queue to which to move a delivery that is not run now, and the body of the new message."""
         job = delivery.job
         if job is None:
             # A newer version of Shoal wrote the job. Its workers can run it.
@@ -368,7 +369,7 @@ class RabbitOutbox:
         await self._tell(self._in_flight.release(jobs))
 
     async def _tell(self, receipts: Sequence[Receipt]) -> None:
-        """Acknowledge deliveries. If the connection has ended, their jobs are delivered again, which is harmless."""
+        """Send acknowledgments. If the connection has ended, the jobs are delivered again, which is harmless."""
         if self._taking is None or not self._taking.up:
             return
         with suppress(Unavailable):
@@ -400,7 +401,7 @@ class RabbitOutbox:
         await self._tell(self._in_flight.release([job]))
 
     async def backlog(self) -> int:
-        """Count jobs that are queued, delayed, or claimed by any worker. A silent worker counts as one job."""
+        """Count the jobs that are queued, delayed or claimed. A worker that does not reply counts as having one job."""
         before = await self.figures()
         # Count the queues in the order in which jobs move, so that a moving job is counted twice rather than missed.
         names = [*self._queues.waiting.values(), self._queues.work, self._queues.again]

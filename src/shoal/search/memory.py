@@ -149,7 +149,7 @@ class NoIndex(MemoryIndex):
 
 
 def _is_loose(clause: Clause) -> bool:
-    """Return whether a clause is a prefix of a single word."""
+    """Return whether a clause is the beginning of a single word."""
     return clause.open and len(clause.words) == 1
 
 

@@ -30,11 +30,11 @@ _DAY = timedelta(days=1)
 
 
 class Question(NamedTuple):
-    """A parsed query: the part for the index, and the names that must or must not be the author.
+    """A parsed query: the part for the index, and the names of required and excluded authors.
 
-    Names in `by` and `not_by` are as typed after `from:`. `nothing` means that nothing can match, `public_only` that the viewer's
-    own posts are excluded. The index returns posts from the cells that cover the disks in `near`. The cells extend beyond the
-    disks, so the caller must check each post's place.
+    Names in `by` and `not_by` are as typed after `from:`. `nothing` means that nothing can match, `public_only` that the
+    viewer's own posts are excluded. The index returns posts from the cells that cover the disks in `near`. The cells extend
+    beyond the disks, so the caller must check each post's place.
     """
 
     ask: Ask
@@ -50,7 +50,7 @@ def read_question(text: str) -> Question:
 
 
 def misread(text: str) -> list[str]:
-    """Return the parts of a query whose operator does not accept the value, as typed."""
+    """Return those parts of a query, as typed, whose operator does not accept the value."""
     found = []
     for match in _PART.finditer(text):
         minus, name, quoted, bare = match.groups()
