@@ -181,7 +181,7 @@ def _paint(brush: ImageDraw.ImageDraw, shape: Shape, scale: int) -> None:
         return
     right, bottom = shape.x + shape.width, shape.y + shape.height
     brush.rounded_rectangle(
-        # Pillow draws the last pixel too.
+        # Pillow includes the last pixel of a rectangle.
         (shape.x * scale, shape.y * scale, right * scale - 1, bottom * scale - 1),
         shape.radius * scale,
         fill=fill,

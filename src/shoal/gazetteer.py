@@ -327,7 +327,7 @@ class _Names:
         return self._text[int(self._ends[at - 1]) if at else 0 : int(self._ends[at])]
 
     def equal(self, key: str) -> Named:
-        # No name contains a zero byte.
+        # No name contains a zero byte, so the second bound follows every entry of this name.
         return self._between(key.encode(), key.encode() + b"\x00")
 
     def starting(self, key: str) -> Named:

@@ -75,7 +75,7 @@ class ResponseCache(Generic[R]):
         self._entries: OrderedDict[Hashable, _Entry[R]] = OrderedDict()
         self._size = 0
         self._skip = skip
-        # The number of further responses that are not cached, by key.
+        # For each key, the number of further responses that will not be cached.
         self._skipped: Recent[Hashable, int] = Recent(64 * kilobytes)
         self.asked = self.missed = 0
 

@@ -114,7 +114,7 @@ class Agenda(BackgroundWorker):
             case EmailToken(ticket_id=ticket.id2):
                 await credentials.end(self._writes, node)
             case _:
-                # The object was deleted or rescheduled, so this ticket is stale.
+                # The object was deleted or rescheduled, so this ticket is obsolete.
                 batch = Batch(shard_of(ticket.id2))
                 take_off(batch, ticket.id2, self._writes.new_id(batch.shard))
                 await self._writes.graph.commit(batch)

@@ -238,13 +238,13 @@ class _Server(uvicorn.Server):
         self._ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        # Streams never end by themselves, so they cannot be waited for.
+        # Streams never end by themselves, so the shutdown must close them.
         self._ending()
         await super().shutdown(sockets)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        # uvicorn's own version raises the signal again at the end, which would end the process before the stores are closed.
+        # uvicorn's own method raises the signal again at the end, which would end the process before the stores are closed.
         loop = asyncio.get_running_loop()
         installed: list[signal.Signals] = []
         # Signals can only be handled in the main thread.

@@ -233,7 +233,7 @@ def build(**values: Any) -> Settings:
     given = with_new_names({name: value for name, value in values.items() if value is not None})
     try:
         for name, what in _TABLES.items():
-            # A store may also be a plain URL.
+            # The value of `store` may also be a plain URL instead of JSON.
             if isinstance(text := given.get(name), str) and (name != "store" or text.startswith("{")):
                 del given[name]
                 if text:

@@ -251,7 +251,7 @@ class Cluster:
         """Stop everything, clients before servers."""
         for program in (*self.web, *self.workers):
             program.resume()
-        # Stop them in parallel, because each finishes its work first.
+        # Stop the processes in parallel, because each of them first finishes its work.
         with ThreadPoolExecutor(max_workers=len(self.web) + len(self.workers) or 1) as together:
             list(together.map(Program.stop, (*self.web, *self.workers)))
         self._engines.stop()

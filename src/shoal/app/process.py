@@ -133,7 +133,7 @@ async def _trimming(trim: Callable[[int], int], every: float, least: int) -> Non
         await asyncio.sleep(every)
         least = min(least, now := _resident())
         if now >= least + _GROWN_BYTES:
-            # Takes up to 30 ms if much is free: in a thread, without the interpreter lock.
+            # Trimming takes up to 30 ms if much memory is free: run it in a thread, where it holds no interpreter lock.
             await asyncio.to_thread(trim, 0)
             least = _resident()
 

@@ -52,7 +52,7 @@ class OwnersUpdates(VersionUpdates):
     def __init__(self, memory: SharedMemory, *, polling: bool = False) -> None:
         super().__init__(polling=polling)
         self._words = memory.words
-        # Versions may have been written between the previous owner and this one.
+        # The previous owner may have ended before it reported the newest versions of the tag cloud.
         self.receive(0)
 
     def receive(self, version: int) -> None:

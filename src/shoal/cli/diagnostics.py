@@ -261,7 +261,7 @@ def bench(arguments: tuple[str, ...]) -> None:
     if not chosen and (unknown := [word for word in arguments if not word.startswith("-")]):
         raise click.ClickException(f"no benchmark {unknown[0]!r}; choose one of {', '.join(known)}")
     module = f"benchmarks.{chosen[0].replace('-', '_')}" if chosen else "benchmarks"
-    # Options of the benchmark may come before or after its name.
+    # Options for the benchmark may precede or follow the name of the benchmark.
     rest = [word for word in arguments if word not in chosen[:1]]
     done = subprocess.run([sys.executable, "-m", module, *rest], cwd=ROOT, check=False)  # noqa: S603  # our own
     raise SystemExit(done.returncode)

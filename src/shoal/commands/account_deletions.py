@@ -416,7 +416,7 @@ _STEPS: Sequence[_Step] = (
     _by_verb(schema.OWNS_INVITATION, invitations.drop),
     _media,
     *map(_plain, _PLAIN),
-    # Entries of the audit log are kept without their addresses.
+    # Entries of the audit log are kept, but their IP addresses are removed.
     end_addresses,
     _logins,
     _personalization,

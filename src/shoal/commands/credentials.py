@@ -149,7 +149,8 @@ def _is_over(proof: EmailToken, member: Member, login: Login) -> bool:
     """Return whether the token became invalid by a later event, such as a password change."""
     match proof.kind:
         case MailKind.UNDO:
-            # A new password does not void an undo link: otherwise a thief who sets one could keep the owner from undoing a change.
+            # A new password does not void the undo link: otherwise a thief who sets a new password could keep the owner from
+            # undoing a change.
             ended = False
         case MailKind.RESET:
             ended = proof.generation != member.generation or login.email != proof.address
@@ -355,7 +356,7 @@ async def _change(writes: Writes, requested: _Change) -> Member:
         return after, moved.freed
 
     member, freed = await retry_on_conflict(attempt)
-    # If this fails, the consumer of `EmailChanged` does it later: the change is committed.
+    # If this call fails, the consumer of `EmailChanged` repeats it later: the change is committed.
     with contextlib.suppress(ShoalError):
         await _settle(writes, member_id, address, freed)
     return member

@@ -236,7 +236,7 @@ async def _release(writes: Writes, invitation_id: int, member_id: int, *, came: 
         with another_request():
             return await get_object(writes.graph, Invitation, invitation_id)
 
-    # If this fails, the hold expires by itself; the invitation may also have been revoked.
+    # If this call fails, the reserved use is freed when its reservation expires; the invitation may also have been revoked.
     with contextlib.suppress(ShoalError):
         async with _lock(writes, invitation_id):
             await change_object(writes.graph, read, lambda invitation: invitation.without(member_id, came=came))

@@ -234,7 +234,7 @@ async def register(
     except KeyTaken as error:
         raise Taken("Username has already been taken", field="username") from error
     if address:
-        # If this fails, the consumer of `MemberRegistered` does it later: the member exists already.
+        # If this call fails, the consumer of `MemberRegistered` repeats it later: the member exists already.
         with contextlib.suppress(ShoalError):
             await keep_address(writes.graph, member.id, address)
     return member
@@ -378,7 +378,7 @@ async def update_profile(writes: Writes, member_id: int, profile: ProfileChange)
         return await _change(writes, member_id, changes, named)
     except ShoalError as error:
         if placed and is_refusal(error):
-            # One picture may have been stored before the other was found invalid.
+            # One of the two pictures may have been stored before the other was found invalid.
             await writes.media.remove(placed)
         raise
 

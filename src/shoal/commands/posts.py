@@ -196,7 +196,7 @@ async def create(
     try:
         return await with_media(writes, author_id, content["media"], attempt)
     except KeyTaken as error:
-        # Two concurrent requests with one key both return the post of the first.
+        # Of two concurrent requests with one idempotency key, both return the post of the first.
         return _written(await first_made(writes, shard, error.id))
 
 

@@ -106,7 +106,7 @@ async def _begin_one_more(writes: Writes, member_id: int, atype: AssocType, othe
         await _begin_follow(writes, member_id, atype, other_id, terms, None, claim)
 
     if await _follows_left(writes, member_id) > _NEAR:
-        # Concurrent follows need not be serialized while the limit is far away.
+        # Concurrent follows need not be serialized while the member is far below the limit.
         await _begin_follow(writes, member_id, atype, other_id, terms, None)
     else:
         await serialized(writes, member_id, attempt)

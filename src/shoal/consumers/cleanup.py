@@ -161,7 +161,7 @@ async def _late_reaction(clear: Clear, effects: Effects, op: events.InverseOp) -
 
 
 async def _late_vote(effects: Effects, op: events.InverseOp) -> None:
-    # The association's data contains the chosen options, so there are at most that many keys to look up.
+    # The data of this association contains the chosen options, so at most `len(op.data)` keys have to be read.
     votes = await effects.graph.key_get(vote_keys(op.id2, op.id1, len(op.data)))
     options = await _chosen(effects, op.id2, op.id1)
     await effects.graph.commit(unvote_batch(op.id2, op.id1, options, votes, effects.new_id(shard_of(op.id2))))

@@ -77,7 +77,7 @@ _MAX_PROGRAM_NAME = 40
 """Maximum characters of a program name."""
 _MOST_ADDRESS = 64
 
-# The first match wins: browsers based on Chromium claim to be Chrome, which claims to be Safari.
+# The first match is used: browsers based on Chromium also name Chrome, and Chrome also names Safari.
 _BROWSERS = (
     ("Edg", "Edge"),
     ("OPR/", "Opera"),
@@ -90,7 +90,7 @@ _BROWSERS = (
     ("CriOS/", "Chrome"),
     ("Safari/", "Safari"),
 )
-# The first match wins: Android claims to be Linux, and iPhones to be like Macs.
+# The first match is used: Android also names Linux, and iPhones also name Mac OS.
 _SYSTEMS = (
     ("iPhone", "iPhone"),
     ("iPad", "iPad"),

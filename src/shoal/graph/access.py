@@ -331,6 +331,6 @@ async def filters_of(graph: Reader, member_id: int) -> list[Filter]:
 
     Takes one read if there are no filters, otherwise two.
     """
-    # Read more than the limit, because concurrent requests may exceed it.
+    # Read up to twice the limit, because concurrent requests may have exceeded it.
     owned = await graph.assoc_range(member_id, OWNS_FILTER, Cursor(limit=2 * MAX_FILTERS))
     return await objects_of(graph, Filter, [assoc.id2 for assoc in reversed(owned)])

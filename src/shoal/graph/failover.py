@@ -92,7 +92,8 @@ class HistoryTokens:
         self._histories = histories
 
     async def read(self, ids: Sequence[int]) -> dict[int, bytes]:
-        # Get the mark before the tokens. If a newer history begins in between, an entry is only invalidated unnecessarily.
+        # Get the mark before the tokens: if a newer history begins in between, the tokens have the old mark, and an entry is only
+        # invalidated unnecessarily.
         mark = self._histories.mark
         return {id_: version + mark for id_, version in (await self._versions.read(ids)).items()}
 

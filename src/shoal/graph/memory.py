@@ -90,10 +90,10 @@ class MemoryGraph:
     def __init__(self, owns: Owns = every_shard, clock: Callable[[], float] = time.monotonic) -> None:
         self._owns = owns
         self._objects: dict[int, AnyNode] = {}
-        # The stored state, which is also the `Known` against which batches are decided.
+        # The stored rows, in the form in which a batch is checked against them.
         self._known = Known()
         self._live = _Lists()
-        # Tombstones of the types that list them.
+        # Tombstones of the association types whose ended associations can be listed.
         self._ended = _Lists()
         # Heaps of candidates for each sweep, oldest first. A candidate that has changed in between is skipped when it is popped.
         self._sweepable: list[tuple[int, Triple]] = []

@@ -27,7 +27,7 @@ async def look(url: str, address: str, namespace: str = "shoal") -> list[EngineH
     try:
         measurements = await _figures(await connection.channel(), queues)
     except ChannelNotFoundEntity:
-        # The queues are created when the network is first opened.
+        # The queues do not exist before the network is opened for the first time.
         measurements = ()
     finally:
         await connection.close()

@@ -130,7 +130,7 @@ async def _check(connection: Connection, check: Callable[[], Awaitable[object]])
     except (Unauthenticated, NotAllowed):
         connection.dismiss()
     except Unavailable:
-        # Keep the stream open: no updates can be sent either until the store is available again.
+        # Keep the stream open: without the store there are no updates to send either.
         return
 
 
@@ -176,7 +176,8 @@ class EventStream(Response):
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
             if scope["method"] != "HEAD":
                 await self._until_the_end(receive, partial(self._write, send))
-        # The stream no longer counts toward the limits, so a client that does not read may delay this message.
+        # The stream is no longer counted in the limits of open streams, so a client that does not read may delay this message
+        # without harm.
         await send({"type": "http.response.body", "body": b""})
 
     async def _until_the_end(self, receive: Receive, write: Callable[[bytes], Awaitable[None]]) -> None:

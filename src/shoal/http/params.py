@@ -131,7 +131,7 @@ class _Clearable:
 
     def __call__(self, value: object) -> object:
         fixed = value if self._fix is None or value is None else self._fix(value)
-        # A form encodes an empty dictionary by empty values in it.
+        # A form encodes an empty dictionary as a dictionary with empty values.
         return None if fixed is _ABSENT or fixed == {} else fixed
 
 
@@ -418,7 +418,7 @@ def is_multipart(request: Request) -> bool:
 def _parse(body: bytes, kind: bytes, *, once: bool) -> Params:
     if kind == b"application/x-www-form-urlencoded":
         return unfold(_form(body), once=once)
-    # Mastodon.py and users of curl mislabel JSON, which begins with a brace.
+    # Users of Mastodon.py and curl send JSON with the content type of a form; JSON begins with a brace.
     if kind.endswith((b"/json", b"+json")) or body.lstrip()[:1] == b"{":
         return _json(body)
     if not kind:

@@ -172,7 +172,7 @@ class SharingSession:
             except Unavailable as error:
                 self._reason = str(error)
             except Exception as error:  # noqa: BLE001  # raised where the network is opened or called
-                # A ValueError is an invalid setting.
+                # The caller reports these errors: a `ValueError` names an invalid setting.
                 if not isinstance(error, ShoalError | ValueError):
                     _log.exception("cannot open the shared store")
                 self._broken = error

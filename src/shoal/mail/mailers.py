@@ -174,7 +174,7 @@ def _refusal(error: aiosmtplib.SMTPRecipientsRefused | aiosmtplib.SMTPResponseEx
         code, reply = refused.code, refused.message
     else:
         code, reply = error.code, error.message
-    # A response before the mail was sent says nothing about it: a server that greets with 554 may recover.
+    # An error response before the mail was sent does not concern this mail: a server that greets with 554 may recover.
     about_letter = not isinstance(error, aiosmtplib.SMTPConnectResponseError | aiosmtplib.SMTPHeloError)
     if not about_letter or code == _CLOSING:
         return Unavailable(f"the mail server is not accepting mail: {code} {reply}")

@@ -376,8 +376,8 @@ class Workshop:
         now = time.monotonic()
         self._waiting.pop(number, None)
         self._waiting[number] = _Wait(member, now)
-        # The oldest attempt comes first. Forget tasks that are not retried: another process has done them, or their job
-        # is gone.
+        # The oldest attempt comes first. Drop tasks that are not retried any more: another process has completed them, or their job
+        # no longer exists.
         for old, wait in [*self._waiting.items()]:
             if wait.at > now - _FORGOTTEN_SECONDS and len(self._waiting) <= _MOST_WAITING:
                 break

@@ -137,7 +137,7 @@ class _Places:
 
 
 async def _refused(_head: bytes) -> bytes:
-    # The request has been read before this call: closing earlier would discard the response.
+    # The request was read before this call: if the connection were closed with unread data, the client would not get the response.
     return _answer(503)
 
 

@@ -355,7 +355,7 @@ class RabbitOutbox:
         """Return the queue to which to move a delivery that is not run now, and the body of the new message."""
         job = delivery.job
         if job is None:
-            # A newer version of Shoal wrote the job. Its workers can run it.
+            # A newer version of Shoal wrote the job: put it back for a worker of that version.
             return self._queues.waiting[_UNREADABLE_MS], delivery.body
         if delivery.alone:
             return self._queues.parked, write(job, delivery.at, error=f"its worker died or hung {self._deaths} times")
@@ -382,7 +382,7 @@ class RabbitOutbox:
     async def put_back(self, job: Job, delay: float = 0.0) -> None:
         at = self._in_flight.since(job)
         if at is None:
-            # The connection has ended since: the broker delivers the job again unchanged.
+            # The connection has been closed in the meantime: the broker redelivers the unchanged job.
             return
         queue, delays_left = self._queues.after(round(delay * 1000))
         # The broker may deliver the new message before it confirms the publication. The new delivery must not be

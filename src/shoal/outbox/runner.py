@@ -167,7 +167,7 @@ class Runner(Generic[E]):
         self.finished = self.failed = self.parked = 0
         self._finished: list[Job] = []
         self._in_hand: set[asyncio.Task[None]] = set()
-        # Number of jobs whose work is done except for a future.
+        # Number of jobs that are complete except for a future.
         self._waiting = 0
         self._work = asyncio.Event()
         self._at_work = False
@@ -288,7 +288,7 @@ class Runner(Generic[E]):
 
     async def _settle(self) -> None:
         """Wait until a running job ends or, if there is capacity, new jobs arrive; then acknowledge all finished jobs."""
-        # No job is running if the last one ended while earlier ones were acknowledged.
+        # There may be no running job: the last one may have ended while earlier ones were acknowledged.
         if self._in_hand:
             await self._wait()
             # Jobs that end in one iteration of the event loop are acknowledged together.

@@ -233,7 +233,7 @@ class PushSender:
             headers["Crypto-Key"] = f"{sealed.crypto_key};p256ecdsa={ours}"
         headers |= {"Content-Type": "application/octet-stream", "Content-Length": str(len(sealed.body))}
         async with self._pool.stream("POST", subscription.endpoint, headers=headers, content=sealed.body) as answer:
-            # The body is irrelevant, and may be endless.
+            # Do not read the response body: only the status is used, and a body may be endless.
             return int(answer.status)
 
     def _postpone(self, service: str) -> None:

@@ -219,7 +219,7 @@ async def _opened(reads: Reads, viewer: int, cursor: Cursor) -> _Opening | None:
 async def _prefetch(reads: Reads, viewer: int, cursor: Cursor, opening: _Opening | None) -> None:
     """Prefetch the lengths of the viewer's lists, their own entries, and the materialized entries with their authors."""
     graph, at = reads.graph, read_by_page(cursor)
-    # The page and one more entry are looked at first.
+    # The first pass reads one entry more than the page has.
     first = cursor.of(cursor.limit + 1)
     window = None if opening is None else opening.window
     if opening is None:
@@ -247,8 +247,8 @@ async def _own_newest(graph: Reader, viewer: int, at: Cursor) -> list[int]:
 
 async def _materialised(reads: Reads, viewer: int, at: Cursor, *, opening: _Opening | None = None) -> list[int]:
     if opening is None or opening.at != at:
-        # Read these lists before the timeline: if the demotion of a source is complete by now, the timeline contains
-        # its entries that were not pushed.
+        # Read these lists before the timeline: if a source is no longer high-fan-out by now, the timeline already contains its
+        # entries that were not pushed.
         high_fan_out = await _high_fan_out_lists(reads, viewer)
         window = await _window(reads, viewer, at)
     else:

@@ -62,7 +62,7 @@ async def _pull(graph: Reader, atype: AssocType, id1s: Sequence[int], at: Cursor
     times = _by_time(lists)
     bounded = at
     if len(times) >= at.limit:
-        # Nothing past the bound can be in the result.
+        # Entries past this bound cannot be in the result.
         bound = sorted(times, reverse=not at.oldest_first)[at.limit - 1]
         bounded = at._replace(before=bound) if at.oldest_first else at._replace(after=bound)
     more = [

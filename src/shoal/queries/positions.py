@@ -64,11 +64,12 @@ async def _near(graph: Reader, sources: Sources, position: int) -> tuple[int, in
     held, density = await _density(graph, sources)
     if density.total <= position:
         return 0, density.total
-    # Invariant: more than `position` entries are not older than `low`, and `newer`, at most `position`, than `high`.
+    # Invariant: more than `position` entries are at or above `low`; `newer` entries, at most `position`, are at or above `high`.
     low, high, newer, parts = density.oldest, density.newest + 1, 0, 1
     while position - newer >= near and high - low > 1:
         estimate = min(max(density.time_of(position - near // 2), low + 1), high - 1)
-        # If the first estimate was wrong, the range is divided as well, for entries that are concentrated at few moments.
+        # After a wrong first estimate, also try times that divide the range evenly: the entries may be concentrated at a few
+        # moments.
         times = {estimate, *(high - (high - low) * part // parts for part in range(1, parts))}
         for time, counts in await _not_older(graph, held, sorted(times, reverse=True)):
             density.cut(time, counts, position)
@@ -108,7 +109,7 @@ class _Density:
             step = (high - low) / _POINTS
             times = low + step * np.arange(_POINTS)
             newer = entries @ (self._high[:, None] - np.clip(times, self._low[:, None], self._high[:, None]))
-            # Of these times, the last one with too many newer entries: at least `low` in exact arithmetic.
+            # The last of these times that still has too many newer entries; in exact arithmetic at least `low`.
             low += step * max(int(np.count_nonzero(newer > sought)) - 1, 0)
             high = low + step
         return int(high)
@@ -147,7 +148,7 @@ async def _from(graph: Reader, sources: Sources, before: int, limit: int) -> lis
     posted = await pull(graph, {POSTED: sources.get(POSTED, ())}, part)
     if not (tags := sources.get(TAG_OF, ())):
         return posted
-    # Nothing older than the last of `limit` entries can be in the result, however many sources contain them.
+    # Entries older than the `limit`-th entry of one source cannot be in the result, however many sources contain them.
     part = _down_to(part, posted)
     part = _down_to(part, await pull(graph, {TAG_OF: tags}, part))
     tagged = await graph.assoc_ranges(tags, TAG_OF, part)

@@ -99,7 +99,7 @@ async def _posts_under(graph: Reader, member_id: int, names: Sequence[str]) -> d
         nodes = await graph.obj_get(list({id_ for answer in under for id_ in answer[TAG_OF]}))
         posts = [node for node in nodes.values() if isinstance(node, Post) and node.open]
         for name in names:
-            # A tag's list may not reflect the latest edit yet; the post does.
+            # The list of a tag may not reflect the latest edit of a post yet, so check the post.
             found[name] += [post for post in posts if name in post.tags]
         if len(page) < _PAGE:
             break

@@ -142,7 +142,7 @@ class Filler:
         self._requests: deque[_IndexRequest] = deque()
         self._in_hand: _IndexRequest | None = None
         self._enough = asyncio.Event()
-        # Number of small writes that may be immediate (token bucket), and the time of its calculation.
+        # Tokens left in the token bucket for small immediate writes, and the time at which they were calculated.
         self._spare, self._at = float(_BURST), 0.0
         self._closing = False
         self._task: asyncio.Task[None] | None = None
@@ -288,7 +288,7 @@ _log = logging.getLogger(__name__)
 
 
 def _untold(_phase: str, _done: int, _total: int) -> None:
-    """Ignore progress."""
+    """Ignore the reported progress."""
 
 
 async def fill(store: Scanner, graph: Reader, filler: Filler, tell: Tell = _untold) -> int:

@@ -101,7 +101,7 @@ class DynamoChannel:
             try:
                 await self._service.write("put_item", Item=new, **ABSENT.parameters())
             except ConditionFailed:
-                # Another process was first.
+                # Another process has used this number first.
                 continue
 
     async def end(self, back: int = 0) -> Position:

@@ -56,7 +56,8 @@ class UpdateHistory:
         self._length = length
         self._heard: deque[tuple[Position, AnyUpdate | None]] = deque()
         self._after: OrderedDict[Position, int] = OrderedDict({start: 0})
-        # Numbers of updates: by source, those for its followers; by a 1-tuple with a member's id, those that name the member.
+        # Numbers of updates: under the id of a source, the updates for its followers; under a 1-tuple with a member's id, the
+        # updates that name the member.
         self._numbers: dict[int | tuple[int], list[int]] = {}
         self.next = 0
 
@@ -194,7 +195,7 @@ class Matching:
     def concerned(self, update: ViewerUpdate) -> Collection[Connection]:
         """Return the connections, each once, that follow a source of the update or want it because it names their viewer."""
         found = [self._by_source.get(source, _NONE) for source in update.sources()]
-        # Connections that still load their sources are left out: they get everything in order afterwards.
+        # Connections that are still loading their sources are left out: they receive these updates in order afterwards.
         found += [
             {
                 subscription

@@ -68,7 +68,7 @@ if there then
 end
 return {refused, true}
 """,
-    # Its length is bounded, and publishing must work when the memory is full.
+    # The log has a bounded length, and publishing must work when the memory of the server is full.
     grows=False,
 )
 

@@ -105,7 +105,7 @@ def ranks(row: TagRow, now: int) -> tuple[float, ...]:
     The surprise of a tag halves every six hours.
     """
     _, members, loudest = _recent(row.days, now)
-    # One member alone is no surprise, so most tags need no further computation.
+    # The use of a tag by one member is never a surprise, so most tags need no further computation.
     unexpected = members > 1 and surprise(
         warmth(row.heats[DAY], DAY, now), warmth(row.heats[WEEK], WEEK, now), members, loudest
     )

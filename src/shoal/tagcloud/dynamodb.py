@@ -98,7 +98,7 @@ class Intents:
         self._service = service
         self._spread = spread
         self._places = asyncio.Semaphore(_CONCURRENT)
-        # Past days that no longer have authors.
+        # Past days of which no authors are stored any more.
         self._empty: set[int] = set()
 
     async def stored(self) -> StoredVersion:
@@ -422,7 +422,7 @@ class DynamoCloud:
             version = digits(state.version)
             found = await asyncio.gather(*[self._all(kind, version) for kind in ("tagcloud", "tagranks")])
             cloud, ranks = (put_together(items).get(version) for items in found)
-            # Otherwise it was just deleted, and there are newer versions.
+            # If an item is missing, this version was just deleted because newer versions exist: read again.
             if cloud is not None and ranks is not None:
                 return Head(state.version, state.at, state.complete_to, cloud, ranks)
 

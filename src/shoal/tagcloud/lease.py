@@ -26,7 +26,7 @@ async def locked(store: CloudStore, seconds: float = LOCK_SECONDS) -> AsyncItera
     """Hold the lock of the cloud during the block, and yield its fencing token; b"" if another process has the lock."""
     token, released = secrets.token_bytes(16), asyncio.Event()
     async with contextlib.AsyncExitStack() as stack:
-        # Also after a cancellation during `lock`; this never releases another holder's lock.
+        # Release the lock also if `lock` is cancelled; this never releases another process's lock.
         stack.push_async_callback(store.unlock, token)
         if not await store.lock(token, seconds):
             yield b""

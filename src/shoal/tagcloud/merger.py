@@ -268,7 +268,7 @@ class Merger:
         try:
             await self._store.write(merge, holder)
         except BaseException:
-            # It may have been written nevertheless, so the cached marks may be incomplete.
+            # The write may have succeeded despite the error, so the cached marks may be incomplete.
             self._marks.clear()
             raise
         self._remember(fresh, merge.head.version)
@@ -325,7 +325,7 @@ class _State:
         self._now = now
         self._groups = groups
         self._rows = rows
-        # By the id of the leader, combined with the tags merged into it.
+        # Rows of leading tags by id, each combined with the rows of the tags merged into it.
         self._joined: dict[int, TagRow] = {}
 
     async def after(self, head: Head, touched: Collection[str]) -> tuple[Cloud, bytes]:
@@ -337,7 +337,7 @@ class _State:
             self._rank(rankings, row)
         for name in touched:
             if (id_ := tag_id(name)) not in self._joined:
-                # It counts as another tag now.
+                # The uses of this tag are counted for another tag now.
                 for order in ORDERS:
                     rankings.of(order).ranks.pop(id_, None)
         for order in ORDERS:

@@ -29,10 +29,10 @@ _numbers = itertools.count(1)
 _ARGUMENTS: dict[str, FieldValue] = {
     "x-queue-type": "quorum",
     "x-single-active-consumer": True,
-    # Half an hour of maximum load without any collector; after that events wait in their outbox instead.
+    # Half an hour of increments at maximum load while no collector runs; after that, events wait in their outbox.
     "x-max-length": 1_000_000,
     "x-overflow": "reject-publish",
-    # Newer brokers drop a message after about twenty deliveries: collectors may die or requeue themselves more often.
+    # Newer brokers drop a message after about twenty deliveries, but collectors may die or put back messages more often.
     "x-delivery-limit": 1_000_000,
 }
 
@@ -90,7 +90,7 @@ class QueuePosition:
 
     async def _came(self, delivered: DeliveredMessage) -> None:
         tag = getattr(delivered.delivery, "delivery_tag", None)
-        # Deliveries from just before a cancellation are given back with the rest.
+        # Deliveries that arrived just before the subscription was cancelled are put back with the others.
         if tag is None or getattr(delivered.delivery, "consumer_tag", None) != self._ticket:
             return
         self.first_since = self.first_since or next(_numbers)
@@ -238,7 +238,7 @@ class RabbitTransport:
             self._balancing.cancel()
             await asyncio.wait([self._balancing])
         if self._taking is not None and self._taking.up:
-            # The reply arrives after the acknowledgments sent before were processed.
+            # The broker replies only after it has processed the acknowledgments that were sent before.
             with contextlib.suppress(Unavailable):
                 await self._taking.ask(self._flush())
         for link in filter(None, (self._taking, self._putting)):
@@ -250,7 +250,7 @@ class RabbitTransport:
         await self._putting.publish("", [bytes([len(id_)]) + id_ + body], exchange=self._names.exchange)
 
     async def arrivals(self) -> AsyncIterator[Sequence[Parcel]]:
-        # A new reader has not seen what the previous one left undone.
+        # Deliver again what the previous reader left unprocessed.
         self._deliveries.again()
         while True:
             self._came.clear()
@@ -265,7 +265,7 @@ class RabbitTransport:
 
     async def _acknowledge(self, receipts: Sequence[QueueReceipt]) -> None:
         for position, tag in receipts:
-            # A connection that has ended redelivers anyway.
+            # If the connection has ended, the broker redelivers the message anyway.
             with contextlib.suppress(Exception):
                 await position.channel.basic_ack(tag, wait=False)
 
@@ -277,7 +277,8 @@ class RabbitTransport:
         counting = self._counting
         if counting is None:
             raise Unavailable("the message broker is unreachable")
-        # Ask before and after, to count increments that move from a queue to a collector in between.
+        # Ask the collectors before and after counting the queues, so that an increment that moves from a queue to a collector in
+        # between is counted.
         collectors = await self._names.collectors(counting)
         before = await self._roll_call.take(collectors)
         waiting = {queue: (await depth_of(counting, queue)).messages for queue in self._names.queues}
@@ -337,7 +338,7 @@ class RabbitTransport:
                     if self._putting.up and await self._putting.ask(self._is_stuck()):
                         self._taking.renew()
                 except Unavailable:
-                    # It may have unsubscribed without subscribing again.
+                    # This process may have unsubscribed from a queue without subscribing again, so reconnect.
                     self._taking.renew()
 
     async def _give_up_surplus(self) -> None:
@@ -347,7 +348,7 @@ class RabbitTransport:
         given_up = too_many(self._places, await self._names.collectors(self._look_channel))
         if given_up is not None:
             await given_up.leave()
-            # From here on its delivery numbers must not be acknowledged.
+            # From here on, deliveries of the queue that was given up must not be acknowledged.
             self._deliveries.forget(given_up)
             await given_up.give_back()
             await given_up.stand()
@@ -364,7 +365,7 @@ class RabbitTransport:
         collectors = await self._names.collectors(counting) if waiting else 0
         reports = await self._roll_call.take(collectors)
         if reports.silent:
-            # A silent collector may hold messages.
+            # A collector that does not answer may have the waiting messages, so no queue counts as stuck.
             waiting = []
         now = asyncio.get_running_loop().time()
         self._stuck_since = {queue: self._stuck_since.get(queue, now) for queue in waiting if not _held(reports, queue)}

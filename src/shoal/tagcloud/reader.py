@@ -215,7 +215,7 @@ class TagCloud:
     async def rule(self, decide: ruling.Decide) -> TagRule:
         """Set the tag rule that `decide` derives from the current rules. Raises the `InvalidInput` of `decide`."""
         rule = await ruling.set_rule(self._store, decide, self._updates, self.clock, self._sizes)
-        # A read that began before the rule must not be cached after it.
+        # A read that began before the rule was stored must not be cached after it.
         async with self._looking:
             self._held = None
         return rule
@@ -226,7 +226,7 @@ class TagCloud:
         if (cached := self._fresh()) is not None:
             return cached
         async with self._looking:
-            # Another task may have refreshed it while this one waited.
+            # Another task may have refreshed the cached cloud while this one waited.
             if (cached := self._fresh()) is None:
                 cached = self._held = await self._look(self._held)
         return cached
@@ -243,7 +243,7 @@ class TagCloud:
 
     async def _look(self, cached: _Held | None) -> _Held:
         now = self.clock()
-        # An update that arrives from here on causes another check. A process that reads only once needs no updates.
+        # An update that arrives after this line causes another check. A process that reads only once does not subscribe to updates.
         update = self._updates.newest() if cached is not None else None
         try:
             if cached is not None:

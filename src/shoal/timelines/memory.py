@@ -139,7 +139,7 @@ class MemoryTimelines:
         offsets += 1
         offsets *= offsets != self.length
         self._next[rows] = offsets
-        # The evicted id may be in the ring a second time. The floor is then higher than necessary, which is safe.
+        # The evicted id may still be in the ring a second time. The floor is then higher than necessary, which is safe.
         self._floor[rows] = np.maximum(self._floor[rows], evicted, out=evicted)
         return len(rows)
 
@@ -361,7 +361,7 @@ class ReadTimelines:
         shared, words = self._shared, self._shared.words
         for tried in range(_TRIES):
             if tried:
-                # The owner is in the middle of a write, and may have been stopped there.
+                # The owner is in the middle of a write, or was killed there.
                 await asyncio.sleep(_PAUSE_SECONDS)
             version = words[shared.version]
             if version & 1:

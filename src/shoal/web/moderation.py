@@ -245,7 +245,7 @@ def _acts(ctx: PageContext, member: Member) -> Iterable[tuple[str, str, str]]:
     )
     for on, name, words, sentence, back in pairs:
         if name == "suspend" and member.departure_id:
-            # A member who is deleting the account is hidden already, and only they can cancel the deletion.
+            # A member who is deleting their account is hidden already, and only that member can cancel the deletion.
             continue
         yield (f"un{name}", back, "") if on else (name, words, sentence)
 

@@ -205,7 +205,7 @@ async def _profile(ctx: PageContext, member: Member) -> tuple[Profile, ProfileHe
         member_queries.received(reads, viewer, member.id),
     )
     if not profiles:
-        # The member was suspended after they were read.
+        # The member was suspended after this request had read them.
         raise Gone(ctx.words.text("This member is suspended."))
     profile, words, at = profiles[0], ctx.words, ctx.app.at
     member, followers = profile.member, known.get(member.id, [])

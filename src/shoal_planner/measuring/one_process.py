@@ -313,7 +313,7 @@ async def _delivery(among: int, rounds: int) -> float:
         watch = Stopwatch()
         await timelines.push(entry, slots)
         taken.append(watch.stop().worked / _FOLLOWERS)
-    # Ignore the first half, which also allocates memory from the system.
+    # Ignore the first half of the measurements, which also allocate memory from the operating system.
     return statistics.median(taken[len(taken) // 2 :])
 
 

@@ -269,7 +269,7 @@ class Steps:
         self._scenario = scenario
         self._built = built
         size = built.size
-        # Arrivals have a random generator of their own, so that they do not depend on other random numbers.
+        # Arrivals have a separate random generator, so that they do not depend on other random numbers.
         self._coming, self._random = np.random.default_rng(scenario.seed).spawn(2)
         self.observer = Observer(scenario.seconds, scenario.faults)
         self.workers = SharedWorkers(size.workers * SLOTS)

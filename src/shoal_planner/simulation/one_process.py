@@ -44,7 +44,7 @@ class Coming:
 
     def __init__(self, scenario: Scenario, random: np.random.Generator) -> None:
         self._scenario = scenario
-        # Authors have a random generator of their own, so that drawing them does not change the times of later arrivals.
+        # Authors are drawn from a separate random generator, so that drawing them does not change the times of later arrivals.
         self._random, self._drawing = random.spawn(2)
         self._pieces = self._made()
         self._future: list[tuple[float, int]] = []
@@ -245,7 +245,7 @@ class Loop:
         self._costs = costs
         self._scenario = scenario
         self._arrival = arrival
-        # Arrivals have a random generator of their own, so that they do not depend on other random numbers.
+        # Arrivals have a separate random generator, so that they do not depend on other random numbers.
         coming, self._random = np.random.default_rng(scenario.seed).spawn(2)
         self._delivery = delivery(costs, scenario.warm)
         self._coming = Coming(scenario, coming)

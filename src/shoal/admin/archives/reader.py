@@ -133,7 +133,7 @@ def main() -> None:
     job = msgspec.msgpack.decode(read_frame(sys.stdin.buffer), type=Job)
     # Disk space is twice the allowed bytes, because a repacked tar is slightly larger than its files.
     confine(job.seconds, job.memory, 2 * job.most_bytes)
-    # This process starts no others. The limit has no effect if it runs as root.
+    # The reader process starts no other processes. The limit has no effect if it runs as root.
     resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
     os.nice(_NICENESS)
 

@@ -117,7 +117,7 @@ class ArchiveProcess:
             async with asyncio.timeout(seconds):
                 yield
         except (TimeoutError, ChildDied) as error:
-            # A late answer would be mistaken for the answer to the next request.
+            # A late answer would be mistaken for the answer to the next request, so end the process.
             self._process.kill()
             _log.warning("archive reader process exceeded its limits or died: %r", error)
             raise self._past_limits() from error

@@ -208,7 +208,7 @@ class FreshIds:
     def __init__(self) -> None:
         # Alternating: owner, id.
         self._tickets, self._options = array("q"), array("q")
-        # For each ticket, whether another check detects that it is missing from the schedule.
+        # For each ticket: 1 if another check detects that the ticket is missing from the schedule, otherwise 0.
         self._seen_to = array("b")
 
     def take(self, page: Sequence[AnyNode]) -> None:

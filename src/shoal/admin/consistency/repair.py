@@ -129,7 +129,7 @@ async def _end(network: AnyNetwork, finding: Finding) -> None:
     here, there = await _both_ends(network, finding.end)
     stored = here or there
     if stored is not None:
-        # The data of a tombstone of such a type would be read as the history of a follow.
+        # The data of a tombstone of a type with a history would be read as the history of a follow.
         data = b"" if ASSOC_TYPES[finding.end[1]].history else stored.data
         op = AssocOp(*finding.end, stored.time, alive=False, data=data, plain=True)
         await _put_both(network, _past(op, here, there))

@@ -251,7 +251,7 @@ class ImportedMembers:
                 record=job.name,
             )
         except Unavailable:
-            # The record is not the cause. The import ends here, and the next run continues.
+            # The record did not cause this error. The import ends here, and the next run continues.
             raise
         except ShoalError as error:
             self._refuse(job.at, record.name, str(error), summary)
@@ -318,7 +318,7 @@ class ImportedMembers:
             except Occupied:
                 known = await self._existing(network, missing, summary)
                 if not known:
-                    # Two records have equal ids in the file, or a member is joining concurrently.
+                    # The file contains two records with one id, or a member is joining concurrently.
                     for at, (member, _, name) in missing.items():
                         record = MemberRecord("", member.name, member.display_name, member.note, member.dated)
                         await self._create(network, _Job(at, record, name), summary)

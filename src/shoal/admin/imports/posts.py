@@ -151,7 +151,7 @@ async def imported_post(writes: Writes, job: PostJob, picture: int, summary: Sum
     try:
         await _create(writes, job, draft_of(job.record, wording.text, picture))
     except Unavailable:
-        # The record is not the cause. The import ends here, and the next run continues.
+        # The record did not cause this error. The import ends here, and the next run continues.
         raise
     except ShoalError as error:
         summary.refuse("posts", job.record.id, str(error))
@@ -306,7 +306,7 @@ class ImportedPosts:
         first = max(0, len(known) - sources.photos_newest) if photos else len(known)
         for index in range(first, len(known)):
             at = known[index]
-            # The newest post has the first photo.
+            # Photos are assigned from the newest post to the oldest, so the newest post gets the first photo.
             photo = photos[(len(known) - 1 - index) % len(photos)]
             pictures[at] = photo, ids.after(int(post_ids[at]), shard_of(int(members[at])))
         return _Plan(members, post_ids, pictures)
@@ -349,7 +349,7 @@ async def _commit_posts(
                 await posts.imported(writes, job.author, draft, id_=job.id, created_at=explicit_time, record=record)
             )
         except Conflict:
-            # The post exists, or its id belongs to another post; `imported_post` handles both cases.
+            # The post exists already, or another post has its id; `imported_post` handles both cases.
             await imported_post(writes, job, 0, summary)
         except InvalidInput as error:
             summary.refuse("posts", job.record.id, str(error))

@@ -267,7 +267,7 @@ class RecordCounts(msgspec.Struct):
 
 
 class ImportReport(msgspec.Struct):
-    # Servers of 0.2 send it under this name.
+    # Servers of version 0.2 send this field as `tallies`.
     counts: dict[str, RecordCounts] = msgspec.field(name="tallies")
     """Counts by kind of record."""
     notes: list[tuple[int, str, str]]
@@ -450,7 +450,7 @@ def cut(text: str, limit: int) -> str:
     if head := text[:end].rstrip():
         return head + "…"
     head = text.lstrip()[: limit - 1]
-    # A link may count for more than its length.
+    # A link may count more characters than it has.
     while head and (over := text_length(head) + 1 - limit) > 0:
         head = head[:-over]
     return head + "…"

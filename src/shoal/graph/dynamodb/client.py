@@ -359,7 +359,7 @@ def _is_unanswered(error: ClientError | BotoCoreError) -> bool:
     if isinstance(error, ClientError):
         return error.response["ResponseMetadata"]["HTTPStatusCode"] >= 500 or _code(error) == _IN_PROGRESS
     if isinstance(error, EndpointConnectionError):
-        # The client also raises this error if a connection that carried the request is reset.
+        # botocore raises this error also if a connection is reset after the request was sent.
         return not isinstance(error.__context__, ClientConnectorError | gaierror)
     return isinstance(error, HTTPClientError)
 

@@ -52,7 +52,7 @@ async def upgrade(service: Service, spread: int, version: int) -> None:
         )
     await asyncio.gather(*(_each(service, f"count#{part}", partial(_move_count, service, spread)) for part in parts))
     with suppress(ConditionFailed):
-        # If this fails, another process was first.
+        # If this write fails, another process has upgraded the table first.
         await service.write("put_item", Item=item_of(LAYOUT, layout), **still(upgraded_from=version).parameters())
 
 
@@ -182,7 +182,7 @@ async def _create(service: Service) -> None:
             ],
         )
     except ClientError as error:
-        # Another process was first.
+        # This error code means that another process has created the table first.
         if error.response["Error"]["Code"] != "ResourceInUseException":
             raise
 

@@ -40,7 +40,8 @@ class PostgresOutbox:
         self._wake: WakeUp | None = None
         self._done: set[int] = set()
         self._back: dict[int, tuple[Job, float]] = {}
-        # Numbers of the jobs that are claimed and not settled yet, and whether a lost reply may have claimed more jobs.
+        # Numbers of the jobs that are claimed but not settled, and whether more jobs may have been claimed by a statement whose
+        # reply was lost.
         self._held: set[int] = set()
         self._astray = False
         self._history = lazy.history
@@ -127,7 +128,7 @@ class PostgresOutbox:
             await self._flush()
             await self._lazy.ask(sql.LET_GO, self._me, patience=LONG_PATIENCE)
         except ShoalError:
-            # The store does not answer: the leases of the held jobs expire by themselves.
+            # The store does not answer: the leases of the claimed jobs expire by themselves.
             self._done.clear()
 
     async def _flush(self) -> None:

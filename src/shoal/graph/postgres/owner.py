@@ -50,7 +50,7 @@ class Owner:
         self._refusal: str | None = _WAITING
         self._watch: asyncio.Task[None] | None = None
         self._closing = False
-        # Set when the watch task must act at once.
+        # Set when the watch task must not wait any longer.
         self._stirred = asyncio.Event()
 
     async def open(self) -> None:

@@ -283,7 +283,7 @@ class RedisVersionTokens:
         results: list[bytes | None] = [None] * len(every)
         for part in await self._nodes.each(script, shards_of(every), arguments, batch=_BATCH):
             for at, answer in zip(part.at.tolist(), part.result, strict=True):
-                # The server that has this key answers it in another part.
+                # Another server has this key, and its response is in another element of the replies.
                 if answer is not None:
                     results[at] = answer
         answers = iter(results)

@@ -134,7 +134,7 @@ class LiveMap:
             async with asyncio.timeout(_PATIENCE_SECONDS):
                 await beaten.wait()
                 if not self.fresh(store):
-                    # That heartbeat may have started before this call.
+                    # The heartbeat that just ended may have started before this call, so wait for the next one.
                     await self._beaten[self.map.stores[store]].wait()
         if not self.fresh(store):
             raise Unavailable("the store is unreachable: try again in a few seconds")

@@ -284,7 +284,7 @@ class _List:
         if self._builder is None:
             self._begin(event)
         elif self._first_key and event == "map_key" and value.isdecimal():
-            # The values of this map are the items.
+            # The items are the values of this map, not its keys.
             self._builder, self._level, self._single = None, self._depth, False
         self._first_key = self._single and event == "start_map" and self._depth == self._level
         self._expected = self._level < 0 and event == "map_key" and value == self._name

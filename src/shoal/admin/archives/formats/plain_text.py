@@ -113,7 +113,7 @@ def _tag(markup: str, opened: re.Match[str]) -> tuple[_Tag | None, int]:
 def _end_of(markup: str, name: str, at: int) -> int:
     """Return the position after the end tag of a hidden element, or the end of the text."""
     found = re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE).search(markup, at)
-    # A search for the whole tag would read to the end of the text for each unterminated tag.
+    # A regular expression for a whole tag would read to the end of the text at each tag that is not closed.
     return markup.find(">", found.end()) + 1 or len(markup) if found else len(markup)
 
 
