@@ -162,7 +162,7 @@ def paths(pages: dict[str, str], subjects: Subjects) -> list[str]:
     return [path.format(**subjects._asdict()) for name, path in pages.items() if name not in _ALONE]
 
 
-def test_anonymous_page_controls_leave_one_main_and_one_navigation(
+def test_anonymous_pages_have_one_main_and_one_navigation_after_each_click(
     at: LiveServer, subjects: Subjects, chromium: Browser
 ) -> None:
     with screen(at, chromium) as ours:
@@ -173,7 +173,7 @@ def test_anonymous_page_controls_leave_one_main_and_one_navigation(
     assert len(clicker.clicked) > (30 if DEEP else 10)
 
 
-def test_keyboard_shortcuts_leave_one_main_and_one_navigation(
+def test_pages_have_one_main_and_one_navigation_after_each_keyboard_shortcut(
     at: LiveServer, subjects: Subjects, chromium: Browser
 ) -> None:
     with screen(at, chromium) as ours:
@@ -185,7 +185,7 @@ def test_keyboard_shortcuts_leave_one_main_and_one_navigation(
     assert clicker.torn == []
 
 
-def test_post_comment_card_and_form_controls_leave_one_main_and_one_navigation(
+def test_post_pages_have_one_main_and_one_navigation_after_each_click(
     at: LiveServer, subjects: Subjects, chromium: Browser
 ) -> None:
     with screen(at, chromium) as ours:
@@ -199,7 +199,7 @@ def test_post_comment_card_and_form_controls_leave_one_main_and_one_navigation(
 
 
 @pytest.mark.deep
-def test_member_page_controls_leave_one_main_and_one_navigation(
+def test_member_pages_have_one_main_and_one_navigation_after_each_click(
     at: LiveServer, subjects: Subjects, chromium: Browser
 ) -> None:
     with screen(at, chromium) as ours:
