@@ -197,7 +197,7 @@ def _chosen(command: Callable[..., None]) -> Callable[..., None]:
         type=click.Choice(ORDERS),
         default="all",
         show_default=True,
-        help="Sort by uses, recent uses, or rise.",
+        help="Sort by number of uses, of recent uses, or by increase.",
     )
     limit = click.option(
         "--limit", type=click.IntRange(1, MAX_WORDS), default=80, show_default=True, help="Maximum number of tags."

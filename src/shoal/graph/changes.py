@@ -54,7 +54,7 @@ async def retry_on_conflict(
             # Wait for a random time, so that attempts that collided do not collide again: hundreds may change one object at once.
             await asyncio.sleep(random.uniform(0.0, pause))  # noqa: S311
             pause = min(max(2 * pause, _FIRST_PAUSE), _LONGEST_PAUSE)
-    raise Conflict("it is being changed by another request; try again")
+    raise Conflict("the object is being changed by another request; try again")
 
 
 async def change_object(

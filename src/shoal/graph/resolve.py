@@ -146,7 +146,7 @@ def _check(batch: Batch, known: Known, owns: Owns, now: int) -> None:
             raise KeyTaken(key.key, owner)
     for id_ in batch.expects:
         if owns(shard_of(id_)) and not known.versions.get(id_):
-            raise Missing("it was deleted concurrently")
+            raise Missing("the object was deleted concurrently")
     for op in batch.assocs:
         if op.must_be_new and (link := known.links.get((op.id1, op.atype, op.id2))) is not None and link.alive:
             raise AssocExists("the association already exists")

@@ -142,8 +142,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
             and min(self.width, self.height) * min(1, limits.edge / max(self.width, self.height)) < _LEAST_EDGE
         ):
             raise InvalidInput(
-                f"a video of {self.width} x {self.height} pixels is too small: it needs at least {_LEAST_EDGE} pixels"
-                f" in each direction once it fits into {limits.edge}"
+                f"a video of {self.width} x {self.height} pixels is too small: scaled to fit into a square of"
+                f" {limits.edge} pixels, it must have at least {_LEAST_EDGE} pixels in each direction"
             )
         if self.frame_rate > limits.max_frame_rate:
             raise TooLarge(

@@ -284,7 +284,12 @@ class Runner(Generic[E]):
             if await self._step(job):
                 self._finished.append(job)
         except Exception:  # noqa: BLE001  # the outbox is unavailable: the job is redelivered when its lease expires
-            self._outage.exception("%s %d left for redelivery", type(job.event).__name__, job.seq, name=type(job.event))
+            self._outage.exception(
+                "%s %d stays in the outbox until it is redelivered",
+                type(job.event).__name__,
+                job.seq,
+                name=type(job.event),
+            )
 
     async def _settle(self) -> None:
         """Wait until a running job ends or, if there is capacity, new jobs arrive; then acknowledge all finished jobs."""
@@ -422,7 +427,12 @@ class Runner(Generic[E]):
         try:
             await self._failed(job, error)
         except Exception:  # noqa: BLE001  # the outbox is unavailable: the job is redelivered when its lease expires
-            self._outage.exception("%s %d left for redelivery", type(job.event).__name__, job.seq, name=type(job.event))
+            self._outage.exception(
+                "%s %d stays in the outbox until it is redelivered",
+                type(job.event).__name__,
+                job.seq,
+                name=type(job.event),
+            )
 
     async def _failed(self, job: Job, error: BaseException) -> str:
         job = job._replace(at=0)

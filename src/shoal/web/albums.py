@@ -233,7 +233,9 @@ async def change(ctx: PageContext, asked: AlbumForm) -> Response:
             return await edit(ctx, path, asked, error)
         return ctx.go(f"/@{member.name}/albums/{asked.id}")
     if not id_.isdecimal():
-        raise InvalidInput("do: keep, delete, or earlier, later, first or out with a photo", field="do")
+        raise InvalidInput(
+            "do: must be keep or delete, or earlier, later, first or out together with a photo", field="do"
+        )
     if verb == "out":
         await albums.take_out(writes, member.id, asked.id, (int(id_),))
     else:
@@ -250,7 +252,9 @@ def _moved(order: Sequence[int], id_: int, verb: str) -> list[int]:
     at = order.index(id_)
     to = {"earlier": at - 1, "later": at + 1, "first": 0}.get(verb)
     if to is None:
-        raise InvalidInput("do: keep, delete, or earlier, later, first or out with a photo", field="do")
+        raise InvalidInput(
+            "do: must be keep or delete, or earlier, later, first or out together with a photo", field="do"
+        )
     rest = [other for other in order if other != id_]
     rest.insert(max(to, 0), id_)
     return rest
@@ -290,7 +294,7 @@ async def put_in(ctx: PageContext, asked: PhotosForm) -> Response:
     for photo in asked.photos:
         post, _, media = photo.partition(":")
         if not (post.isdecimal() and media.isdecimal()):
-            raise InvalidInput("photos: a post and a photo of it each", field="photos")
+            raise InvalidInput("photos: each value must name a post and one of its photos", field="photos")
         chosen.setdefault(int(post), []).append(int(media))
     for post_id, media_ids in chosen.items():
         await albums.put_in(ctx.writes, member.id, asked.id, post_id, media_ids)
@@ -342,7 +346,7 @@ async def _put_or_take(
     elif verb == "take" and album_id.isdecimal():
         await albums.take_out(writes, member_id, int(album_id), media)
     else:
-        raise InvalidInput("do: new, or put or take with an album", field="do")
+        raise InvalidInput("do: must be new, or put or take together with an album", field="do")
 
 
 ROUTES = (

@@ -95,11 +95,11 @@ async def oembed(context: Context, asked: OEmbedQuery) -> object:
         return JSONResponse({"error": "format: json, not xml"}, 501)
     app_context = context.app
     if not app_context.settings.public_pages:
-        raise Unauthenticated("posts of this network are shown to its members alone")
+        raise Unauthenticated("posts of this network are visible only to its members")
     entry = await _at_address(app_context, asked.url)
     width = min(asked.maxwidth or _WIDTH, _MOST)
     if width < _LEAST:
-        raise InvalidInput(f"maxwidth: at least {_LEAST}", field="maxwidth")
+        raise InvalidInput(f"maxwidth: must be at least {_LEAST}", field="maxwidth")
     height = min(_height(entry, width), asked.maxheight or _MOST * 2)
     author = entry.author.member
     found = next((file for file in entry.media if file.preview_key), None)

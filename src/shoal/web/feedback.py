@@ -56,7 +56,7 @@ async def say(ctx: PageContext, asked: Feedback) -> Response:
     member = ctx.checked(asked)
     direction, _, tag = asked.step.partition(":")
     if direction not in _STEPS:
-        raise InvalidInput("step: more, less or forget", field="step")
+        raise InvalidInput("step: must be more, less or forget", field="step")
     tapped = await ranking.tap_post(ctx.writes, member.id, asked.id, _STEPS[direction], tag)
     effect = await effect_of(ctx.reads, member.id, *tapped)
     if ctx.partial:

@@ -51,8 +51,8 @@ COMPLAINTS = (
     "a clip of %(size)s is too large: the maximum is %(most)s",
     "a clip of %(length)s seconds is too long: the maximum is %(most)s seconds",
     "a video of %(width)s x %(height)s pixels is too large: the maximum is %(most)s million pixels",
-    "a video of %(width)s x %(height)s pixels is too small: it needs at least %(least)s pixels in each direction"
-    " once it fits into %(edge)s",
+    "a video of %(width)s x %(height)s pixels is too small: scaled to fit into a square of %(edge)s pixels,"
+    " it must have at least %(least)s pixels in each direction",
     "a video of %(rate)s frames per second is too fast: the maximum is %(most)s",
     "converting this clip took longer than %(most)s seconds",
     "this server cannot process video or audio",
@@ -62,7 +62,7 @@ COMPLAINTS = (
     "the media store does not answer",
     "the server is stopping",
     "there is no such file",
-    "it is being changed by another request; try again",
+    "the object is being changed by another request; try again",
     "Your media use %(used)s of your %(most)s of storage. Delete some first",
     "At most %(most)s uploads can run at the same time",
     "The server is processing too many uploads",
