@@ -31,11 +31,11 @@ from shoal.core.errors import InvalidInput, Unavailable
 from shoal.graph.connection_errors import (
     MisconfiguredEngine,
     UnreachableEngine,
+    address_of,
     chain,
     check_file,
     checked_url,
     is_lasting,
-    place_of,
     read_authorities,
     speaks_tls,
     why,
@@ -219,7 +219,7 @@ class Link:
     async def _log_failure(self, error: Exception) -> None:
         """Log the reason of a failure, if it changed. A permanent failure of the first attempt is raised by `open` instead."""
         url = self._urls[0]
-        address, reason = place_of(url), await _reason(url, error)
+        address, reason = address_of(url), await _reason(url, error)
         self._refusal = None
         if reason == _WANTS_TLS or is_lasting(error) or isinstance(error, _REFUSALS) or "OpenOk" in str(error):
             self._refusal = MisconfiguredEngine("the message broker is misconfigured")

@@ -201,7 +201,7 @@ async def test_snapshot_opening_retries_after_failure_and_releases_holds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(moments, "_PAUSE_SECONDS", 0.01)
-    failed, held = asyncio.Event(), moments._held
+    failed, held = asyncio.Event(), moments._blocked_at_once
 
     async def noted(sources: Sequence[SnapshotSource]) -> moments.OneMoment:
         try:

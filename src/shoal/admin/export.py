@@ -536,7 +536,7 @@ class _StreamBuffer:
     """The write-only, unseekable file into which a streamed ZIP is written; it buffers bytes until they are sent."""
 
     def __init__(self) -> None:
-        self._held: list[bytes] = []
+        self._pieces: list[bytes] = []
         self._size = 0
         self._changed = asyncio.Event()
         self._taken = asyncio.Event()
@@ -544,7 +544,7 @@ class _StreamBuffer:
 
     def write(self, data: bytes) -> int:
         """Buffer a copy of the data, because the caller may reuse its memory."""
-        self._held.append(bytes(data))
+        self._pieces.append(bytes(data))
         self._size += len(data)
         self._changed.set()
         return len(data)
@@ -563,10 +563,10 @@ class _StreamBuffer:
             await self._taken.wait()
 
     async def pieces(self) -> AsyncGenerator[bytes, None]:
-        while self._held or not self.ended:
-            if self._held:
-                piece = b"".join(self._held)
-                self._held, self._size = [], 0
+        while self._pieces or not self.ended:
+            if self._pieces:
+                piece = b"".join(self._pieces)
+                self._pieces, self._size = [], 0
                 self._taken.set()
                 yield piece
             else:

@@ -291,11 +291,11 @@ class _Activity:
     def _pack(self) -> None:
         days, authors = _each_once(np.array(self._days, np.int64), np.array(self._authors, np.int64))
         members = np.array(self.members, np.int64)
-        places = np.searchsorted(members, authors)
-        known = places < len(members)
-        known[known] = members[places[known]] == authors[known]
+        rows = np.searchsorted(members, authors)
+        known = rows < len(members)
+        known[known] = members[rows[known]] == authors[known]
         marked, begins = np.unique(days[known], return_index=True)
-        for day, here in zip(marked, np.split(places[known], begins[1:]), strict=False):
+        for day, here in zip(marked, np.split(rows[known], begins[1:]), strict=False):
             self._mark(int(day), here)
         self._keep(days[~known], authors[~known])
         self._evict()
@@ -308,11 +308,11 @@ class _Activity:
         self._days, self._authors = array("q", days.tolist()), array("q", authors.tolist())
         self._full = max(PAIRS_AT_ONCE, 2 * len(days))
 
-    def _mark(self, day: int, places: NDArray[np.int64]) -> None:
+    def _mark(self, day: int, rows: NDArray[np.int64]) -> None:
         bits = self._bits.get(day, np.empty(0, np.uint8))
         missing = -(-len(self.members) // 8) - len(bits)
         bits = np.pad(bits, (0, missing)) if missing else bits
-        np.bitwise_or.at(bits, places >> 3, (128 >> (places & 7)).astype(np.uint8))
+        np.bitwise_or.at(bits, rows >> 3, (128 >> (rows & 7)).astype(np.uint8))
         self._bits[day] = bits
 
     def _evict(self) -> None:

@@ -58,9 +58,9 @@ async def upload(
     if not record:
         check_quota(writes, owner, 1)
     media_id = id_ or writes.new_id(shard)
-    placing = _place_clip if not record and writes.media.is_clip(data) else _place_picture
-    placed = await placing(writes, owner.name, media_id, data, thumbnail)
-    media = Media(id=media_id, owner_id=owner_id, description=description, focus=focus, **placed)
+    store = _store_clip if not record and writes.media.is_clip(data) else _store_picture
+    stored = await store(writes, owner.name, media_id, data, thumbnail)
+    media = Media(id=media_id, owner_id=owner_id, description=description, focus=focus, **stored)
     try:
         return await _add(writes, media, record, fixed=bool(id_))
     except ShoalError as error:
@@ -121,21 +121,21 @@ def in_words(size: int) -> str:
     return f"{size} bytes"
 
 
-async def _place_picture(
+async def _store_picture(
     writes: Writes, owner_name: str, media_id: int, data: bytes, thumbnail: bytes | None
 ) -> dict[str, Any]:
     if thumbnail:
         raise InvalidInput(_NO_THUMBNAIL, field="thumbnail")
-    return msgspec.structs.asdict(await writes.media.place(owner_name, media_id, data))
+    return msgspec.structs.asdict(await writes.media.store_picture(owner_name, media_id, data))
 
 
-async def _place_clip(
+async def _store_clip(
     writes: Writes, owner_name: str, media_id: int, data: bytes, thumbnail: bytes | None
 ) -> dict[str, Any]:
     """Store a video or sound as uploaded; a consumer converts it for display."""
     sniffed = sniff_clip(data)
     kind = MediaKind.AUDIO if sniffed and sniffed.content_type.startswith("audio/") else MediaKind.VIDEO
-    poster = await writes.media.place_poster(owner_name, media_id, thumbnail) if thumbnail else Poster()
+    poster = await writes.media.store_poster(owner_name, media_id, thumbnail) if thumbnail else Poster()
     try:
         stored_key = await writes.media.keep(owner_name, media_id, data)
     except Exception:
@@ -170,7 +170,7 @@ async def describe(
     if thumbnail:
         check_takes_thumbnail(media)
         owner = await access_member(writes.graph, owner_id)
-        poster = msgspec.structs.asdict(await writes.media.place_poster(owner.name, media_id, thumbnail))
+        poster = msgspec.structs.asdict(await writes.media.store_poster(owner.name, media_id, thumbnail))
 
     async def attempt() -> Media:
         stored = await own_object(writes.graph, Media, owner_id, media_id)

@@ -365,21 +365,21 @@ async def update_profile(writes: Writes, member_id: int, profile: ProfileChange)
     member = await access_member(writes.graph, member_id)
     if profile.findable_by_email is not None:
         changes["email_hash"] = await _email_hash(writes, member) if profile.findable_by_email else ""
-    placed: list[str] = []
+    stored_keys: list[str] = []
     try:
         if profile.avatar is not None:
-            placed.append(await writes.media.place_avatar(member.name, profile.avatar))
-            changes["avatar"] = placed[-1]
+            stored_keys.append(await writes.media.store_avatar(member.name, profile.avatar))
+            changes["avatar"] = stored_keys[-1]
         if profile.header is not None:
-            placed.append(await writes.media.place_header(member.name, profile.header))
-            changes["header"] = placed[-1]
+            stored_keys.append(await writes.media.store_header(member.name, profile.header))
+            changes["header"] = stored_keys[-1]
         values = (field.value for field in changes.get("fields", ()))
         named = await members_named(writes, "\n".join((changes.get("note", ""), *values)))
         return await _change(writes, member_id, changes, named)
     except ShoalError as error:
-        if placed and is_refusal(error):
+        if stored_keys and is_refusal(error):
             # One of the two pictures may have been stored before the other was found invalid.
-            await writes.media.remove(placed)
+            await writes.media.remove(stored_keys)
         raise
 
 

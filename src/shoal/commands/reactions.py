@@ -251,7 +251,7 @@ async def _react(writes: Writes, member_id: int, post: Post, emoji: str, claim: 
         return
     if len(chosen) >= writes.limits.emoji_of_member:
         raise InvalidInput(f"You can react to a post with at most {writes.limits.emoji_of_member} emoji", field="emoji")
-    position = await _place(writes, post, emoji)
+    position = await _position_of(writes, post, emoji)
     batch = Batch(shard_of(member_id))
     claim(batch)
     now = writes.new_id(batch.shard)
@@ -302,7 +302,7 @@ async def _chosen(writes: Writes, member_id: int, post_id: int) -> tuple[EmojiPo
     return chosen_of(await association(writes.graph, member_id, REACTS, post_id))
 
 
-async def _place(writes: Writes, post: Post, emoji: str) -> EmojiPosition:
+async def _position_of(writes: Writes, post: Post, emoji: str) -> EmojiPosition:
     async def attempt() -> EmojiPosition:
         with another_request():
             return await _found_or_made(writes, post, emoji)

@@ -64,7 +64,7 @@ def check_file(file: str, field: str) -> None:
         raise InvalidInput(f"{field}: {in_words(error)}", field=field) from error
 
 
-def place_of(url: str) -> str:
+def address_of(url: str) -> str:
     """Return the hosts and the path of a URL for messages, without user name, password and options."""
     parts = urlsplit(url)
     return parts.netloc.rpartition("@")[2] + parts.path

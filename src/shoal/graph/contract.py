@@ -455,7 +455,7 @@ class Scanner(Protocol):
     async def sweep(self, before: int, now: int) -> int:
         """Delete tombstones older than the snowflake `before`, and keys that expired by `now` (Unix ms). Returns how many.
 
-        Tombstones of `placed` types are permanent; tombstones of `WITH_HISTORY` types (`schema`) are kept until
+        Tombstones of `positional` types are permanent; tombstones of `WITH_HISTORY` types (`schema`) are kept until
         `sweep_history`.
         """
 

@@ -43,10 +43,10 @@ class Histories:
     def newest(self, store: str) -> int:
         return self._newest.get(store, 0)
 
-    def note(self, store: str, history: int, place: str) -> bool:
+    def note(self, store: str, history: int, address: str) -> bool:
         """Record the history number that a server reports, and notify listeners if it increased: the store failed over.
 
-        Returns False if a higher number is known, which means that this server has been replaced. `place` names the store in
+        Returns False if a higher number is known, which means that this server has been replaced. `address` names the store in
         the log.
         """
         before = self.newest(store)
@@ -59,7 +59,7 @@ class Histories:
             _log.warning(
                 "%s: another server has taken over (history %d follows %d); if replication was asynchronous, the last "
                 "writes may be lost: run shoal check --repair",
-                place,
+                address,
                 history,
                 before,
             )

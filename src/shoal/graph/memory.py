@@ -73,7 +73,7 @@ class _Lists:
     def of(self, id1: int, atype: int) -> list[tuple[int, int]]:
         return self._entries.get((id1, atype), [])
 
-    def place(self, triple: Triple, moment: int | None) -> None:
+    def set_time(self, triple: Triple, moment: int | None) -> None:
         """Set the time of an association in its list, and with it its position; None removes it from the list."""
         id1, atype, id2 = triple
         if (old := self._times.pop(triple, None)) is not None:
@@ -203,10 +203,10 @@ class MemoryGraph:
         self._unclaimed.append(job.seq)
 
     def _relist(self, triple: Triple, link: StoredAssoc) -> None:
-        self._live.place(triple, link.time if link.alive else None)
+        self._live.set_time(triple, link.time if link.alive else None)
         atype = ASSOC_TYPES.get(triple[1])
         if atype is not None and atype.ended_listed:
-            self._ended.place(triple, None if link.alive else link.time)
+            self._ended.set_time(triple, None if link.alive else link.time)
         if not link.alive:
             if triple[1] in WITH_HISTORY:
                 heappush(self._past, (link.time, triple))
@@ -307,8 +307,8 @@ class MemoryGraph:
 
     def _forget(self, triple: Triple) -> None:
         if self._known.links.pop(triple, None) is not None:
-            self._live.place(triple, None)
-            self._ended.place(triple, None)
+            self._live.set_time(triple, None)
+            self._ended.set_time(triple, None)
 
     async def key_scan(self, after: tuple[str, str], limit: int) -> list[KeyRow]:
         names = sorted(name for name in self._known.keys if name > after)[:limit]

@@ -43,7 +43,7 @@ class AssocType(msgspec.Struct, frozen=True, eq=False):
 
     - `inverse`: number of the type of the other direction, 0 for none.
     - `aggregated`: also counted at a third object, the `aggregate_id` of the operation, e.g. the likes of a post at its author.
-    - `placed`: the time of an association is its position in a list, not the time of the act. Tombstones therefore do not show
+    - `positional`: the time of an association is its position in a list, not the time of the act. Tombstones therefore do not show
       their age and are kept permanently.
     - `counted`: false for lists that commits of all members change, because every commit would wait for the row of the count.
     - `ranked`: stores keep an index that finds the rank of an entry in O(log n).
@@ -56,7 +56,7 @@ class AssocType(msgspec.Struct, frozen=True, eq=False):
     name: str
     inverse: int = 0
     aggregated: bool = False
-    placed: bool = False
+    positional: bool = False
     counted: bool = True
     ranked: bool = False
     history: int = 0
@@ -80,8 +80,8 @@ BOOKMARKED_BY = AssocType(12, "bookmarked_by", inverse=11)
 POSTED = AssocType(13, "posted", ranked=True)  # member -> post or share; time: id of the entry
 COMMENTS_ON = AssocType(14, "comments_on", inverse=15)  # comment -> post
 COMMENTED_BY = AssocType(15, "commented_by", inverse=14)
-TAGGED = AssocType(16, "tagged", inverse=17, placed=True)  # post -> tag
-TAG_OF = AssocType(17, "tag_of", inverse=16, placed=True, ranked=True)
+TAGGED = AssocType(16, "tagged", inverse=17, positional=True)  # post -> tag
+TAG_OF = AssocType(17, "tag_of", inverse=16, positional=True, ranked=True)
 REVISED = AssocType(18, "revised")  # post -> revision
 OWNS = AssocType(19, "owns")  # member -> media
 LOGGED_IN = AssocType(20, "logged_in")  # member -> token
@@ -141,8 +141,8 @@ POST_REPORTED_BY = AssocType(80, "post_reported_by", inverse=79)
 REPORT_UPHELD = AssocType(81, "report_upheld")  # member -> own report that was upheld
 REPORT_DISMISSED = AssocType(82, "report_dismissed")  # member -> own report that was dismissed
 ACTIVE = AssocType(83, "active", counted=False)  # public list -> post; time: minute of the newest reaction
-PLACED_IN = AssocType(85, "placed_in", inverse=86, placed=True, counted=False)  # public post -> map cell of its place
-CELL_OF = AssocType(86, "cell_of", inverse=85, placed=True, counted=False)
+PLACED_IN = AssocType(85, "placed_in", inverse=86, positional=True, counted=False)  # public post -> map cell
+CELL_OF = AssocType(86, "cell_of", inverse=85, positional=True, counted=False)
 DECLARES = AssocType(90, "declares", inverse=91, counted=False)  # member -> handle on another network, or email hash
 DECLARED_BY = AssocType(91, "declared_by", inverse=90, counted=False)
 FOLLOW_TIMES = AssocType(92, "follow_times", inverse=93, counted=False)  # member -> member; data: times of (un)follows
@@ -209,8 +209,8 @@ VIEWER_LISTS = (
 
 WITH_HISTORY = frozenset((FOLLOWS.number, FOLLOWED_BY.number, FOLLOWS.history, FOLLOWED_BY.history))
 """Numbers of the types whose tombstones are kept longer, because they contain a history."""
-UNSWEPT = WITH_HISTORY | {atype.number for atype in ASSOC_TYPES.values() if atype.placed}
-"""Numbers of the types whose tombstones `sweep` keeps. Tombstones of `placed` types are kept permanently."""
+UNSWEPT = WITH_HISTORY | {atype.number for atype in ASSOC_TYPES.values() if atype.positional}
+"""Numbers of the types whose tombstones `sweep` keeps. Tombstones of `positional` types are kept permanently."""
 
 
 EVERYBODY = named("list", "everybody")

@@ -31,9 +31,6 @@ class ShardMap(NamedTuple):
     def of(self, store: int) -> list[int]:
         return [source for source, owner in enumerate(self.owners) if owner == store]
 
-    def place_of(self, url: str) -> int | None:
-        return self.stores.index(url) if url in self.stores else None
-
     def with_store(self, url: str) -> ShardMap:
         return self if url in self.stores else self._replace(stores=(*self.stores, url))
 

@@ -222,7 +222,7 @@ class Spool(Upload):
         super().__init__(filename)
         self._memory = memory
         self._lender = memory.coming
-        self._held = 0
+        self._reserved = 0
         self._file: IO[bytes] | None = None
         self._overflows = False
 
@@ -232,7 +232,7 @@ class Spool(Upload):
         self._chunks.append(data)
         if self._file is None and self.size <= SPOOL_BYTES:
             taken = self._memory.coming.take_now(len(data), modest=True)
-            self._held += taken
+            self._reserved += taken
             self._overflows = self._overflows or taken < len(data)
         else:
             self._overflows = True
@@ -262,7 +262,7 @@ class Spool(Upload):
 
     def owe(self, size: int) -> None:
         """Count `size` bytes of this file in the budget for loaded uploads from now on."""
-        self._lender, self._held = self._memory.loaded, size
+        self._lender, self._reserved = self._memory.loaded, size
 
     async def load(self) -> None:
         if (file := self._file) is not None:
@@ -286,7 +286,7 @@ class Spool(Upload):
             self._file = None
 
     def _let_go(self) -> None:
-        size, self._held, self._chunks = self._held, 0, []
+        size, self._reserved, self._chunks = self._reserved, 0, []
         if size:
             self._lender.give(size)
 
@@ -302,7 +302,7 @@ class Intake:
     def __init__(self, memory: Memory, scope: Scope) -> None:
         self._memory = memory
         self._scope = scope
-        self._held = 0
+        self._reserved = 0
         self._files: list[Spool] = []
 
     async def __aenter__(self) -> Self:
@@ -311,12 +311,12 @@ class Intake:
     async def __aexit__(self, *error: object) -> None:
         for file in self._files:
             file.close()
-        if self._held:
-            self._memory.coming.give(self._held)
+        if self._reserved:
+            self._memory.coming.give(self._reserved)
 
     async def hold(self, size: int) -> None:
         """Take `size` bytes from the memory budget for this request. Raises `Unavailable` after a timeout."""
-        self._held += await self._memory.coming.take(size, self._scope)
+        self._reserved += await self._memory.coming.take(size, self._scope)
 
     def file(self, filename: str) -> Spool:
         made = Spool(self._memory, filename)

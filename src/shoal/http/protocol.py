@@ -365,7 +365,7 @@ class PassedConnection(HttpConnection):
         self._streak = 0
         """Consecutive read-only requests."""
         self._within = self._given = False
-        self._held = b""
+        self._postponed = b""
         """Bytes that arrived during a response."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -380,8 +380,8 @@ class PassedConnection(HttpConnection):
         if self._within:
             super().data_received(data)
             return
-        if self._held or self._is_answering():
-            self._hold(data)
+        if self._postponed or self._is_answering():
+            self._postpone(data)
             return
         reads = self._passing.only_reads(data)
         slot = self._passing.target(reads=reads, streak=self._streak)
@@ -389,7 +389,7 @@ class PassedConnection(HttpConnection):
             self._feed(data, reads=reads)
         elif self.transport.get_write_buffer_size():
             # The last response is still being written, and the other process would write too.
-            self._hold(data)
+            self._postpone(data)
             self.loop.call_later(_AGAIN_SECONDS, self._release)
         else:
             self._give(slot, data)
@@ -404,7 +404,7 @@ class PassedConnection(HttpConnection):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        if self._held:
+        if self._postponed:
             self.loop.call_soon(self._release)
 
     def _is_answering(self) -> bool:
@@ -415,12 +415,12 @@ class PassedConnection(HttpConnection):
         self._streak = self._streak + 1 if reads else 0
         super().data_received(data)
 
-    def _hold(self, data: bytes) -> None:
-        self._held += data
+    def _postpone(self, data: bytes) -> None:
+        self._postponed += data
         self.flow.pause_reading()
 
     def _release(self) -> None:
-        held, self._held = self._held, b""
+        held, self._postponed = self._postponed, b""
         if held and not self.transport.is_closing():
             self.flow.resume_reading()
             self.data_received(held)

@@ -80,14 +80,14 @@ _Queue = deque[asyncio.Future[None]]
 
 
 class FairSlots:
-    """A limit of `places` concurrent jobs. Slots are given to waiting members in turn; a member's jobs stay in order.
+    """A limit of `slots` concurrent jobs. Slots are given to waiting members in turn; a member's jobs stay in order.
 
     An instance belongs to one event loop.
     """
 
-    def __init__(self, places: int, most_waiting: int, most_of_one: int) -> None:
-        self._places = places
-        self._free = places
+    def __init__(self, slots: int, most_waiting: int, most_of_one: int) -> None:
+        self._slot_count = slots
+        self._free = slots
         self._most_waiting = most_waiting
         self._most_of_one = most_of_one
         # The waiting jobs by member. The member who is served next comes first.
@@ -110,7 +110,7 @@ class FairSlots:
 
     async def all_taken(self) -> None:
         """Take all slots permanently, once callers that already wait have had theirs."""
-        for _ in range(self._places):
+        for _ in range(self._slot_count):
             await self._take("")
 
     def _check_capacity(self, member: str) -> None:

@@ -73,7 +73,7 @@ class Poster(msgspec.Struct, frozen=True, kw_only=True):
     blurhash: str = ""
 
 
-class PlacedClip(msgspec.Struct, frozen=True, kw_only=True):
+class StoredClip(msgspec.Struct, frozen=True, kw_only=True):
     """The result of storing a converted clip."""
 
     kind: MediaKind
@@ -105,7 +105,7 @@ class MediaLibrary:
         """Return a library of these files with another decoder, for imports."""
         return MediaLibrary(self._store, decoder, self.limits, self.clips)
 
-    async def place(self, user_name: str, media_id: int, data: bytes) -> StoredPicture:
+    async def store_picture(self, user_name: str, media_id: int, data: bytes) -> StoredPicture:
         """Create and store the sizes of a posted picture.
 
         They are `<media path>/<media_id>-<hash>.jpg` and `...-small.jpg`; an original in full resolution
@@ -136,16 +136,16 @@ class MediaLibrary:
             preview_bytes=_bytes(preview_files),
         )
 
-    async def place_avatar(self, user_name: str, data: bytes) -> str:
+    async def store_avatar(self, user_name: str, data: bytes) -> str:
         """Crop the middle of a picture to a square, store it, and return the key for `Member.avatar`.
 
         The caller removes the previous avatar.
         """
-        return await self._place_crop(user_name, "avatar", data, AVATAR)
+        return await self._store_crop(user_name, "avatar", data, AVATAR)
 
-    async def place_header(self, user_name: str, data: bytes) -> str:
+    async def store_header(self, user_name: str, data: bytes) -> str:
         """Crop the middle of a picture to 3:1, store it, and return the key for `Member.header`."""
-        return await self._place_crop(user_name, "header", data, HEADER)
+        return await self._store_crop(user_name, "header", data, HEADER)
 
     async def read(self, key: str) -> tuple[bytes, str]:
         """Return a stored file and its content type. Raises `NotFound`."""
@@ -180,7 +180,7 @@ class MediaLibrary:
         await self._store.put(key, data, RAW)
         return key
 
-    async def place_poster(self, user_name: str, media_id: int, data: bytes) -> Poster:
+    async def store_poster(self, user_name: str, media_id: int, data: bytes) -> Poster:
         """Store an uploaded picture as the poster of a video or sound, under a new key each time.
 
         A poster is small, so a lossless picture stays lossless.
@@ -188,7 +188,7 @@ class MediaLibrary:
         self._check(data)
         return await self._poster(f"{media_path(user_name)}/{media_id}-{token_hex(4)}", data, keep_kind=True)
 
-    async def place_clip(self, original_key: str) -> PlacedClip:
+    async def store_clip(self, original_key: str) -> StoredClip:
         """Convert a stored upload, and store the result. Converting it again gives equal keys."""
         if self.clips is None:
             raise Unavailable("this server cannot process video or audio")
@@ -197,7 +197,7 @@ class MediaLibrary:
             poster = await self._poster_of(stem, made)
             key = f"{stem}-{await asyncio.to_thread(_hash_of_file, made.file)}{SUFFIXES[made.content_type]}"
             await self._store.put(key, made.file, made.content_type)
-            return PlacedClip(
+            return StoredClip(
                 kind=made.kind,
                 content_type=made.content_type,
                 key=key,
@@ -251,7 +251,7 @@ class MediaLibrary:
         """Return the sizes of these files in bytes; missing ones are left out."""
         return {key: size for key in keys if (size := await self._store.size(key)) is not None}
 
-    async def _place_crop(self, user_name: str, noun: str, data: bytes, size: tuple[int, int]) -> str:
+    async def _store_crop(self, user_name: str, noun: str, data: bytes, size: tuple[int, int]) -> str:
         self._check(data)
         made = await self.decoder.crop(data, *size, member=media_path(user_name))
         # The random part gives each upload of a picture its own key, so that removing one upload never removes another.

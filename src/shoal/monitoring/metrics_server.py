@@ -63,16 +63,16 @@ async def answering(
 
     At most `most` connections are open concurrently, each for at most `seconds`.
     """
-    places = _Places(page, most, seconds)
-    server = await asyncio.start_server(places.meet, sock=listener, limit=_HEAD_BYTES)
+    connections = _Connections(page, most, seconds)
+    server = await asyncio.start_server(connections.meet, sock=listener, limit=_HEAD_BYTES)
     try:
         yield
     finally:
         server.close()
-        await places.close()
+        await connections.close()
 
 
-class _Places:
+class _Connections:
     def __init__(self, page: Callable[[], Awaitable[bytes]], most: int, seconds: float) -> None:
         self._page = page
         self._most = most

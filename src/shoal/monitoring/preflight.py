@@ -221,13 +221,13 @@ _LEAST_SQLITE = (3, 38)
 
 def disks(settings: Settings) -> Iterator[Diagnosis]:
     """Check free space, free inodes and write permission of each file system in use."""
-    places: dict[int, tuple[Path, list[str]]] = {}
+    folders: dict[int, tuple[Path, list[str]]] = {}
     for what, path in _written(settings):
         there = _existing(path)
         if not os.access(there, os.W_OK | os.X_OK):
             yield bad("disk", f"no permission to write to {there} ({what})", "run this as the user of the server")
-        places.setdefault(there.stat().st_dev, (there, []))[1].append(what)
-    for path, names in places.values():
+        folders.setdefault(there.stat().st_dev, (there, []))[1].append(what)
+    for path, names in folders.values():
         yield _free_space(path, " and ".join(dict.fromkeys(names)))
     temporary = Path(tempfile.gettempdir())
     if _is_in_memory(temporary):

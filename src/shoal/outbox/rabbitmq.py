@@ -127,7 +127,7 @@ class Receipt(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class _Held:
+class _ClaimedJob:
     job: Job
     at: int
     deliveries: list[Delivery]
@@ -147,7 +147,7 @@ class InFlight:
         self.arrived: deque[Delivery] = deque()
         # For each channel, its deliveries in the order of their tags, and since when (Unix ms) their jobs wait.
         self._open: dict[AbstractChannel, dict[int, int]] = {}
-        self._held: dict[Key, _Held] = {}
+        self._claimed: dict[Key, _ClaimedJob] = {}
         # No lease expires before this time. After it, all claimed jobs are searched, which are few.
         self._soonest = math.inf
         self.taken = 0
@@ -164,7 +164,7 @@ class InFlight:
         """Forget everything, because the connection has ended."""
         self.arrived.clear()
         self._open.clear()
-        self._held.clear()
+        self._claimed.clear()
 
     def arrive(self, delivery: Delivery) -> None:
         self.taken += 1
@@ -180,11 +180,11 @@ class InFlight:
 
         All deliveries of a claimed job are acknowledged together.
         """
-        entry = self._held.get(key := key_of(job))
+        entry = self._claimed.get(key := key_of(job))
         if entry is not None:
             entry.deliveries.append(delivery)
             return False
-        self._held[key] = entry = _Held(job, delivery.at, [delivery])
+        self._claimed[key] = entry = _ClaimedJob(job, delivery.at, [delivery])
         self._lend(entry, lease)
         return True
 
@@ -193,24 +193,24 @@ class InFlight:
         now = self._clock()
         if now < self._soonest:
             return []
-        ended = [entry for entry in self._held.values() if entry.deadline <= now][:limit]
+        ended = [entry for entry in self._claimed.values() if entry.deadline <= now][:limit]
         for entry in ended:
             self._lend(entry, lease)
-        self._soonest = min((entry.deadline for entry in self._held.values()), default=math.inf)
+        self._soonest = min((entry.deadline for entry in self._claimed.values()), default=math.inf)
         return [entry.job for entry in ended]
 
-    def _lend(self, entry: _Held, seconds: float) -> None:
+    def _lend(self, entry: _ClaimedJob, seconds: float) -> None:
         entry.deadline = self._clock() + seconds
         self._soonest = min(self._soonest, entry.deadline)
 
     def since(self, job: Job) -> int | None:
         """Return when a claimed job was first published; None if it is not claimed any more."""
-        entry = self._held.get(key_of(job))
+        entry = self._claimed.get(key_of(job))
         return None if entry is None else entry.at
 
     def take_out(self, job: Job) -> list[Delivery]:
         """Forget a job that is put back, and return its deliveries. If it is delivered again, it counts as a new job."""
-        entry = self._held.pop(key_of(job), None)
+        entry = self._claimed.pop(key_of(job), None)
         return entry.deliveries if entry is not None else []
 
     def restore(self, job: Job, deliveries: Iterable[Delivery], seconds: float) -> None:
@@ -221,7 +221,7 @@ class InFlight:
 
     def release(self, jobs: Iterable[Job]) -> list[Receipt]:
         """Forget completed jobs, and return as few acknowledgments as possible for their deliveries."""
-        entries = [self._held.pop(key_of(job), None) for job in jobs]
+        entries = [self._claimed.pop(key_of(job), None) for job in jobs]
         return self.settle([delivery for entry in entries if entry is not None for delivery in entry.deliveries])
 
     def settle(self, deliveries: Sequence[Delivery]) -> list[Receipt]:

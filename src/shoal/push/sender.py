@@ -115,8 +115,8 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
             raise httpcore.ConnectTimeout("resolving the host name timed out") from error
         except OSError as error:
             raise httpcore.ConnectError("the host name does not resolve") from error
-        places = dict.fromkeys(str(info[4][0]) for info in found)
-        good = [address for address in places if is_public(ip_address(address.partition("%")[0]), self._allowed)]
+        addresses = dict.fromkeys(str(info[4][0]) for info in found)
+        good = [address for address in addresses if is_public(ip_address(address.partition("%")[0]), self._allowed)]
         trouble: Exception = httpcore.ConnectError("the host has no public address")
         for address in good:
             try:

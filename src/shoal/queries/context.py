@@ -36,19 +36,19 @@ class ExpiringCache(Generic[Key, Answer]):
     def __init__(self, most: int = 2_000, keep_ms: int = 60_000) -> None:
         self._most = most
         self._keep_ms = keep_ms
-        self._held: dict[Key, tuple[int, Answer]] = {}
+        self._cached: dict[Key, tuple[int, Answer]] = {}
 
     def get(self, key: Key, now: int) -> Answer | None:
         """Return the cached result; None if it is missing or expired."""
         do_not_cache()
-        cached = self._held.get(key)
+        cached = self._cached.get(key)
         return cached[1] if cached is not None and abs(now - cached[0]) < self._keep_ms else None
 
     def put(self, key: Key, answer: Answer, now: int) -> None:
-        self._held.pop(key, None)
-        self._held[key] = (now, answer)
-        while len(self._held) > self._most:
-            del self._held[next(iter(self._held))]
+        self._cached.pop(key, None)
+        self._cached[key] = (now, answer)
+        while len(self._cached) > self._most:
+            del self._cached[next(iter(self._cached))]
 
 
 class Renewed(Generic[Answer]):
@@ -60,7 +60,7 @@ class Renewed(Generic[Answer]):
     def __init__(self, keep_ms: int = 60_000, most_ms: int = 600_000) -> None:
         self._keep_ms = keep_ms
         self._most_ms = most_ms
-        self._held: tuple[int, Answer] | None = None
+        self._cached: tuple[int, Answer] | None = None
         self._making: asyncio.Task[Answer] | None = None
 
     async def get(self, now: int, make: Callable[[], Coroutine[Any, Any, Answer]], *, outdated: bool = False) -> Answer:
@@ -69,7 +69,7 @@ class Renewed(Generic[Answer]):
         With `outdated`, a result that is at most ten minutes old is returned at once while a new one is computed.
         """
         do_not_cache()
-        cached = self._held
+        cached = self._cached
         age = abs(now - cached[0]) if cached is not None else self._most_ms
         if cached is not None and age < self._keep_ms:
             return cached[1]
@@ -81,7 +81,7 @@ class Renewed(Generic[Answer]):
         return await asyncio.shield(self._making)
 
     def keep(self, answer: Answer, now: int) -> None:
-        self._held = (now, answer)
+        self._cached = (now, answer)
 
     async def _made(self, now: int, make: Callable[[], Coroutine[Any, Any, Answer]]) -> Answer:
         answer = await make()

@@ -54,25 +54,25 @@ async def emoji_counts(
 
     `mine` has the viewer's `REACTS` association with each post, if any.
     """
-    found = await placed_counts(graph, post_ids, mine)
+    found = await emoji_counts_by_post(graph, post_ids, mine)
     return {post: tuple(count for _, count in counts) for post, counts in found.items()}
 
 
-async def placed_counts(
+async def emoji_counts_by_post(
     graph: Reader, post_ids: Sequence[int], mine: Mapping[int, Assoc]
 ) -> dict[int, list[tuple[EmojiPosition, EmojiCount]]]:
     """Return the emoji counts of each post (see `emoji_counts`), each with its `EmojiPosition`."""
     there = await emoji_positions(graph, post_ids)
-    ids = [position.id for places in there.values() for position in places]
+    ids = [position.id for positions in there.values() for position in positions]
     counts = (await graph.assoc_count(ids, (EMOJI_PUT_BY,)))[EMOJI_PUT_BY] if ids else {}
     chosen = {position.id for assoc in mine.values() for position in chosen_of(assoc)}
     return {
         post: [
             (position, EmojiCount(position.emoji, n, position.id in chosen))
-            for position in places
+            for position in positions
             if (n := counts.get(position.id))
         ]
-        for post, places in there.items()
+        for post, positions in there.items()
     }
 
 

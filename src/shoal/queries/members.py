@@ -49,7 +49,7 @@ from shoal.graph.schema import (
     user_name_key,
 )
 from shoal.queries.context import Reads
-from shoal.queries.hydration import EmojiCount, Profile, placed_counts, profiles, profiles_by_id, viewer_counts
+from shoal.queries.hydration import EmojiCount, Profile, emoji_counts_by_post, profiles, profiles_by_id, viewer_counts
 from shoal.queries.pagination import check_limit
 from shoal.search.contract import Order
 from shoal.search.indexing import is_listed
@@ -248,7 +248,7 @@ async def emoji_page(
 async def _placed(reads: Reads, viewer: int | None, post_id: int) -> list[tuple[EmojiPosition, EmojiCount]]:
     post = await access_post(reads.graph, viewer, post_id)
     mine = (await reads.graph.assoc_get(viewer, (REACTS,), (post.id,)))[REACTS] if viewer is not None else {}
-    return (await placed_counts(reads.graph, (post.id,), mine)).get(post.id, [])
+    return (await emoji_counts_by_post(reads.graph, (post.id,), mine)).get(post.id, [])
 
 
 async def received(reads: Reads, viewer: int | None, member: int) -> Received:

@@ -110,11 +110,11 @@ async def look_through(
     at_once: int,
     read: Callable[[Cursor], Awaitable[Sequence[Assoc]]],
     sift: Callable[[Sequence[Assoc]], Awaitable[Sequence[Item]]],
-    place: Callable[[Item], int],
+    position_of: Callable[[Item], int],
 ) -> tuple[list[Item], int | None]:
     """Return a page of the items that `sift` keeps, newest first, and the `before` of the next page; None at the end.
 
-    `read` returns `at_once` entries, more than the limit, and fewer only at the end of the list; `place` returns the position
+    `read` returns `at_once` entries, more than the limit, and fewer only at the end of the list; `position_of` returns the position
     of an item. If a page that is read oldest first is empty, the position reached is returned, so that reading can continue
     there. Raises `InvalidInput` for a limit below 1.
     """
@@ -131,8 +131,8 @@ async def look_through(
     here = found[: cursor.limit]
     reached = None if ended else at.after if cursor.oldest_first else at.before
     if cursor.oldest_first:
-        return here[::-1], place(here[0]) if here else reached
-    return here, place(here[-1]) if len(found) > cursor.limit else reached
+        return here[::-1], position_of(here[0]) if here else reached
+    return here, position_of(here[-1]) if len(found) > cursor.limit else reached
 
 
 Raw = TypeVar("Raw")
@@ -177,7 +177,7 @@ class Taking(Protocol[Row]):
 class RowReader(Generic[Raw, Row]):
     """The filtered rows of a list, from a cursor on, in the cursor's direction.
 
-    `read` returns up to `cursor.limit` raw rows, fewer only at the end of the list; `place` returns the position of a raw row
+    `read` returns up to `cursor.limit` raw rows, fewer only at the end of the list; `position_of` returns the position of a raw row
     in the list; `sift` filters and converts raw rows, keeping their order.
     """
 
@@ -186,11 +186,11 @@ class RowReader(Generic[Raw, Row]):
         cursor: Cursor,
         read: Callable[[Cursor], Awaitable[Sequence[Raw]]],
         sift: Callable[[Sequence[Raw]], Awaitable[Sequence[Row]]],
-        place: Callable[[Raw], int],
+        position_of: Callable[[Raw], int],
     ) -> None:
         self._read = read
         self._sift = sift
-        self._place = place
+        self._position_of = position_of
         self._cursor = cursor
         self._seen: Raw | None = None
         self._raw: Sequence[Raw] = ()
@@ -204,7 +204,7 @@ class RowReader(Generic[Raw, Row]):
         return self._behind(self._seen)
 
     def _behind(self, last: Raw | None) -> Cursor:
-        return self._cursor if last is None else self._cursor.past(self._place(last))
+        return self._cursor if last is None else self._cursor.past(self._position_of(last))
 
     @property
     def ended(self) -> bool:
@@ -266,7 +266,7 @@ async def read_items(
     cursor: Cursor,
     rows: Taking[Row],
     show: Callable[[Sequence[Row]], Awaitable[Sequence[Item]]],
-    place: Callable[[Item], int],
+    position_of: Callable[[Item], int],
     fits: Fit[Item] | None = None,
     *,
     at_once: int = 0,
@@ -291,12 +291,12 @@ async def read_items(
         fit = min(len(collected), cursor.limit) if fits is None else fits(collected)
         if fit < len(collected):
             collected = collected[:fit]
-            after = place(collected[-1])
+            after = position_of(collected[-1])
             break
         if rows.ended or (collected and rows.looked >= ENOUGH and rows.drained):
             after = None if rows.ended else rows.at.before
             break
     if cursor.oldest_first:
         # The next page is older than the oldest item of this page, which was read first.
-        return collected[::-1], place(collected[0]) if collected else None
+        return collected[::-1], position_of(collected[0]) if collected else None
     return collected, after

@@ -318,7 +318,7 @@ class Folding:
             repeats = shared = rows
         if (repeats or shared) and not await self._is_enabled():
             return rows
-        below, above = _places(rows, repeats, first), _places(rows, shared, first)
+        below, above = _indexes(rows, repeats, first), _indexes(rows, shared, first)
         down, up = (below, above) if self._down else (above, below)
         if down:
             await self._prefetch(down[-1] + 1 + REACH)
@@ -377,7 +377,7 @@ def _duplicates(rows: Iterable[Row]) -> set[int]:
     return several
 
 
-def _places(rows: Sequence[Row], some: Iterable[Row], first: int) -> list[int]:
+def _indexes(rows: Sequence[Row], some: Iterable[Row], first: int) -> list[int]:
     """Return the positions of some of the rows, the first of which is at position `first`."""
     ids = {row[0] for row in some}
     return [at for at, row in enumerate(rows, first) if row[0] in ids]

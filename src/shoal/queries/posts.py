@@ -33,7 +33,7 @@ class MemberFeedQuery:
     tag: str = ""
     """Canonical; empty for any."""
     public_only: bool = False
-    placed: bool = False
+    with_place: bool = False
 
     def admits(self, row: Row) -> bool:
         """Return whether a row matches the query. A comment on the author's own post counts as a post, since it continues it."""
@@ -44,7 +44,7 @@ class MemberFeedQuery:
             return False
         if self.public_only and post.visibility is not Visibility.PUBLIC:
             return False
-        if (self.only_media and not post.media) or (self.placed and post.place is None):
+        if (self.only_media and not post.media) or (self.with_place and post.place is None):
             return False
         return not self.tag or self.tag in post.tags
 

@@ -16,7 +16,7 @@ from shoal.core.model import Post
 from shoal.graph.access import access_post, prefetch, prefetches
 from shoal.graph.cache.cached_graph import is_prefix
 from shoal.graph.contract import Cursor, Reader, find_object
-from shoal.graph.payloads.posts import ThreadPosition, authors_of, placed
+from shoal.graph.payloads.posts import ThreadPosition, authors_of, thread_position
 from shoal.graph.schema import COMMENTED_BY, MEMBER_COUNTS, POST_COUNTS, RESTRICTED_COMMENTED_BY, THREAD
 from shoal.queries.context import Reads
 from shoal.queries.hydration import Entry, hydrate
@@ -50,7 +50,7 @@ async def thread(reads: Reads, viewer: int | None, post_id: int, *, above: int, 
     """
     post = await access_post(reads.graph, viewer, post_id)
     listed = await reads.graph.assoc_range(post.root_id or post.id, THREAD, Cursor(limit=MOST))
-    comments = {assoc.id2: placed(assoc) for assoc in listed}
+    comments = {assoc.id2: thread_position(assoc) for assoc in listed}
     up = await _ancestors(reads, post, comments, above)
     tree = await _descendants(reads, post.id, comments, whole=len(listed) < MOST)
     if len(tree) > below:

@@ -31,7 +31,7 @@ from shoal.core.visibility import STRANGER, is_sensitive, may_list, may_list_pub
 from shoal.graph.access import members_by_id, objects_of, relations
 from shoal.graph.cache.dependencies import compared
 from shoal.graph.contract import Assoc, Cursor, Reader
-from shoal.graph.payloads.posts import oldest_active, placed
+from shoal.graph.payloads.posts import oldest_active, thread_position
 from shoal.graph.schema import (
     ACTIVE,
     COMMENTED_BY,
@@ -127,7 +127,7 @@ def _comments(comments: Mapping[int, Sequence[Assoc]], threads: Iterable[Sequenc
     for page in threads:
         for entry in page:
             if entry.id2 in found:
-                placement = placed(entry)
+                placement = thread_position(entry)
                 yield placement.parent_id, placement.author_id, entry.time
 
 

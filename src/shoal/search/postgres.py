@@ -191,10 +191,10 @@ async def _write_members(connection: asyncpg.Connection, change: IndexChange) ->
 
 def _vector(words: Sequence[str], marks: Iterable[str] = ()) -> str:
     """Return a tsvector literal. Words need no escaping, because they contain neither quotation marks nor backslashes."""
-    places: dict[str, list[str]] = {mark: [] for mark in marks}
+    positions: dict[str, list[str]] = {mark: [] for mark in marks}
     for at, word in enumerate(words, 1):
-        places.setdefault(word, []).append(str(at))
-    return " ".join(f"'{word}'{':' if at else ''}{','.join(at)}" for word, at in places.items())
+        positions.setdefault(word, []).append(str(at))
+    return " ".join(f"'{word}'{':' if at else ''}{','.join(at)}" for word, at in positions.items())
 
 
 def _match(ask: Ask, marks: Sequence[str]) -> str:

@@ -68,7 +68,7 @@ class Emitter:
         self._clock = clock
         self._name = secrets.token_bytes(ID_BYTES)
         self._uses: list[Use] = []
-        self._held = 0
+        self._change_count = 0
         self._safe: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._sending: set[asyncio.Task[None]] = set()
@@ -78,13 +78,13 @@ class Emitter:
     def count(self, use: Use) -> asyncio.Future[None]:
         """Count a use. The future is done when the use is durable, or fails with the error of the transport."""
         self._uses.append(use)
-        self._held += len(use.changes)
+        self._change_count += len(use.changes)
         if self._safe is None:
             loop = asyncio.get_running_loop()
             self._safe = loop.create_future()
             self._timer = loop.call_later(self._busy_seconds if self._busy else self._seconds, self._flush_now)
         safe = self._safe
-        if self._held >= self._changes:
+        if self._change_count >= self._changes:
             self._flush_now()
         return safe
 
@@ -103,7 +103,7 @@ class Emitter:
         self._sending.add(task)
         task.add_done_callback(self._sending.discard)
         self._busy = len(self._uses) > _FEW
-        self._uses, self._held, self._safe, self._timer = [], 0, None, None
+        self._uses, self._change_count, self._safe, self._timer = [], 0, None, None
 
     async def _deliver(self, increment: Increment, safe: asyncio.Future[None]) -> None:
         try:

@@ -97,7 +97,7 @@ class Intents:
     def __init__(self, service: Service, spread: int) -> None:
         self._service = service
         self._spread = spread
-        self._places = asyncio.Semaphore(_CONCURRENT)
+        self._slots = asyncio.Semaphore(_CONCURRENT)
         # Past days of which no authors are stored any more.
         self._empty: set[int] = set()
 
@@ -243,7 +243,7 @@ class Intents:
         """Call `work` for all items with limited concurrency. After an error, running calls are finished before it is raised."""
 
         async def one(item: Item) -> None:
-            async with self._places:
+            async with self._slots:
                 await work(item)
 
         for answer in await asyncio.gather(*map(one, items), return_exceptions=True):

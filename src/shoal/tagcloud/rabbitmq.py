@@ -38,7 +38,7 @@ _ARGUMENTS: dict[str, FieldValue] = {
 
 
 Deliver = Callable[["QueuePosition", int, bytes], Awaitable[None]]
-"""Called with the queue place, the delivery number there, and the message."""
+"""Called with the position at the queue, the delivery number there, and the message."""
 
 
 class QueueNames:
@@ -97,12 +97,12 @@ class QueuePosition:
         await self._deliver(self, tag, delivered.body)
 
 
-def too_many(places: Sequence[QueuePosition], collectors: int) -> QueuePosition | None:
+def too_many(positions: Sequence[QueuePosition], collectors: int) -> QueuePosition | None:
     """Return the queue in which a collector is first and which it should leave, the latest, if it has too many; otherwise None.
 
     The collector then tries the other queues in turn until it is first in one, which the number of queues guarantees.
     """
-    first = sorted((queue for queue in places if queue.first_since), key=lambda queue: queue.first_since)
+    first = sorted((queue for queue in positions if queue.first_since), key=lambda queue: queue.first_since)
     return first[-1] if len(first) > -(-QUEUES // max(1, collectors)) else None
 
 
@@ -111,7 +111,7 @@ _REMEMBERED = 10_000
 
 
 class QueueReceipt(NamedTuple):
-    place: QueuePosition
+    position: QueuePosition
     tag: int
 
 
@@ -158,7 +158,7 @@ class Deliveries:
     def forget(self, position: QueuePosition) -> None:
         """Forget a queue's deliveries, which the broker will redeliver. Increments that other queues delivered too are kept."""
         for id_, receipts in list(self._receipts.items()):
-            left = [receipt for receipt in receipts if receipt.place is not position]
+            left = [receipt for receipt in receipts if receipt.position is not position]
             if left:
                 self._receipts[id_] = left
             else:
@@ -170,8 +170,8 @@ class Deliveries:
         self._receipts.clear()
         self.arrived.clear()
 
-    def by_place(self) -> Counter[QueuePosition]:
-        return Counter(receipt.place for receipts in self._receipts.values() for receipt in receipts)
+    def by_position(self) -> Counter[QueuePosition]:
+        return Counter(receipt.position for receipts in self._receipts.values() for receipt in receipts)
 
 
 _log = logging.getLogger(__name__)
@@ -202,7 +202,7 @@ class RabbitTransport:
         self._prefetch = prefetch
         self._check_seconds = check_seconds
         self._deliveries: Deliveries = Deliveries()
-        self._places: list[QueuePosition] = []
+        self._positions: list[QueuePosition] = []
         self._came = asyncio.Event()
         self._counting: AbstractChannel | None = None
         self._look_channel: AbstractChannel | None = None
@@ -283,12 +283,14 @@ class RabbitTransport:
         before = await self._roll_call.take(collectors)
         waiting = {queue: (await depth_of(counting, queue)).messages for queue in self._names.queues}
         after = await self._roll_call.take(collectors)
-        fullest = max(n + max(_held(before, queue), _held(after, queue)) for queue, n in waiting.items())
+        fullest = max(
+            n + max(_unacknowledged(before, queue), _unacknowledged(after, queue)) for queue, n in waiting.items()
+        )
         moved = sum(report.taken for report in before.answers) != sum(report.taken for report in after.answers)
         return fullest + after.silent or int(moved)
 
     def _report(self) -> CollectorReport:
-        counts = self._deliveries.by_place()
+        counts = self._deliveries.by_position()
         return CollectorReport({position.queue: n for position, n in counts.items()}, self._deliveries.taken)
 
     async def _prepare_putting(self, connection: AbstractConnection) -> Sequence[AbstractChannel]:
@@ -299,18 +301,18 @@ class RabbitTransport:
         return counting, request_channel
 
     async def _prepare_taking(self, connection: AbstractConnection) -> Sequence[AbstractChannel]:
-        self._places = [
+        self._positions = [
             QueuePosition(queue, await connection.channel(publisher_confirms=False), self._delivered)
             for queue in self._names.queues
         ]
         self._look_channel = looking = await connection.channel(publisher_confirms=False)
         await self._names.declare(looking)
         await looking.basic_consume(self._names.roll, _nothing)
-        for position in self._places:
+        for position in self._positions:
             await position.channel.basic_qos(prefetch_count=self._prefetch)
             position.channel.on_consumer_cancel_callbacks.add(self._cancelled)
             await position.stand()
-        return [looking, *[position.channel for position in self._places]]
+        return [looking, *[position.channel for position in self._positions]]
 
     async def _delivered(self, position: QueuePosition, tag: int, message: bytes) -> None:
         body = 1 + int.from_bytes(message[:1], "big")
@@ -327,7 +329,7 @@ class RabbitTransport:
 
     def _lost(self) -> None:
         self._deliveries.clear()
-        self._places = []
+        self._positions = []
 
     async def _balance(self) -> None:
         while self._taking is not None:
@@ -345,7 +347,7 @@ class RabbitTransport:
         """Leave one queue if this collector is the active consumer of more than its share."""
         if self._look_channel is None:
             return
-        given_up = too_many(self._places, await self._names.collectors(self._look_channel))
+        given_up = too_many(self._positions, await self._names.collectors(self._look_channel))
         if given_up is not None:
             await given_up.leave()
             # From here on, deliveries of the queue that was given up must not be acknowledged.
@@ -368,7 +370,9 @@ class RabbitTransport:
             # A collector that does not answer may have the waiting messages, so no queue counts as stuck.
             waiting = []
         now = asyncio.get_running_loop().time()
-        self._stuck_since = {queue: self._stuck_since.get(queue, now) for queue in waiting if not _held(reports, queue)}
+        self._stuck_since = {
+            queue: self._stuck_since.get(queue, now) for queue in waiting if not _unacknowledged(reports, queue)
+        }
         still = [queue for queue, since in self._stuck_since.items() if now - since >= _STUCK_SECONDS]
         if still:
             _log.warning("increments in %s are not consumed: reconnecting this collector", ", ".join(still))
@@ -376,11 +380,11 @@ class RabbitTransport:
         return bool(still)
 
     async def _flush(self) -> None:
-        for position in self._places:
+        for position in self._positions:
             await position.channel.basic_qos(prefetch_count=self._prefetch)
 
 
-def _held(reports: Roll[CollectorReport], queue: str) -> int:
+def _unacknowledged(reports: Roll[CollectorReport], queue: str) -> int:
     return sum(report.held.get(queue, 0) for report in reports.answers)
 
 

@@ -60,7 +60,7 @@ _UPDATE_SECONDS = 0.5
 """Minimum time between two checks, so that a collector with a backlog does not cause more reads than polling."""
 
 
-class _Held(NamedTuple):
+class _CachedCloud(NamedTuple):
     """The cached version of the cloud, when it was checked, and the time at which warmth is computed."""
 
     looked: int
@@ -107,7 +107,7 @@ class TagCloud:
         self._poll_seconds = seconds
         self._updates = updates or VersionUpdates(polling=True)
         self._sizes = sizes
-        self._held: _Held | None = None
+        self._cached: _CachedCloud | None = None
         self._looking = asyncio.Lock()
 
     async def cloud(self, order: str = "all", limit: int = MAX_WORDS) -> Shown:
@@ -217,10 +217,10 @@ class TagCloud:
         rule = await ruling.set_rule(self._store, decide, self._updates, self.clock, self._sizes)
         # A read that began before the rule was stored must not be cached after it.
         async with self._looking:
-            self._held = None
+            self._cached = None
         return rule
 
-    async def _latest(self) -> _Held:
+    async def _latest(self) -> _CachedCloud:
         # The cloud has no version token in the graph.
         do_not_cache()
         if (cached := self._fresh()) is not None:
@@ -228,11 +228,11 @@ class TagCloud:
         async with self._looking:
             # Another task may have refreshed the cached cloud while this one waited.
             if (cached := self._fresh()) is None:
-                cached = self._held = await self._look(self._held)
+                cached = self._cached = await self._look(self._cached)
         return cached
 
-    def _fresh(self) -> _Held | None:
-        if (cached := self._held) is None:
+    def _fresh(self) -> _CachedCloud | None:
+        if (cached := self._cached) is None:
             return None
         update = self._updates.newest()
         if update is None or not cached.confirmed:
@@ -241,7 +241,7 @@ class TagCloud:
             seconds = _UPDATED_POLL_SECONDS if update == cached.update else _UPDATE_SECONDS
         return cached if abs(self.clock() - cached.looked) < seconds * 1000 else None
 
-    async def _look(self, cached: _Held | None) -> _Held:
+    async def _look(self, cached: _CachedCloud | None) -> _CachedCloud:
         now = self.clock()
         # An update that arrives after this line causes another check. A process that reads only once does not subscribe to updates.
         update = self._updates.newest() if cached is not None else None
@@ -257,7 +257,7 @@ class TagCloud:
             if cached is None:
                 raise
             return _checked(cached, now, update, confirmed=False)
-        return _Held(
+        return _CachedCloud(
             looked=now,
             update=update,
             confirmed=True,
@@ -279,13 +279,13 @@ def _check(order: str, limit: int) -> None:
     check_words(limit)
 
 
-def _checked(cached: _Held, now: int, update: VersionUpdate | None, *, confirmed: bool = True) -> _Held:
+def _checked(cached: _CachedCloud, now: int, update: VersionUpdate | None, *, confirmed: bool = True) -> _CachedCloud:
     """Record that the cached version was checked. Its computed words are kept for a while, in which warmth hardly changes."""
     cached = cached._replace(looked=now, update=update, confirmed=confirmed)
     return cached if abs(now - cached.now) < _SERVES_MS else cached._replace(now=now, shown={}, sized={})
 
 
-def _shown(cached: _Held, order: str, limit: int) -> Shown:
+def _shown(cached: _CachedCloud, order: str, limit: int) -> Shown:
     # Denied tags do not count towards the limit.
     chosen = [found for _, found in zip(range(limit), _entries(cached, order), strict=False)]
     sizes = levels([size for _, size in chosen])
@@ -293,7 +293,7 @@ def _shown(cached: _Held, order: str, limit: int) -> Shown:
     return Shown(order=order, version=cached.version, at=cached.at, complete_to=cached.complete_to, words=words)
 
 
-def _entries(cached: _Held, order: str) -> Iterator[tuple[CloudEntry, float]]:
+def _entries(cached: _CachedCloud, order: str) -> Iterator[tuple[CloudEntry, float]]:
     for id_ in cached.cloud.orders.get(order, ()):
         cloud_entry = cached.cloud.entries[id_]
         size = weight(cloud_entry, order, cached.now)
@@ -305,7 +305,7 @@ def _entries(cached: _Held, order: str) -> Iterator[tuple[CloudEntry, float]]:
             yield cloud_entry, size
 
 
-def _word(cached: _Held, cloud_entry: CloudEntry, size: float, level: int) -> Word:
+def _word(cached: _CachedCloud, cloud_entry: CloudEntry, size: float, level: int) -> Word:
     return Word(
         name=cloud_entry.name,
         form=cloud_entry.form,

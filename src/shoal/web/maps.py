@@ -282,7 +282,7 @@ async def places(ctx: PageContext, path: HandlePath) -> Response:
     """Show a map of the member's posts that are visible to the viewer, and the posts by place below it."""
     member = await member_of(ctx, path.handle)
     reads = ctx.reads
-    query = posts.MemberFeedQuery(no_shares=True, placed=True)
+    query = posts.MemberFeedQuery(no_shares=True, with_place=True)
     found = await posts.authored_page(reads, ctx.viewer_id, member.id, Cursor(limit=_POSTS), query)
     entries = await filtered(reads.graph, ctx.viewer_id, found.entries, FilterContext.ACCOUNT)
     shown = await head(ctx, member)

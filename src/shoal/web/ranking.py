@@ -188,7 +188,7 @@ async def why(ctx: PageContext, path: IdPath) -> Response:
 
 async def _position(ctx: PageContext, member_id: int, entry: Entry) -> tuple[FeedPosition, object]:
     reading = await feed.new_reading(ctx.reads, member_id, explain=True, deadline=_PATIENCE)
-    position = None if isinstance(reading, str) else reading.place_of(entry.post.id)
+    position = None if isinstance(reading, str) else reading.position_of(entry.post.id)
     if isinstance(reading, str) or position is None:
         return _out_of(ctx, await feed.why_not(ctx.reads, member_id, entry.post.id)), None
     (why,) = reading.why(position, position + 1)

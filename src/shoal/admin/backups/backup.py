@@ -72,7 +72,7 @@ async def open_all(sources: Sequence[SnapshotSource]) -> OneMoment:
         return OneMoment(at, 0.0)
     for attempt in range(_ATTEMPTS):
         try:
-            return await _held(sources)
+            return await _blocked_at_once(sources)
         except Unavailable:
             if attempt == _ATTEMPTS - 1:
                 raise
@@ -82,7 +82,7 @@ async def open_all(sources: Sequence[SnapshotSource]) -> OneMoment:
     raise AssertionError
 
 
-async def _held(sources: Sequence[SnapshotSource]) -> OneMoment:
+async def _blocked_at_once(sources: Sequence[SnapshotSource]) -> OneMoment:
     began = time.monotonic()
     try:
         await _each(source.hold() for source in sources)

@@ -242,7 +242,7 @@ class BackupRepository:
 
         In a directory, the lock proves that no other backup is running.
         """
-        markers = await self._held()
+        markers = await self._lease_files()
         # The lease was just renewed, so its date is the current time by the clock that dates all files.
         now = max(file.modified for file in markers[mine])
         for name, files in markers.items():
@@ -256,7 +256,7 @@ class BackupRepository:
                 )
             await self.files.delete([file.key for file in files])
 
-    async def _held(self) -> dict[str, list[StoredFile]]:
+    async def _lease_files(self) -> dict[str, list[StoredFile]]:
         """Return the files of every backup, finished or not, by the name of the backup."""
         found: dict[str, list[StoredFile]] = {}
         for name in await self.files.folders():

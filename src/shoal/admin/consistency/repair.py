@@ -17,7 +17,7 @@ from shoal.core.ids import shard_of
 from shoal.core.model import Post, Share
 from shoal.graph.bulk import FIRST
 from shoal.graph.contract import AssocOp, AssocRow, Batch, Cursor
-from shoal.graph.payloads.posts import place_of
+from shoal.graph.payloads.posts import encoded_thread_position
 from shoal.graph.schema import (
     ASSOC_TYPES,
     CELL_OF,
@@ -109,7 +109,7 @@ async def _begin(network: AnyNetwork, finding: Finding) -> None:
         data = (1).to_bytes(4)
     elif triple[1] == IN_THREAD.number:
         comment = (await network.store.obj_get((triple[0],))).get(triple[0])
-        data = place_of(comment) if isinstance(comment, Post) else data
+        data = encoded_thread_position(comment) if isinstance(comment, Post) else data
     await _put_both(network, _past(AssocOp(*triple, moment, alive=True, data=data, plain=True), here, there))
 
 

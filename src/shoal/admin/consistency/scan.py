@@ -37,7 +37,7 @@ from shoal.core.signup import Invitation
 from shoal.graph.bulk import FIRST
 from shoal.graph.contract import AssocRow, Scanner
 from shoal.graph.member_lookup import declared_ids
-from shoal.graph.payloads.posts import cell_ids, places
+from shoal.graph.payloads.posts import cell_ids, listings
 from shoal.graph.schema import (
     ATTACHED,
     BLOCKS_EMAIL,
@@ -234,7 +234,7 @@ def _logged_in(token: Token) -> Iterator[Triple]:
 
 
 def _placed(entry: Post | Share) -> Iterator[Triple]:
-    return ((id1, atype.number, id2) for id1, atype, id2 in places(entry))
+    return ((id1, atype.number, id2) for id1, atype, id2 in listings(entry))
 
 
 def parts_of(node: AnyNode) -> tuple[int, ...]:

@@ -178,8 +178,8 @@ def rank_biased_overlap(before: Sequence[int], after: Sequence[int], persistence
 
 def _common(short: Sequence[int], long: Sequence[int]) -> list[int]:
     """Return, for each length 1, 2 ... up to the longer top, how many posts the prefixes of that length have in common."""
-    places = {id_: position for position, id_ in enumerate(short)}
-    meets = Counter(max(position, places[id_]) for position, id_ in enumerate(long) if id_ in places)
+    positions = {id_: position for position, id_ in enumerate(short)}
+    meets = Counter(max(position, positions[id_]) for position, id_ in enumerate(long) if id_ in positions)
     return list(accumulate(meets[depth] for depth in range(len(long))))
 
 

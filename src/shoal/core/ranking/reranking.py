@@ -79,7 +79,7 @@ class Ranked(NamedTuple):
     part: Part = Part.RANKED
 
 
-class Placed(NamedTuple):
+class Diversified(NamedTuple):
     """A position in the diversified order: the row of its post, how far the post moved back, and the rule that moved it.
 
     `lost` is negative if the post moved forward.
@@ -90,7 +90,7 @@ class Placed(NamedTuple):
     rule: str = ""
 
 
-def diversify(ranked: Sequence[Ranked], *, author_most: int, exploration: float) -> list[Placed]:
+def diversify(ranked: Sequence[Ranked], *, author_most: int, exploration: float) -> list[Diversified]:
     """Diversify posts, which are given best first, and return the new order; each post appears once.
 
     `exploration` is the fraction of the positions, 0 to 0.5, that go to posts of `Part.EXPLORING` as long as there are any.
@@ -102,8 +102,8 @@ def diversify(ranked: Sequence[Ranked], *, author_most: int, exploration: float)
     ]
     for position in range(len(ranked)):
         due = int((position + 1) * exploration) > int(position * exploration)
-        order.place((exploring if due else usual) or usual or exploring or rest)
-    return order.placed
+        order.append_best((exploring if due else usual) or usual or exploring or rest)
+    return order.result
 
 
 _Queues = list[list[int]]
@@ -116,7 +116,7 @@ class _Order:
     """The diversified order under construction, with the number of posts by author, tag and source in the last ten positions."""
 
     def __init__(self, ranked: Sequence[Ranked], author_most: int) -> None:
-        self.placed: list[Placed] = []
+        self.result: list[Diversified] = []
         self._author_most = author_most
         # Use lists of small integers for speed: a page fills hundreds of positions, and each examines a dozen posts.
         self._author, self._authors = _numbered([candidate.author for candidate in ranked])
@@ -136,7 +136,7 @@ class _Order:
             found.setdefault(self._source[row], []).append(row)
         return sorted(found.values(), key=_head)
 
-    def place(self, queues: _Queues) -> None:
+    def append_best(self, queues: _Queues) -> None:
         """Append the best row that breaks no rule; if there is none, one that breaks only the source rule; else any best row."""
         if self._full < 0:
             taken = self._best(queues)
@@ -147,9 +147,9 @@ class _Order:
             taken = self._best(available) or self._best(queues)
         row, queue = taken or (queues[0][-1], queues[0])
         _take(queues, queue, row)
-        lost = len(self.placed) - row
+        lost = len(self.result) - row
         missing = SOURCE if self._source[row] in self._ever_full else EXPLORATION
-        self.placed.append(Placed(row, lost, self._broken.get(row, missing) if lost > 0 else ""))
+        self.result.append(Diversified(row, lost, self._broken.get(row, missing) if lost > 0 else ""))
         self._move_window(row)
 
     def _best(self, queues: _Queues) -> tuple[int, list[int]] | None:
@@ -166,7 +166,7 @@ class _Order:
 
     def _first(self, queue: Sequence[int]) -> int | None:
         author, authors, tag, tags, most = self._author, self._authors, self._tag, self._tags, self._author_most
-        window = _LOOKAHEAD if len(self.placed) >= _THOROUGH else len(queue)
+        window = _LOOKAHEAD if len(self.result) >= _THOROUGH else len(queue)
         for row in islice(reversed(queue), window):
             if authors[author[row]] >= most:
                 self._broken.setdefault(row, AUTHOR)
@@ -181,8 +181,8 @@ class _Order:
         self._tags[self._tag[newest]] += 1
         source = self._source[newest]
         self._sources[source] += 1
-        if len(self.placed) >= WINDOW:
-            oldest = self.placed[-WINDOW].row
+        if len(self.result) >= WINDOW:
+            oldest = self.result[-WINDOW].row
             self._authors[self._author[oldest]] -= 1
             self._tags[self._tag[oldest]] -= 1
             self._sources[self._source[oldest]] -= 1

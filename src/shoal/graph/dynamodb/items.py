@@ -187,7 +187,9 @@ def pair_text(pair: tuple[int, int]) -> str:
 
 def link_item(triple: Triple, link: StoredAssoc, *, spread: int) -> Item:
     values: dict[str, Value] = {"time": link.time, "alive": link.alive, "data": link.data}
-    kind = "link" if link.alive or ASSOC_TYPES[triple[1]].placed else "past" if triple[1] in WITH_HISTORY else "dead"
+    kind = (
+        "link" if link.alive or ASSOC_TYPES[triple[1]].positional else "past" if triple[1] in WITH_HISTORY else "dead"
+    )
     return item_of(link_at(triple), values, link_spot(triple, link.time, kind=kind, spread=spread))
 
 

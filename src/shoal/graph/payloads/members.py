@@ -93,7 +93,7 @@ class Collected(NamedTuple):
     """The post of a photo in an album, and the photo's position. Photos are ordered by position, then by time."""
 
     post_id: int
-    place: int
+    position: int
 
 
 _album_decoder: msgspec.msgpack.Decoder[Collected] = msgspec.msgpack.Decoder(Collected)
@@ -108,7 +108,7 @@ def encode_collected(photo: Collected) -> bytes:
 
 
 def in_order(collected: Iterable[Assoc]) -> list[Assoc]:
-    return sorted(collected, key=lambda assoc: (collected_of(assoc).place, assoc.time))
+    return sorted(collected, key=lambda assoc: (collected_of(assoc).position, assoc.time))
 
 
 _encoder = msgspec.msgpack.Encoder()

@@ -80,10 +80,10 @@ def oldest_active(now: int) -> int:
     return floor_at(now - WINDOW_MS - _MINUTE_MS)
 
 
-_Place = tuple[int, AssocType, int]
+_Listing = tuple[int, AssocType, int]
 
 
-def places(entry: Post | Share) -> Iterator[_Place]:
+def listings(entry: Post | Share) -> Iterator[_Listing]:
     """Yield the associations that list a post or share as a comment on its parent, or as a restricted entry of its author."""
     if isinstance(entry, Post) and entry.parent_id:
         yield entry.id, COMMENTS_ON if entry.open else RESTRICTED_COMMENTS_ON, entry.parent_id
@@ -98,7 +98,7 @@ def relist(batch: Batch, before: Post | Share | None, after: Post | Share | None
 
     `before` is None for a new post or share, `after` for a deleted one. Its time in each list is its id.
     """
-    had, has = set(places(before)) if before else set(), set(places(after)) if after else set()
+    had, has = set(listings(before)) if before else set(), set(listings(after)) if after else set()
     for id1, atype, id2 in had - has:
         batch.assoc_del(id1, atype, id2, now if after is None else after.id)
     for id1, atype, id2 in has - had:
@@ -155,7 +155,7 @@ class ThreadPosition(NamedTuple):
 
 def enter_thread(batch: Batch, post: Post) -> None:
     if post.root_id:
-        batch.assoc_add(post.id, IN_THREAD, post.root_id, post.id, place_of(post))
+        batch.assoc_add(post.id, IN_THREAD, post.root_id, post.id, encoded_thread_position(post))
 
 
 def leave_thread(batch: Batch, post: Post, now: int) -> None:
@@ -163,12 +163,12 @@ def leave_thread(batch: Batch, post: Post, now: int) -> None:
         batch.assoc_del(post.id, IN_THREAD, post.root_id, now)
 
 
-def place_of(post: Post) -> bytes:
+def encoded_thread_position(post: Post) -> bytes:
     """Return the data of a comment's association with its parent post: the ids of its direct parent and its author, 16 bytes."""
     return post.parent_id.to_bytes(8) + post.author_id.to_bytes(8)
 
 
-def placed(assoc: Assoc) -> ThreadPosition:
+def thread_position(assoc: Assoc) -> ThreadPosition:
     return ThreadPosition(assoc.id2, int.from_bytes(assoc.data[:8]), int.from_bytes(assoc.data[8:]))
 
 
@@ -263,8 +263,8 @@ _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[tuple[EmojiPosition, ...]] = msgspec.msgpack.Decoder(tuple[EmojiPosition, ...])
 
 
-def encode_chosen(places: Iterable[EmojiPosition]) -> bytes:
-    return _encoder.encode(tuple(places))
+def encode_chosen(positions: Iterable[EmojiPosition]) -> bytes:
+    return _encoder.encode(tuple(positions))
 
 
 def chosen_of(assoc: Assoc | None) -> tuple[EmojiPosition, ...]:

@@ -102,7 +102,7 @@ class ConnectionPool:
         self._patience = patience
         self._settings = {**SESSION_SETTINGS, **settings}
         self._local = _local_settings(self._settings)
-        self._places = asyncio.Semaphore(size)
+        self._slots = asyncio.Semaphore(size)
         self._idle: list[PrimaryConnection] = []
         self._running: set[asyncio.Task[Any]] = set()
         self._backoff_until = 0.0
@@ -188,7 +188,7 @@ class ConnectionPool:
         return await asyncio.shield(task)
 
     async def _use(self, work: Work[T], patience: float, history: int | None, *, reads: bool) -> T:
-        await self._place(patience)
+        await self._take_slot(patience)
         try:
             connection = await self._connection()
             if history is not None and connection.history != history:
@@ -196,15 +196,15 @@ class ConnectionPool:
                 raise HistoryEnded
             return await self._watched(connection, work, patience, reads=reads)
         finally:
-            self._places.release()
+            self._slots.release()
 
-    async def _place(self, patience: float) -> None:
-        if not self._places.locked():
-            await self._places.acquire()
+    async def _take_slot(self, patience: float) -> None:
+        if not self._slots.locked():
+            await self._slots.acquire()
             return
         try:
             async with asyncio.timeout(patience):
-                await self._places.acquire()
+                await self._slots.acquire()
         except TimeoutError as error:
             raise Unavailable(_BUSY) from error
 

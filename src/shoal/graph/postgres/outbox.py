@@ -42,7 +42,7 @@ class PostgresOutbox:
         self._back: dict[int, tuple[Job, float]] = {}
         # Numbers of the jobs that are claimed but not settled, and whether more jobs may have been claimed by a statement whose
         # reply was lost.
-        self._held: set[int] = set()
+        self._claimed: set[int] = set()
         self._astray = False
         self._history = lazy.history
         # One statement at a time: jobs that are being settled must not be claimed concurrently.
@@ -67,12 +67,12 @@ class PostgresOutbox:
             self._astray = True
             raise
         jobs = sorted(_job(row) for row in rows)
-        self._held.update(job.seq for job in jobs)
+        self._claimed.update(job.seq for job in jobs)
         return jobs
 
     async def _let_go_of_the_unknown(self) -> None:
         async with self._lock:
-            known, history = self._held | self._done | self._back.keys(), self._lazy.history
+            known, history = self._claimed | self._done | self._back.keys(), self._lazy.history
             await self._lazy.ask(sql.LET_GO_BUT, self._me, list(known))
             self._astray, self._history = False, history
 
@@ -80,12 +80,12 @@ class PostgresOutbox:
         for job in jobs:
             self._done.add(job.seq)
             self._back.pop(job.seq, None)
-            self._held.discard(job.seq)
+            self._claimed.discard(job.seq)
         self._gather()
 
     async def put_back(self, job: Job, delay: float = 0.0) -> None:
         """Return a job to the outbox; does nothing if another worker has taken it over."""
-        self._held.discard(job.seq)
+        self._claimed.discard(job.seq)
         if job.seq not in self._done:
             self._back[job.seq] = (job, delay)
             self._gather()
@@ -96,7 +96,7 @@ class PostgresOutbox:
         async with self._lock:
             self._back.pop(job.seq, None)
             await self._durable.ask(sql.PARK, *values)
-            self._held.discard(job.seq)
+            self._claimed.discard(job.seq)
 
     async def parked(self) -> list[tuple[Job, str]]:
         rows = await self._lazy.ask(sql.PARKED, patience=LONG_PATIENCE)

@@ -15,7 +15,7 @@ import secrets
 import asyncpg
 
 from shoal.core.errors import Unavailable
-from shoal.graph.connection_errors import place_of
+from shoal.graph.connection_errors import address_of
 from shoal.graph.failover import Histories
 from shoal.graph.postgres import sql
 from shoal.graph.postgres.connections import PATIENCE, SESSION_SETTINGS, goodbye
@@ -42,7 +42,7 @@ class Owner:
         self.id = secrets.randbits(62) + 1
         self.mark = self.id if sole else 0
         """The owner id that every commit must find in the store; 0 if the store is shared."""
-        self._place = place_of(url)
+        self._address = address_of(url)
         self._finder = PrimaryFinder(parse(url).server, histories or Histories(), url)
         self._sole = sole
         self._patience = patience
@@ -116,7 +116,7 @@ class Owner:
             await check_version(connection)
         except Unavailable as error:
             if self._refusal != str(error):
-                _log.error("%s: %s", self._place, error)
+                _log.error("%s: %s", self._address, error)
             self._refusal = str(error)
             raise
 

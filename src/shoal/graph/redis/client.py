@@ -196,11 +196,11 @@ class Nodes:
         parts: list[PartialAnswer],
     ) -> tuple[NDArray[np.intp], bool]:
         """Run the script for the keys in `left`. Returns the keys to try again, and whether a server could not be reached."""
-        places = topology.places[shards[left]]
-        lost = left[places == NOWHERE]
+        servers_of = topology.server_of_shard[shards[left]]
+        lost = left[servers_of == NOWHERE]
         calls: list[tuple[_Server, NDArray[np.intp]]] = []
         for index, address in enumerate(topology.addresses):
-            mine = left[places == index]
+            mine = left[servers_of == index]
             calls += [(self._server(address), mine[first : first + batch]) for first in range(0, len(mine), batch)]
         if any(server.backoff_until > time.monotonic() for server, _ in calls):
             raise _unreachable()
@@ -274,7 +274,7 @@ class Nodes:
         failed = [np.empty(0, np.intp)]
         for shard in np.unique(shards[left]).tolist():
             at = left[shards[left] == shard]
-            index = int(topology.places[shard])
+            index = int(topology.server_of_shard[shard])
             target = None if index == NOWHERE else await self._destination(topology.addresses[index], shard)
             if target is None:
                 failed.append(at)
@@ -304,7 +304,7 @@ class Nodes:
 
     def _back_off(self, topology: Topology, shards: NDArray[np.int64]) -> None:
         """Mark the servers of these shards as failed for a while, so that not every caller waits for a timeout."""
-        for server in np.unique(topology.places[shards]).tolist():
+        for server in np.unique(topology.server_of_shard[shards]).tolist():
             if server != NOWHERE:
                 self._server(topology.addresses[server]).backoff_until = time.monotonic() + _BACKOFF_SECONDS
 
@@ -360,7 +360,7 @@ class Nodes:
         Raises `Unavailable`.
         """
         topology = await self._known()
-        server = int(topology.places[shard])
+        server = int(topology.server_of_shard[shard])
         if server == NOWHERE:
             raise _unreachable()
         answer_seconds = seconds + self._answer_seconds
@@ -371,8 +371,8 @@ class Nodes:
 
         Raises `Unavailable`.
         """
-        places = (await self._known()).places[shards]
-        return [np.flatnonzero(places == server) for server in np.unique(places).tolist() if server != NOWHERE]
+        servers_of = (await self._known()).server_of_shard[shards]
+        return [np.flatnonzero(servers_of == server) for server in np.unique(servers_of).tolist() if server != NOWHERE]
 
     async def ids(self, prefix: str, shards: NDArray[np.int64] | None = None) -> AsyncIterator[NDArray[np.int64]]:
         """Yield the ids in all keys with a prefix, or in those on these shards, in pages. An id may occur twice.
@@ -382,7 +382,9 @@ class Nodes:
         topology = await self._known()
         addresses = topology.addresses
         if shards is not None:
-            addresses = tuple(addresses[server] for server in np.unique(topology.places[shards]) if server != NOWHERE)
+            addresses = tuple(
+                addresses[server] for server in np.unique(topology.server_of_shard[shards]) if server != NOWHERE
+            )
         for address in addresses:
             client, cursor = self._server(address).client, -1
             while cursor:

@@ -52,7 +52,7 @@ class Topology(NamedTuple):
     """The masters of a Redis Cluster, and for each shard the index of the master that has it (`NOWHERE`: none)."""
 
     addresses: tuple[ServerAddress, ...]
-    places: NDArray[np.int16]
+    server_of_shard: NDArray[np.int16]
 
 
 class Url(NamedTuple):

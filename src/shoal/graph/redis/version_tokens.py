@@ -276,8 +276,8 @@ class RedisVersionTokens:
         tokens = [change.token for change in changes for _ in change.ids]
 
         def arguments(at: NDArray[np.intp]) -> tuple[bytes, ...]:
-            places = at.tolist()
-            own, sent = [tokens[index] for index in places], [words[index] for index in places]
+            rows = at.tolist()
+            own, sent = [tokens[index] for index in rows], [words[index] for index in rows]
             return keys[at].tobytes(), b"".join(own), b"".join(sent), *more
 
         results: list[bytes | None] = [None] * len(every)

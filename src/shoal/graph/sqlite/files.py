@@ -128,20 +128,20 @@ def own(path: Path) -> int:
         os.close(lock)
         raise InUse(f"the store {path.name} is in use by another process{by}: stop that one first") from error
     note(lock)
-    _held.add(lock)
+    _own_locks.add(lock)
     return lock
 
 
 def release(lock: int) -> None:
-    _held.discard(lock)
+    _own_locks.discard(lock)
     os.close(lock)
 
 
 def _leave_to_parent() -> None:
     """Close inherited locks after a fork: otherwise the store stays locked as long as any child process lives."""
-    while _held:
-        os.close(_held.pop())
+    while _own_locks:
+        os.close(_own_locks.pop())
 
 
-_held: set[int] = set()
+_own_locks: set[int] = set()
 os.register_at_fork(after_in_child=_leave_to_parent)

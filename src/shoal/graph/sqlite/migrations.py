@@ -112,7 +112,7 @@ def rows_of(connection: sqlite3.Connection, table: str, limit: int = -1) -> int:
     return int(rows)
 
 
-def place(connection: sqlite3.Connection) -> UpgradePosition:
+def progress_of(connection: sqlite3.Connection) -> UpgradePosition:
     """Return the schema version of a database file and, if an upgrade was interrupted, the step that it has reached."""
     version = _user_version(connection)
     if version and _has(connection, "upgrade"):
@@ -126,7 +126,7 @@ def own_position(connection: sqlite3.Connection, path: Path, migrations: Sequenc
     making = _user_version(connection)
     if making > len(migrations) and _has(connection, "upgrade"):
         check_usable(f"the store {path.name}", making, making, len(migrations))
-    return place(connection)
+    return progress_of(connection)
 
 
 def _user_version(connection: sqlite3.Connection) -> int:
@@ -191,7 +191,7 @@ class _Upgrading:
         return self._totals[part]
 
 
-def behind_place(migrations: Sequence[Migration], at: UpgradePosition, table: str) -> tuple[str, tuple[int, ...]]:
+def unprocessed_rows(migrations: Sequence[Migration], at: UpgradePosition, table: str) -> tuple[str, tuple[int, ...]]:
     """Return an SQL condition, with its values, for the rows of a table that an interrupted migration has not processed yet."""
     part = migrations[at.version].parts[at.part] if at.version < len(migrations) else ""
     if isinstance(part, Walk) and part.table == table:
@@ -208,7 +208,7 @@ def walk(
 ) -> tuple[tuple[int, ...] | None, int]:
     """Apply a walk to a batch of rows after a key; return the key of the last row (None at the end) and the number of rows."""
     names = ", ".join(part.key)
-    places = ", ".join("?" * len(part.key))
+    placeholders = ", ".join("?" * len(part.key))
     behind = _behind(part, after)
     # Table and column names are constants.
     last = connection.execute(
@@ -218,7 +218,7 @@ def walk(
     rows = limit
     if last is None:
         (rows,) = connection.execute(f"SELECT count(*) FROM {part.table} WHERE {behind}", after).fetchone()  # noqa: S608
-    batch = behind if last is None else f"{behind} AND ({names}) <= ({places})"
+    batch = behind if last is None else f"{behind} AND ({names}) <= ({placeholders})"
     for change in part.changes:
         connection.execute(change.format(batch=batch), (*after, *(last or ())))
     return last, rows
@@ -269,7 +269,7 @@ def _statements(script: str) -> Iterator[str]:
 
 
 def _check_ours(connection: sqlite3.Connection, path: Path) -> None:
-    if place(connection).version == 0 and connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
+    if progress_of(connection).version == 0 and connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
         raise Unavailable(f"{path} is a database that Shoal did not create: name another file")
 
 

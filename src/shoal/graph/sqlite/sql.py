@@ -207,7 +207,7 @@ MIGRATIONS: tuple[Migration, ...] = (
             ),
         )
     ),
-    # Tombstones of `placed` types (`AssocType`) are kept permanently. These indexes leave them out: every sweep would read past
+    # Tombstones of `positional` types (`AssocType`) are kept permanently. These indexes leave them out: every sweep would read past
     # them.
     Migration(
         (

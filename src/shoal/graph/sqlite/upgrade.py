@@ -22,7 +22,7 @@ from shoal.core.errors import Unavailable
 from shoal.graph.migrations import Migration, PendingStep, Progress
 from shoal.graph.sqlite import files, sql
 from shoal.graph.sqlite.files import connect
-from shoal.graph.sqlite.migrations import behind_place, migrate, pending, place, put_position
+from shoal.graph.sqlite.migrations import migrate, pending, progress_of, put_position, unprocessed_rows
 from shoal.graph.sqlite.writer import asked
 
 T = TypeVar("T")
@@ -131,7 +131,7 @@ def _copy(
     If a migration of a table was interrupted, only rows that it has not changed yet are copied. Full-text tables stay empty,
     because no migration changes their rows.
     """
-    at = place(source)
+    at = progress_of(source)
     made = source.execute(
         "SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%' "
         "ORDER BY type != 'table'"
@@ -150,7 +150,7 @@ def _copy(
         if kinds.get(name) == "table":
             keys = [column for _, column, _, _, _, part in source.execute(f"PRAGMA table_info({name})") if part]
             order = ", ".join(f"{column} DESC" for column in keys)
-            behind, after = behind_place(migrations, at, name)
+            behind, after = unprocessed_rows(migrations, at, name)
             connection.execute(
                 f"INSERT INTO {name} SELECT * FROM source.{name} WHERE {behind} ORDER BY {order} LIMIT ?",  # noqa: S608  # our own names
                 (*after, _SAMPLE_ROWS),

@@ -30,7 +30,7 @@ from shoal.core.filters import FilterContext
 from shoal.core.model import MemberList, Post, Review
 from shoal.core.ranking.preferences import Interests
 from shoal.core.ranking.recipes import Recipe
-from shoal.core.ranking.reranking import EXPLORED_BELOW, Part, Placed, Ranked, Source, diversify
+from shoal.core.ranking.reranking import EXPLORED_BELOW, Diversified, Part, Ranked, Source, diversify
 from shoal.graph.access import access_post
 from shoal.graph.cache.coherence import one_request
 from shoal.graph.contract import MAX_TIME, Cursor
@@ -237,10 +237,12 @@ def in_order(
     explain: bool = False,
 ) -> Reading:
     """Diversify scored posts, and return the final ranking. Reads nothing from the stores."""
-    placed = _placed(best.only(range(min(len(best.posts), MOST_POSITIONS))), proposed, author_most, recipe.exploration)
-    posts, values, _ = best.only([candidate.row for candidate in placed])
+    diversified = _diversified(
+        best.only(range(min(len(best.posts), MOST_POSITIONS))), proposed, author_most, recipe.exploration
+    )
+    posts, values, _ = best.only([candidate.row for candidate in diversified])
     sources = [proposed[post.id].source for post in posts]
-    return reading_of(viewer, posts, sources, recipe, values if explain else None, placed, interests)
+    return reading_of(viewer, posts, sources, recipe, values if explain else None, diversified, interests)
 
 
 def recipe_for(reads: Reads, personalization: Personalization) -> Recipe:
@@ -248,7 +250,9 @@ def recipe_for(reads: Reads, personalization: Personalization) -> Recipe:
     return personalization.recipe or reads.recipe
 
 
-def _placed(best: Scored, proposed: Mapping[int, Proposal], author_most: int, exploration: float) -> list[Placed]:
+def _diversified(
+    best: Scored, proposed: Mapping[int, Proposal], author_most: int, exploration: float
+) -> list[Diversified]:
     ranked = [
         Ranked(
             author=post.author_id,
@@ -342,7 +346,11 @@ async def list_page(
     check_limit(cursor)
     with one_request():
         before = await cached_reading(reads, viewer, viewer)
-        if before is not None and cursor.before < MAX_TIME and (position := before.place_of(cursor.before)) is not None:
+        if (
+            before is not None
+            and cursor.before < MAX_TIME
+            and (position := before.position_of(cursor.before)) is not None
+        ):
             return await _from(reads, viewer, before, position + 1, cursor.limit), ""
         reading = await new_reading(reads, viewer, deadline=deadline)
         if isinstance(reading, str):

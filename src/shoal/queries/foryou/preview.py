@@ -56,9 +56,9 @@ async def preview(reads: Reads, viewer: int, recipe: Recipe, limit: int = 10) ->
         }
         requested = _reading(viewer, looks[recipe.near_km], recipe, recipe.author_most)
         now = _reading(viewer, looks[present.near_km], present, author_most_for(personalization, interests, present))
-        places = {id_: position for position, id_ in enumerate(now.part(0, len(now)), 1)}
+        positions = {id_: position for position, id_ in enumerate(now.part(0, len(now)), 1)}
         shown, _ = await part(reads, viewer, requested, 0, limit)
-        return [Previewed(ranked.entry, ranked.why, places.get(ranked.entry.id)) for ranked in shown]
+        return [Previewed(ranked.entry, ranked.why, positions.get(ranked.entry.id)) for ranked in shown]
 
 
 async def _look(

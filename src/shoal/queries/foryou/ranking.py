@@ -18,7 +18,7 @@ from shoal.core.model import Post
 from shoal.core.places import Location
 from shoal.core.ranking.preferences import Interests
 from shoal.core.ranking.recipes import BALANCED, TERM_NAMES, Recipe
-from shoal.core.ranking.reranking import Placed, Source
+from shoal.core.ranking.reranking import Diversified, Source
 from shoal.core.ranking.terms import Matrix, ReasonFacts, contributions
 from shoal.gazetteer import country_in_sentence
 from shoal.queries.foryou.scoring import content_facts
@@ -59,7 +59,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
         found: list[int] = np.frombuffer(self.ids, "<i8")[first:last].tolist()
         return found
 
-    def place_of(self, id_: int) -> int | None:
+    def position_of(self, id_: int) -> int | None:
         found = np.flatnonzero(np.frombuffer(self.ids, "<i8") == id_)
         return int(found[0]) if len(found) else None
 
@@ -209,12 +209,12 @@ def reading_of(
     sources: Sequence[int],
     recipe: Recipe,
     values: Matrix | None = None,
-    placed: Sequence[Placed] = (),
+    diversified: Sequence[Diversified] = (),
     interests: Interests | None = None,
 ) -> Reading:
     """Encode a ranking: posts in order of position, each with its sources.
 
-    `values` of the terms, one row per post, enable explanations; `placed` has the effect of diversification on each post;
+    `values` of the terms, one row per post, enable explanations; `diversified` has the effect of diversification on each post;
     `interests` have the facts about the viewer that reasons state.
     """
     return Reading(
@@ -222,8 +222,8 @@ def reading_of(
         viewer=viewer,
         ids=_packed([post.id for post in posts], "<i8"),
         sources=_packed(sources, "<u2"),
-        lost=_packed([candidate.lost for candidate in placed] or [0] * len(posts), "<i2"),
-        rules=tuple(candidate.rule for candidate in placed) or ("",) * len(posts),
+        lost=_packed([candidate.lost for candidate in diversified] or [0] * len(posts), "<i2"),
+        rules=tuple(candidate.rule for candidate in diversified) or ("",) * len(posts),
         values=b"" if values is None else _packed(values, "<f4"),
         recipe=recipe,
         location=interests.location if interests is not None else None,
