@@ -124,7 +124,7 @@ _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # wildcard ad
 class RunningServer(NamedTuple):
     """The address of the server, and its response to `GET /ready`; None if there was none."""
 
-    place: Destination
+    destination: Destination
     ready: Answer | None
 
 
@@ -145,7 +145,7 @@ async def find(settings: Settings) -> RunningServer:
 
 async def server(settings: Settings, found: RunningServer) -> Iterable[Diagnosis]:
     """Check whether the server of these settings runs and is ready."""
-    where = f"{found.place.host}:{found.place.port}"
+    where = f"{found.destination.host}:{found.destination.port}"
     door = await _door(settings)
     if found.ready is None:
         if door:
@@ -319,7 +319,7 @@ async def public_endpoint(settings: Settings, running: RunningServer) -> list[Di
         message = f"{settings.base_url} returned status {response.status}, and the response is not from Shoal"
         return [*found, bad("proxy", message, _PROXY)]
     if running.ready is not None and not await _is_ours(response, running):
-        message = f"{settings.base_url} and {running.place.host}:{running.place.port} are different servers"
+        message = f"{settings.base_url} and {running.destination.host}:{running.destination.port} are different servers"
         return [*found, bad("proxy", message, _PROXY)]
     # Run this check alone, because it counts requests.
     found += await _bounded(_forwarded(destination, running))
@@ -333,16 +333,16 @@ async def _addresses(name: str, port: int) -> list[str]:
     return list(dict.fromkeys(str(info[4][0]) for info in found))
 
 
-async def _first(places: Sequence[Destination]) -> tuple[Destination, Answer]:
+async def _first(destinations: Sequence[Destination]) -> tuple[Destination, Answer]:
     """Return the first address that answers, with its response. Raises the last error, or a certificate error at once."""
-    for destination in places[:-1]:
+    for destination in destinations[:-1]:
         try:
             return destination, await ask(destination, _INSTANCE)
         except ssl.SSLCertVerificationError:
             raise
         except OSError:
             continue
-    return places[-1], await ask(places[-1], _INSTANCE)
+    return destinations[-1], await ask(destinations[-1], _INSTANCE)
 
 
 async def _bounded(look: Awaitable[Iterable[Diagnosis]]) -> list[Diagnosis]:
@@ -409,7 +409,7 @@ def _unchunked(response: Answer) -> bytes:
 async def _is_ours(response: Answer, running: RunningServer) -> bool:
     try:
         async with asyncio.timeout(SECONDS):
-            ours = await ask(running.place, _INSTANCE)
+            ours = await ask(running.destination, _INSTANCE)
     except (OSError, ValueError, TimeoutError):
         return True
     return ours.status != 200 or _identity(ours) == _identity(response)
@@ -428,7 +428,7 @@ async def _forwarded(destination: Destination, running: RunningServer) -> Iterab
     if running.ready is not None:
         # This request goes directly to the server, from the machine of the proxy. If the server sees only the proxy's
         # address, it counts toward the limit that all clients share.
-        await _left(running.place, {})
+        await _left(running.destination, {})
         third = await _left(destination, {})
         if third is not None and third.until == second.until and third.requests < second.requests - 1:
             return [_ALL_ONE]

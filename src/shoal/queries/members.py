@@ -213,7 +213,7 @@ async def emoji_reactors(reads: Reads, viewer: int | None, post_id: int, newest:
 
     Raises `NotFound` if the viewer may not see the post.
     """
-    found = await _placed(reads, viewer, post_id)
+    found = await _emoji_counts(reads, viewer, post_id)
     lists = await reads.graph.assoc_ranges([position.id for position, _ in found], EMOJI_PUT_BY, Cursor(limit=newest))
     members = await members_by_id(reads.graph, list({assoc.id2 for listed in lists.values() for assoc in listed}))
     relationships = await relations(reads.graph, viewer, members)
@@ -239,13 +239,13 @@ async def emoji_page(
 
     Raises `NotFound` if the viewer may not see the post, and `InvalidInput` for a limit below 1.
     """
-    for position, counted in await _placed(reads, viewer, post_id):
+    for position, counted in await _emoji_counts(reads, viewer, post_id):
         if position.emoji == emoji:
             return counted, await page(reads, viewer, position.id, EMOJI_PUT_BY, cursor)
     return EmojiCount(emoji, 0, me=False), MemberPage([], [], None)
 
 
-async def _placed(reads: Reads, viewer: int | None, post_id: int) -> list[tuple[EmojiPosition, EmojiCount]]:
+async def _emoji_counts(reads: Reads, viewer: int | None, post_id: int) -> list[tuple[EmojiPosition, EmojiCount]]:
     post = await access_post(reads.graph, viewer, post_id)
     mine = (await reads.graph.assoc_get(viewer, (REACTS,), (post.id,)))[REACTS] if viewer is not None else {}
     return (await emoji_counts_by_post(reads.graph, (post.id,), mine)).get(post.id, [])

@@ -204,14 +204,14 @@ def implied_by(node: AnyNode) -> Iterator[Triple]:
             yield from ((cell, CELL_OF.number, node.id) for cell in cell_ids(node))
             if node.root_id:
                 yield node.id, IN_THREAD.number, node.root_id
-            yield from _placed(node)
+            yield from _listings(node)
             yield from ((id_, ATTACHED.number, node.id) for id_ in node.media)
         case Member():
             yield from ((id_, DECLARED_BY.number, node.id) for id_ in declared_ids(node))
         case Share():
             yield node.author_id, POSTED.number, node.id
             yield node.author_id, SHARES.number, node.post_id
-            yield from _placed(node)
+            yield from _listings(node)
         case Media() | ScheduledPost() | Album() | Invitation():
             yield node.owner_id, _OWNED[type(node)].number, node.id
         case Revision():
@@ -233,7 +233,7 @@ def _logged_in(token: Token) -> Iterator[Triple]:
         yield token.member_id, EXPIRING.number, token.id
 
 
-def _placed(entry: Post | Share) -> Iterator[Triple]:
+def _listings(entry: Post | Share) -> Iterator[Triple]:
     return ((id1, atype.number, id2) for id1, atype, id2 in listings(entry))
 
 
